@@ -10,7 +10,8 @@ import msgspec
 
 from rebalancer.errors import ExitCode
 from rebalancer.planning.plan import API_VERSION, Move
-from rebalancer.state import PastMove, Result, RunState, after_moves
+from rebalancer.state.results import Result
+from rebalancer.state.run_state import PastMove, RunState, after_moves
 
 
 class Stop(StrEnum):

@@ -36,7 +36,7 @@ from rebalancer.execution.observed_pods import ObservedPod, PodReader
 from rebalancer.http import NoAnswerError
 from rebalancer.planning.plan import Move
 from rebalancer.planning.workloads.rolling_updates import RESTARTED_AT, why_no_surge
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 
 _MAX_BYTES = 4 << 20
 _MANAGER = "rebalancer"

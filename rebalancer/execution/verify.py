@@ -37,7 +37,7 @@ from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Outcome
 from rebalancer.execution.restart import appraise_rollout, made_by_rollout
 from rebalancer.planning.plan import Move
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live.watching import SeenPod

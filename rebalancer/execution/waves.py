@@ -51,7 +51,7 @@ from rebalancer.execution.verify import (
 )
 from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan
 from rebalancer.policy.schema import Execution
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 
 # The plan assumes that replacements are scheduled in the order of the evictions, so each eviction waits for
 # the replacement of the one before, at most so long. Verification finds landings that went wrong by that.

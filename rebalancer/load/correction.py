@@ -30,7 +30,8 @@ from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PHASE_INDEX, PodTable
 from rebalancer.load.report import LoadReport
 from rebalancer.load.usage import RESOURCES
-from rebalancer.state import LoadAfter, PastMove, Result
+from rebalancer.state.results import LoadAfter, Result
+from rebalancer.state.run_state import PastMove
 
 
 @dataclass(frozen=True, slots=True, eq=False)

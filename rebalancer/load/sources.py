@@ -35,7 +35,7 @@ from rebalancer.load.windows import (
 from rebalancer.policy.load_sources import LoadSource, LoadWatcherSource, PrometheusSource, RequestsSource
 from rebalancer.policy.policy_file import measured_resources, pressure_resources, required_resources
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.state import LoadSamples
+from rebalancer.state.samples import LoadSamples
 
 
 class Reader(Protocol):

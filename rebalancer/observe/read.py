@@ -51,7 +51,7 @@ from rebalancer.scheduling.registry import default_configuration, plugin_queries
 from rebalancer.scheduling.resources import pod_requests, requested_amounts
 from rebalancer.scheduling.versions.release import REFERENCE
 from rebalancer.scheduling.versions.verified import differing_rules, is_verified
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 from rebalancer.state.run_state import decode as decode_state
 from rebalancer.state.run_state import encode as encode_state
 from rebalancer.telemetry import span

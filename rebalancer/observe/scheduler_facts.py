@@ -234,7 +234,7 @@ def recent_start(
     ]
     if api is None or not names:
         return None
-    from rebalancer.execution import scheduler_start  # noqa: PLC0415 - imports kubernetes
+    from rebalancer.execution.scheduler_health import scheduler_start  # noqa: PLC0415 - imports kubernetes
     from rebalancer.observe.scheduler_location import locate  # noqa: PLC0415 - so does it
 
     return scheduler_start(api, locate(names, settings, configuration, snapshot), now)

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from rebalancer.cluster.records.pods import is_scheduler
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.execution import LeaseName, PodSelection, SchedulerLocation
+from rebalancer.execution.scheduler_health import LeaseName, PodSelection, SchedulerLocation
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.policy.schedulers import SchedulerSettings

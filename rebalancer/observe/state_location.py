@@ -16,7 +16,7 @@ from rebalancer import files
 from rebalancer.errors import InputError
 from rebalancer.load.services import runs_in_a_cluster
 from rebalancer.redaction import without_secrets
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi

@@ -10,7 +10,7 @@ from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.versions.release import DEFAULT_FEATURE_GATES, FeatureGates, Release
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,8 @@ from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.scheduling.framework.cycle import waiting_pods
 from rebalancer.scheduling.resources import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
-from rebalancer.state import PastMove, Result
+from rebalancer.state.results import Result
+from rebalancer.state.run_state import PastMove
 
 # Classes of Pending pods that fit nowhere, looked at again whenever a move would free room.
 MAX_WAITING_CLASSES = 20

@@ -28,7 +28,7 @@ from rebalancer.planning.reasons import KeptReason, Reason
 from rebalancer.planning.report import possible_landings
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
-from rebalancer.state import PastMove
+from rebalancer.state.run_state import PastMove
 
 
 def check_landing(

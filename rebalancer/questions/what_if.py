@@ -45,7 +45,7 @@ from rebalancer.scheduling.framework.cycle import waiting_pods
 from rebalancer.scheduling.resources import pod_requests, requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.simulation.world import LoadShape, SimulatedCluster
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 
 _OF_ITS_NODE = (static, daemon_set)
 _STAYS = (controller, overlapping, budgets_read)

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Sequence
 
 from rebalancer.errors import SafetyError
-from rebalancer.execution import HeldLease, Outcome, after_outcomes, past_moves
+from rebalancer.execution.lease import HeldLease
+from rebalancer.execution.outcomes import Outcome, after_outcomes, past_moves
 from rebalancer.observe.read import Gathered
 from rebalancer.planning.plan import Plan
-from rebalancer.state import PastMove, RunState, after_plan, after_reading
-from rebalancer.state.run_state import encode
+from rebalancer.state.run_state import PastMove, RunState, after_plan, after_reading, encode
 from rebalancer.state.stores import StateStore
 from rebalancer.telemetry import span
 

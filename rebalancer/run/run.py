@@ -22,21 +22,14 @@ from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.deadlines import Deadline
 from rebalancer.documents import read_text_again
 from rebalancer.errors import SafetyError, UnreachableError
-from rebalancer.execution import (
-    EventWriter,
-    HeldLease,
-    Journal,
-    Outcomes,
-    PauseSwitch,
-    RunClock,
-    RunContext,
-    RunLease,
-    SafetyChecks,
-    Subscriber,
-    WorkloadPods,
-    carry_out,
-    holder_identity,
-)
+from rebalancer.execution.clock import RunClock
+from rebalancer.execution.events import Subscriber
+from rebalancer.execution.journal import Journal
+from rebalancer.execution.kubernetes_events import EventWriter
+from rebalancer.execution.lease import HeldLease, RunLease, holder_identity
+from rebalancer.execution.outcomes import Outcomes
+from rebalancer.execution.safety import PauseSwitch, SafetyChecks
+from rebalancer.execution.waves import RunContext, WorkloadPods, carry_out
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions
 from rebalancer.observe.read import Gathered, gather, open_api, open_cluster, policy_of
@@ -53,7 +46,7 @@ from rebalancer.run.memory import RunMemory, finding
 from rebalancer.scheduling.framework.plugin import SCHEDULER_LAG_SECONDS
 from rebalancer.scheduling.versions.verified import verified_in_words, why_unverified
 from rebalancer.signals import StopSignals, stop_on_signal
-from rebalancer.state import memory_seconds
+from rebalancer.state.run_state import memory_seconds
 from rebalancer.state.stores import StateStore
 from rebalancer.telemetry import span
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.deadlines import Deadline
-from rebalancer.execution import HeldLease
-from rebalancer.execution.lease import DURATION_SECONDS
+from rebalancer.execution.lease import DURATION_SECONDS, HeldLease
 from rebalancer.observe.plan_options import PlanOptions, RunOptions
 from rebalancer.observe.read import gather, read_snapshot
 from rebalancer.observe.state_location import known_state, state_store
@@ -27,7 +26,7 @@ from rebalancer.run.plan import without_refusal
 from rebalancer.run.run import RunEnvironment, run_within
 from rebalancer.service.policy_in_force import PolicyInForce
 from rebalancer.signals import StopSignals
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 from rebalancer.telemetry import span
 
 

@@ -27,7 +27,7 @@ from prometheus_client import CollectorRegistry
 from rebalancer.cluster.live import RawApi
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import ExitCode, RebalancerError, StopRequestedError
-from rebalancer.execution import HeldLease, LeaseWatch, RunLease, holder_identity
+from rebalancer.execution.lease import HeldLease, LeaseWatch, RunLease, holder_identity
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import open_api, open_cluster
 from rebalancer.reporting.metrics import RunMetrics, names

@@ -22,7 +22,15 @@ from rebalancer.planning.workloads.stateful_sets import replaced_after_terminati
 from rebalancer.scheduling.framework.cycle import Placement, waiting_pods
 from rebalancer.simulation.report import Cycle, LoadSpread, PolicyRun, SimulatedMove, Simulation
 from rebalancer.simulation.world import LoadShape, SimulatedCluster
-from rebalancer.state import MoveHistory, PastMove, Result, RunState, after_moves, after_plan, memory_seconds
+from rebalancer.state.results import Result
+from rebalancer.state.run_state import (
+    MoveHistory,
+    PastMove,
+    RunState,
+    after_moves,
+    after_plan,
+    memory_seconds,
+)
 
 # Carries a plan out in the model: wave by wave, each replacement where the scheduler would put it.
 

@@ -26,7 +26,7 @@ from rebalancer.load.scheduler_view import (
 )
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.scheduling.resources import pod_requests, requested_amounts
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 
 # What pods use from minute to minute: as recorded, with noise and a daily curve if wanted.
 

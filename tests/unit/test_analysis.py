@@ -5,7 +5,7 @@ import pandas as pd
 from rebalancer import analysis
 from rebalancer.planning.plan import NodeReport
 from rebalancer.simulation.report import Cycle, LoadSpread, PolicyRun, Simulation
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 from tests.unit.reporting.builders import a_kept, a_move, a_node, a_plan, an_outcome, some_outcomes
 
 

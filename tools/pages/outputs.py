@@ -8,7 +8,7 @@ from rebalancer.cluster.pods import HONOURED_ANNOTATIONS
 from rebalancer.errors import ExitCode
 from rebalancer.execution.kubernetes_events import EVENT_KINDS
 from rebalancer.reporting.metrics import METRICS, SERVICE_METRICS
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 
 _HEAD = """\
 # What rebalancer returns, writes and honours

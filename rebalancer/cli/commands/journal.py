@@ -39,7 +39,7 @@ def show_journal(path: Path | None, output: Output) -> None:
 
     Without FILE, the journal that runs on a terminal keep in your state folder.
     """
-    from rebalancer.execution import read_journal  # noqa: PLC0415 - not for --help
+    from rebalancer.execution.journal import read_journal  # noqa: PLC0415 - not for --help
 
     _emit(read_journal(path or _journal_of_runs()), output, "nothing is recorded")
 

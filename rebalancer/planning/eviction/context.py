@@ -24,7 +24,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.workloads.lookup import Autoscalers, WorkloadInfo, Workloads
 from rebalancer.planning.workloads.replacement import Replacement, Replacements
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.state import MoveHistory
+from rebalancer.state.run_state import MoveHistory
 
 Claims = Mapping[tuple[str, str], PersistentVolumeClaim]  # by namespace and name
 

@@ -45,7 +45,7 @@ from rebalancer.planning.workloads.lookup import grace_period_seconds
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.policy.evictability import Protection
 from rebalancer.policy.units import parse_duration
-from rebalancer.state import BAD_RESULTS
+from rebalancer.state.results import BAD_RESULTS
 
 PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"

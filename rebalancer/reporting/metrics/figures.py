@@ -12,7 +12,7 @@ from rebalancer.planning.plan import Change, NodeReport, Plan
 from rebalancer.reporting.metrics import names
 from rebalancer.reporting.metrics.names import Metric
 from rebalancer.reporting.words import plain
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 
 MAX_NODE_SERIES = 200  # nodes named one by one; their number has a metric of its own
 NO_PODS = "NoPods"

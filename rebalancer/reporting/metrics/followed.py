@@ -25,7 +25,7 @@ from rebalancer.reporting.metrics import names
 from rebalancer.reporting.metrics.figures import PLAN_METRICS, Samples, one, outcome_samples, plan_samples
 from rebalancer.reporting.metrics.names import METRICS, Metric, MetricKind
 from rebalancer.reporting.words import plain
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 from rebalancer.telemetry import Span
 
 _LIKELIEST, _LISTED, _ALLOWED, _NOT_ALLOWED = "Likeliest", "Listed", "Allowed", "NotAllowed"

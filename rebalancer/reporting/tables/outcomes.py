@@ -10,7 +10,7 @@ from rebalancer.errors import ExitCode
 from rebalancer.execution.outcomes import Outcome, Outcomes
 from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.reporting.words import counted, plain, words
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 
 _MAX_MOVES = 20
 _RESULT_WIDTH = max(len(result.value) for result in Result)

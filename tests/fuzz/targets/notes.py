@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rebalancer.execution.journal import in_flight, read_journal
-from rebalancer.state import PastMove, RunState
-from rebalancer.state.run_state import decode, encode
+from rebalancer.state.run_state import PastMove, RunState, decode, encode
 from tests.fuzz.clusters import folder
 from tests.fuzz.structure import json_structure, line_structure
 from tests.fuzz.target import Target

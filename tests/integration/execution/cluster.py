@@ -13,8 +13,11 @@ import msgspec
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.client import KubernetesClient
 from rebalancer.cluster.live.login import official_login
-from rebalancer.execution import Journal, Outcomes, RunLease, carry_out
 from rebalancer.execution.evict import Patience
+from rebalancer.execution.journal import Journal
+from rebalancer.execution.lease import RunLease
+from rebalancer.execution.outcomes import Outcomes
+from rebalancer.execution.waves import carry_out
 from rebalancer.planning.plan import Landing, Move, Plan, PodReference
 from rebalancer.policy.schema import Execution
 from rebalancer.retries import Retries

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import ExitCode, LeaseHeldError, RightsError
-from rebalancer.execution import PodSelection, RunLease, SchedulerLocation, Stop
 from rebalancer.execution.events import EvictionAnswered, RunEvent
 from rebalancer.execution.journal import in_flight
+from rebalancer.execution.lease import RunLease
+from rebalancer.execution.outcomes import Stop
+from rebalancer.execution.scheduler_health import PodSelection, SchedulerLocation
 from rebalancer.policy.schema import Safety
 from rebalancer.policy.units import Amount
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 from rebalancer_demo import Fault, User
 from tests.integration.demo.builders import a_budget
 from tests.integration.execution.cluster import NODES, Runner, a_hot_cluster, a_move_of

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rebalancer.execution import EventWriter, Outcome, SchedulerLocation, after_outcomes
+from rebalancer.execution.kubernetes_events import EventWriter
+from rebalancer.execution.outcomes import Outcome, after_outcomes
 from rebalancer.execution.safety import read_health
-from rebalancer.state import Result, after_plan
+from rebalancer.execution.scheduler_health import SchedulerLocation
+from rebalancer.state.results import Result
+from rebalancer.state.run_state import after_plan
 from rebalancer.state.stores import ConfigMapStore
 from tests.integration.execution.cluster import a_hot_cluster, a_move_of
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rebalancer.errors import ExitCode
-from rebalancer.execution import Stop, past_moves
-from rebalancer.state import PastMove, Result
+from rebalancer.execution.outcomes import Stop, past_moves
+from rebalancer.state.results import Result
+from rebalancer.state.run_state import PastMove
 from rebalancer_demo import Fault, Misbehaviour
 from tests.integration.demo.builders import a_stateful_set
 from tests.integration.execution.cluster import a_hot_cluster, a_move_of, hot_cluster, running

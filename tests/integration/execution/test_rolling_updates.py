@@ -8,7 +8,7 @@ import msgspec
 
 from rebalancer.errors import ExitCode
 from rebalancer.planning.plan import RESTART, Move
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 from rebalancer_demo import Sandbox
 from tests.integration.demo.builders import StillClock, a_node
 from tests.integration.demo.test_rollouts import a_deployment

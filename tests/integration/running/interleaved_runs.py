@@ -14,15 +14,17 @@ from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.failures import StatusError
 from rebalancer.errors import RebalancerError
-from rebalancer.execution import HeldLease, Journal, Outcomes, RunLease, carry_out
+from rebalancer.execution.journal import Journal
+from rebalancer.execution.lease import HeldLease, RunLease
+from rebalancer.execution.outcomes import Outcomes
+from rebalancer.execution.waves import carry_out
 from rebalancer.http import Answer, NoAnswerError
 from rebalancer.planning.plan import Landing, Move, Plan, PodReference
 from rebalancer.policy.schema import Execution
 from rebalancer.retries import Retries
 from rebalancer.run.memory import RunMemory
 from rebalancer.run.run import RunSequence
-from rebalancer.state import MoveHistory, after_plan
-from rebalancer.state.run_state import decode
+from rebalancer.state.run_state import MoveHistory, after_plan, decode
 from rebalancer.state.stores import ConfigMapStore
 from tests.unit.execution.contexts import a_context
 

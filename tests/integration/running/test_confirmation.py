@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import SafetyError
-from rebalancer.execution import Outcomes
+from rebalancer.execution.outcomes import Outcomes
 from rebalancer.observe.plan_options import PlanOptions, RunOptions
 from rebalancer.planning.plan import Plan
 from rebalancer.run import run as plan_age

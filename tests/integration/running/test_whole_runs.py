@@ -20,8 +20,8 @@ from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.client import KubernetesClient
 from rebalancer.cluster.live.login import official_login
-from rebalancer.execution import HeldLease, RunLease
-from rebalancer.state import PastMove, after_moves
+from rebalancer.execution.lease import HeldLease, RunLease
+from rebalancer.state.run_state import PastMove, after_moves
 from rebalancer.state.stores import FileStore
 from rebalancer_demo import Misbehaviour
 from tests.integration.running.hot_clusters import LANDED, HotCluster, cluster, results

@@ -12,8 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rebalancer.cli.program import main
-from rebalancer.state import RunState, after_reading
-from rebalancer.state.run_state import decode, encode
+from rebalancer.state.run_state import RunState, after_reading, decode, encode
 from rebalancer_demo import Sandbox
 from rebalancer_demo.hot_cluster import POLICY
 from tests.integration.hot_cluster import hot_sandbox

@@ -10,7 +10,7 @@ import pytest
 
 from rebalancer.observe.plan_options import RunOptions
 from rebalancer.reporting.html.embedded import read_plan
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 from tests.unit.cli.conftest import FakePipeline, Program
 from tests.unit.reporting.builders import an_outcome, some_outcomes
 

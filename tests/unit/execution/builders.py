@@ -9,7 +9,7 @@ from rebalancer.execution.evict import Attempt, Verdict
 from rebalancer.execution.observed_pods import ObservedCondition, ObservedPod, ObservedSpec, ObservedStatus
 from rebalancer.execution.outcomes import Outcomes
 from rebalancer.planning.plan import Landing, Move, Plan, PodReference
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 
 NOW = 1_700_000_000.0
 

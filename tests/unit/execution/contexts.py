@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from rebalancer.cluster.live import RawApi
-from rebalancer.execution import Journal, RunClock, RunContext, SafetyChecks, WorkloadPods
+from rebalancer.execution.clock import RunClock
+from rebalancer.execution.journal import Journal
+from rebalancer.execution.safety import SafetyChecks
+from rebalancer.execution.waves import RunContext, WorkloadPods
 from rebalancer.planning.plan import Move
 from rebalancer.policy.schema import Execution, Safety
 

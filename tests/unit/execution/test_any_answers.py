@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from urllib3.exceptions import ProtocolError
 
-from rebalancer.execution import Journal, Outcomes, carry_out
-from rebalancer.state import Result
+from rebalancer.execution.journal import Journal
+from rebalancer.execution.outcomes import Outcomes
+from rebalancer.execution.waves import carry_out
+from rebalancer.state.results import Result
 from tests.unit.execution.builders import NOW, a_move, a_plan
 from tests.unit.execution.contexts import a_context
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal

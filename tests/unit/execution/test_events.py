@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from rebalancer.errors import InternalError, UnreachableError
-from rebalancer.execution import Journal, Outcome, Outcomes, Stop, carry_out
 from rebalancer.execution.events import (
     EventStream,
     EvictionAnnounced,
@@ -27,9 +26,11 @@ from rebalancer.execution.events import (
     WavesEnded,
     WaveStarted,
 )
-from rebalancer.execution.outcomes import StopReason
+from rebalancer.execution.journal import Journal
+from rebalancer.execution.outcomes import Outcome, Outcomes, Stop, StopReason
+from rebalancer.execution.waves import carry_out
 from rebalancer.planning.plan import Move
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 from rebalancer.telemetry import Span, listening
 from tests.unit.execution.builders import NOW, a_move, a_plan, results
 from tests.unit.execution.contexts import a_context

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from rebalancer.cluster.live import RawApi
-from rebalancer.execution import HeldLease, LeaseWatch
+from rebalancer.execution.lease import HeldLease, LeaseWatch
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import FakeTime, fake_api, refusal
 from tests.unit.execution.lease_server import LeaseServer, lease_of, spec

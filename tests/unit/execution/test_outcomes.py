@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rebalancer.execution.outcomes import Outcome, after_outcomes, past_moves
-from rebalancer.state import PastMove, Result
+from rebalancer.state.results import Result
+from rebalancer.state.run_state import PastMove
 from tests.unit.execution.builders import NOW, a_move
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import ExitCode, InputError, RightsError
-from rebalancer.execution import Outcomes, PauseSwitch, Stop
+from rebalancer.execution.outcomes import Outcomes, Stop
+from rebalancer.execution.safety import PauseSwitch
 from rebalancer.policy.schema import Safety
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 from tests.unit.execution.builders import a_move
 from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
 from tests.unit.execution.tiny_cluster import Run

@@ -12,14 +12,16 @@ from urllib3.exceptions import ProtocolError
 
 from rebalancer.cluster import times
 from rebalancer.errors import ExitCode
-from rebalancer.execution import EventWriter, Journal, Outcomes, after_outcomes, carry_out
 from rebalancer.execution.evict import Patience
-from rebalancer.execution.journal import in_flight
-from rebalancer.execution.outcomes import Stop
+from rebalancer.execution.journal import Journal, in_flight
+from rebalancer.execution.kubernetes_events import EventWriter
+from rebalancer.execution.outcomes import Outcomes, Stop, after_outcomes
+from rebalancer.execution.waves import carry_out
 from rebalancer.planning.plan import RESTART, Move
 from rebalancer.planning.workloads.rolling_updates import RESTARTED_AT
 from rebalancer.policy.schema import Execution, Safety
-from rebalancer.state import MoveHistory, Result
+from rebalancer.state.results import Result
+from rebalancer.state.run_state import MoveHistory
 from tests.unit.execution.builders import NOW, a_move, a_plan
 from tests.unit.execution.contexts import a_context
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal

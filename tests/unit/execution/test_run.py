@@ -8,12 +8,11 @@ import msgspec
 import pytest
 
 from rebalancer.errors import ExitCode, InputError, InternalError
-from rebalancer.execution import Stop
 from rebalancer.execution.events import MoveEnded, RunEvent
-from rebalancer.execution.outcomes import decode, encode, exit_code
+from rebalancer.execution.outcomes import Stop, decode, encode, exit_code
 from rebalancer.execution.waves import MAX_SECONDS_TO_PLACE
 from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 from tests.unit.execution.builders import a_move, results
 from tests.unit.execution.fake_api import refusal
 from tests.unit.execution.tiny_cluster import Run

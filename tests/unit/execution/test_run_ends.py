@@ -8,11 +8,11 @@ import pytest
 
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.errors import ExitCode, StopRequestedError, UnreachableError
-from rebalancer.execution import Outcome, Stop
 from rebalancer.execution.lease import LeaseLostError, RunLease
+from rebalancer.execution.outcomes import Outcome, Stop
 from rebalancer.planning.plan import Move
 from rebalancer.policy.schema import Safety
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 from tests.unit.execution.builders import a_move, results
 from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
 from tests.unit.execution.lease_server import LeaseServer

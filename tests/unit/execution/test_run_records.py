@@ -6,9 +6,9 @@ import io
 from collections.abc import Sequence
 
 from rebalancer.errors import ExitCode, UnreachableError
-from rebalancer.execution import Outcome, Stop
+from rebalancer.execution.outcomes import Outcome, Stop
 from rebalancer.planning.plan import Move
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 from tests.unit.execution.builders import NOW, a_move, results
 from tests.unit.execution.tiny_cluster import Run
 

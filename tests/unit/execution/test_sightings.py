@@ -9,7 +9,7 @@ import pytest
 from rebalancer.cluster.live.watching import SeenPod
 from rebalancer.execution.verify import PodsSeen, WatchedReplacements
 from rebalancer.policy.schema import Execution
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 from tests.unit.execution.builders import NOW, a_granted, a_move
 from tests.unit.execution.tiny_cluster import Run
 

@@ -9,9 +9,12 @@ import pytest
 
 from rebalancer.cluster.pods import EVICTION_IN_PROGRESS
 from rebalancer.errors import ExitCode
-from rebalancer.execution import EventWriter, Journal, Outcomes, after_outcomes
+from rebalancer.execution.journal import Journal
+from rebalancer.execution.kubernetes_events import EventWriter
+from rebalancer.execution.outcomes import Outcomes, after_outcomes
 from rebalancer.policy.schema import Execution
-from rebalancer.state import MoveHistory, Result
+from rebalancer.state.results import Result
+from rebalancer.state.run_state import MoveHistory
 from tests.unit.execution.builders import NOW, a_move
 from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
 from tests.unit.execution.tiny_cluster import Run

@@ -12,7 +12,7 @@ from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Outcome
 from rebalancer.execution.verify import appraise, await_landings
 from rebalancer.planning.plan import Move
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 from tests.unit.execution.builders import NOW, a_granted, a_move, an_observed_pod
 from tests.unit.execution.contexts import only_hot
 from tests.unit.execution.fake_api import FakeTime

@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 
 from rebalancer.cluster import times
-from rebalancer.execution import Journal, Outcome, Outcomes, carry_out
+from rebalancer.execution.journal import Journal
+from rebalancer.execution.outcomes import Outcome, Outcomes
+from rebalancer.execution.waves import carry_out
 from rebalancer.planning.plan import Move
 from tests.unit.execution.builders import NOW, a_plan
 from tests.unit.execution.contexts import a_context

@@ -8,7 +8,7 @@ import pytest
 from rebalancer.load.correction import correct
 from rebalancer.load.report import LoadReport, build_report
 from rebalancer.load.usage import NodeUsage, PodMethod, PodUsage
-from rebalancer.state import PastMove
+from rebalancer.state.run_state import PastMove
 from tests.builders import a_node, a_pod, a_snapshot
 from tests.unit.load.builders import NOW
 

@@ -10,7 +10,7 @@ import pytest
 
 from rebalancer.errors import InputError
 from rebalancer.observe.state_location import known_state, state_store, user_file
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 from rebalancer.state.stores import ConfigMapStore, FileStore
 from tests.unit.execution.fake_api import fake_api, refusal
 

@@ -25,7 +25,7 @@ from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling.registry import default_configuration
 from rebalancer.scheduling.resources import pod_requests
-from rebalancer.state import PastMove, RunState
+from rebalancer.state.run_state import PastMove, RunState
 from tests.builders import a_pod, a_recording, owned_by
 
 Item = Mapping[str, Any]

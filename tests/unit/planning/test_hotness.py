@@ -13,7 +13,7 @@ from rebalancer.planning.plan import NodeReport, Plan
 from rebalancer.planning.planner import make_plan
 from rebalancer.planning.prepared import prepare
 from rebalancer.scheduling.registry import load_configuration
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 from tests.builders import a_node
 from tests.unit.planning.builders import (
     NOW,

@@ -11,7 +11,7 @@ import pytest
 from rebalancer.errors import InputError
 from rebalancer.planning.plan import Plan
 from rebalancer.policy.policy_file import parse_policy, pressure_resources, to_yaml
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 from tests.builders import a_node
 from tests.unit.planning.builders import (
     NOW,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 from tests.builders import a_node
 from tests.unit.planning.builders import (
     NOW,

@@ -6,7 +6,7 @@ import msgspec
 
 from rebalancer.execution.outcomes import Outcome, Outcomes
 from rebalancer.planning.plan import Kept, Landing, Level, Move, NodeAfter, NodeReport, Plan, PodReference
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 
 NOW = "2026-11-20T12:00:00Z"
 

@@ -9,7 +9,7 @@ from rebalancer.execution.outcomes import Outcomes
 from rebalancer.planning.plan import Benefit, Change, Plan
 from rebalancer.reporting.metrics import METRICS, SERVICE_METRICS, MetricKind, RunMetrics, run_metrics
 from rebalancer.reporting.metrics.figures import MAX_NODE_SERIES, PLAN_METRICS, plan_samples
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 from rebalancer.telemetry import listening, record, span
 from tests.unit.reporting.builders import a_kept, a_move, a_plan, an_outcome, some_outcomes
 

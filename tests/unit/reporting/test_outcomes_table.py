@@ -6,7 +6,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rebalancer.reporting.tables.outcomes import outcomes_table
 from rebalancer.reporting.tables.text import Style
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 from tests.unit.reporting.builders import an_outcome, some_outcomes
 
 

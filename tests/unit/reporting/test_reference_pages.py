@@ -8,7 +8,7 @@ from pathlib import Path
 from rebalancer.cluster.pods import HONOURED_ANNOTATIONS
 from rebalancer.execution import kubernetes_events as events
 from rebalancer.policy.policy_file import default_policy, parse_policy, schema, shown
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 from tools.pages import outputs, policy_keys
 
 

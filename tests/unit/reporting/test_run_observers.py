@@ -16,7 +16,7 @@ from rebalancer.execution.events import (
 from rebalancer.execution.evict import Attempt, Verdict
 from rebalancer.reporting.console import ReportConsole
 from rebalancer.reporting.run_observers import BarObserver, LogObserver, observer
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 from tests.unit.reporting.builders import a_move, an_outcome, some_outcomes
 
 LOGGER = logging.getLogger("test.progress")

@@ -11,7 +11,8 @@ from rebalancer.errors import SafetyError, UnreachableError
 from rebalancer.policy.planning_settings import Planning
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.run.memory import RunMemory
-from rebalancer.state import PastMove, Result, RunState, after_moves, after_plan, memory_seconds
+from rebalancer.state.results import Result
+from rebalancer.state.run_state import PastMove, RunState, after_moves, after_plan, memory_seconds
 from tests.unit.reporting.builders import an_outcome
 
 

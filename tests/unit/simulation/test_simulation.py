@@ -13,7 +13,7 @@ from rebalancer.scheduling.framework.cycle import Placement
 from rebalancer.simulation.cycles import NOWHERE, SimulationSettings, draw, simulate
 from rebalancer.simulation.report import PolicyRun, Simulation
 from rebalancer.simulation.world import LoadShape, PodLoad, SimulatedCluster
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 from tests.builders import a_node, a_pod, owned_by
 from tests.unit.planning.builders import a_policy, a_workload, planning_inputs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rebalancer.state import PastMove
+from rebalancer.state.run_state import PastMove
 
 NOW = 1_700_000_000.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.state import MoveHistory
+from rebalancer.state.run_state import MoveHistory
 from tests.unit.state.past_moves import NOW, a_past_move
 
 HOUR = 3600.0

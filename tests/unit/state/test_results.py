@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rebalancer.errors import ExitCode
-from rebalancer.state import BAD_RESULTS, LoadAfter, Result
+from rebalancer.state.results import BAD_RESULTS, LoadAfter, Result
 
 
 def test_a_run_stops_after_what_its_plan_did_not_allow_for_and_after_what_it_does_not_know() -> None:

@@ -7,8 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.errors import InputError
-from rebalancer.state import PastMove, RunState, after_moves, after_plan
-from rebalancer.state.run_state import MAX_BYTES, MAX_MOVES, bounded, decode, encode
+from rebalancer.state.run_state import (
+    MAX_BYTES,
+    MAX_MOVES,
+    PastMove,
+    RunState,
+    after_moves,
+    after_plan,
+    bounded,
+    decode,
+    encode,
+)
 from tests.unit.state.past_moves import NOW, a_past_move
 
 

@@ -4,9 +4,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.state import LoadSamples, RunState, after_reading
-from rebalancer.state.run_state import MAX_BYTES, decode, encode
-from rebalancer.state.samples import MAX_SAMPLE_BYTES, MAX_SAMPLES, bounded, with_sample
+from rebalancer.state.run_state import MAX_BYTES, RunState, after_reading, decode, encode
+from rebalancer.state.samples import MAX_SAMPLE_BYTES, MAX_SAMPLES, LoadSamples, bounded, with_sample
 
 LOADS = st.dictionaries(
     st.sampled_from(("cpu", "memory", "disk")),

@@ -22,8 +22,8 @@ from rebalancer.errors import (
     StopRequestedError,
     UnreachableError,
 )
-from rebalancer.state import RunState, after_moves, after_plan, stores
-from rebalancer.state.run_state import MAX_BYTES, encode
+from rebalancer.state import stores
+from rebalancer.state.run_state import MAX_BYTES, RunState, after_moves, after_plan, encode
 from rebalancer.state.stores import ConfigMapStore, FileStore, StateStore
 from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
 from tests.unit.state.past_moves import NOW, a_past_move

@@ -7,7 +7,7 @@ from typing import Any
 
 from rebalancer.planning.reasons import Reason
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 from tests.builders import a_budget, a_node, a_pod
 from tests.unit.planning.builders import Workload, a_past_move, a_policy, a_workload, at
 from tests.unit.planning.eviction.protected_pods import (

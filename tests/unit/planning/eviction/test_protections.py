@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rebalancer.planning.reasons import Reason
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 from tests.builders import a_node
 from tests.unit.planning.builders import (
     NOW,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rebalancer.planning.reasons import Reason
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 from tests.builders import a_node
 from tests.unit.planning.builders import NOW, Workload, a_past_move, a_policy, a_workload, at
 from tests.unit.planning.eviction.protected_pods import CLAIM, DISK, Case, case, the_pod, volume

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rebalancer.scheduling.registry import load_configuration
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 from tests.builders import a_node, a_pod
 from tests.unit.planning.builders import (
     NOW,

@@ -9,7 +9,7 @@ import pytest
 
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.prepared import PreparedInputs, prepare
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 from tests.builders import a_node
 from tests.unit.planning.builders import (
     NOW,

@@ -12,7 +12,7 @@ from rebalancer.planning.plan import Obstacle, Plan, encode
 from rebalancer.reporting.html.chart import HEIGHT, chart
 from rebalancer.reporting.html.embedded import embedded_plan, read_plan, read_policy
 from rebalancer.reporting.html.report import ReportInputs, html_report
-from rebalancer.state import Result
+from rebalancer.state.results import Result
 from tests.unit.reporting.builders import a_kept, a_move, a_node, a_plan, an_outcome, some_outcomes
 from tests.unit.reporting.html.parsed import HOSTILE, Page
 

@@ -16,7 +16,7 @@ from rebalancer.planning.plan import Plan
 from rebalancer.planning.strategies.hot_nodes.node_pods import Group, pods_to_move
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.policy.planning_settings import Weights
-from rebalancer.state import RunState
+from rebalancer.state.run_state import RunState
 from tests.builders import a_node
 from tests.unit.planning.builders import (
     NOW,
