@@ -79,7 +79,7 @@ def kept(plan: Plan) -> pd.DataFrame:
     return _frame(rows, ("namespace", "pod", "workload", "node", "code", "reason"))
 
 
-def outcomes(found: Outcomes) -> pd.DataFrame:
+def outcomes(run: Outcomes) -> pd.DataFrame:
     """One row per move of a run: what was predicted, the ``result``, and when it was evicted and ready."""
     rows = [
         _move(outcome.move)
@@ -92,7 +92,7 @@ def outcomes(found: Outcomes) -> pd.DataFrame:
             "ready_at": outcome.ready_at,
             "reason": outcome.because,
         }
-        for outcome in found.outcomes
+        for outcome in run.outcomes
     ]
     times = ("evicted_at", "bound_at", "ready_at")
     frame = _frame(rows, (*_MOVE, "gain", "result", "node", "replacement", *times, "reason"), ("gain",))
@@ -153,8 +153,8 @@ def _frame(
             names.append(column)
             data[column] = [row[column] for row in rows]
             continue
-        found = {resource for row in rows for resource in row[column]}
-        for resource in [*_RESOURCES, *sorted(found - set(_RESOURCES))]:
+        resources = {resource for row in rows for resource in row[column]}
+        for resource in [*_RESOURCES, *sorted(resources - set(_RESOURCES))]:
             names.append(f"{column}_{resource}")
             data[names[-1]] = [row[column].get(resource, float("nan")) for row in rows]
     return pd.DataFrame(data, columns=names)

@@ -22,8 +22,8 @@ def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str
     """``did you mean X?`` for the known name nearest to ``name``; ``otherwise`` when none is near."""
     names = sorted(set(known))
     by_lower_case = {candidate.lower(): candidate for candidate in names}
-    found = difflib.get_close_matches(name.lower(), list(by_lower_case), n=1, cutoff=0.6)
-    return f"did you mean {by_lower_case[found[0]]}?" if found else otherwise
+    nearest = difflib.get_close_matches(name.lower(), list(by_lower_case), n=1, cutoff=0.6)
+    return f"did you mean {by_lower_case[nearest[0]]}?" if nearest else otherwise
 
 
 def validate(model: type[Model], document: Document, *, path: Path = (), value: Any = None) -> Model:
@@ -171,11 +171,11 @@ def _models_at(model: type[BaseModel], path: Path) -> set[type[BaseModel]]:
         if isinstance(step, int):
             continue
         inner = {
-            found
+            inner_model
             for candidate in models
             for name, field in candidate.model_fields.items()
             if _written_name(name, field) == step
-            for found in _models_in(field.annotation)
+            for inner_model in _models_in(field.annotation)
         }
         models = inner or models
     return models
@@ -193,4 +193,4 @@ def _models_in(annotation: Any) -> set[type[BaseModel]]:
     arguments = get_args(annotation)
     if get_origin(annotation) is Annotated:
         arguments = arguments[:1]
-    return {found for argument in arguments for found in _models_in(argument)}
+    return {inner for argument in arguments for inner in _models_in(argument)}

@@ -1,22 +1,26 @@
 """Services that load is read from: directly inside a cluster, through the API server's service proxy outside.
 
-http://load-watcher.monitoring:2020     a service: outside, the proxy of the API server reaches it
-https://prometheus.example.com          no service: it is asked at its address from anywhere
+    http://load-watcher.monitoring:2020     a service: outside, the proxy of the API server reaches it
+    https://prometheus.example.com          no service: it is asked at its address from anywhere
+
+Credentials of the policy stay with the address they are for: the service proxy gets none.
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from rebalancer import http
-from rebalancer.cluster.live import RawApi
-from rebalancer.cluster.live.failures import StatusError, read_again
 from rebalancer.errors import InputError, UnreachableError
 from rebalancer.http import NoAnswerError, short_reason
 from rebalancer.load.scheduler_view import decode_watcher
 from rebalancer.retries import Retries
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.live import RawApi
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,8 @@ def fetch_watcher(api: RawApi | None, address: str, *, inside: bool) -> bytes:
 
 
 def _get(url: str, retries: Retries) -> bytes:
+    from rebalancer.cluster.live.failures import StatusError, read_again  # noqa: PLC0415 - for live clusters
+
     limit = retries.limit()
 
     def once() -> bytes:

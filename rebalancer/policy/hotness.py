@@ -101,8 +101,8 @@ class ScoreRule(PolicyModel):
 
 
 _PRESSURE_ALONE = (
-    "; pressure needs utilization in the same rule: a pod that its own limits throttle waits on an idle node "
-    "too, and how far pressure falls when a pod leaves cannot be predicted"
+    "; pressure needs utilization in the same rule: a pod throttled by its own CPU limit shows pressure even "
+    "on an idle node, and how far pressure falls when a pod leaves cannot be predicted"
 )
 HotRule = Annotated[
     Annotated[UtilizationRule, Tag("<utilization>")]

@@ -242,8 +242,8 @@ def one_key_of(*keys: str, note: str = "") -> Discriminator:
             names = {str(key) for key in value}
         else:
             names = set()
-        found = [key for key in keys if key in names]
-        return f"<{found[0]}>" if len(found) == 1 else None
+        present = [key for key in keys if key in names]
+        return f"<{present[0]}>" if len(present) == 1 else None
 
     listed = f"{', '.join(keys[:-1])} or {keys[-1]}"
     return Discriminator(

@@ -50,8 +50,8 @@ def measured_resources(policy: RebalancePolicy, scored: Iterable[str] = ()) -> t
 
 def required_resources(policy: RebalancePolicy, scored: Iterable[str] = ()) -> tuple[str, ...]:
     """Without a fresh figure of these a node is unknown: cpu, memory, and what rules name or score."""
-    found = dict.fromkeys((*EVERYWHERE, *named_resources(policy), *scored))
-    return tuple(name for name in found if name != _COUNTED)
+    resources = dict.fromkeys((*EVERYWHERE, *named_resources(policy), *scored))
+    return tuple(name for name in resources if name != _COUNTED)
 
 
 def pressure_resources(policy: RebalancePolicy) -> tuple[str, ...]:
@@ -143,12 +143,12 @@ def parse_policy(text: str, source: str) -> LoadedPolicy:
     document = parse(text, source)
     if isinstance(document.value, dict):
         for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
-            found = document.value.get(key)
-            if found is None:
+            written = document.value.get(key)
+            if written is None:
                 raise document.error((), f"{key} is required", hint=f"write {key}: {expected}")
-            if found != expected:
+            if written != expected:
                 raise document.error(
-                    (key,), f"{found!s:.60} is not supported", hint=f"write {key}: {expected}"
+                    (key,), f"{written!s:.60} is not supported", hint=f"write {key}: {expected}"
                 )
     policy = validate(RebalancePolicy, document)
     check_resources(policy, document)
@@ -187,20 +187,20 @@ class _WrittenDefaults(GenerateJsonSchema):
 
     def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
         """The schema of a field that has a default."""
-        found = super().default_schema(schema)
+        field = super().default_schema(schema)
         serialization: Any = schema["schema"].get("serialization") or {}
-        if found.get("default") is not None and "function" in serialization:
-            found["default"] = serialization["function"](schema["default"])
-        return found
+        if field.get("default") is not None and "function" in serialization:
+            field["default"] = serialization["function"](schema["default"])
+        return field
 
 
 def schema() -> dict[str, Any]:
     """The JSON schema of a policy, keys in camelCase, with a sentence for each."""
-    found = RebalancePolicy.model_json_schema(
+    policy = RebalancePolicy.model_json_schema(
         by_alias=True, mode="validation", schema_generator=_WrittenDefaults
     )
-    found["required"] = ["apiVersion", "kind"]
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **found}
+    policy["required"] = ["apiVersion", "kind"]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **policy}
 
 
 def changed_settings(one: RebalancePolicy, other: RebalancePolicy) -> tuple[tuple[str, str, str], ...]:

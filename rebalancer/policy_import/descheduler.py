@@ -316,13 +316,13 @@ def _profile(work: Import, profile: Mapping[str, Any], at: Path) -> None:
 
 def _enabled(work: Import, plugins: Any, at: Path) -> dict[str, Path]:
     """The plugins of the extension points that evict, and where each is named."""
-    found: dict[str, Path] = {}
+    plugins_enabled: dict[str, Path] = {}
     points = work.mapping(at, plugins)
     for point in ("balance", "deschedule"):
         entry = work.mapping((*at, point), points.get(point))
         for index, name in enumerate(work.items((*at, point, "enabled"), entry.get("enabled"))):
-            found.setdefault(str(name), (*at, point, "enabled", index))
-    return found
+            plugins_enabled.setdefault(str(name), (*at, point, "enabled", index))
+    return plugins_enabled
 
 
 def first_policy(work: Import, value: Mapping[str, Any]) -> None:

@@ -78,8 +78,8 @@ class WrittenPlugins(Arguments):
     def at(self, point: str) -> WrittenPluginSet:
         """The set under a key of the text, ``preFilter`` or ``multiPoint``."""
         field = next(name for name, info in type(self).model_fields.items() if (info.alias or name) == point)
-        found: WrittenPluginSet = getattr(self, field)
-        return found
+        plugin_set: WrittenPluginSet = getattr(self, field)
+        return plugin_set
 
 
 class WrittenPluginConfig(Arguments):
@@ -242,13 +242,13 @@ def _refuse_twice(entries: tuple[Entry, ...], point: str, path: Path, context: C
 
 def named_plugins(configuration: WrittenConfiguration) -> frozenset[str]:
     """Every plugin that is enabled, disabled or configured somewhere."""
-    found: set[str] = set()
+    names: set[str] = set()
     for profile in configuration.profiles:
-        found |= {config.name for config in profile.plugin_config}
+        names |= {config.name for config in profile.plugin_config}
         for point in type(profile.plugins).model_fields:
             at: WrittenPluginSet = getattr(profile.plugins, point)
-            found |= {plugin.name for plugin in (*at.enabled, *at.disabled)}
-    return frozenset(found - {ALL})
+            names |= {plugin.name for plugin in (*at.enabled, *at.disabled)}
+    return frozenset(names - {ALL})
 
 
 def build_profile(

@@ -184,11 +184,11 @@ def _warn_of_embedded_watchers(profiles: tuple[Profile, ...], context: Context) 
 
 def _leader_election(written: WrittenConfiguration) -> LeaderElection:
     """Where the scheduler shows that it is alive; empty names are defaulted, as the scheduler does."""
-    found = written.leader_election or {}
+    election = written.leader_election or {}
     default = LeaderElection()
-    namespace, name = found.get("resourceNamespace"), found.get("resourceName")
+    namespace, name = election.get("resourceNamespace"), election.get("resourceName")
     return LeaderElection(
-        enabled=found.get("leaderElect", True) is not False,
+        enabled=election.get("leaderElect", True) is not False,
         namespace=str(namespace or default.namespace),
         name=str(name or default.name),
         named=bool(namespace or name),

@@ -359,12 +359,12 @@ def _node_like(template: Node, name: str) -> Node:
 
 def _csi_nodes(records: Sequence[object], template: str, names: Sequence[str]) -> list[CsiNode]:
     """The drivers of the template on every new node."""
-    found = next(
+    csi_node = next(
         (item for item in records if isinstance(item, CsiNode) and item.metadata.name == template), None
     )
-    if found is None:
+    if csi_node is None:
         return []
-    return [CsiNode(msgspec.structs.replace(found.metadata, name=name), found.spec) for name in names]
+    return [CsiNode(msgspec.structs.replace(csi_node.metadata, name=name), csi_node.spec) for name in names]
 
 
 def _seen(view: SchedulerView, template: str, names: Sequence[str], share: FloatArray) -> SchedulerView:

@@ -77,9 +77,9 @@ def first_policy(inputs: PlanningInputs, *, measured: bool) -> FirstPolicy:
     """The policy for a cluster; ``measured`` is whether its load was measured or taken from requests."""
     facts = _Facts.of(inputs, measured=measured)
     for threshold in _thresholds(facts):
-        found = _planned(facts, threshold)
-        if found[1].moves:
-            return FirstPolicy(_with_header(facts, *found), len(found[1].moves))
+        planned = _planned(facts, threshold)
+        if planned[1].moves:
+            return FirstPolicy(_with_header(facts, *planned), len(planned[1].moves))
     text, plan = _planned(facts, _USUAL)
     return FirstPolicy(_with_header(facts, text, plan), len(plan.moves))
 
@@ -179,15 +179,15 @@ def _load(facts: _Facts) -> Iterator[str]:
 
 def _prometheus_services(facts: _Facts) -> list[Service]:
     """Services that are named like a Prometheus server."""
-    found = [
+    services = [
         item
         for item in facts.inputs.snapshot.recording.records(SERVICES)
         if isinstance(item, Service)
         and "prometheus" in item.metadata.name
         and not any(part in item.metadata.name for part in _BESIDE_PROMETHEUS)
     ]
-    found.sort(key=lambda item: (item.metadata.namespace, item.metadata.name))
-    return found[:_MAX_SERVICES]
+    services.sort(key=lambda item: (item.metadata.namespace, item.metadata.name))
+    return services[:_MAX_SERVICES]
 
 
 def _hot_nodes(facts: _Facts, threshold: int) -> Iterator[str]:

@@ -131,15 +131,15 @@ def _placed(
     on_nodes: Counter[int] = Counter()
     failure = rejected = ""
     while on_nodes.total() < answer.at_most:
-        found = next_landing(prepared.schedulers, state, pod_class)
-        if found.landings is None or found.node is None:
-            failure, rejected = found.score_failure, found.because
+        landing = next_landing(prepared.schedulers, state, pod_class)
+        if landing.landings is None or landing.node is None:
+            failure, rejected = landing.score_failure, landing.because
             break
-        node = found.node
+        node = landing.node
         state.bind(state.add(pod_class), node)
         on_nodes[node] += 1
         if len(landings) < SHOWN_LANDINGS:
-            chance = found.landings.chance
+            chance = landing.landings.chance
             landings.append(
                 FittingPod(
                     number=on_nodes.total(),
@@ -224,52 +224,52 @@ def _with_controller(snapshot: Snapshot, asked: AskedPod) -> Snapshot:
 
 def _requested_after(state: ClusterState, node: int) -> dict[str, float]:
     """Percent of a node's allocatable that its pods request."""
-    found = {}
+    percent = {}
     for name in _REQUESTED:
         column = state.classes.column[name]
         whole = int(state.classes.allocatable[node, column])
         if whole > 0:
-            found[name] = round(100.0 * int(state.requested[node, column]) / whole, PERCENT_DIGITS)
-    return found
+            percent[name] = round(100.0 * int(state.requested[node, column]) / whole, PERCENT_DIGITS)
+    return percent
 
 
 def _preemption(prepared: PreparedInputs, state: ClusterState, pod_class: int) -> str:
     """What the next pod would do to pods of lower priority; empty when it would wait."""
-    found = Preemptions(state).of(prepared.schedulers.scheduler(pod_class), pod_class)
-    if not len(found.nodes):
+    preemption = Preemptions(state).of(prepared.schedulers.scheduler(pod_class), pod_class)
+    if not len(preemption.nodes):
         return ""
-    nodes, snapshot = len(found.nodes), prepared.inputs.snapshot
+    nodes, snapshot = len(preemption.nodes), prepared.inputs.snapshot
     where = "1 node" if nodes == 1 else f"{nodes} nodes"
-    known = [pod for pod in found.victims if pod < len(snapshot.pods)]
+    known = [pod for pod in preemption.victims if pod < len(snapshot.pods)]
     example = f", e.g. {snapshot.pods.full_name(known[0])}" if known else ""
     return (
-        f"it may preempt pods of lower priority on {where}: on {snapshot.nodes.names[int(found.nodes[0])]} "
-        f"{len(found.victims)}{example}"
+        f"it may preempt pods of lower priority on {where}: "
+        f"on {snapshot.nodes.names[int(preemption.nodes[0])]} {len(preemption.victims)}{example}"
     )
 
 
 def _quota(prepared: PreparedInputs, pod_class: int, fits: int) -> str:
     """The quota of the namespace that admits fewer pods than fit, and how many it admits."""
     pod = prepared.pods.classes[pod_class]
-    found = prepared.eviction.quotas.room(pod)
-    if found is None or found[0] >= fits:
+    quota = prepared.eviction.quotas.room(pod)
+    if quota is None or quota[0] >= fits:
         return ""
-    room, words = found
+    room, words = quota
     return f"{words}: it admits {room} of the {fits}"
 
 
 def _notes(prepared: PreparedInputs, asked: AskedPod) -> tuple[str, ...]:
     """What the answer takes for granted."""
-    pending, found = prepared.pending, list(asked.notes)
+    pending, notes = prepared.pending, list(asked.notes)
     if pending.placed or pending.unplaced:
-        found.append(
+        notes.append(
             f"of {pending.placed + pending.unplaced} pods that are Pending now, {pending.placed} fit and are "
             "placed first"
         )
     if not prepared.inputs.snapshot.has(RESOURCE_QUOTAS):
-        found.append("ResourceQuotas were not read: whether one stops the pods is not known")
+        notes.append("ResourceQuotas were not read: whether one stops the pods is not known")
     if prepared.schedulers.neutral:
         names = ", ".join(prepared.schedulers.neutral)
-        found.append(f"not modelled, taken to pass and score all nodes alike: {names}")
-    found.append("LimitRanges and admission webhooks, which may change a pod, are not applied")
-    return tuple(found)
+        notes.append(f"not modelled, taken to pass and score all nodes alike: {names}")
+    notes.append("LimitRanges and admission webhooks, which may change a pod, are not applied")
+    return tuple(notes)

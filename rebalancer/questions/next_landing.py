@@ -65,13 +65,13 @@ def rejected_nodes(
 
 
 def why_nowhere(
-    prepared: PreparedInputs, state: ClusterState, pod_class: int, found: NextLanding, pod: int = NO_POD
+    prepared: PreparedInputs, state: ClusterState, pod_class: int, landing: NextLanding, pod: int = NO_POD
 ) -> str:
     """Why a pod lands nowhere, in the words of the event that the scheduler would write."""
-    if found.score_failure:
-        return found.score_failure
+    if landing.score_failure:
+        return landing.score_failure
     stopped = rejected_nodes(prepared, state, pod_class, pod)
-    return scheduler_message(stopped, len(state.nodes), found.because)
+    return scheduler_message(stopped, len(state.nodes), landing.because)
 
 
 def scheduler_message(stopped: tuple[RejectedNodes, ...], nodes: int, rejected: str = "") -> str:

@@ -129,10 +129,10 @@ def asked_pod(document: Document, kind: str, snapshot: Snapshot, namespace: str 
 
 
 def _metadata(document: Document) -> Mapping[str, Any]:
-    found = document.value.get("metadata") or {}
-    if not isinstance(found, dict):
+    metadata = document.value.get("metadata") or {}
+    if not isinstance(metadata, dict):
         raise document.error(("metadata",), "should be a mapping")
-    return found
+    return metadata
 
 
 def _name(document: Document, value: Any, key: str) -> str:
@@ -247,12 +247,14 @@ def _priority(
         item for item in snapshot.recording.records(PRIORITY_CLASSES) if isinstance(item, PriorityClass)
     ]
     if spec.priority_class_name:
-        found = next((item for item in classes if item.metadata.name == spec.priority_class_name), None)
-        if found is None:
+        priority_class = next(
+            (item for item in classes if item.metadata.name == spec.priority_class_name), None
+        )
+        if priority_class is None:
             hint = "the API server would refuse the pod"
             where = (*path, "spec", "priorityClassName")
             raise document.error(where, f"there is no class {spec.priority_class_name!a:.60}", hint=hint)
-        return found.value, ()
+        return priority_class.value, ()
     default = next((item for item in classes if item.global_default), None)
     return (default.value if default is not None else spec.priority), ()
 

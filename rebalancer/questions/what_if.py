@@ -160,7 +160,9 @@ class ChangedCluster:
         for row in self.prepared.pods_on(node):
             if self.state.node[row] != node:
                 continue
-            own = next((found for rule in _OF_ITS_NODE if (found := rule(self.prepared.eviction, row))), None)
+            own = next(
+                (reason for rule in _OF_ITS_NODE if (reason := rule(self.prepared.eviction, row))), None
+            )
             kept = self._why_kept(row)
             if own is not None:
                 self._tell(row, Fate.OF_ITS_NODE, because=own.because)
@@ -175,7 +177,7 @@ class ChangedCluster:
 
     def _why_kept(self, row: PodRow) -> KeptReason | None:
         context = self.prepared.eviction
-        kept = next((found for rule in _STAYS if (found := rule(context, row))), None)
+        kept = next((reason for rule in _STAYS if (reason := rule(context, row))), None)
         if kept is not None:
             return kept
         spending = context.budgets.spending(row)
@@ -420,9 +422,9 @@ def _scaled(
     notes: list[str] = []
     names = before.inputs.snapshot.nodes.names
     for scaling in scaled:
-        found = rescaled(before, scaling)
-        workload = f"{found.workload.kind}/{found.workload.name}"
-        for row in found.removed:
+        scale = rescaled(before, scaling)
+        workload = f"{scale.workload.kind}/{scale.workload.name}"
+        for row in scale.removed:
             node = int(before.pods.node[row])
             fates.append(
                 PodFate(
@@ -432,18 +434,18 @@ def _scaled(
                     fate=Fate.REMOVED,
                 )
             )
-        if found.unpredictable:
+        if scale.unpredictable:
             fates.append(
                 PodFate(
-                    pod=f"{found.workload.namespace}/{found.workload.name}-new",
+                    pod=f"{scale.workload.namespace}/{scale.workload.name}-new",
                     workload=workload,
                     from_node="",
                     fate=Fate.UNPREDICTABLE,
-                    because=found.unpredictable,
+                    because=scale.unpredictable,
                 )
             )
-        removed += found.removed
-        added += found.added
+        removed += scale.removed
+        added += scale.added
     if removed:
         notes.append("which replicas a smaller number leaves is the choice of the controller")
     if added:
@@ -511,7 +513,7 @@ def _nodes(before: PreparedInputs, after: PreparedInputs, changes: Changes) -> t
     rows = before.inputs.snapshot.nodes.row
     kinds = dict.fromkeys(changes.cordoned, "cordoned") | dict.fromkeys(changes.drained, "drained")
     loads, later = before.inputs.load.percent, after.inputs.load.percent
-    found: list[tuple[float, ChangedNode]] = []
+    changed: list[tuple[float, ChangedNode]] = []
     for row, name in enumerate(after.inputs.snapshot.nodes.names):
         old = rows.get(name)
         known = old is not None
@@ -519,7 +521,7 @@ def _nodes(before: PreparedInputs, after: PreparedInputs, changes: Changes) -> t
         change = kinds.get(name, "" if known else "new")
         if not (any(hot) or change or _load_differs(loads[rows[name]], later[row])):
             continue
-        found.append(
+        changed.append(
             (
                 float(np.nanmax(later[row, :2])) if not np.isnan(later[row, :2]).all() else -1.0,
                 ChangedNode(
@@ -531,8 +533,8 @@ def _nodes(before: PreparedInputs, after: PreparedInputs, changes: Changes) -> t
                 ),
             )
         )
-    found.sort(key=lambda item: (not item[1].hot[1], not item[1].hot[0], -item[0], item[1].node))
-    return tuple(node for _, node in found)
+    changed.sort(key=lambda item: (not item[1].hot[1], not item[1].hot[0], -item[0], item[1].node))
+    return tuple(node for _, node in changed)
 
 
 def _load_differs(before: FloatArray, after: FloatArray) -> bool:

@@ -148,7 +148,7 @@ def _nearest(prepared: PreparedInputs, rows: range | list[NodeRow] | list[int]) 
     """The nodes whose load is nearest to a threshold, each in its nearest resource."""
     hotness, percent = prepared.hotness, prepared.inputs.load.percent
     names = prepared.inputs.snapshot.nodes.names
-    found: list[tuple[float, Distance]] = []
+    distances: list[tuple[float, Distance]] = []
     for row in rows:
         missing = hotness.hot_above[row] - percent[row]
         missing = np.where(np.isnan(missing), np.inf, missing)
@@ -160,9 +160,9 @@ def _nearest(prepared: PreparedInputs, rows: range | list[NodeRow] | list[int]) 
                 load=round(float(percent[row, column]), PERCENT_DIGITS),
                 hot_above=round(float(hotness.hot_above[row, column]), PERCENT_DIGITS),
             )
-            found.append((float(missing[column]), distance))
-    found.sort(key=lambda item: (item[0], item[1].node))
-    return tuple(distance for _, distance in found[:_MAX_NEAREST])
+            distances.append((float(missing[column]), distance))
+    distances.sort(key=lambda item: (item[0], item[1].node))
+    return tuple(distance for _, distance in distances[:_MAX_NEAREST])
 
 
 def _how_far(nearest: tuple[Distance, ...]) -> str:

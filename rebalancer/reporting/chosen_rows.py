@@ -85,8 +85,8 @@ def _pod_test(choice: Choice, snapshot: Snapshot | None) -> Callable[[PodReferen
         row = None if snapshot is None else snapshot.pods.row.get((pod.namespace, pod.name))
         if snapshot is None or row is None:
             return {}, ""
-        found = snapshot.pods.class_of(row)
-        return found.labels, found.scheduler_name
+        pod_class = snapshot.pods.class_of(row)
+        return pod_class.labels, pod_class.scheduler_name
 
     def chosen(pod: PodReference, node: str) -> bool:
         if choice.namespace is not None and pod.namespace != choice.namespace:

@@ -117,8 +117,8 @@ class ClassIndex:
 
     def candidates(self, selector: PodSelector) -> list[int]:
         """Classes that may be selected, ascending."""
-        found = {item for place in selector.places for item in self._filed.get(place, ())}
-        return sorted(found)
+        classes = {item for place in selector.places for item in self._filed.get(place, ())}
+        return sorted(classes)
 
 
 class TermKind(Enum):
@@ -326,9 +326,9 @@ class BindingLabelReaders:
     def __init__(self, snapshot: Snapshot, release: Release) -> None:
         self._selectors: list[LabelMatch] = []
         if _are_given(snapshot, release):
-            found = {match for pod in snapshot.pods.classes for match in _selectors_of(pod)}
-            found.update(_selectors_of_services(snapshot))
-            self._selectors = [_without_binding_labels(match) for match in found if _asks(match)]
+            matches = {match for pod in snapshot.pods.classes for match in _selectors_of(pod)}
+            matches.update(_selectors_of_services(snapshot))
+            self._selectors = [_without_binding_labels(match) for match in matches if _asks(match)]
 
     def concerns(self, pod: PodClass) -> bool:
         """Whether such a selector, or what it selects, takes part in placing pods of a class."""

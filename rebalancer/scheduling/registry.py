@@ -254,24 +254,26 @@ def described(named: object, where: str) -> PluginDescription:
     Raises InputError when it is neither a plugin class nor a factory, or describes a plugin that is known.
     """
     if isinstance(named, type) and issubclass(named, Plugin):
-        found = describe(named)
+        description = describe(named)
     else:
-        found = _factory_description(named, where)
-    if found.name in CATALOGUE:
+        description = _factory_description(named, where)
+    if description.name in CATALOGUE:
         raise InputError(
-            f"plugin {found.name} is one of those known already", where=where, hint="give it another name"
+            f"plugin {description.name} is one of those known already",
+            where=where,
+            hint="give it another name",
         )
-    unchecked = found.make
+    unchecked = description.make
 
     def make(arguments: Arguments | None, inputs: PluginInputs) -> Plugin:
         try:
             assert unchecked is not None
             plugin = unchecked(arguments, inputs)
         except Exception as error:
-            raise InputError(f"cannot make plugin {found.name}: {error!r:.200}", where=where) from error
-        return _checked(plugin, found, where)
+            raise InputError(f"cannot make plugin {description.name}: {error!r:.200}", where=where) from error
+        return _checked(plugin, description, where)
 
-    return replace(found, arguments=found.arguments or RawArguments, make=make)
+    return replace(description, arguments=description.arguments or RawArguments, make=make)
 
 
 def _factory_description(factory: object, where: str) -> PluginDescription:
@@ -281,10 +283,12 @@ def _factory_description(factory: object, where: str) -> PluginDescription:
             where=where,
             hint="name a subclass of Plugin, or an object with description and make(arguments, inputs)",
         )
-    found = factory.description
-    if not isinstance(found, PluginDescription):
-        raise InputError(f"its description is {type(found).__name__}, not a PluginDescription", where=where)
-    return replace(found, make=lambda arguments, inputs: factory.make(_as_written(arguments), inputs))
+    description = factory.description
+    if not isinstance(description, PluginDescription):
+        raise InputError(
+            f"its description is {type(description).__name__}, not a PluginDescription", where=where
+        )
+    return replace(description, make=lambda arguments, inputs: factory.make(_as_written(arguments), inputs))
 
 
 def _checked(plugin: object, description: PluginDescription, where: str) -> Plugin:
@@ -320,13 +324,13 @@ def queries_of(configuration: SchedulerConfiguration, profile: Profile, name: st
 
 def plugin_queries(configuration: SchedulerConfiguration) -> tuple[PluginQuery, ...]:
     """What all plugins of all profiles ask, without repetition."""
-    found = (
+    queries = (
         query
         for profile in configuration.profiles
         for name in sorted(profile.plugin_names)
         for query in queries_of(configuration, profile, name)
     )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(queries))
 
 
 class UnreadInputs:

@@ -200,12 +200,12 @@ def pod_requests(pod: PodClass, release: Release = REFERENCE_RELEASE) -> PodRequ
         tuple((spec.overhead or {}).items()),
         scored_sidecars,
     )
-    found = _known.get(key)
-    if found is None:
+    requests = _known.get(key)
+    if requests is None:
         if len(_known) >= _MAX_CACHED:
             _known.clear()
-        found = _known[key] = _pod_requests(pod, scored_sidecars)
-    return found
+        requests = _known[key] = _pod_requests(pod, scored_sidecars)
+    return requests
 
 
 def _pod_requests(pod: PodClass, scored_sidecars: bool) -> PodRequests:

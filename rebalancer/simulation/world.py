@@ -213,7 +213,7 @@ class SimulatedCluster:
 
     def _view(self) -> SchedulerView:
         view = self._inputs.view
-        watchers = {address: self._watched(found) for address, found in view.watchers.items()}
+        watchers = {address: self._watched(metrics) for address, metrics in view.watchers.items()}
         return dataclasses.replace(view, watchers=watchers)
 
     def _watched(self, metrics: WatcherMetrics) -> WatcherMetrics:

@@ -1,4 +1,4 @@
-"""Generates docs/scheduling-model.md: what of the scheduler is modelled, and how each part was checked.
+"""Generates docs/scheduling-model.md: which parts of the scheduler are modelled, and how each was checked.
 
 Renew the page with: python -m tools.pages.scheduling > docs/scheduling-model.md
 """
@@ -16,7 +16,7 @@ from rebalancer.scheduling.versions.verified import verified_in_words
 _DECIDING = (ExtensionPoint.FILTER, ExtensionPoint.SCORE)
 
 _HEAD = """\
-# What of the scheduler is modelled
+# The scheduler model
 
 `rebalancer` predicts where kube-scheduler will place a pod, using the scheduler's own configuration and the
 same integer arithmetic. This page lists what is modelled, how it was checked, what is assumed, and where a
@@ -43,11 +43,11 @@ plans name the rules that differ, and `run` refuses to act if a pod that it woul
 unless the policy sets `scheduler.allowUnverifiedVersion`. The version is taken from `scheduler.version` in
 the policy, or else from the image of the scheduler's pod, or else from the API server.
 
-A rule with a feature gate may be off although its version has it. Gates are read from the command line of
-the scheduler's pod where that can be seen; `scheduler.featureGates` states them otherwise, and goes before.
-Where neither is there, as with managed control planes, and a gate is on by default, pods that the rule
-concerns are `Unpredictable`; gates that are off by default are taken to be off. Pods that a rule concerns
-which is not modelled are `Unpredictable` too.
+A feature gate may turn a rule off in a version that has it. `rebalancer` reads gates from
+`scheduler.featureGates` in the policy, or else from the command line of the scheduler's pod. If neither
+states a gate, as with managed control planes, gates that are off by default count as off; a gate that is on
+by default makes the pods that its rule affects `Unpredictable`. A rule that is not modelled makes the pods
+that it affects `Unpredictable`, too.
 
 """
 
@@ -69,7 +69,7 @@ _TAIL = """\
 * **Image sizes**: the scheduler counts one size of an image on all nodes, that of the node which registered
   it first. Where nodes report several sizes, the nodes that any of them leads to are possible landings.
 
-## What is not modelled, and what happens then
+## Not modelled
 
 | what | what happens |
 |---|---|

@@ -36,17 +36,20 @@ from rebalancer.cli.user_files import (
 )
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions
-from rebalancer.otlp import exported_traces, is_wanted
+from rebalancer.otlp import export_metrics, exported_traces, is_wanted
 from rebalancer.reporting.render import TABLES, Format
 from rebalancer.telemetry import listening
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from prometheus_client import CollectorRegistry
 
     from rebalancer.execution.outcomes import Outcomes
     from rebalancer.planning.plan import Plan
     from rebalancer.policy.schema import RebalancePolicy
     from rebalancer.reporting.metrics import RunMetrics
+
+_PUSH_SECONDS = 10.0
 
 
 @click.command()
@@ -110,10 +113,8 @@ def run(
         raise
     finally:
         if metrics is not None:
-            from rebalancer.service.metrics_export import export  # noqa: PLC0415 - imports the pipeline
-
             metrics.ended(code, time.time())
-            export(metrics.registry, run_options.metrics_textfile, run_options.metrics_push, LOGGER.warning)
+            _export(metrics.registry, run_options)
     from rebalancer.reporting.tables.outcomes import outcomes_table  # noqa: PLC0415
 
     if policy is not None:
@@ -121,6 +122,29 @@ def run(
         return code
     emit(outcomes, output, outcomes_table, Rows(_names, _frame))
     return code
+
+
+def _export(registry: CollectorRegistry, options: RunOptions) -> None:
+    """Write and push metrics, and send them where the OTEL_* variables say; a failure is only a warning."""
+    from http.client import HTTPException  # noqa: PLC0415 - slow to import, as the next one
+
+    from prometheus_client import generate_latest, push_to_gateway, write_to_textfile  # noqa: PLC0415
+
+    export_metrics(registry, __version__)
+    path, gateway = options.metrics_textfile, options.metrics_push
+    if path is not None:
+        try:
+            if files.is_there(path) and not files.is_file(path):
+                path.write_bytes(generate_latest(registry))  # /dev/stderr and its like are not replaced
+            else:
+                write_to_textfile(os.path.realpath(path), registry)
+        except OSError as error:
+            LOGGER.warning("cannot write metrics to %s: %s", str(path), error.strerror or error)
+    if gateway is not None:
+        try:
+            push_to_gateway(gateway, job="rebalancer", registry=registry, timeout=_PUSH_SECONDS)
+        except (OSError, ValueError, HTTPException) as error:
+            LOGGER.warning("cannot push metrics to %s: %s", gateway, error)
 
 
 def _names(outcomes: Outcomes) -> Iterable[str]:

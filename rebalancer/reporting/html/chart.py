@@ -133,27 +133,27 @@ _KINDS: tuple[tuple[str, str, Callable[[Level], float]], ...] = (
 
 def _level_lines(levels: Sequence[Level | None], width: float) -> list[LevelLine]:
     """A line for each run of columns that share a level."""
-    found = []
+    lines = []
     for kind, _, percent in _KINDS:
         heights = [None if level is None else _height(percent(level)) for level in levels]
         for height, run in itertools.groupby(range(len(heights)), key=heights.__getitem__):
             columns = list(run)
             if height is not None and height < HEIGHT:
                 x, end = columns[0] * width, (columns[-1] + 1) * width
-                found.append(LevelLine(kind, round(x, 2), round(end, 2), height))
-    return found
+                lines.append(LevelLine(kind, round(x, 2), round(end, 2), height))
+    return lines
 
 
 def _legend(nodes: Sequence[NodeReport], resource: str) -> list[tuple[str, str]]:
     levels = [node.levels[resource] for node in nodes if resource in node.levels]
-    found = []
+    legend = []
     for kind, words, percent in _KINDS:
         distinct = sorted({percent(level) for level in levels})
         if len(distinct) > _MAX_LEVELS:
-            found.append((kind, f"{words} {short_level(distinct[0])} to {short_level(distinct[-1])} %"))
+            legend.append((kind, f"{words} {short_level(distinct[0])} to {short_level(distinct[-1])} %"))
         elif distinct:
-            found.append((kind, f"{words} {' or '.join(map(short_level, distinct))} %"))
-    return found
+            legend.append((kind, f"{words} {' or '.join(map(short_level, distinct))} %"))
+    return legend
 
 
 def _height(percent: float) -> float:

@@ -54,14 +54,14 @@ def read_policy(content: bytes, where: str) -> str:
 
 
 def _extracted(content: bytes, where: str, name: str) -> bytes:
-    found = re.search(_ELEMENT.format(name).encode(), content)
-    if found is None:
+    element = re.search(_ELEMENT.format(name).encode(), content)
+    if element is None:
         raise InputError(
             f"this HTML holds no {name}", where=where, hint="write one with: rebalancer plan -o html"
         )
     decompressor = zlib.decompressobj()
     try:
-        data = decompressor.decompress(base64.b64decode(found[1], validate=False), MAX_PLAN_BYTES)
+        data = decompressor.decompress(base64.b64decode(element[1], validate=False), MAX_PLAN_BYTES)
     except (zlib.error, binascii.Error) as error:
         raise InputError(f"the {name} in this report is damaged: {error}", where=where) from None
     if decompressor.unconsumed_tail:

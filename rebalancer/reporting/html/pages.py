@@ -53,7 +53,7 @@ def _sentence(text: str) -> str:
 
 def node_charts(nodes: Sequence[NodeReport]) -> list[Chart]:
     """A chart of every resource that is shown and whose load is known on some node."""
-    return [found for name in CHARTED if (found := chart(nodes, name)) is not None]
+    return [drawn for name in CHARTED if (drawn := chart(nodes, name)) is not None]
 
 
 def nodes_page(
@@ -93,7 +93,7 @@ def simulation_page(simulation: Simulation) -> str:
         simulation=simulation,
         title=f"Simulation: {counted(cycles, 'cycle')}, every {every}",
         runs=list(zip(_names(simulation), simulation.runs, strict=True)),
-        charts=[found for found in _charts(simulation) if found is not None],
+        charts=[drawn for drawn in _charts(simulation) if drawn is not None],
         first=lambda run: _spreads(run)[0],
         most=_MAX_MOVES,
     )

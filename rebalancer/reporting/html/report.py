@@ -58,10 +58,10 @@ def html_report(inputs: ReportInputs) -> str:
 
 def _embedded(inputs: ReportInputs) -> list[tuple[str, str]]:
     """What is inside the page as data, by the name of its element."""
-    found = [("plan", embedded_plan(inputs.plan)), ("policy", embedded(inputs.policy.encode()))]
+    elements = [("plan", embedded_plan(inputs.plan)), ("policy", embedded(inputs.policy.encode()))]
     if inputs.outcomes is not None:
-        found.append(("outcomes", embedded(encode_outcomes(inputs.outcomes))))
-    return found
+        elements.append(("outcomes", embedded(encode_outcomes(inputs.outcomes))))
+    return elements
 
 
 def _ended(outcomes: Outcomes | None) -> str:

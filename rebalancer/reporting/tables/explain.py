@@ -145,12 +145,12 @@ def _percent(values: Mapping[str, float], resource: str) -> str:
 
 def _initials(names: Iterable[str]) -> dict[str, str]:
     """A short heading for each plugin: its capital letters, numbered where two plugins share them."""
-    found: dict[str, str] = {}
+    initials: dict[str, str] = {}
     for name in names:
         letters = "".join(letter for letter in plain(name) if letter.isupper())[:4] or plain(name)[:4]
-        same = sum(1 for other in found.values() if other.rstrip("23456789") == letters)
-        found[name] = f"{letters}{same + 1}" if same else letters
-    return found
+        same = sum(1 for other in initials.values() if other.rstrip("23456789") == letters)
+        initials[name] = f"{letters}{same + 1}" if same else letters
+    return initials
 
 
 def _node(lines: Lines, node: NodeExplanation) -> None:

@@ -178,13 +178,13 @@ def _histogram(loads: Sequence[float], glyphs: Glyphs) -> str:
 
 def _origins(nodes: Sequence[NodeReport]) -> list[tuple[str, int, float]]:
     """Where figures come from: the nodes that have some from there, and the age of the oldest."""
-    found: dict[str, tuple[set[str], float]] = {}
+    origins: dict[str, tuple[set[str], float]] = {}
     for node in nodes:
         for figure in node.figures.values():
             window = ""
             if figure.window_seconds >= _MIN_SHOWN_WINDOW:
                 window = f", {figure.statistic} of {format_duration(round(figure.window_seconds))}"
-            names, oldest = found.setdefault(f"from {figure.source}{window}", (set(), 0.0))
+            names, oldest = origins.setdefault(f"from {figure.source}{window}", (set(), 0.0))
             names.add(node.name)
-            found[f"from {figure.source}{window}"] = names, max(oldest, figure.age_seconds)
-    return sorted((origin, len(names), oldest) for origin, (names, oldest) in found.items())
+            origins[f"from {figure.source}{window}"] = names, max(oldest, figure.age_seconds)
+    return sorted((origin, len(names), oldest) for origin, (names, oldest) in origins.items())

@@ -306,19 +306,19 @@ class PolicyTestReports(Value, frozen=True):
     kind: str = "PolicyTestReports"
 
 
-def policy_tests_table(found: PolicyTestReports, style: Style = Style()) -> Text:
+def policy_tests_table(tests: PolicyTestReports, style: Style = Style()) -> Text:
     """The reports as text."""
     lines = Lines(style)
-    for report in found.reports:
+    for report in tests.reports:
         lines.message(f"{report.file}: policy {report.policy} on {report.source}", 0, "bold")
         for item in report.assertions:
             mark = ("holds ", "green") if item.holds else ("fails ", "red")
             lines.add("  ", mark, words(item.assertion))
             if not item.holds:
                 lines.message(item.because, 8, "dim", most=3)
-    total = sum(len(report.assertions) for report in found.reports)
-    verdict = f"{found.failed} failed" if found.failed else "all hold"
-    lines.add((f"{counted(total, 'assertion')}: {verdict}", "red" if found.failed else "green"))
+    total = sum(len(report.assertions) for report in tests.reports)
+    verdict = f"{tests.failed} failed" if tests.failed else "all hold"
+    lines.add((f"{counted(total, 'assertion')}: {verdict}", "red" if tests.failed else "green"))
     return lines.text
 
 

@@ -259,7 +259,7 @@ class Scheduler:
         return ""
 
     def _raw_scores(
-        self, state: ClusterState, pod_class: int, feasible: IntArray, found: int
+        self, state: ClusterState, pod_class: int, feasible: IntArray, sample_size: int
     ) -> list[RawScores]:
         scored: list[RawScores] = []
         for plugin in self._scores:
@@ -268,7 +268,7 @@ class Scheduler:
                 if everywhere is not None:
                     scored.append(everywhere.of(feasible))
                 continue
-            raw = plugin.raw_scores_of_sample(state, pod_class, feasible, found)
+            raw = plugin.raw_scores_of_sample(state, pod_class, feasible, sample_size)
             if raw is not None:
                 scored.append(RawScores(plugin, self.profile.weights[plugin.name], raw))
         return scored
@@ -333,8 +333,8 @@ class Scheduler:
 
     def has_figures(self, state: ClusterState, pod_class: int) -> dict[str, BoolArray]:
         """(nodes,) has the figures that a plugin's score follows, by plugin; absent where it needs none."""
-        found = {plugin.name: plugin.has_figures(state, pod_class) for plugin in self._scores}
-        return {name: known for name, known in found.items() if known is not None}
+        known_by_plugin = {plugin.name: plugin.has_figures(state, pod_class) for plugin in self._scores}
+        return {name: known for name, known in known_by_plugin.items() if known is not None}
 
     def _failure(self, state: ClusterState, pod_class: int, feasible: IntArray) -> str:
         for plugin in self._may_fail:

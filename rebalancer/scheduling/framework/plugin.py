@@ -244,9 +244,9 @@ class Plugin:
         return None
 
     def raw_scores_of_sample(
-        self, state: ClusterState, pod_class: int, feasible: IntArray, found: int
+        self, state: ClusterState, pod_class: int, feasible: IntArray, sample_size: int
     ) -> IntArray | None:
-        """As ``raw_scores``, when the scheduler compares only ``found`` of them, nobody knows which."""
+        """As ``raw_scores``, when the scheduler compares only ``sample_size`` of them, nobody knows which."""
         return self.raw_scores(state, pod_class, feasible)
 
     def other_raw_scores(self, state: ClusterState, pod_class: int) -> Sequence[IntArray] | None:

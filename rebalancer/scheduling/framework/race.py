@@ -311,15 +311,15 @@ class Race:
         rows, values, _ = _best(values, int(self._rows * _CROWD))
         ends = self._ends - 0.5
         many = int(np.count_nonzero(values == values[0]))
-        found = np.full(len(ends), values[0])
+        extremes = np.full(len(ends), values[0])
         others = np.flatnonzero(~(self._times(rows[:many]) < ends).any(axis=0))
         if len(others) and many < len(rows):
             inside = self._times(rows[many:], others) < ends[others]
             first = inside.argmax(axis=0)
             # No node that is followed is in the sample: the best of the others is not far from the last.
             first[~inside.any(axis=0)] = len(inside) - 1
-            found[others] = values[many:][first]
-        return found if side else -found
+            extremes[others] = values[many:][first]
+        return extremes if side else -extremes
 
     def _times(self, rows: IntArray, draws: IntArray | None = None) -> FloatArray:
         """(rows, draws) when each node is looked at, in some draws or in all."""
@@ -420,9 +420,9 @@ def _best(values: IntArray, count: int) -> tuple[IntArray, IntArray, int]:
         rows = (values >= least).nonzero()[0]
         if len(rows) > _MOST_FOLLOWED * count:
             rows = (values > least).nonzero()[0]
-    found = values[rows]
-    order = (-found).argsort(kind="stable")
-    return rows[order], found[order], int(least)
+    best = values[rows]
+    order = (-best).argsort(kind="stable")
+    return rows[order], best[order], int(least)
 
 
 def _highest_below(totals: IntArray, best: IntArray) -> int:

@@ -217,19 +217,19 @@ def _stretches(
 
     ``raw`` are the scores by place, (count + width − 1,).
     """
-    found: list[tuple[IntArray | int, int]] = []
+    extremes: list[tuple[IntArray | int, int]] = []
     for item, by_place in zip(scores, raw, strict=True):
         smallest, largest = item.extremes()
-        found.append((_window_extreme(item.negated(by_place), -smallest, count, width), -1))
-        found.append((_window_extreme(by_place, largest, count, width), 1))
+        extremes.append((_window_extreme(item.negated(by_place), -smallest, count, width), -1))
+        extremes.append((_window_extreme(by_place, largest, count, width), 1))
     edges = {0, count}
-    for values, _ in found:
+    for values, _ in extremes:
         if not isinstance(values, int):
             edges.update(((values[1:] != values[:-1]).nonzero()[0] + 1).tolist())
 
     def at(first: int) -> tuple[int, ...]:
         return tuple(
-            sign * (values if isinstance(values, int) else int(values[first])) for values, sign in found
+            sign * (values if isinstance(values, int) else int(values[first])) for values, sign in extremes
         )
 
     return [_Stretch(first, end, at(first)) for first, end in pairwise(sorted(edges))]
@@ -263,14 +263,16 @@ class Search:
         # Scores are over rows in ascending order; the search goes through them in the scheduler's order.
         index = np.full(int(order.max()) + 1, -1, np.int64)
         index[feasible] = np.arange(len(feasible))
-        found = index[order]
-        positions = (found >= 0).nonzero()[0]
+        feasible_at = index[order]
+        positions = (feasible_at >= 0).nonzero()[0]
         self._alone = workers.at_once()[1]
         if self._alone < 1.0:
             places = np.empty(len(feasible), np.int64)
-            places[found[positions]] = positions
+            places[feasible_at[positions]] = positions
             self._race = Race(places, len(order), limit, workers)
-        self._found = found[positions]  # index into feasible by place, the place in the order of finding
+        self._found = feasible_at[
+            positions
+        ]  # index into feasible by place, the place in the order of finding
         # The same, and again those that windows across the end hold.
         self._around = np.concatenate([self._found, self._found[: limit - 1]])
         gaps = np.empty(len(positions))  # the starts from which each is the first one found

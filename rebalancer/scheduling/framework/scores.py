@@ -43,15 +43,15 @@ class RawScores:
 
     def _table(self, smallest: int, largest: int) -> IntArray | None:
         """The plugin's part of the total by raw score, from the lowest on; None when there are too many."""
-        found = self._tables.get((smallest, largest))
-        if found is not None:
-            return found
+        table = self._tables.get((smallest, largest))
+        if table is not None:
+            return table
         lowest, highest = self._lowest, self._extremes[1]
         if highest - lowest >= min(_MAX_TABLE_VALUES, len(self.raw)):
             return None
-        found = self.weight * self.plugin.normalize(np.arange(lowest, highest + 1), smallest, largest)
-        self._tables[smallest, largest] = found
-        return found
+        table = self.weight * self.plugin.normalize(np.arange(lowest, highest + 1), smallest, largest)
+        self._tables[smallest, largest] = table
+        return table
 
     @property
     def weighted_by_all(self) -> IntArray:

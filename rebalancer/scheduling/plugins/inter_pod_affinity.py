@@ -193,15 +193,15 @@ class InterPodAffinity(Plugin):
         """What counts for the score: the pod's preferences, and the wishes of pods that are there."""
         book = state.classes.counters
         kept = state.classes.release.has(KEPT_NAMESPACE_SELECTOR)
-        found: list[_Count] = []
+        counts: list[_Count] = []
         for term, weight in terms_of(state.classes[pod_class]):
             if term.kind in (TermKind.PREFERRED, TermKind.PREFERRED_ANTI):
                 selected = book.number(
                     MatchingPods((term.selector(self._namespaces, kept=kept),), terminating=True)
                 )
                 sign = 1 if term.kind is TermKind.PREFERRED else -1
-                found.append(_Count(term.topology_key, selected, sign * weight))
-        if self._arguments.ignore_preferred_terms_of_existing_pods and not found:
+                counts.append(_Count(term.topology_key, selected, sign * weight))
+        if self._arguments.ignore_preferred_terms_of_existing_pods and not counts:
             return ()
         signs: Mapping[TermKind, int] = {
             TermKind.AFFINITY: self._arguments.hard_pod_affinity_weight,
@@ -212,11 +212,11 @@ class InterPodAffinity(Plugin):
             by_key: dict[str, set[tuple[AffinityTerm, int]]] = {}
             for term in self._matching(state, pod_class, kind) if factor else ():
                 by_key.setdefault(term.topology_key, set()).add((term, 1))
-            found += [
+            counts += [
                 _Count(topology_key, book.number(PodsWithTerm(frozenset(terms))), factor)
                 for topology_key, terms in by_key.items()
             ]
-        return found
+        return counts
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
         """Σ over the keys of what is recorded at the node's value; skipped when nothing is recorded."""

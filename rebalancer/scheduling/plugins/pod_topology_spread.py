@@ -367,7 +367,7 @@ class PodTopologySpread(Plugin):
         return self.raw_scores_of_sample(state, pod_class, feasible, len(feasible))
 
     def raw_scores_of_sample(
-        self, state: ClusterState, pod_class: int, feasible: IntArray, found: int
+        self, state: ClusterState, pod_class: int, feasible: IntArray, sample_size: int
     ) -> IntArray | None:
         """rnd(Σ count·ln(size + 2) + maxSkew − 1) over the constraints whose key the node has."""
         soft = self._soft(state, pod_class)
@@ -380,7 +380,7 @@ class PodTopologySpread(Plugin):
             constant = float(counter.constraint.max_skew - 1)
             values = take(counter.values, feasible)
             if counter.constraint.topology_key == HOSTNAME:
-                weight = math.log(len(compared) * found // len(feasible) + 2)
+                weight = math.log(len(compared) * sample_size // len(feasible) + 2)
                 part = self._on_nodes(state, counter, feasible) * weight + constant
                 if not counter.on_every_node:
                     part[values < 0] = 0.0

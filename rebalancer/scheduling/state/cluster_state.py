@@ -147,8 +147,8 @@ class Column:
         self._length = len(first)
 
     def __getitem__(self, pod: int) -> int:
-        found = self._changed.get(pod)
-        return self._first[pod] if found is None else found
+        changed = self._changed.get(pod)
+        return self._first[pod] if changed is None else changed
 
     def __setitem__(self, pod: int, value: int) -> None:
         self._changed[pod] = value
@@ -202,10 +202,10 @@ class FirstPods:
 
     def counts(self, counter: int, key: str) -> IntArray:
         """(domains + 1,) a counter by topology key, by node without one; the last cell is 0. Read it only."""
-        found = self._counts.get((counter, key))
-        if found is None:
-            found = self._counts[counter, key] = self._count(counter, key)
-        return found
+        counts = self._counts.get((counter, key))
+        if counts is None:
+            counts = self._counts[counter, key] = self._count(counter, key)
+        return counts
 
     def _count(self, counter: int, key: str) -> IntArray:
         book, nodes = self.classes.counters, self.classes.nodes
@@ -229,7 +229,7 @@ class FirstPods:
         pods = pods[np.argsort(self.node[pods], kind="stable")]
         nodes, starts, number = np.unique(self.node[pods], return_index=True, return_counts=True)
         classes, kind = np.unique(self.pod_class[pods], return_inverse=True)
-        found = []
+        totals = []
         for width, amounts in (
             (len(all_classes.resources), all_classes.present),
             (2, all_classes.present_scored),
@@ -238,10 +238,10 @@ class FirstPods:
             total = np.zeros((len(all_classes.nodes), width), np.int64, order="F")
             if len(pods):
                 total[nodes] = np.add.reduceat(by_class[kind], starts, axis=0)
-            found.append(total)
+            totals.append(total)
         count = np.zeros(len(all_classes.nodes), np.int64)
         count[nodes] = number
-        return found[0], found[1], count
+        return totals[0], totals[1], count
 
 
 class ClusterState:
@@ -293,9 +293,9 @@ class ClusterState:
             volumes = [item.name for item in self.classes[index].spec.volumes or () if item.ephemeral]
             for pod in pods.tolist() if volumes else ():
                 for name in volumes:
-                    found = self.classes.volumes.csi_volume(namespaces[pod], f"{names[pod]}-{name}")
-                    if found is not None:
-                        self.attached.count((found,), int(self._first.node[pod]), 1)
+                    volume = self.classes.volumes.csi_volume(namespaces[pod], f"{names[pod]}-{name}")
+                    if volume is not None:
+                        self.attached.count((volume,), int(self._first.node[pod]), 1)
 
     @classmethod
     def of(
@@ -385,13 +385,13 @@ class ClusterState:
 
         Kept up to date for each owner from its first use on.
         """
-        found = self._bound_sums.get(owner)
-        if found is None:
+        bound = self._bound_sums.get(owner)
+        if bound is None:
             sums = np.zeros(len(self.nodes), np.int64)
             for kind, node in self.bound_here.values():
                 sums[node] += of(kind)
-            found = self._bound_sums[owner] = of, sums
-        return found[1]
+            bound = self._bound_sums[owner] = of, sums
+        return bound[1]
 
     def forget_bound(self) -> None:
         """Take the pods bound so far for pods that have run for long: the figures show them."""
@@ -467,10 +467,10 @@ class ClusterState:
 
         ``number`` is a counter id. Kept up to date from its first use on; the caller does not change it.
         """
-        found = self._counters.get(number, key)
-        if found is None:
-            found = self._counters.make(number, key, self._first.counts(number, key), self._since(number))
-        return found
+        counts = self._counters.get(number, key)
+        if counts is None:
+            counts = self._counters.make(number, key, self._first.counts(number, key), self._since(number))
+        return counts
 
     def _since(self, counter: int) -> Iterator[tuple[int, int]]:
         """(node, weight) of what changed: pods that count now, with −weight those that did at the start."""
@@ -488,12 +488,12 @@ class ClusterState:
 
         The caller does not change the result.
         """
-        found = self._remembered.pop(key, None)
+        remembered = self._remembered.pop(key, None)
         now = len(self._changes)
-        if found is None or now - found[0] > len(self.nodes):
+        if remembered is None or now - remembered[0] > len(self.nodes):
             values = compute(_EVERY_ROW)
         else:
-            seen, values = found
+            seen, values = remembered
             if seen < now:
                 changed = self._changed_since(seen)
                 values = values.copy()

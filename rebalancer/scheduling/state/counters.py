@@ -127,9 +127,9 @@ class CounterRegistry:
 
     def number(self, what: What) -> int:
         """The id of a counter; the same for equal questions."""
-        found = self._numbers.get(what)
-        if found is not None:
-            return found
+        known = self._numbers.get(what)
+        if known is not None:
+            return known
         self.catch_up()
         counter = self._numbers[what] = len(self._classes)
         self._classes.append([])

@@ -77,16 +77,16 @@ class NodeLabels:
 
     def column(self, key: str) -> LabelColumn:
         """The column of a label key."""
-        found = self._columns.get(key)
-        if found is None:
+        column = self._columns.get(key)
+        if column is None:
             index: dict[str, int] = {}
             values = np.full(len(self._labels), -1, dtype=np.int64)
             for row, labels in enumerate(self._labels):
                 value = labels.get(key)
                 if value is not None:
                     values[row] = index.setdefault(value, len(index))
-            found = self._columns[key] = LabelColumn(values, tuple(index), index)
-        return found
+            column = self._columns[key] = LabelColumn(values, tuple(index), index)
+        return column
 
     def equal(self, key: str, value: str) -> BoolArray:
         """Nodes that carry the label with this value."""

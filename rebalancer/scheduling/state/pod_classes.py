@@ -33,13 +33,13 @@ def wanted_ports(spec: PodSpec, release: Release = REFERENCE_RELEASE) -> tuple[H
     containers = list(spec.containers or ())
     if release.has(SIDECAR_PORTS):
         containers += [item for item in spec.init_containers or () if is_sidecar(item)]
-    found: list[HostPort] = []
+    wanted: list[HostPort] = []
     for container in containers:
         for port in container.ports or ():
             number = port.host_port or (port.container_port if spec.host_network else 0)
             if number > 0:
-                found.append((port.protocol or "TCP", number, port.host_ip or ANY_ADDRESS))
-    return tuple(dict.fromkeys(found))
+                wanted.append((port.protocol or "TCP", number, port.host_ip or ANY_ADDRESS))
+    return tuple(dict.fromkeys(wanted))
 
 
 class HostPorts:

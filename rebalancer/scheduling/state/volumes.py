@@ -126,8 +126,8 @@ def _gce_handle(name: str, labels: VolumeLabels) -> str:
     zones = (labels.get(_OLD_ZONE) or labels.get(_ZONE) or "").split(_BETWEEN_ZONES)
     if len(zones) == 1:
         return f"projects/UNSPECIFIED/zones/{zones[0] or 'UNSPECIFIED'}/disks/{name}"
-    found = [_GCE_ZONE.fullmatch(zone) for zone in zones]
-    regions = {match[1] if match else "" for match in found}
+    matches = [_GCE_ZONE.fullmatch(zone) for zone in zones]
+    regions = {match[1] if match else "" for match in matches}
     return (
         f"projects/UNSPECIFIED/regions/{regions.pop()}/disks/{name}"
         if len(regions) == 1 and "" not in regions
@@ -143,9 +143,9 @@ def is_migratable(volume: Volume) -> bool:
 def migrated_inline(volumes: Iterable[Volume] | None) -> Iterator[UniqueVolume]:
     """The disks that a pod names itself, as their drivers know them."""
     for volume in volumes or ():
-        found = _translated(volume, {})
-        if found is not None:
-            yield found
+        disk = _translated(volume, {})
+        if disk is not None:
+            yield disk
 
 
 def driver_of(provisioner: str) -> str:
@@ -272,9 +272,9 @@ class Volumes:
 
     def unique_volumes(self, namespace: str, spec: PodSpec) -> tuple[UniqueVolume, ...]:
         """The CSI volumes of a pod, each once; claims that are missing or no driver's count as none."""
-        found = (self.csi_volume(namespace, name) for name in claim_names(spec))
+        claimed = (self.csi_volume(namespace, name) for name in claim_names(spec))
         inline = migrated_inline(spec.volumes)
-        return tuple(dict.fromkeys((*(item for item in found if item is not None), *inline)))
+        return tuple(dict.fromkeys((*(item for item in claimed if item is not None), *inline)))
 
     def csi_volume(self, namespace: str, name: str) -> UniqueVolume | None:
         """The volume of a claim as its driver knows it; None if there is none, or no driver's."""

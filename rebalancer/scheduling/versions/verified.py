@@ -100,14 +100,14 @@ def version_warnings(version: str, api_version: str) -> tuple[str, ...]:
             f"the scheduler's version is not known: the rules of {REFERENCE} are used, and run refuses to "
             "act; state it in scheduler.version",
         )
-    found: list[str] = []
+    warnings: list[str] = []
     if not is_verified(version):
-        found.append(_unverified(version, minor))
+        warnings.append(_unverified(version, minor))
     short = api_version.rpartition("/")[2]
     rule = next((item for item in RULES if item.name == f"configuration {short}"), None)
     if rule is not None and not rule.holds(minor):
-        found.append(f"scheduler {version} does not read configurations of {short}: that is {rule.range}")
-    return tuple(found)
+        warnings.append(f"scheduler {version} does not read configurations of {short}: that is {rule.range}")
+    return tuple(warnings)
 
 
 def _unverified(version: str, minor: int) -> str:

@@ -153,8 +153,8 @@ def test_the_runtime_wheel_plans_a_recorded_cluster(runtime: Path, tmp_path: Pat
     assert "Plan:" in result.stdout
 
 
-def test_the_demo_says_in_one_line_that_the_embedded_cluster_is_not_installed(runtime: Path) -> None:
-    result = rebalancer(runtime, "demo")
+def test_the_demo_says_in_one_line_that_the_embedded_cluster_is_not_installed(installed: Path) -> None:
+    result = installed_program(installed / "rebalancer", "demo")
 
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.splitlines() == [

@@ -34,10 +34,10 @@ def _avoided(node: Node) -> frozenset[tuple[str, str]]:
     """(kind, uid) of the controllers whose pods a node avoids."""
     try:
         text = (node.metadata.annotations or {}).get(ANNOTATION, "{}")
-        found = msgspec.json.decode(text, type=_Annotation).prefer_avoid_pods or ()
+        avoided = msgspec.json.decode(text, type=_Annotation).prefer_avoid_pods or ()
     except (ValueError, RecursionError):
         return frozenset()
-    controllers = (item.pod_signature.pod_controller for item in found)
+    controllers = (item.pod_signature.pod_controller for item in avoided)
     return frozenset((item.kind, item.uid) for item in controllers if item is not None)
 
 

@@ -29,8 +29,8 @@ def untolerated_hard_taints(state: ClusterState, spec: PodSpec) -> BoolArray:
         ],
         np.int64,
     )
-    found: BoolArray = nodes.taint_counts @ untolerated > 0
-    return found
+    carries: BoolArray = nodes.taint_counts @ untolerated > 0
+    return carries
 
 
 class TaintToleration(Plugin):

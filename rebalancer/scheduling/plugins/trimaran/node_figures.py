@@ -30,18 +30,18 @@ _AMOUNT: dict[str, Callable[[str], int]] = {"cpu": quantities.cpu_milli, "memory
 def statistics(metrics: Sequence[Metric], kind: str) -> tuple[float, float] | None:
     """Mean and deviation of a type of figure; None when there is none of it."""
     average = deviation = 0.0
-    found = average_found = False
+    any_found = average_found = False
     for metric in metrics:
         if metric.type != kind:
             continue
-        found = True
+        any_found = True
         if metric.operator == AVERAGE:
             average, average_found = metric.value, True
         elif metric.operator == DEVIATION:
             deviation = metric.value
         elif metric.operator in ("", LATEST) and not average_found:
             average = metric.value
-    return (average, deviation) if found else None
+    return (average, deviation) if any_found else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,11 +56,11 @@ class Figures:
 def figures(watcher: WatcherMetrics | None, names: Sequence[str], kind: str) -> Figures:
     """The figures of the nodes named."""
     nodes = watcher.nodes if watcher else {}
-    found = [statistics(nodes.get(name, ()), kind) for name in names]
+    by_node = [statistics(nodes.get(name, ()), kind) for name in names]
     return Figures(
-        np.array([item is not None for item in found], np.bool_),
-        np.array([item[0] if item else 0.0 for item in found], np.float64),
-        np.array([item[1] if item else 0.0 for item in found], np.float64),
+        np.array([item is not None for item in by_node], np.bool_),
+        np.array([item[0] if item else 0.0 for item in by_node], np.float64),
+        np.array([item[1] if item else 0.0 for item in by_node], np.float64),
     )
 
 

@@ -93,11 +93,11 @@ def predicted_utilization(
 
 def utilization_of(metrics: tuple[Metric, ...]) -> float | None:
     """The last CPU figure that is an average or the latest one; None when there is none."""
-    found = None
+    utilization = None
     for metric in metrics:
         if metric.type == CPU_TYPE and metric.operator in (AVERAGE, LATEST):
-            found = metric.value
-    return found
+            utilization = metric.value
+    return utilization
 
 
 class TargetLoadPacking(Plugin):

@@ -300,8 +300,8 @@ class VolumeBinding(Plugin):
             ]
             for claim in sorted(left, key=lambda claim: claim_size(claim) or 0):
                 candidates = self._candidates(assumed.volumes, claim, claim_size(claim))
-                found = next((item for item in candidates if reachable(state, item)[node]), None)
-                assumed.take(claim, found, state.nodes.names[node])
+                volume = next((item for item in candidates if reachable(state, item)[node]), None)
+                assumed.take(claim, volume, state.nodes.names[node])
         return assumed
 
     def _bound(self, state: ClusterState, claims: Sequence[PersistentVolumeClaim]) -> IntArray:

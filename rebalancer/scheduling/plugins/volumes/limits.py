@@ -64,9 +64,9 @@ class NodeVolumeLimits(Plugin):
     @classmethod
     def needs(cls, pod: PodClass, enabled: Enabled, objects: ObjectsRead) -> Iterable[Kind]:
         """Limits and attachments too for disks that the pod names itself."""
-        found = super().needs(pod, enabled, objects)
+        kinds = super().needs(pod, enabled, objects)
         inline = ExtensionPoint.FILTER in enabled.points and any(map(is_migratable, pod.spec.volumes or ()))
-        return found or (cls.kinds_for_claims if inline else ())
+        return kinds or (cls.kinds_for_claims if inline else ())
 
     def _wanted(self, state: ClusterState, pod_class: int) -> Mapping[str, Sequence[UniqueVolume]]:
         by_driver: dict[str, list[UniqueVolume]] = {}
@@ -112,15 +112,15 @@ class NodeVolumeLimits(Plugin):
 
 def _limits_of_nodes(state: ClusterState) -> dict[str, IntArray]:
     """Driver -> (nodes,) what the nodes' own allocatable says of it."""
-    found: dict[str, IntArray] = {}
+    limits: dict[str, IntArray] = {}
     for row, node in enumerate(state.nodes.table.records):
         for name, amount in (node.status.allocatable or {}).items():
             if name.startswith(_LIMIT_OF_NODE):
-                of_driver = found.setdefault(
+                of_driver = limits.setdefault(
                     name.removeprefix(_LIMIT_OF_NODE), np.full(len(state.nodes), _NO_LIMIT)
                 )
                 of_driver[row] = int(quantities.parse(amount))
-    return found
+    return limits
 
 
 class EbsLimits(Plugin):

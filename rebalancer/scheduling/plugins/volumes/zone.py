@@ -37,12 +37,12 @@ class _Zones:
 
 def _zones(volume: PersistentVolume) -> list[tuple[str, frozenset[str]]]:
     labels = volume.metadata.labels or {}
-    found = []
+    zones = []
     for key in _KEYS:
         values = [value.strip() for value in labels[key].split(_DELIMITER)] if key in labels else []
         if values and all(values):
-            found.append((key, frozenset(values)))
-    return found
+            zones.append((key, frozenset(values)))
+    return zones
 
 
 class VolumeZone(Plugin):
