@@ -121,7 +121,7 @@ def landed(prepared: PreparedInputs, rows: list[int], random: np.random.Generato
     for row in rows:
         state.evict(row)
     for row in rows:
-        kind = prepared.eviction.replacement(PodRow(row)).class_index
+        kind = prepared.eviction.replacement(PodRow(row)).pod_class
         source = int(prepared.pods.node[row])
         target = draw(prepared.schedulers.scheduler(kind).place(state, kind), random)
         usage[source] -= load.pod_usage[row][:2]

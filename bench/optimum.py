@@ -218,7 +218,7 @@ def _admitted(prepared: PreparedInputs, problem: Problem) -> list[tuple[int, int
     feasible: dict[int, list[int]] = {}
     for at, row in enumerate(problem.pods):
         source = problem.source[at]
-        kind = prepared.eviction.replacement(PodRow(row)).class_index
+        kind = prepared.eviction.replacement(PodRow(row)).pod_class
         if kind not in feasible:
             mask = prepared.schedulers.scheduler(kind).feasible(state, kind)
             feasible[kind] = np.flatnonzero(mask).tolist()
@@ -270,7 +270,7 @@ def _room(
     """Requests fit; what hot nodes lose makes room."""
     state = prepared.schedulers.state
     classes = state.classes
-    kinds = [prepared.eviction.replacement(PodRow(row)).class_index for row in problem.pods]
+    kinds = [prepared.eviction.replacement(PodRow(row)).pod_class for row in problem.pods]
     wants = np.array([classes.vector(classes.requests[kind].incoming) for kind in kinds])
     free = classes.allocatable - state.requested
     for node, landings in arrivals.items():

@@ -63,20 +63,18 @@ def place_pending(
     infeasible: dict[int, None] = {}
     placed = unplaced = 0
     for row in waiting_pods(state, pods):
-        class_index = state.pod_class[row]
-        scheduler = schedulers.by_name.get(pods.classes[class_index].scheduler_name)
+        pod_class = state.pod_class[row]
+        scheduler = schedulers.by_name.get(pods.classes[pod_class].scheduler_name)
         if scheduler is None:
             continue
-        placement = None if class_index in infeasible else scheduler.place(state, class_index, row)
+        placement = None if pod_class in infeasible else scheduler.place(state, pod_class, row)
         if placement is None or not len(placement.feasible) or not placement.chance.any():
-            infeasible.setdefault(class_index)
+            infeasible.setdefault(pod_class)
             unplaced += 1
             continue
         target = int(placement.feasible[int(np.argmax(placement.chance))])
         state.bind(row, target)
-        usage[target] += requested_amounts(
-            state.classes.requests[class_index].incoming, inputs.load.resources
-        )
+        usage[target] += requested_amounts(state.classes.requests[pod_class].incoming, inputs.load.resources)
         placed += 1
     return Pending(tuple(infeasible)[:MAX_WAITING_CLASSES], placed, unplaced)
 
@@ -139,7 +137,7 @@ class PreparedInputs:
 
     def candidate(self, row: PodRow, wish: Wish | None = None) -> Candidate:
         """A pod as the evaluator needs it; without a wish it is looked at as if its node had to cool."""
-        replacement = self.eviction.replacement(row).class_index
+        replacement = self.eviction.replacement(row).pod_class
         restarted = moves_by_restart(self.eviction, row)
         return Candidate(
             row=row,

@@ -444,14 +444,14 @@ def rescaled(prepared: PreparedInputs, scaling: Scaling) -> Rescaled:
         return Rescaled(
             workload, unpredictable="its claims do not exist yet, and their volumes decide where it can run"
         )
-    usage = usage_like(prepared.inputs, rows, int(replacement.class_index))
+    usage = usage_like(prepared.inputs, rows, int(replacement.pod_class))
     return Rescaled(
         workload,
         added=tuple(
             AddedPod(
                 namespace=workload.namespace,
                 name=f"{workload.name}-new-{number}",
-                pod_class=int(replacement.class_index),
+                pod_class=int(replacement.pod_class),
                 node=-1,
                 usage=usage,
                 created=prepared.inputs.now,

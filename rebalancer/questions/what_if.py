@@ -193,7 +193,7 @@ class ChangedCluster:
         """Evict a pod and place what its controller makes in its stead."""
         prepared, state = self.prepared, self.state
         replacement = prepared.eviction.replacement(row)
-        pod_class = int(replacement.class_index)
+        pod_class = int(replacement.pod_class)
         if replaced_after_termination(prepared.pods.class_of(row).owner):
             state.remove(row)
         else:
@@ -305,7 +305,7 @@ def _next_pods(prepared: PreparedInputs) -> Mapping[str, PodFate]:
         next_pod = _next_pod(
             prepared,
             prepared.state,
-            int(replacement.class_index),
+            int(replacement.pod_class),
             unpredictable=replacement.unpredictable_reason,
         )
         fates[workload.key] = PodFate(

@@ -92,7 +92,7 @@ class SimulatedExecution:
             else:
                 state.remove(row)
         for move, row in zip(moves, rows, strict=True):
-            pod_class = prepared.eviction.replacement(row).class_index
+            pod_class = prepared.eviction.replacement(row).pod_class
             placed = prepared.candidate(row).replacement
             pod = state.add(placed)
             node = draw(prepared.schedulers.scheduler(placed).place(state, placed), self._random)

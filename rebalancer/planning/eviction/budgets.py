@@ -107,14 +107,14 @@ class Budgets:
 
     def of(self, row: int) -> tuple[Budget, ...]:
         """The budgets that match a pod."""
-        class_index = int(self._pods.pod_class[row])
-        found = self._matched.get(class_index)
+        pod_class = int(self._pods.pod_class[row])
+        found = self._matched.get(pod_class)
         if found is None:
-            pod_class = self._pods.classes[class_index]
-            candidates = sorted(self._filed.candidates(pod_class.namespace, pod_class.labels))
+            pod = self._pods.classes[pod_class]
+            candidates = sorted(self._filed.candidates(pod.namespace, pod.labels))
             budgets = [self._budgets[number] for number in candidates]
-            found = tuple(budget for budget in budgets if budget.matches(pod_class.labels))
-            self._matched[class_index] = found
+            found = tuple(budget for budget in budgets if budget.matches(pod.labels))
+            self._matched[pod_class] = found
         return found
 
     def spending(self, row: int) -> Spending:

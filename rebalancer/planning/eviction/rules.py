@@ -327,8 +327,8 @@ def quota(context: EvictionContext, row: PodRow) -> KeptReason | None:
 def other_scheduler(context: EvictionContext, row: PodRow) -> KeptReason | None:
     """Pods, or replacements, of a scheduler that is not configured or that the policy leaves out."""
     wanted = context.policy.scheduler.profiles
-    for class_index in (int(context.pods.pod_class[row]), context.replacement(row).class_index):
-        name = context.pods.classes[class_index].scheduler_name
+    for pod_class in (int(context.pods.pod_class[row]), context.replacement(row).pod_class):
+        name = context.pods.classes[pod_class].scheduler_name
         if context.inputs.configuration.profile(name) is None:
             because = f"schedulerName {name} is not in the scheduler's configuration"
             return KeptReason(Reason.OTHER_SCHEDULER, because, (_configuration_setting(context),))
@@ -369,7 +369,7 @@ def placement_known(context: EvictionContext, row: PodRow) -> KeptReason | None:
         return None
     replacement = context.replacement(row)
     unpredictable_reason = replacement.unpredictable_reason or context.unpredictable.get(
-        replacement.class_index, ""
+        replacement.pod_class, ""
     )
     return KeptReason(Reason.UNPREDICTABLE, unpredictable_reason) if unpredictable_reason else None
 

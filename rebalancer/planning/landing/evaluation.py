@@ -101,20 +101,20 @@ class FreedRoom:
             index for index in self._waiting[fits].tolist() if not self._is_shut_out(index, source, state)
         ]
 
-    def takes(self, class_index: int, source: NodeRow, state: ClusterState) -> bool:
+    def takes(self, pod_class: int, source: NodeRow, state: ClusterState) -> bool:
         """Whether pods of a class fit on a node; ``state`` is without the pod that leaves it."""
-        return bool(self._schedulers.scheduler(class_index).feasible(state, class_index)[source])
+        return bool(self._schedulers.scheduler(pod_class).feasible(state, pod_class)[source])
 
-    def words(self, class_index: int) -> str:
+    def words(self, pod_class: int) -> str:
         """Who takes the room."""
-        pod = self._schedulers.state.classes[class_index]
+        pod = self._schedulers.state.classes[pod_class]
         return f"a Pending pod of {pod.namespace}/{pod.owner.name or '?'} would fit where it leaves"
 
-    def _is_shut_out(self, class_index: int, source: NodeRow, state: ClusterState) -> bool:
-        key = (class_index, source)
+    def _is_shut_out(self, pod_class: int, source: NodeRow, state: ClusterState) -> bool:
+        key = (pod_class, source)
         if key not in self._never:
-            scheduler = self._schedulers.scheduler(class_index)
-            self._never[key] = bool(scheduler.rejection_at(state, class_index, source, _STATIC))
+            scheduler = self._schedulers.scheduler(pod_class)
+            self._never[key] = bool(scheduler.rejection_at(state, pod_class, source, _STATIC))
         return self._never[key]
 
 
@@ -178,21 +178,21 @@ class NoLanding:
         self._preemptions = Preemptions(schedulers.state)
         self._sentences: dict[int, str] = {}
 
-    def why(self, class_index: int) -> str:
+    def why(self, pod_class: int) -> str:
         """Why no node is feasible for a class, and what its pods would do."""
-        if class_index not in self._sentences:
-            scheduler = self._schedulers.scheduler(class_index)
-            found = self._preemptions.of(scheduler, class_index)
-            self._sentences[class_index] = (
-                f"no node is feasible for its replacement{self._rejections(class_index)}: "
+        if pod_class not in self._sentences:
+            scheduler = self._schedulers.scheduler(pod_class)
+            found = self._preemptions.of(scheduler, pod_class)
+            self._sentences[pod_class] = (
+                f"no node is feasible for its replacement{self._rejections(pod_class)}: "
                 + (self._preempting(found) if len(found.nodes) else "it would stay Pending")
             )
-        return self._sentences[class_index]
+        return self._sentences[pod_class]
 
-    def _rejections(self, class_index: int) -> str:
+    def _rejections(self, pod_class: int) -> str:
         """`` (2 Insufficient cpu, 1 …)``, most frequent first, of the cluster before the plan."""
-        scheduler = self._schedulers.scheduler(class_index)
-        reasons = scheduler.rejections(self._schedulers.state, class_index).reasons.values()
+        scheduler = self._schedulers.scheduler(pod_class)
+        reasons = scheduler.rejections(self._schedulers.state, pod_class).reasons.values()
         counts = Counter(reason.split(": ", 1)[-1] for reason in reasons)
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         listed = ", ".join(f"{count} {reason}" for reason, count in ordered[:_MAX_REASONS])
@@ -453,11 +453,11 @@ class MoveEvaluator:
             return ""
         state = scenario.after_termination
         with with_predecessor(state, candidate.row, candidate.source, Predecessor.GONE):
-            for class_index in waiting:
+            for pod_class in waiting:
                 self.placements.asked += 1
                 self.placements.computed += 1
-                if self._freed.takes(class_index, candidate.source, state):
-                    return self._freed.words(class_index)
+                if self._freed.takes(pod_class, candidate.source, state):
+                    return self._freed.words(pod_class)
         return ""
 
     def _score(

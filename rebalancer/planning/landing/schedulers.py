@@ -183,9 +183,9 @@ class ProfileSchedulers:
         self._owners = plugin_inputs.owners
         self._next_revisions: dict[int, PodClassIndex] = {}
 
-    def scheduler(self, class_index: int) -> Scheduler:
+    def scheduler(self, pod_class: int) -> Scheduler:
         """The scheduler of a class; KeyError when no profile has its schedulerName."""
-        return self.by_name[self.state.classes[class_index].scheduler_name]
+        return self.by_name[self.state.classes[pod_class].scheduler_name]
 
     @property
     def claims(self) -> Mapping[tuple[str, str], PersistentVolumeClaim]:
@@ -197,30 +197,30 @@ class ProfileSchedulers:
         """In how many ways a scheduler may see the load of the nodes."""
         return 1 + max(map(len, self._lagging.values()), default=0)
 
-    def views(self, class_index: int) -> tuple[Scheduler, ...]:
+    def views(self, pod_class: int) -> tuple[Scheduler, ...]:
         """The scheduler of a class by the figures we have and, where its own may be older, by those too."""
-        scheduler = self.scheduler(class_index)
+        scheduler = self.scheduler(pod_class)
         return (scheduler, *self._lagging[scheduler.profile.scheduler_name])
 
-    def nodes_to_find(self, class_index: int) -> int:
+    def nodes_to_find(self, pod_class: int) -> int:
         """How many feasible nodes end the scheduler's search; when more are feasible it takes a sample."""
-        return self.scheduler(class_index).nodes_to_find(len(self.inputs.snapshot.nodes))
+        return self.scheduler(pod_class).nodes_to_find(len(self.inputs.snapshot.nodes))
 
-    def needs_requested_room(self, class_index: int) -> bool:
+    def needs_requested_room(self, pod_class: int) -> bool:
         """Whether a node must have room for all that pods of a class request."""
-        profile = self.scheduler(class_index).profile
+        profile = self.scheduler(pod_class).profile
         arguments = profile.arguments.get(_FIT)
         ignored = getattr(arguments, "ignored_resources", ()) or getattr(
             arguments, "ignored_resource_groups", ()
         )
         return _FIT in profile.enabled(ExtensionPoint.FILTER) and not ignored
 
-    def next_revision(self, class_index: int) -> PodClassIndex:
+    def next_revision(self, pod_class: int) -> PodClassIndex:
         """The class of the pods that a Deployment makes in place of those of a class when it is restarted."""
-        if class_index not in self._next_revisions:
-            pod = self._owners.next_revision(self.inputs.snapshot.pods.classes[class_index])
-            self._next_revisions[class_index] = PodClassIndex(self.state.classes.add(pod))
-        return self._next_revisions[class_index]
+        if pod_class not in self._next_revisions:
+            pod = self._owners.next_revision(self.inputs.snapshot.pods.classes[pod_class])
+            self._next_revisions[pod_class] = PodClassIndex(self.state.classes.add(pod))
+        return self._next_revisions[pod_class]
 
     def unpredictable(self) -> Mapping[int, str]:
         """Why pods of a class cannot be placed by the model, by class."""
@@ -294,13 +294,13 @@ class ProfileSchedulers:
 
     def _plain_pod(self, profile: Profile) -> int:
         """A pod without constraints that requests the median of the profile's pods."""
-        classes, kinds = self.state.classes, self.inputs.snapshot.pods.pod_class
+        classes, pod_classes = self.state.classes, self.inputs.snapshot.pods.pod_class
         own = np.array([pod.scheduler_name == profile.scheduler_name for pod in classes], np.bool_)
-        kinds = kinds[own[kinds]] if len(kinds) else kinds
+        pod_classes = pod_classes[own[pod_classes]] if len(pod_classes) else pod_classes
 
         def median(resource: str) -> int:
             requested = np.array([item.incoming.get(resource, 0) for item in classes.requests], np.int64)
-            return int(np.median(requested[kinds])) if len(kinds) else 0
+            return int(np.median(requested[pod_classes])) if len(pod_classes) else 0
 
         cpu, memory = median("cpu"), median("memory")
         resources = ResourceRequirements(requests={"cpu": f"{cpu}m", "memory": str(memory)})

@@ -47,7 +47,7 @@ _ADDED_LABELS = frozenset(
 class Replacement:
     """The class of the replacement, as an index of the pod table; or why it cannot be known."""
 
-    class_index: PodClassIndex
+    pod_class: PodClassIndex
     unpredictable_reason: str = ""
 
 

@@ -48,7 +48,7 @@ def system_workloads(
         )
     ]
     wanted = frozenset(matching)
-    for row, class_index in enumerate(snapshot.pods.pod_class.tolist()):
-        if class_index in wanted:
+    for row, pod_class in enumerate(snapshot.pods.pod_class.tolist()):
+        if pod_class in wanted:
             found.add(workloads.of(PodRow(row)).key)
     return frozenset(found)
