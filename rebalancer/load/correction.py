@@ -39,7 +39,7 @@ class Corrected:
     """The report as if every window had begun after our last moves, as far as it can be corrected."""
 
     load: LoadReport
-    settling: dict[int, str]  # node row -> why its figures cannot be corrected
+    figures_outdated: dict[int, str]  # node row -> why its figures cannot be corrected
 
 
 def _share_before(load: LoadReport, rows: IntArray, moments: FloatArray) -> FloatArray:
@@ -54,22 +54,31 @@ def _share_before(load: LoadReport, rows: IntArray, moments: FloatArray) -> Floa
 def correct(load: LoadReport, nodes: NodeTable, moves: Iterable[PastMove]) -> Corrected:
     """Apply our past moves to figures whose windows began before them."""
     usage = load.usage.copy()
-    settling: dict[int, str] = {}
+    figures_outdated: dict[int, str] = {}
     for move in moves:
         after = Result.of(move.result).load
         if after is LoadAfter.STAYED:
             continue
-        _apply(load, nodes, usage, settling, move, move.from_node, move.evicted_at, -1.0)
+        _apply(load, nodes, usage, figures_outdated, move, move.from_node, move.evicted_at, -1.0)
         if after is LoadAfter.UNKNOWN or (after is LoadAfter.MOVED and move.to_node):
-            _apply(load, nodes, usage, settling, move, move.to_node, move.landed_at or move.evicted_at, 1.0)
-    return Corrected(dataclasses.replace(load, usage=np.maximum(usage, 0.0)), settling)
+            _apply(
+                load,
+                nodes,
+                usage,
+                figures_outdated,
+                move,
+                move.to_node,
+                move.landed_at or move.evicted_at,
+                1.0,
+            )
+    return Corrected(dataclasses.replace(load, usage=np.maximum(usage, 0.0)), figures_outdated)
 
 
 def _apply(
     load: LoadReport,
     nodes: NodeTable,
     usage: FloatArray,
-    settling: dict[int, str],
+    figures_outdated: dict[int, str],
     move: PastMove,
     node: str,
     moment: float,
@@ -85,9 +94,9 @@ def _apply(
     needed = (share > 0) & np.isin(load.resources, load.required)
     reason = f"its figures include the time before {move.namespace}/{move.name} moved"
     if np.isnan(amounts[needed]).any() or Result.of(move.result).load is LoadAfter.UNKNOWN:
-        settling[row] = f"{reason}, whose load is unknown"
+        figures_outdated[row] = f"{reason}, whose load is unknown"
     elif not _linear(load, row)[needed].all():
-        settling[row] = f"{reason}; a percentile or peak of them cannot be corrected"
+        figures_outdated[row] = f"{reason}; a percentile or peak of them cannot be corrected"
     else:
         usage[row] += sign * share * np.nan_to_num(amounts, nan=0.0)
 
@@ -109,7 +118,7 @@ class RecentLoad:
     """What figures do not show yet."""
 
     missing: FloatArray  # (nodes, resources) to add to what is expected of each node; 0 where too much is
-    too_much: dict[int, str]  # node row -> why the node is not a landing
+    recent_arrivals: dict[int, str]  # node row -> why the node is not a landing
 
 
 def recent_load(
@@ -117,10 +126,10 @@ def recent_load(
 ) -> RecentLoad:
     """The load of pods that started within their node's window; ``requests`` is (pods, 2): cpu and memory."""
     missing = np.zeros_like(load.usage)
-    too_much: dict[int, str] = {}
+    recent_arrivals: dict[int, str] = {}
     rows = _candidates(load, pods)
     if not len(rows):
-        return RecentLoad(missing, too_much)
+        return RecentLoad(missing, recent_arrivals)
     rows = rows[~_our_own(pods, nodes, rows, moves)]
     on = pods.node[rows]
     share = _share_not_running(load, on, _started(pods, rows))
@@ -136,18 +145,18 @@ def recent_load(
     unknown_there: IntArray = np.unique(on[(unknown & (share > 0) & required).any(axis=1)])
     for node in np.flatnonzero((points > MAX_ADDED_POINTS).any(axis=1)).tolist():
         column = int(np.argmax(points[node]))
-        too_much[node] = (
+        recent_arrivals[node] = (
             f"has pods that started within its figures' window; {points[node, column]:.0f} points of "
             f"{load.resources[column]} are yet to show"
         )
     for node in unknown_there.tolist():
         which = next(int(row) for row in rows[on == node])
-        too_much[node] = (
+        recent_arrivals[node] = (
             f"has pods that started within its figures' window and whose load is unknown, e.g. "
             f"{pods.full_name(which)}"
         )
-    missing[list(too_much)] = 0.0
-    return RecentLoad(missing, too_much)
+    missing[list(recent_arrivals)] = 0.0
+    return RecentLoad(missing, recent_arrivals)
 
 
 def _started(pods: PodTable, rows: IntArray) -> FloatArray:

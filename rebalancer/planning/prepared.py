@@ -178,7 +178,7 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     _check_coverage(inputs)
     earlier = inputs.state.moves if inputs.state else ()
     corrected = correct(inputs.load, inputs.snapshot.nodes, earlier)
-    settling = {**_still_leaving(inputs, earlier), **corrected.settling}
+    settling = {**_still_leaving(inputs, earlier), **corrected.figures_outdated}
     inputs = dataclasses.replace(inputs, load=corrected.load)
     schedulers = ProfileSchedulers(inputs)
     hotness = find_hot_nodes(inputs, schedulers.rule_scores())
@@ -192,7 +192,7 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
         eviction=EvictionContext.of(inputs, schedulers.unpredictable(), schedulers.claims),
         hotness=hotness,
         cooler_node=CoolerNode(hotness, inputs.policy.planning.min_gain),
-        landing_check=LandingCheck(inputs, hotness, settling, recent.too_much),
+        landing_check=LandingCheck(inputs, hotness, settling, recent.recent_arrivals),
         state=state,
         usage=usage,
         pending=pending,

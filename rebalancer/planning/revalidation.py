@@ -105,7 +105,7 @@ def revalidate_moves(
             found[move.pod.uid] = POD_LEAVING
         elif pods.node[row] != inputs.snapshot.nodes.row.get(move.from_node):
             found[move.pod.uid] = "the pod runs on another node"
-        elif (settling := corrected.settling.get(int(pods.node[row]))) is not None:
+        elif (settling := corrected.figures_outdated.get(int(pods.node[row]))) is not None:
             found[move.pod.uid] = settling
         else:
             rows[PodRow(row)] = move

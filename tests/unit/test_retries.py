@@ -6,13 +6,11 @@ import gc
 import logging
 import weakref
 from collections.abc import Iterator
-from email.utils import formatdate
 from itertools import pairwise
 
 import pytest
 
 from rebalancer.errors import ExitCode, StopRequestedError
-from rebalancer.http import retry_after_seconds
 from rebalancer.retries import Again, Retries
 
 PASSING = ConnectionResetError("reset")
@@ -174,27 +172,6 @@ def test_each_retry_is_one_log_line_that_says_what_why_and_how_long(
         "list pods: reset; trying again in 3.0 s (attempt 2 of 4)",
     ]
     assert [record.levelno for record in caplog.records] == [logging.DEBUG, logging.INFO]
-
-
-@pytest.mark.parametrize(
-    ("value", "seconds"),
-    [("7", 7.0), ("0.5", 0.5), ("-5", None), ("nan", None), ("inf", None), ("soon", None), ("", None)],
-)
-def test_retry_after_in_seconds(value: str, seconds: float | None) -> None:
-    assert retry_after_seconds({"Retry-After": value}) == seconds
-
-
-def test_retry_after_as_a_date_is_measured_by_the_servers_own_clock() -> None:
-    then = 1_000_000_000.0  # long ago by our clock
-    headers = {"Date": formatdate(then, usegmt=True), "Retry-After": formatdate(then + 20, usegmt=True)}
-    assert retry_after_seconds(headers) == 20.0
-    headers["Retry-After"] = formatdate(then - 20, usegmt=True)
-    assert retry_after_seconds(headers) == 0.0
-
-
-def test_an_answer_that_does_not_ask_to_wait() -> None:
-    assert retry_after_seconds(None) is None
-    assert retry_after_seconds({"Date": "now"}) is None
 
 
 @pytest.mark.parametrize("way", ["call", "until"])

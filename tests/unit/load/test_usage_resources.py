@@ -124,7 +124,7 @@ def test_a_mean_is_corrected_for_every_resource_by_the_share_of_its_window_befor
     report = joined(figures("p", [40.0, 40.0, 40.0], window=900.0))
     corrected = correct(report, NODES, [a_move(cpu=300.0, memory=3e8, disk=9.0)])
 
-    assert corrected.settling == {}
+    assert corrected.figures_outdated == {}
     assert corrected.load.usage[:2, 0].tolist() == pytest.approx([800.0, 1200.0])
     assert corrected.load.usage[:2, 2].tolist() == pytest.approx([34.0, 46.0])
 
@@ -134,7 +134,7 @@ def test_what_is_no_mean_cannot_be_corrected_and_settles(statistic: str) -> None
     report = joined(figures("p", [40.0] * 3, window=900.0, statistic=statistic))
     corrected = correct(report, NODES, [a_move(cpu=300.0, memory=3e8, disk=9.0)])
 
-    assert set(corrected.settling) == {0, 1}
+    assert set(corrected.figures_outdated) == {0, 1}
     assert corrected.load.usage.tolist() == report.usage.tolist()
 
 
@@ -142,11 +142,11 @@ def test_an_unknown_load_settles_only_where_a_rule_needs_it() -> None:
     reported = figures("p", [40.0] * 3, window=900.0)
     move = a_move(cpu=300.0, memory=3e8)
 
-    assert set(correct(joined(reported), NODES, [move]).settling) == {0, 1}
-    assert correct(joined(reported, required=("cpu", "memory")), NODES, [move]).settling == {}
+    assert set(correct(joined(reported), NODES, [move]).figures_outdated) == {0, 1}
+    assert correct(joined(reported, required=("cpu", "memory")), NODES, [move]).figures_outdated == {}
 
 
 def test_a_window_that_began_after_the_move_is_left_alone() -> None:
     report = joined(figures("p", [40.0] * 3, window=60.0, statistic="p95"))
 
-    assert correct(report, NODES, [a_move(cpu=300.0)]).settling == {}
+    assert correct(report, NODES, [a_move(cpu=300.0)]).figures_outdated == {}
