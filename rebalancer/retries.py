@@ -37,7 +37,7 @@ Pause = Callable[[float], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Retry:
     """Another attempt may help: what went wrong, and the seconds the server asked to wait, if it did."""
 
     reason: str
@@ -63,7 +63,7 @@ class Retries:
     run: Deadline = field(default_factory=Deadline)  # of the whole run
 
     def call(
-        self, what: str, request: Callable[[], _Result], again: Callable[[Exception], Again | None]
+        self, what: str, request: Callable[[], _Result], again: Callable[[Exception], Retry | None]
     ) -> _Result:
         """The result of ``request``; ``again`` judges what it raises, None being final.
 
@@ -71,7 +71,7 @@ class Retries:
         """
         ends: list[_Result | Exception] = []  # how the last attempt ended
 
-        def attempt() -> Again | None:
+        def attempt() -> Retry | None:
             ends.clear()
             try:
                 ends.append(request())
@@ -92,19 +92,19 @@ class Retries:
             del end  # its traceback refers to this frame
 
     def until(
-        self, what: str, request: Callable[[], _Result], again: Callable[[_Result], Again | None]
+        self, what: str, request: Callable[[], _Result], again: Callable[[_Result], Retry | None]
     ) -> _Result:
         """The first result that ``again`` finds final; the last one when there is no further attempt."""
         results: list[_Result] = []
 
-        def attempt() -> Again | None:
+        def attempt() -> Retry | None:
             results[:] = [request()]
             return again(results[0])
 
         self._repeat(what, attempt)
         return results.pop()
 
-    def _repeat(self, what: str, attempt: Callable[[], Again | None]) -> Again | None:
+    def _repeat(self, what: str, attempt: Callable[[], Retry | None]) -> Retry | None:
         """Make attempts until one is final or there is no further one.
 
         Returns why another one would have been made where the wait for it was cut short. tenacity sees these
@@ -114,9 +114,9 @@ class Retries:
         from tenacity import RetryCallState, Retrying, retry_if_result  # noqa: PLC0415 - slow to import
 
         began = self.clock()
-        stopped: list[Again] = []
+        stopped: list[Retry] = []
 
-        def reason(state: RetryCallState) -> Again:
+        def reason(state: RetryCallState) -> Retry:
             assert state.outcome is not None
             return cast("Again", state.outcome.result())
 

@@ -31,7 +31,7 @@ from rebalancer.errors import RebalancerError, StopRequestedError
 from rebalancer.execution.observed_pods import PodReader
 from rebalancer.http import Answer, NoAnswerError, http_date
 from rebalancer.planning.plan import Move
-from rebalancer.retries import Again, Retries
+from rebalancer.retries import Retries, Retry
 
 READ_SECONDS = 30.0
 DENIED = "denied the request"  # how the API server words the verdict of a webhook, whatever its status
@@ -187,10 +187,10 @@ class Attempts(ABC):
         why = f"the API server rejected the request with HTTP {status}: {message}"
         return self.ended(verdict, why, rejected=DENIED not in message)
 
-    def _again(self, attempt: Attempt) -> Again | None:
+    def _again(self, attempt: Attempt) -> Retry | None:
         if not attempt.may_retry or self.client.interrupted():
             return None
-        return Again(attempt.message, attempt.retry_after)
+        return Retry(attempt.message, attempt.retry_after)
 
 
 def evict(client: EvictionClient, move: Move) -> Attempt:

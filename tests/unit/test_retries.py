@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from rebalancer.errors import ExitCode, StopRequestedError
-from rebalancer.retries import Again, Retries
+from rebalancer.retries import Retries, Retry
 
 PASSING = ConnectionResetError("reset")
 
@@ -54,8 +54,8 @@ class Request:
         return "answer"
 
 
-def passing(error: Exception) -> Again | None:
-    return Again("reset") if isinstance(error, ConnectionResetError) else None
+def passing(error: Exception) -> Retry | None:
+    return Retry("reset") if isinstance(error, ConnectionResetError) else None
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_what_the_server_asks_to_wait_is_waited_exactly_within_its_bound(clock: 
     asked: Iterator[float] = iter([7.0, 9999.0])
     request = Request(clock, PASSING, PASSING)
     policy = retries(clock, jitter=1.0, max_retry_after_seconds=30.0)
-    policy.call("get", request, lambda _error: Again("busy", next(asked)))
+    policy.call("get", request, lambda _error: Retry("busy", next(asked)))
     assert clock.waits == [7.0, 30.0]
 
 
@@ -125,7 +125,7 @@ def test_no_attempt_begins_after_the_deadline(clock: Clock) -> None:
 def test_a_wait_beyond_the_deadline_is_not_begun(clock: Clock) -> None:
     request = Request(clock, PASSING)
     with pytest.raises(ConnectionResetError):
-        retries(clock, deadline_seconds=5.0).call("get", request, lambda _error: Again("busy", 6.0))
+        retries(clock, deadline_seconds=5.0).call("get", request, lambda _error: Retry("busy", 6.0))
     assert clock.waits == []
 
 
@@ -142,10 +142,10 @@ def test_a_stop_ends_the_retries_at_once_and_is_an_interruption(clock: Clock) ->
 def test_a_result_may_be_asked_for_again_and_the_last_one_stands(clock: Clock) -> None:
     results = iter(range(1, 10))
     policy = retries(clock, attempts=3)
-    assert policy.until("evict", lambda: next(results), lambda _result: Again("refused")) == 3
+    assert policy.until("evict", lambda: next(results), lambda _result: Retry("refused")) == 3
     assert policy.until("evict", lambda: next(results), lambda _result: None) == 4
     clock.waits, clock.stop_after = [], 1
-    assert policy.until("evict", lambda: next(results), lambda _result: Again("refused")) == 5
+    assert policy.until("evict", lambda: next(results), lambda _result: Retry("refused")) == 5
 
 
 def test_an_error_while_results_are_asked_for_is_raised(clock: Clock) -> None:
@@ -158,7 +158,7 @@ def test_a_keyboard_interrupt_is_never_tried_again(clock: Clock) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        retries(clock).call("get", request, lambda _error: Again("any"))
+        retries(clock).call("get", request, lambda _error: Retry("any"))
     assert clock.waits == []
 
 

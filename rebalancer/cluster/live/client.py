@@ -29,7 +29,7 @@ from rebalancer.cluster.live.failures import (
 from rebalancer.deadlines import ANSWER_SECONDS, CLOSING_SECONDS, Deadline
 from rebalancer.errors import UnreachableError
 from rebalancer.http import Answer, Stream, TooLargeError
-from rebalancer.retries import Again, Retries
+from rebalancer.retries import Retries, Retry
 from rebalancer.telemetry import span
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class RawApi:
     def _request(
         self,
         what: str,
-        again: Callable[[Exception], Again | None],
+        again: Callable[[Exception], Retry | None],
         limit: Deadline,
         *request: Any,
         **options: Any,

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 from rebalancer.errors import ExitCode, RightsError, UnreachableError
 from rebalancer.http import RETRIED_STATUSES, Answer, NoAnswerError, retry_after_seconds
-from rebalancer.retries import Again
+from rebalancer.retries import Retry
 
 _ADDRESS = "is the API server up, and does the kubeconfig name it?"
 
@@ -170,15 +170,15 @@ def translated(what: str, host: str) -> Iterator[None]:
         raise UnreachableError(f"{what}: {failure.message}", where=host, hint=failure.hint) from error
 
 
-def read_again(error: Exception) -> Again | None:
+def read_again(error: Exception) -> Retry | None:
     """Whether a read is worth repeating: after overload, a server's fault, or a broken connection."""
     if isinstance(error, StatusError) and error.status in RETRIED_STATUSES:
-        return Again(error.message, error.retry_after)
-    return Again(str(error)) if isinstance(error, NoAnswerError) else None
+        return Retry(error.message, error.retry_after)
+    return Retry(str(error)) if isinstance(error, NoAnswerError) else None
 
 
-def write_again(error: Exception) -> Again | None:
+def write_again(error: Exception) -> Retry | None:
     """Whether a write may be repeated blindly: only one that flow control turned away was surely not done."""
     if isinstance(error, StatusError) and error.status == TOO_MANY_REQUESTS:
-        return Again(error.message, error.retry_after)
+        return Retry(error.message, error.retry_after)
     return None

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from rebalancer.cluster.live.client import RawApi
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.errors import InputError, UnreachableError
-from rebalancer.retries import Again
+from rebalancer.retries import Retry
 
 MAX_ATTEMPTS = 4
 APPLY = "apply k8s/base, which makes the namespace"
@@ -83,5 +83,5 @@ def update(
     return retries.call(what, attempt, _again)
 
 
-def _again(error: Exception) -> Again | None:
-    return Again(str(error)) if isinstance(error, NotWrittenError) else None
+def _again(error: Exception) -> Retry | None:
+    return Retry(str(error)) if isinstance(error, NotWrittenError) else None

@@ -21,7 +21,7 @@ from rebalancer.http import RETRIED_STATUSES, Answer, NoAnswerError, retry_after
 from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
 from rebalancer.load.prometheus.responses import refusal
 from rebalancer.load.services import service_of
-from rebalancer.retries import Again, Retries
+from rebalancer.retries import Retries, Retry
 
 _MAX_ANSWER_BYTES = 128 << 20
 _MAX_SECRET_BYTES = 64 << 10
@@ -175,9 +175,9 @@ def read_secret(path: str) -> str:
     return text
 
 
-def _again(error: Exception) -> Again | None:
+def _again(error: Exception) -> Retry | None:
     if isinstance(error, _FailedAttemptError) and error.passing:
-        return Again(str(error), error.retry_after)
+        return Retry(str(error), error.retry_after)
     return None
 
 
