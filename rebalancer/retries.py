@@ -118,7 +118,7 @@ class Retries:
 
         def reason(state: RetryCallState) -> Retry:
             assert state.outcome is not None
-            return cast("Again", state.outcome.result())
+            return cast("Retry", state.outcome.result())
 
         def wait(state: RetryCallState) -> float:
             return self.wait_seconds(state.attempt_number, reason(state).retry_after)
