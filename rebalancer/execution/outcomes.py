@@ -96,8 +96,15 @@ def decode(content: bytes) -> Outcomes:
 
 
 def past_moves(outcomes: Iterable[Outcome], run: str = "") -> tuple[PastMove, ...]:
-    """The moves whose pods were, or may have been, evicted; the others changed nothing in the cluster."""
-    return tuple(_past_move(outcome, run) for outcome in outcomes if outcome.evicted_at is not None)
+    """The moves whose pods were, or may have been, evicted; the others changed nothing in the cluster.
+
+    Nor does the removal of a pod that had finished: it moves no load and starts no cooldown.
+    """
+    return tuple(
+        _past_move(outcome, run)
+        for outcome in outcomes
+        if outcome.evicted_at is not None and not outcome.move.finished
+    )
 
 
 def after_outcomes(

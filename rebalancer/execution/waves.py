@@ -243,7 +243,11 @@ class _Run:
 
     def _scopes(self, moves: Sequence[Move]) -> frozenset[Scope]:
         """The pods among which replacements are looked for, and no others: they are read again and again."""
-        return frozenset(Scope(move.pod.namespace, self._context.pods.selector_of(move)) for move in moves)
+        return frozenset(
+            Scope(move.pod.namespace, self._context.pods.selector_of(move))
+            for move in moves
+            if not move.finished
+        )
 
     def _why_forbidden(self) -> str:
         """Why the eviction that is about to be requested must not be; empty when it may.
@@ -282,6 +286,8 @@ class _Run:
             elif attempt.verdict is Verdict.STARTED:
                 would = f"its eviction would begin so: {attempt.message}"
             self._end(move, Result.SKIPPED, f"dry run: {would}")
+        elif move.finished:
+            self._end(move, Result.REMOVED, attempt.message, evicted_at=attempt.at)
         else:
             return attempt
         return None

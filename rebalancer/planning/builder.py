@@ -73,28 +73,28 @@ class UsedLimits:
         """How many pods of a workload may still be evicted."""
         return self.limits.per_workload.of(workload.desired or 0) - self.by_workload[workload.key]
 
-    def reached(self, node: NodeRow, namespace: str, workload: WorkloadInfo) -> tuple[str, ...]:
+    def reached(self, pod: Candidate) -> tuple[str, ...]:
         """The names of the limits that each allow no further eviction of a pod."""
         return (
             *(("per_run",) if self.is_spent else ()),
-            *(("per_node",) if self.room_on(node) <= 0 else ()),
-            *(("per_namespace",) if self.room_in(namespace) <= 0 else ()),
-            *(("per_workload",) if self.room_of(workload) <= 0 else ()),
+            *(("per_node",) if self.room_on(pod.source) <= 0 else ()),
+            *(("per_namespace",) if self.room_in(pod.namespace) <= 0 else ()),
+            *(("per_workload",) if pod.workload and self.room_of(pod.workload) <= 0 else ()),
         )
 
-    def refusal(self, node: NodeRow, namespace: str, workload: WorkloadInfo) -> KeptReason | None:
+    def refusal(self, pod: Candidate) -> KeptReason | None:
         """Every limit that allows no further eviction of a pod: raising only one of several does not help."""
-        limits = self.limits
-        most = limits.per_workload.of(workload.desired or 0)
+        names, limits = self.reached(pod), self.limits
+        if not names:
+            return None
         words = {
             "per_run": f"perRun {limits.per_run}",
             "per_node": f"perNode {limits.per_node}",
-            "per_namespace": f"perNamespace {limits.per_namespace} for {namespace}",
-            "per_workload": f"perWorkload {limits.per_workload} ({most}) for {workload.name}",
+            "per_namespace": f"perNamespace {limits.per_namespace} for {pod.namespace}",
         }
-        names = self.reached(node, namespace, workload)
-        if not names:
-            return None
+        if pod.workload:
+            most = limits.per_workload.of(pod.workload.desired or 0)
+            words["per_workload"] = f"perWorkload {limits.per_workload} ({most}) for {pod.workload.name}"
         because = (
             f"{' and '.join(words[name] for name in names)} {'is' if len(names) == 1 else 'are'} reached"
         )
@@ -111,12 +111,13 @@ class UsedLimits:
         }
         return max(used[name], default=0)
 
-    def count(self, node: NodeRow, namespace: str, workload: WorkloadInfo) -> None:
-        """Count one eviction."""
+    def count(self, pod: Candidate) -> None:
+        """Count the eviction of a pod."""
         self.total += 1
-        self.by_node[node] += 1
-        self.by_namespace[namespace] += 1
-        self.by_workload[workload.key] += 1
+        self.by_node[pod.source] += 1
+        self.by_namespace[pod.namespace] += 1
+        if pod.workload:
+            self.by_workload[pod.workload.key] += 1
 
 
 class WaveQuotas:
@@ -232,16 +233,6 @@ class PlanBuilder:
             return KeptReason(Reason.SEARCH_ENDED, "the search for a better order of moves is bounded")
         return KeptReason(Reason.SEARCH_ENDED, f"maxPlacements {most} is reached")
 
-    def limits_reached(self, candidate: Candidate) -> tuple[str, ...]:
-        """The names of the limits that keep a pod."""
-        row = candidate.row
-        return self.used.reached(candidate.source, self._pods.namespaces[row], self._eviction.workload(row))
-
-    def limit(self, candidate: Candidate) -> KeptReason | None:
-        """The limits that keep a pod, in words; None when there are none."""
-        row = candidate.row
-        return self.used.refusal(candidate.source, self._pods.namespaces[row], self._eviction.workload(row))
-
     def _out_of_placements(self, candidate: Candidate) -> bool:
         tries = 2 if self._in_wave else 1  # the second in the next wave
         needed = tries * self.evaluator.cost(candidate, self.scenarios)
@@ -256,9 +247,12 @@ class PlanBuilder:
         return None
 
     def _find(self, candidate: Candidate, *, may_wait: bool) -> _AcceptedMove | KeptReason:
-        limit = self.limit(candidate)
+        limit = self.used.refusal(candidate)
         if limit:
             return limit
+        if candidate.has_finished:
+            full = self._in_wave > 0 and self._wave_is_full()
+            return _AcceptedMove(self.evaluator.evaluate(candidate, self.scenarios), later=may_wait and full)
         if self._out_of_placements(candidate):
             return self.search_ended()
         exhausted = self._wave_budgets.exhausted(self._eviction.budgets.spending(candidate.row))
@@ -327,6 +321,15 @@ class PlanBuilder:
         evaluation = move.evaluation
         candidate = evaluation.candidate
         before = self.expected_percent(candidate.source)
+        self.used.count(candidate)
+        self._in_wave += 1
+        self.moves.append(PlannedMove(evaluation, self._wave, before))
+        if not candidate.has_finished:
+            self._place(evaluation)
+
+    def _place(self, evaluation: Evaluation) -> None:
+        """Take a pod from its node, and draw a landing of its replacement in every scenario."""
+        candidate = evaluation.candidate
         by_scenario = list(evaluation.by_scenario)
         if len(self.scenarios.all) == 1 and len(by_scenario[0].rows) > 1:
             self.scenarios.split()
@@ -346,14 +349,9 @@ class PlanBuilder:
         self._wave_budgets.spend(self._eviction.budgets.spending(candidate.row))
         self._wave_quotas.spend(candidate)
         self._confidence *= 1.0 - evaluation.unacceptable
-        self._in_wave += 1
         self._controllers |= {self._controller(candidate)}
         # Such a move ends long after the others of its wave, so it is planned last in it and closes it.
         self._closed = candidate.ends_its_wave
-        self.used.count(
-            candidate.source, self._pods.namespaces[candidate.row], self._eviction.workload(candidate.row)
-        )
-        self.moves.append(PlannedMove(evaluation, self._wave, before))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

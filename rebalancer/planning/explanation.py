@@ -210,20 +210,21 @@ class PodExplainer:
         self._scenarios = prepared.scenarios()
         self._evaluator = prepared.evaluator()
         self._row = row
-        self._node = NodeRow(int(prepared.pods.node[row]))  # -1 while Pending
+        self._node = prepared.node_of(row)  # -1 while Pending
+        table, finished = prepared.table_of(row), prepared.has_finished(row)
         self._names = prepared.inputs.snapshot.nodes.names
-        own = PodClassIndex(int(prepared.pods.pod_class[row]))
-        comes_back = bool(prepared.pods.class_of(row).owner.kind) and self._node >= 0
+        own = PodClassIndex(int(table.pod_class[row]))
+        comes_back = bool(table.class_of(row).owner.kind) and self._node >= 0 and not finished
         self._candidate = prepared.candidate(row) if comes_back else None
         self._class = self._candidate.replacement if self._candidate else own
 
     def explanation(self) -> PodExplanation:
         """The explanation, with what the plan does with the pod."""
         prepared, row = self._prepared, self._row
-        inputs, pods = prepared.inputs, prepared.pods
-        refusals = tuple(every_refusal(prepared.eviction, row))
+        inputs, pods = prepared.inputs, prepared.table_of(row)
+        refusals = tuple(every_refusal(prepared.eviction_of(row), row))
         refusal = next(iter(refusals), None)
-        known = self._is_placed()
+        known = not prepared.has_finished(row) and self._is_placed()
         placement, table = self._cycle() if known else (None, None)
         movable = known and self._node >= 0 and not pods.terminating[row]
         evaluation = (
@@ -232,8 +233,11 @@ class PodExplainer:
             else None
         )
         landings = self._landings(evaluation if self._node >= 0 else placement)
-        staying = self._staying(evaluation) if self._node >= 0 else None
+        stays = self._node >= 0 and not prepared.has_finished(row)
+        staying = self._staying(evaluation) if stays else None
         verdict, verdict_because = verdict_of(plan_prepared(prepared), pods.uids[row], self._name())
+        if prepared.has_finished(row) and verdict == NODE_NOT_HOT:
+            verdict_because = "it has finished, and no strategy of the policy wishes to remove it"
         return PodExplanation(
             source=inputs.snapshot.source,
             policy=inputs.policy.metadata.name,
@@ -262,7 +266,8 @@ class PodExplainer:
         if self._node < 0:
             return {}
         plan = PlanBuilder(self._prepared)
-        wishes = {item.name: item.why(self._row, plan) for item in strategies_of(self._prepared)}
+        strategies = (item for item in strategies_of(self._prepared) if self._row in item.pods(plan))
+        wishes = {item.name: item.why(self._row, plan) for item in strategies}
         return {name: message for name, message in wishes.items() if message}
 
     def scheduling_table(self) -> SchedulingTable | None:
@@ -420,6 +425,8 @@ def scheduling_tables(prepared: PreparedInputs, plan: Plan, most: int) -> dict[s
     rows = {uid: row for row, uid in enumerate(prepared.pods.uids)}
     found = {}
     for move in plan.moves[:most]:
+        if move.finished:
+            continue
         table = PodExplainer(prepared, PodRow(rows[move.pod.uid])).scheduling_table()
         if table is not None:
             found[move.pod.uid] = table

@@ -109,6 +109,7 @@ class Move(Value, frozen=True):
     load_methods: dict[str, str] = {}  # how that is known, by resource: measured, share or request
     grace_period_seconds: float = 30.0
     action: Action = EVICT
+    finished: bool = False  # it has succeeded or failed: it is removed, and nothing is placed in its stead
     strategy: str = ""  # whose wish it is, by its key in the policy; empty in plans that did not say so yet
 
     @property

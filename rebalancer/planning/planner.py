@@ -62,7 +62,8 @@ def _one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPla
                 continue
             if before is None and strategy.group(pod):
                 before = builder.copy()
-            refusal = try_move(prepared, builder, pod, Wish(strategy.name, strategy.purpose, message))
+            wish = Wish(strategy.name, strategy.purpose, message, strategy.lifts)
+            refusal = try_move(prepared, builder, pod, wish)
             if refusal is not None:
                 words = f"{refusal.because} ({strategy.name}: {message})"
                 refusal = dataclasses.replace(refusal, because=words)
@@ -85,7 +86,7 @@ def try_move(
 ) -> KeptReason | None:
     """Move a pod if it may be evicted and its landing holds; else return why it stays."""
     return (
-        prepared.settling(prepared.node_of(pod))
-        or why_protected(prepared.eviction, pod)
+        (None if prepared.has_finished(pod) else prepared.settling(prepared.node_of(pod)))
+        or why_protected(prepared.eviction_of(pod), pod, wish.lifts)
         or builder.try_move(prepared.candidate(pod, wish), may_wait=may_wait)
     )

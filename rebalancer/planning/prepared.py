@@ -11,12 +11,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.cluster.nodes import NodeTable
-from rebalancer.cluster.pods import PodTable
+from rebalancer.cluster.pods import PHASE_INDEX, PodTable
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import RecentLoad, correct, recent_load
 from rebalancer.load.usage import RESOURCES
@@ -24,7 +25,7 @@ from rebalancer.planning.coverage import coverage_of
 from rebalancer.planning.eviction import EvictionContext, moves_by_restart
 from rebalancer.planning.hotness import Hotness, find_hot_nodes
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.evaluation import Candidate, MoveEvaluator, Wish
+from rebalancer.planning.landing.evaluation import NO_CLASS, Candidate, MoveEvaluator, Wish
 from rebalancer.planning.landing.landing_check import CoolerNode, LandingCheck
 from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
@@ -79,7 +80,7 @@ def place_pending(
     return Pending(tuple(infeasible)[:MAX_WAITING_CLASSES], placed, unplaced)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class PreparedInputs:
     """The inputs of a plan, and what follows from them before any pod is moved."""
 
@@ -121,9 +122,31 @@ class PreparedInputs:
         """An evaluator that has placed nothing yet."""
         return MoveEvaluator(self.inputs, self.schedulers, self.landing_check, self.pending.waiting)
 
+    def has_finished(self, pod: PodRow) -> bool:
+        """Whether a pod has succeeded or failed; the rows of such pods are behind those of all others."""
+        return pod >= len(self.pods)
+
+    def table_of(self, pod: PodRow) -> PodTable:
+        """The table that has the row of a pod."""
+        return self.pods.with_finished if self.has_finished(pod) else self.pods
+
+    def finished_pods(self, phase: str) -> Iterator[PodRow]:
+        """The pods that have Succeeded or Failed, in order of namespace and name."""
+        finished = self.pods.finished
+        rows = [] if finished is None else np.flatnonzero(finished.phase == PHASE_INDEX[phase]).tolist()
+        return (PodRow(len(self.pods) + row) for row in rows)
+
+    def eviction_of(self, pod: PodRow) -> EvictionContext:
+        """What the rules of eviction read of a pod."""
+        return self._eviction_of_finished if self.has_finished(pod) else self.eviction
+
+    @cached_property
+    def _eviction_of_finished(self) -> EvictionContext:
+        return self.eviction.of_finished()
+
     def node_of(self, pod: PodRow) -> NodeRow:
-        """The node that a pod runs on; -1 while it is Pending."""
-        return NodeRow(int(self.pods.node[pod]))
+        """The node that a pod runs or ran on; -1 where there is none."""
+        return NodeRow(int(self.table_of(pod).node[pod]))
 
     def labels_of(self, node: NodeRow) -> Mapping[str, str]:
         """The labels of a node."""
@@ -137,15 +160,18 @@ class PreparedInputs:
 
     def candidate(self, row: PodRow, wish: Wish | None = None) -> Candidate:
         """A pod as the evaluator needs it; without a wish it is looked at as if its node had to cool."""
-        replacement = self.eviction.replacement(row).pod_class
-        restarted = moves_by_restart(self.eviction, row)
+        finished, table = self.has_finished(row), self.table_of(row)
+        restarted = not finished and moves_by_restart(self.eviction, row)
+        replacement = NO_CLASS if finished else self.eviction.replacement(row).pod_class
         return Candidate(
             row=row,
             source=self.node_of(row),
+            namespace=table.namespaces[row],
+            workload=None if finished else self.eviction.workload(row),
             replacement=self.schedulers.next_revision(replacement) if restarted else replacement,
-            usage=self.inputs.load.pod_usage[row],
+            usage=np.zeros(self.usage.shape[1]) if finished else self.inputs.load.pod_usage[row],
             wish=wish or Wish("", self.cooler_node),
-            replaced_late=replaced_after_termination(self.pods.class_of(row).owner),
+            replaced_late=not finished and replaced_after_termination(table.class_of(row).owner),
             restarted=restarted,
         )
 
@@ -156,7 +182,7 @@ class PreparedInputs:
 
     def pod_reference(self, row: PodRow) -> PodReference:
         """A pod and its controller, as plans and explanations name them."""
-        pods, workload = self.pods, self.eviction.workload(row)
+        pods, workload = self.table_of(row), self.eviction_of(row).workload(row)
         owner = workload.owner
         return PodReference(
             namespace=pods.namespaces[row],

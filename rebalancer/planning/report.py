@@ -137,7 +137,7 @@ def _figures(inputs: PlanningInputs, row: int) -> dict[str, Figure]:
 
 def _after(prepared: PreparedInputs, decided: PartialPlan) -> dict[int, tuple[FloatArray, bool]]:
     """Percent expected after the plan and whether that is hot, of the nodes the plan concerns."""
-    rows: set[int] = {move.candidate.source for move in decided.moves}
+    rows: set[int] = {move.candidate.source for move in decided.moves if not move.candidate.has_finished}
     for move in decided.moves:
         rows.update(move.evaluation.landings().rows.tolist())
     rows.update(np.flatnonzero(prepared.hotness.hot).tolist())
@@ -169,6 +169,8 @@ def possible_landings(prepared: PreparedInputs, landings: LandingDistribution) -
 def _move(prepared: PreparedInputs, move: PlannedMove, strategy: Strategy) -> Move:
     candidate = move.candidate
     gain = by_resource(prepared.hotness.names, move.evaluation.gain)
+    load = prepared.inputs.load
+    finished, pod_class = candidate.has_finished, prepared.table_of(candidate.row).class_of(candidate.row)
     return Move(
         pod=prepared.pod_reference(candidate.row),
         from_node=prepared.inputs.snapshot.nodes.names[candidate.source],
@@ -176,16 +178,19 @@ def _move(prepared: PreparedInputs, move: PlannedMove, strategy: Strategy) -> Mo
         gain=gain,
         wave=move.wave,
         because=f"{strategy.sentence(move)}; {_what_follows(prepared, move, gain)}",
-        load={name: round(used, 3) for name, used in prepared.inputs.load.pod_load(candidate.row).items()},
-        load_methods=prepared.inputs.load.pod_load_methods(candidate.row),
-        grace_period_seconds=float(grace_period_seconds(prepared.pods.class_of(candidate.row))),
+        load={} if finished else {key: round(used, 3) for key, used in load.pod_load(candidate.row).items()},
+        load_methods={} if finished else load.pod_load_methods(candidate.row),
+        grace_period_seconds=0.0 if finished else float(grace_period_seconds(pod_class)),
         action=RESTART if candidate.restarted else EVICT,
+        finished=finished,
         strategy=strategy.name,
     )
 
 
 def _what_follows(prepared: PreparedInputs, move: PlannedMove, gain: Mapping[str, float]) -> str:
     """Where the replacement goes, and what that gains, in words."""
+    if move.candidate.has_finished:
+        return "it has finished, and nothing is placed in its stead"
     landings = move.evaluation.landings()
     likeliest = prepared.inputs.snapshot.nodes.names[landings.likeliest()]
     where = (
@@ -200,10 +205,10 @@ def _what_follows(prepared: PreparedInputs, move: PlannedMove, gain: Mapping[str
 
 
 def _kept(prepared: PreparedInputs, row: PodRow, reason: KeptReason) -> Kept:
-    node = int(prepared.pods.node[row])
+    node = prepared.node_of(row)
     return Kept(
         pod=prepared.pod_reference(row),
-        node=prepared.inputs.snapshot.nodes.names[node],
+        node=prepared.nodes.names[node] if node >= 0 else "",
         reason=str(reason.reason),
         because=reason.because,
         setting=reason.setting,

@@ -70,7 +70,7 @@ def _now(
     for planned in plan.moves:
         if planned.pod.uid in landed:
             target = row_of.get(landed[planned.pod.uid])
-        elif planned.wave == move.wave:
+        elif planned.wave == move.wave and not planned.finished:
             target = row_of[planned.landings[0].node]
         else:
             continue
@@ -94,7 +94,7 @@ def revalidate_moves(
     """
     corrected = correct(inputs.load, inputs.snapshot.nodes, made)
     inputs = dataclasses.replace(inputs, load=corrected.load)
-    pods = inputs.snapshot.pods
+    pods = inputs.snapshot.pods.with_finished
     found: dict[str, str | Move] = {}
     rows: dict[PodRow, Move] = {}
     for move in moves:
@@ -105,8 +105,8 @@ def revalidate_moves(
             found[move.pod.uid] = POD_LEAVING
         elif pods.node[row] != inputs.snapshot.nodes.row.get(move.from_node):
             found[move.pod.uid] = "the pod runs on another node"
-        elif (settling := corrected.figures_outdated.get(int(pods.node[row]))) is not None:
-            found[move.pod.uid] = settling
+        elif not move.finished and (why := corrected.figures_outdated.get(int(pods.node[row]))) is not None:
+            found[move.pod.uid] = why
         else:
             rows[PodRow(row)] = move
     try:
@@ -153,10 +153,10 @@ def _wish(
 ) -> Wish | KeptReason:
     """The wish for which a pod was planned to move, or any if the plan names none; else that it is gone."""
     for strategy in strategies:
-        if planned.strategy in ("", strategy.name):
+        if strategy.name == planned.strategy or (not planned.strategy and row in strategy.pods(builder)):
             message = strategy.why_still(row, builder)
             if message:
-                return Wish(strategy.name, strategy.purpose, message)
+                return Wish(strategy.name, strategy.purpose, message, strategy.lifts)
     named = next((strategy.settled for strategy in strategies if strategy.name == planned.strategy), "")
     return KeptReason(Reason.NOT_NEEDED, named or Strategy.settled)
 

@@ -92,7 +92,7 @@ def find_subject(snapshot: Snapshot, wanted: SubjectName | str) -> Subject:
 
 
 def _find_pod(snapshot: Snapshot, name: str) -> int:
-    pods = snapshot.pods
+    pods = snapshot.pods.with_finished
     if "/" not in name:
         found = [row for row, candidate in enumerate(pods.names) if candidate == name]
         if len(found) == 1:

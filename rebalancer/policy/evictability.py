@@ -91,7 +91,7 @@ class Controller(PolicyModel):
 
 
 class Evictable(PolicyModel):
-    """Which pods may be evicted; static, DaemonSet, finished and uncontrolled pods never are."""
+    """Which pods may be evicted; static, DaemonSet and uncontrolled pods never are."""
 
     min_age: Duration = Field(default=600.0, description="Protect pods younger than this.")
     priority_below: int = Field(

@@ -144,7 +144,6 @@ OTHER_AIMS = {
     "an autoscaler",
     "RemoveDuplicates": "replicas on one node are no load; use topology spread constraints",
     "PodLifeTime": "age is no reason to move a pod; keep descheduler for it",
-    "RemoveFailedPods": "failed pods use nothing; keep descheduler for it",
     "RemovePodsHavingTooManyRestarts": "a pod that restarts does so elsewhere too; keep descheduler for it",
 }
 
@@ -167,10 +166,10 @@ def _replaced(
     """Turn a strategy of ours on, with the plugin's arguments as its settings."""
     place, enabled = f"strategies.{ours.name}", work.policy.setdefault("strategies", {})
     settings = dict(found) if isinstance(found := enabled.get(ours.name), dict) else {}
-    for argument, setting in plugin.settings.items():
-        value = arguments.get(argument)
+    for argument, value in arguments.items():
+        setting = plugin.settings.get(argument, argument)
         if argument.endswith("Seconds") and isinstance(value, int):
-            value = f"{value}s"
+            value = f"{value}s"  # noqa: PLW2901 - as our settings write it
         if value is not None and _fits(ours, setting, value):
             settings[setting] = value
             work.note((*at, argument), Kept.MAPPED, f"{place}.{setting}")

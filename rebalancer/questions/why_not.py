@@ -125,9 +125,9 @@ def _of_a_node(prepared: PreparedInputs, plan: Plan, row: NodeRow, answer: WhyNo
 
 def _of_a_pod(prepared: PreparedInputs, row: PodRow, answer: WhyNot) -> WhyNot:
     pod = PodExplainer(prepared, row).explanation()
-    name = prepared.pods.full_name(row)
-    node = int(prepared.pods.node[row])
-    nearest = () if node < 0 or prepared.hotness.hot[node] else _nearest(prepared, [node])
+    name, node = prepared.table_of(row).full_name(row), prepared.node_of(row)
+    at_rest = node < 0 or prepared.has_finished(row) or prepared.hotness.hot[node]
+    nearest = () if at_rest else _nearest(prepared, [node])
     verdict = pod.verdict_because
     if pod.verdict == MOVED:
         verdict = f"it would be moved, {verdict}"

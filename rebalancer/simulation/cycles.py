@@ -13,6 +13,7 @@ from rebalancer.cluster.arrays import FloatArray, NodeRow, PodClassIndex, PodRow
 from rebalancer.errors import SafetyError
 from rebalancer.load.report import PERCENT_RESOURCES
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.landing.evaluation import NO_CLASS
 from rebalancer.planning.landing.scenarios import LandingDistribution
 from rebalancer.planning.plan import Move, Plan, PodReference
 from rebalancer.planning.planner import plan_prepared
@@ -81,6 +82,11 @@ class SimulatedExecution:
     def _wave(self, plan: Plan, moves: Sequence[Move]) -> Iterator[SimulatedOutcome]:
         state, prepared = self._state, self._prepared
         pods = prepared.pods
+        for move in moves:
+            if move.finished:
+                row = PodRow(pods.with_finished.row[move.pod.namespace, move.pod.name])
+                yield SimulatedOutcome(move, row, NOWHERE, NO_CLASS, Result.REMOVED, "")
+        moves = [move for move in moves if not move.finished]
         rows = [PodRow(pods.row[move.pod.namespace, move.pod.name]) for move in moves]
         # Whether the scheduler acts before the evicted pods are gone is a race.
         still_terminating = self._random.random() < 0.5
@@ -233,11 +239,17 @@ def _cycle(
     outcomes = list(execution.carry_out(plan))
     pending = list(execution.retry_pending())
     for item in outcomes:
-        cluster.place(item.row, item.node, item.pod_class)
+        if item.result is Result.REMOVED:
+            cluster.remove_finished(item.move.pod.uid)
+        else:
+            cluster.place(item.row, item.node, item.pod_class)
     for row, node in pending:
         cluster.bind(row, node)
     history, names = MoveHistory(made), inputs.snapshot.nodes.names
-    moves = tuple(_move(item, names, is_again(history, item.move.pod, inputs)) for item in outcomes)
+    moves = tuple(
+        _move(item, names, not item.move.finished and is_again(history, item.move.pod, inputs))
+        for item in outcomes
+    )
     made += execution.made
     spacing = inputs.policy.hot_nodes.run_spacing_seconds
     remembered = _remembered(state, plan, cluster.now, spacing)

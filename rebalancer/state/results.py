@@ -108,6 +108,10 @@ class Result(StrEnum):
         *("RolloutStalled", "the rolling update did not end in time"),
         *(_STOPPED, "red", LoadAfter.UNKNOWN, _ENDS_RUN | _UNDER_WAY),
     )
+    REMOVED = (
+        *("Removed", "a pod that had finished was removed; nothing is placed in its stead"),
+        *(_DONE, "green", LoadAfter.STAYED),
+    )
     GONE = (
         *("Gone", "it left, or was leaving, by itself before its turn"),
         *(_DONE, "dim", LoadAfter.STAYED, _Traits.NOT_REQUESTED),

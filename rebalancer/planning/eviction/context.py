@@ -6,6 +6,7 @@ of which reason is reported, never of what is allowed.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -45,6 +46,7 @@ class EvictionContext:
     priority_classes: Mapping[str, int] | None  # value by name; None when they were not read
     unpredictable: Mapping[int, str]  # by pod class: why the model cannot place its pods
     load_unknown: BoolArray  # (pods,)
+    finished: bool = False  # it is asked about pods that have finished, whose rows are behind those of others
 
     @classmethod
     def of(cls, inputs: PlanningInputs, unpredictable: Mapping[int, str], claims: Claims) -> EvictionContext:
@@ -66,6 +68,12 @@ class EvictionContext:
             unpredictable=unpredictable,
             load_unknown=np.asarray(np.isnan(load.pod_usage[:, required]).any(axis=1), np.bool_),
         )
+
+    def of_finished(self) -> EvictionContext:
+        """The context for pods that have finished, by their rows in ``pods.with_finished``."""
+        snapshot = dataclasses.replace(self.inputs.snapshot, pods=self.pods.with_finished)
+        inputs = dataclasses.replace(self.inputs, snapshot=snapshot)
+        return dataclasses.replace(EvictionContext.of(inputs, self.unpredictable, self.claims), finished=True)
 
     @property
     def pods(self) -> PodTable:

@@ -16,7 +16,7 @@ the plainest reasons come first.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.leaving_nodes import why_leaving
@@ -465,9 +465,25 @@ UNKNOWN: tuple[Rule, ...] = (
 )
 
 
-def why_protected(context: EvictionContext, row: PodRow) -> KeptReason | None:
-    """Why a pod may not be evicted; None when it may."""
-    return next(every_refusal(context, row), None)
+# Those that hold for a pod that has finished too. It is removed and not moved: it serves nobody, nothing is
+# placed in its stead, and the API asks no budget.
+OF_FINISHED_PODS = frozenset(
+    {
+        *(static, daemon_set, terminating, controller, node_ready, node_leaving, system),
+        *(namespace, labels, priority, job, annotated, young),
+        *(local_storage, persistent_volumes, storage_class, evictions_read, window),
+    }
+)
+
+
+def why_protected(
+    context: EvictionContext, row: PodRow, lifted: Collection[Reason] = ()
+) -> KeptReason | None:
+    """Why a pod may not be evicted; None when it may. ``lifted`` are no reasons to keep a finished pod."""
+    refusals = every_refusal(context, row)
+    if context.finished and lifted:
+        refusals = (item for item in refusals if item.reason not in lifted)
+    return next(refusals, None)
 
 
 def every_refusal(context: EvictionContext, row: PodRow) -> Iterator[KeptReason]:
@@ -475,6 +491,8 @@ def every_refusal(context: EvictionContext, row: PodRow) -> Iterator[KeptReason]
     lifted = context.pods.annotations[row].get(EVICT, "false") != "false"
     for rules in (ALWAYS, () if lifted else BY_POLICY, OF_THE_WORKLOAD, UNKNOWN):
         for rule in rules:
+            if context.finished and rule not in OF_FINISHED_PODS:
+                continue
             refusal = rule(context, row)
             if refusal is not None:
                 yield refusal

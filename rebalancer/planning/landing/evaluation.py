@@ -19,7 +19,7 @@ computed: otherwise the plan would depend on which other searches were made befo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -34,7 +34,7 @@ from rebalancer.planning.landing.landing_check import LandingCheck, Landings, Pu
 from rebalancer.planning.landing.scenarios import LandingDistribution, Scenario, Scenarios, mean_of
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.reasons import KeptReason, Reason
-from rebalancer.planning.workloads.lookup import grace_period_seconds
+from rebalancer.planning.workloads.lookup import WorkloadInfo, grace_period_seconds
 from rebalancer.scheduling.framework.cycle import Placement, Preemption, Preemptions
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
@@ -211,6 +211,10 @@ class NoLanding:
 _NEGLIGIBLE = 1e-12  # a chance below this is floating-point error
 
 
+NO_CLASS = PodClassIndex(-1)
+"""The class of the replacement of a pod that has none."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Wish:
     """A strategy's wish to move a pod."""
@@ -218,6 +222,7 @@ class Wish:
     strategy: str  # its name; empty where nobody wishes, and a landing is only looked at
     purpose: Purpose  # what a landing must be good for
     message: str = ""  # why it wishes to, in words
+    lifts: Collection[Reason] = ()  # what is no reason to keep the pod, if it has finished
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -226,11 +231,18 @@ class Candidate:
 
     row: PodRow
     source: NodeRow  # of the node it leaves
+    namespace: str
+    workload: WorkloadInfo | None  # whose replica it is; None for a pod that has finished
     replacement: PodClassIndex  # of the pod that comes back
     usage: FloatArray  # (measured resources,) thousandths of a core, bytes, …
     replaced_late: bool  # its replacement is created only after it is gone (StatefulSet)
     wish: Wish
     restarted: bool = False  # by the rolling update of its Deployment, which makes the replacement first
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether it has succeeded or failed: nothing is placed in its stead."""
+        return self.workload is None
 
     @property
     def ends_its_wave(self) -> bool:
@@ -258,7 +270,9 @@ class Evaluation:
     only_while_terminating: bool  # unacceptable only while this wave's pods are still terminating
 
     def landings(self) -> LandingDistribution:
-        """The mean over all scenarios."""
+        """The mean over all scenarios; no node where nothing is placed."""
+        if not self.by_scenario:
+            return LandingDistribution(np.zeros(0, np.int64), np.zeros(0))
         rows = np.flatnonzero(np.bincount(np.concatenate([item.rows for item in self.by_scenario])))
         chance = np.zeros(len(rows))
         for item in self.by_scenario:
@@ -345,10 +359,12 @@ class MoveEvaluator:
         ends the evaluation, and ``by_scenario`` is complete for moves that are not refused. An explanation
         asks for the landings of refused moves too: ``complete``.
         """
+        gain = np.full(len(self._inputs.load.percent_resources), np.inf)
+        if candidate.has_finished:
+            return Evaluation(candidate, (), 0.0, gain, None, False, False)
         landings: list[LandingDistribution] = []
         masses: list[float] = []
         only_while_terminating = True
-        gain = np.full(len(self._inputs.load.percent_resources), np.inf)
         refused: KeptReason | None = None
         sampled = False
         percents = scenarios.percents(candidate.source, self._inputs.load.allocatable)
@@ -377,6 +393,8 @@ class MoveEvaluator:
 
     def cost(self, candidate: Candidate, scenarios: Scenarios) -> int:
         """The most placements that one evaluation computes."""
+        if candidate.has_finished:
+            return 0
         states = len(timings(candidate, self._inputs)) * (2 if scenarios.all[0].is_terminating else 1)
         waiting = max(len(self._may_be_taken_by(candidate, scenario)) for scenario in scenarios.all)
         return len(scenarios.all) * (states * self._schedulers.max_views + waiting)

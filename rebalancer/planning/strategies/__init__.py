@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rebalancer.planning.strategies.failed import Failed
 from rebalancer.planning.strategies.hot_nodes import HotNodes
 from rebalancer.planning.strategies.misplaced import Misplaced
 from rebalancer.planning.strategies.strategy import Strategy
@@ -16,7 +17,7 @@ from rebalancer.planning.strategies.strategy import Strategy
 if TYPE_CHECKING:
     from rebalancer.planning.prepared import PreparedInputs
 
-STRATEGIES: tuple[type[Strategy], ...] = (HotNodes, Misplaced)
+STRATEGIES: tuple[type[Strategy], ...] = (HotNodes, Misplaced, Failed)
 """All strategies, in the order in which they may move pods."""
 
 

@@ -7,8 +7,7 @@ nodes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -52,17 +51,14 @@ class Misplaced(Strategy):
     )
     settings_type = MisplacedSettings
     settings: MisplacedSettings
-    replaces: ClassVar[Mapping[str, Replaced]] = {
-        "RemovePodsViolatingNodeTaints": Replaced(
-            {"excludedTaints": "excludedTaints"}, _DIFFERENCE.format("node taints")
-        ),
-        "RemovePodsViolatingNodeAffinity": Replaced({}, _DIFFERENCE.format("node affinity")),
-        "RemovePodsViolatingInterPodAntiAffinity": Replaced(
-            {}, _DIFFERENCE.format("anti-affinity between pods")
-        ),
-        "RemovePodsViolatingTopologySpreadConstraint": Replaced(
-            {}, _DIFFERENCE.format("hard topology spread constraints")
-        ),
+    replaces = {
+        plugin: Replaced(difference=_DIFFERENCE.format(kind))
+        for plugin, kind in (
+            ("RemovePodsViolatingNodeTaints", "node taints"),
+            ("RemovePodsViolatingNodeAffinity", "node affinity"),
+            ("RemovePodsViolatingInterPodAntiAffinity", "anti-affinity between pods"),
+            ("RemovePodsViolatingTopologySpreadConstraint", "hard topology spread constraints"),
+        )
     }
 
     def __init__(self, prepared: PreparedInputs, settings: PolicyModel) -> None:

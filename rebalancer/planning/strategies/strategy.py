@@ -23,13 +23,14 @@ light. What needs arrays or the scheduler's model is imported for types, or wher
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic.alias_generators import to_snake
 
 from rebalancer.planning.plan import StrategyReport
+from rebalancer.planning.reasons import Reason
 from rebalancer.policy.model import PolicyModel
 
 if TYPE_CHECKING:
@@ -42,11 +43,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """How a strategy takes the place of a plugin of descheduler."""
+    """How a strategy takes the place of a plugin of descheduler.
 
-    settings: Mapping[
-        str, str
-    ]  # of ours, by the plugin's arguments; an argument in seconds becomes a duration
+    Arguments become the settings of the same name, those in seconds as durations.
+    """
+
+    settings: Mapping[str, str] = field(default_factory=dict)  # where their names differ, by argument
     difference: str = ""  # what the strategy does otherwise, in a clause; empty where it does the same
 
 
@@ -92,6 +94,11 @@ class Strategy:
     def why_still(self, pod: PodRow, plan: PlanBuilder) -> str:
         """The same of a planned move, asked before a later wave: where it is empty, the pod stays."""
         return self.why(pod, plan)
+
+    @property
+    def lifts(self) -> Collection[Reason]:
+        """What is no reason to keep a pod that has finished and that it wishes to remove."""
+        return ()
 
     def group(self, pod: PodRow) -> str:
         """What pods move together, all or none: they come one after the other. Empty for a pod by itself."""

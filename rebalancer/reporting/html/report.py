@@ -94,6 +94,8 @@ def _verdict(plan: Plan) -> str:
 
 
 def _likeliest(move: Move) -> str:
+    if move.finished:
+        return "removed"
     best = max(move.landings, key=lambda landing: landing.probability, default=None)
     return f"{best.node} ({best.probability:.0%})" if best else "nowhere"
 

@@ -69,6 +69,8 @@ def _pod(lines: Lines, pod: PodExplanation) -> None:
     if pod.landings:
         lines.heading("EXPECTED LANDING", f"risk of a bad landing: {pod.unacceptable * 100:.1f} %")
         lines.message(landing_words(pod.landings, everything=lines.style.everything), 2, most=4)
+    if pod.node and pod.staying is None:
+        return  # it has finished: nothing is placed in its stead
     if pod.table is None:
         lines.heading("SCHEDULER'S SCORES")
         lines.message("no profile of the scheduler's configuration has this pod's schedulerName", 2, "yellow")

@@ -24,6 +24,7 @@ from rebalancer.reporting.words import amounts, counted, plain, sample, shortene
 
 _MAX_MOVES = 20
 _FEW_LANDINGS = 3
+_REMOVED = "(removed)"  # a pod that has finished: nothing is placed in its stead
 _MAX_RESTARTED = 5  # that are named
 _CERTAIN = 0.9999
 _BAR, _SHORT_BAR = 10, 8
@@ -110,6 +111,10 @@ def _row(move: Move, nodes: Mapping[str, NodeReport], lines: Lines, shared: str)
         Text(str(move.wave)),
         Text(plain(move.pod.full_name), "bold"),
         Text(plain(move.from_node)),
+    ]
+    if move.finished:
+        return [*cells, Text(""), Text(_REMOVED), *(Text("") for _ in _columns(lines)[5:])]
+    cells += [
         _loads(nodes.get(move.from_node), resource, lines),
         Text(plain(likeliest.node) + others),
         Text(f"{likeliest.probability:.0%}"),

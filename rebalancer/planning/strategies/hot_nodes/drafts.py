@@ -143,9 +143,7 @@ class Drafts:
     def extended(self, draft: Draft, at: int) -> Draft | None:
         """The draft with one more move; None where limits or landings do not allow it."""
         pod = self.pods[at]
-        namespace = self._prepared.pods.namespaces[pod.row]
-        workload = self._prepared.eviction.workload(pod.row)
-        if draft.used.reached(pod.source, namespace, workload):
+        if draft.used.reached(pod):
             return None
         landings = []
         for course in draft.courses:
@@ -160,7 +158,7 @@ class Drafts:
             for number, (course, found) in enumerate(landings)
         )
         used = draft.used.copy()
-        used.count(pod.source, namespace, workload)
+        used.count(pod)
         changed = {pod.source} | {item.moves[-1][1] for item in courses}
         hot = [item for item, row in enumerate(self._hot) if row in changed]
         excess, is_hot = draft.excess.copy(), list(draft.is_hot)

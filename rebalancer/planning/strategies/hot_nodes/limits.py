@@ -101,7 +101,7 @@ class RaisedLimits:
         kept: Counter[tuple[str, ...]] = Counter()
         for node, candidates in self._candidates.items():
             if self._excess(builder, node):
-                kept.update(builder.limits_reached(item) for item in candidates if item.row not in moved)
+                kept.update(builder.used.reached(item) for item in candidates if item.row not in moved)
         del kept[()]
         return sorted(kept, key=lambda names: (-kept[names], names))[:_MAX_ESTIMATES]
 

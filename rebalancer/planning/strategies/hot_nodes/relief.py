@@ -17,11 +17,20 @@ same moves, and no move adds excess.
 
 What is taken early may be in the way later. So where more could be removed, other plans are made too: one
 that begins with small moves, and some that begin with the moves of the best drafts (``drafts``). All of it is
-done again under tighter limits (``tighter_limits``), for a limit that is raised may lead elsewhere. The best
+done again under tighter limits (``limits``), for a limit that is raised may lead elsewhere. The best
 plan counts: the least excess, then the fewest nodes still hot, then the lowest disruption cost. Which plans
 are compared does not depend on perRun, so a larger perRun never leaves more excess. How many there are is
 bounded: one of the other limits that is raised leaves more excess only where the better plan was beyond that
 bound. Large clusters, which have landings enough, compare none.
+
+    extend
+      _search_once                    large clusters: one plain search (``search``)
+      _search_all_limits              others
+        _search_with_drafts             under the policy's limits
+          _search_once                    nodes that remove most first, then those that remove least
+          _seeds_from_drafts              moves to begin further searches with
+          _without_needless_moves         of the best of them
+        _search_with_drafts             under the nearest tighter limits, or a plain search
 
 A pod that was refused is tried again once others have moved, so a large one may go last and remove what small
 ones had removed before. Such needless moves are left out of the best plan, if the others hold without them.
@@ -74,7 +83,7 @@ Quality = tuple[float, int, float, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Result:
+class _RatedPlan:
     quality: Quality
     builder: PlanBuilder
     kept: Kept
@@ -94,74 +103,80 @@ class HotNodeRelief:
         """Relieve hot nodes; where landings or limits stopped moves, try others and keep the best."""
         candidates, protected = self._candidates(self._hot_nodes())
         start, compares = so_far.builder, self._share >= _FEWEST_PLACEMENTS
-        best = (self._best_of_all if compares else self._complete)(start, candidates)
+        best = (self._search_all_limits if compares else self._search_once)(start, candidates)
         builder = best.builder.copy(start.used.limits)
-        kept = {**best.kept, **self._not_by_limits(builder, best.kept, candidates)}
+        kept = {**best.kept, **self._kept_by_limits(builder, best.kept, candidates)}
         raised = RaisedLimits(self._prepared, self._disruption, candidates, most_removed).sentence(
             builder, kept
         )
         notes = {**so_far.notes, self._wish.strategy: raised}
         return PartialPlan(builder, {**so_far.kept, **protected, **kept}, notes)
 
-    def _not_by_limits(
+    def _kept_by_limits(
         self, builder: PlanBuilder, kept: Kept, candidates: Mapping[NodeRow, Sequence[Candidate]]
     ) -> Kept:
         """Why pods stay that only limits tighter than the policy's kept, or those together with others."""
         rows = {item.row: item for items in candidates.values() for item in items}
         return {
-            row: builder.limit(rows[row]) or _NO_BETTER_PLAN
+            row: builder.used.refusal(rows[row]) or _NO_BETTER_PLAN
             for row, why in kept.items()
             if why.reason is Reason.LIMIT
         }
 
-    def _best_of_all(self, start: PlanBuilder, candidates: Mapping[NodeRow, Sequence[Candidate]]) -> _Result:
+    def _search_all_limits(
+        self, start: PlanBuilder, candidates: Mapping[NodeRow, Sequence[Candidate]]
+    ) -> _RatedPlan:
         """The best plan of those under the policy's limits, and under tighter ones."""
         tighter = TighterLimits(self._prepared, start, candidates)
         least = tighter.least(start.used.limits)
-        best = self._best(start, candidates, least)
+        best = self._search_with_drafts(start, candidates, least)
         if best.quality[0] <= least + NEGLIGIBLE:
             return best
-        reference = self._reference(start, candidates)
+        reference = self._limits_used(start, candidates)
         thorough = min(_TIGHTER_CELLS // len(self._hotness.hot) ** 2, _MOST_THOROUGH)
         plans = max(thorough, _TIGHTER_PLANS if tighter.binds(reference) else 0)
         below = tighter.below(reference, lambda: best.quality[0])
         for number, limits in enumerate(islice(below, plans)):
             under = start.copy(limits)
             if number < thorough:
-                found = self._best(under, candidates, tighter.least(limits))
+                plan = self._search_with_drafts(under, candidates, tighter.least(limits))
             else:
                 placements = self._share // _TIGHTER_SHARE
-                found = self._pruned(under, self._complete(under, candidates, placements=placements))
-            best = min(best, found, key=lambda item: item.quality)
+                plan = self._without_needless_moves(
+                    under, self._search_once(under, candidates, placements=placements)
+                )
+            best = min(best, plan, key=lambda item: item.quality)
         return best
 
-    def _best(
+    def _search_with_drafts(
         self, start: PlanBuilder, candidates: Mapping[NodeRow, Sequence[Candidate]], least: float
-    ) -> _Result:
+    ) -> _RatedPlan:
         """The best plan under the limits of ``start``; ``least`` is the excess that it leaves at least."""
-        found = [self._complete(start, candidates)]
-        if found[0].quality[0] > least + NEGLIGIBLE:
-            found.append(self._complete(start, candidates, least_removed, self._share))
-            found += [
-                self._complete(start, candidates, most_removed, self._share, first=moves)
-                for moves in self._drafted(start, candidates)
+        plans = [self._search_once(start, candidates)]
+        if plans[0].quality[0] > least + NEGLIGIBLE:
+            plans.append(self._search_once(start, candidates, least_removed, self._share))
+            plans += [
+                self._search_once(start, candidates, most_removed, self._share, first=moves)
+                for moves in self._seeds_from_drafts(start, candidates)
             ]
-        return self._pruned(start, min(found, key=lambda item: item.quality))
+        return self._without_needless_moves(start, min(plans, key=lambda item: item.quality))
 
-    def _reference(self, start: PlanBuilder, candidates: Mapping[NodeRow, Sequence[Candidate]]) -> UsedLimits:
+    def _limits_used(
+        self, start: PlanBuilder, candidates: Mapping[NodeRow, Sequence[Candidate]]
+    ) -> UsedLimits:
         """What a search uses of the limits if perRun does not end it."""
         limits = start.used.limits.model_copy(update={"per_run": _UNLIMITED})
-        return self._complete(start.copy(limits), candidates).builder.used
+        return self._search_once(start.copy(limits), candidates).builder.used
 
-    def _pruned(self, start: PlanBuilder, found: _Result) -> _Result:
+    def _without_needless_moves(self, start: PlanBuilder, plan: _RatedPlan) -> _RatedPlan:
         """The plan without moves that became needless: later ones off their node removed all of its excess.
 
         The other moves are held to every scenario again, for they land among pods that now stay. Where one
         of them does not hold any more, the plan stays as it is.
         """
         needless: dict[PodRow, NodeRow] = {}
-        left = {node: found.builder.expected_percent(node) for node in self._hot_nodes()}
-        for move in found.builder.moves:
+        left = {node: plan.builder.expected_percent(node) for node in self._hot_nodes()}
+        for move in plan.builder.moves:
             candidate = move.candidate
             if not self._is_ours(candidate) or candidate.source not in left:
                 continue
@@ -172,16 +187,16 @@ class HotNodeRelief:
                 needless[candidate.row] = node
                 left[node] = left[node] + relief
         if not needless:
-            return found
+            return plan
         builder = start.copy()
-        for move in found.builder.moves[len(start.moves) :]:
+        for move in plan.builder.moves[len(start.moves) :]:
             if move.candidate.row not in needless and builder.try_move(move.candidate) is not None:
-                return found
-        kept = {**found.kept, **dict.fromkeys(needless, NOT_NEEDED)}
-        pruned = _Result(self._quality(builder), builder, kept)
-        return min(found, pruned, key=lambda item: item.quality)
+                return plan
+        kept = {**plan.kept, **dict.fromkeys(needless, NOT_NEEDED)}
+        pruned = _RatedPlan(self._quality(builder), builder, kept)
+        return min(plan, pruned, key=lambda item: item.quality)
 
-    def _drafted(
+    def _seeds_from_drafts(
         self, start: PlanBuilder, candidates: Mapping[NodeRow, Sequence[Candidate]]
     ) -> Iterator[list[Candidate]]:
         """The moves of the best draft, and of the next best one if it promises about as much.
@@ -201,14 +216,14 @@ class HotNodeRelief:
             if draft.left <= best[0].left * (1.0 + _ABOUT_AS_GOOD):
                 yield [drafts.pods[at] for at in draft.pods]
 
-    def _complete(
+    def _search_once(
         self,
         start: PlanBuilder,
         candidates: Mapping[NodeRow, Sequence[Candidate]],
         order: Order = most_removed,
         placements: int | None = None,
         first: Sequence[Candidate] = (),
-    ) -> _Result:
+    ) -> _RatedPlan:
         """Search; without partial relief again without the nodes that would stay hot.
 
         ``placements`` are the most that it may compute, None for as many as the policy allows.
@@ -219,9 +234,9 @@ class HotNodeRelief:
             pods = self._pods(candidates, given_up)
             search = ReliefSearch(self._prepared, builder, pods, order, first)
             kept = search.run()
-            stuck = {} if self._prepared.policy.planning.partial_relief else self._stuck(builder)
+            stuck = {} if self._prepared.policy.planning.partial_relief else self._nodes_still_hot(builder)
             if not stuck:
-                return _Result(self._quality(builder), builder, kept)
+                return _RatedPlan(self._quality(builder), builder, kept)
             given_up |= stuck
 
     def _pods(
@@ -232,7 +247,7 @@ class HotNodeRelief:
             for node, items in candidates.items()
         }
 
-    def _stuck(self, builder: PlanBuilder) -> dict[NodeRow, KeptReason]:
+    def _nodes_still_hot(self, builder: PlanBuilder) -> dict[NodeRow, KeptReason]:
         """Nodes that lose pods and would stay hot all the same, with the reason that their pods stay."""
         moves = {move.candidate.source for move in builder.moves if self._is_ours(move.candidate)}
         stuck: dict[NodeRow, KeptReason] = {}
@@ -260,7 +275,7 @@ class HotNodeRelief:
             percent = builder.expected_percent(node)
             excess += float(self._hotness.excess(node, percent).sum())
             still_hot += bool((percent > self._hotness.hot_above[node] + NEGLIGIBLE).any())
-        rows = [move.candidate.row for move in builder.moves]
+        rows = [move.candidate.row for move in builder.moves if not move.candidate.has_finished]
         cost = float(self._disruption.costs(rows).sum()) if rows else 0.0
         return round(excess, 6), still_hot, round(cost + len(rows), 6), len(rows)
 
@@ -273,7 +288,7 @@ class HotNodeRelief:
         candidates: dict[NodeRow, list[Candidate]] = {}
         protected: Kept = {}
         for node in nodes:
-            blocked = self._blocked(node)
+            blocked = self._why_none_may_leave(node)
             candidates[node] = []
             for row in prepared.pods_on(node):
                 refusal = why_protected(prepared.eviction, row) or blocked
@@ -283,7 +298,7 @@ class HotNodeRelief:
                     protected[row] = refusal
         return candidates, protected
 
-    def _blocked(self, node: NodeRow) -> KeptReason | None:
+    def _why_none_may_leave(self, node: NodeRow) -> KeptReason | None:
         """Why nothing may leave a hot node in this run; None when pods may."""
         settling = self._prepared.settling(node)
         if settling:

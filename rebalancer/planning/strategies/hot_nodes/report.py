@@ -67,6 +67,8 @@ def _unsolved(prepared: PreparedInputs, plan: PartialPlan) -> dict[str, str]:
     names = prepared.inputs.snapshot.nodes.names
     kept_on: dict[int, Counter[str]] = {}
     for row, reason in plan.kept.items():
+        if prepared.has_finished(row):
+            continue
         kept_on.setdefault(int(prepared.pods.node[row]), Counter())[str(reason.reason)] += 1
     for node in map(NodeRow, np.flatnonzero(prepared.hotness.hot).tolist()):
         percent = plan.scenarios.expected_percent(node, prepared.inputs.load.allocatable)
@@ -98,7 +100,7 @@ def benefit_of(prepared: PreparedInputs, plan: PartialPlan) -> Benefit:
     hot = np.flatnonzero(hotness.hot)
     excess = [_excess(prepared, level) for level in (before, after)]
     still_hot = [int(np.count_nonzero(hotness.hot_at(hot, level[hot]))) for level in (before, after)]
-    rows = [move.candidate.row for move in plan.moves]
+    rows = [move.candidate.row for move in plan.moves if not move.candidate.has_finished]
     cost = len(rows) + float(Disruption(prepared.inputs, prepared.eviction.workloads).costs(rows).sum())
     return Benefit(
         hot_nodes=Change(before=still_hot[0], after=still_hot[1]),
@@ -165,6 +167,8 @@ def _staying(prepared: PreparedInputs, plan: PartialPlan) -> Iterator[tuple[PodR
         if above.any():
             left[node] = above
     for row, kept in plan.kept.items():
+        if prepared.has_finished(row):
+            continue
         node = NodeRow(int(pods.node[row]))
         if node not in left or kept.reason in _NEVER_MOVE or not pods.class_of(row).owner.kind:
             continue

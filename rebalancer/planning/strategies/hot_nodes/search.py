@@ -129,7 +129,7 @@ class ReliefSearch:
             for at, candidate in enumerate(pods.candidates):
                 if at in pods.moved:
                     continue
-                reached = self._builder.limits_reached(candidate)
+                reached = self._builder.used.reached(candidate)
                 if at in pods.refused:
                     kept[candidate.row] = pods.refused[at]
                 elif not excess.any():
@@ -137,7 +137,7 @@ class ReliefSearch:
                 elif relieves[at] <= 0:
                     kept[candidate.row] = _NO_RELIEF
                 elif reached:
-                    kept[candidate.row] = self._builder.limit(candidate) or NOT_NEEDED
+                    kept[candidate.row] = self._builder.used.refusal(candidate) or NOT_NEEDED
                 elif not worthwhile[at]:
                     kept[candidate.row] = KeptReason(
                         Reason.LITTLE_RELIEF,

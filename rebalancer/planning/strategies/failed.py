@@ -1,0 +1,60 @@
+"""The strategy that removes failed pods: what owns them has made others in their stead already."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from rebalancer.planning.reasons import Reason, age_text
+from rebalancer.planning.strategies.strategy import Replaced, Strategy
+from rebalancer.policy.model import PolicyModel, Unique
+from rebalancer.policy.units import Duration
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.arrays import PodRow
+    from rebalancer.planning.builder import PlanBuilder
+
+Texts = Annotated[tuple[str, ...], Unique]
+Codes = Annotated[tuple[int, ...], Unique]
+
+
+class FailedSettings(PolicyModel):
+    """Which failed pods are removed: all of them, or those that meet every condition."""
+
+    min_age: Duration = Field(default=0.0, description="Only pods created at least so long ago.")
+    reasons: Texts = Field(default=(), description="Only with one of these reasons, such as Evicted.")
+    exit_codes: Codes = Field(default=(), description="Only with a container that ended with one of these.")
+    including_init_containers: bool = Field(default=False, description="Look at init containers as well.")
+    exclude_owner_kinds: Texts = Field(default=(), description="Not of owners of these kinds, such as Job.")
+    bare_pods: bool = Field(default=False, description="Also pods without a controller that exists.")
+
+
+class Failed(Strategy):
+    """Removes pods of phase Failed, as RemoveFailedPods of descheduler does."""
+
+    name = "failed"
+    description = "Remove pods that have failed: true, false, or its settings. Nothing takes their place."
+    settings_type = FailedSettings
+    settings: FailedSettings
+    replaces = {"RemoveFailedPods": Replaced({"minPodLifetimeSeconds": "minAge"})}
+
+    @property
+    def lifts(self) -> Collection[Reason]:
+        return (Reason.NO_CONTROLLER,) if self.settings.bare_pods else ()
+
+    def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:
+        return self.prepared.finished_pods("Failed")
+
+    def why(self, pod: PodRow, plan: PlanBuilder) -> str:
+        table, wanted = self.prepared.table_of(pod), self.settings
+        fields, kind = table.fields(pod), table.class_of(pod).owner.kind
+        seen = [item for item in fields.containers if wanted.including_init_containers or not item.init]
+        reasons = {fields.reason, *(text for item in seen for text in (item.waiting, item.terminated))} - {""}
+        codes, age = {item.exit_code for item in seen}, self.prepared.inputs.now - fields.created
+        meets = not wanted.reasons or not reasons.isdisjoint(wanted.reasons)
+        meets &= not wanted.exit_codes or not codes.isdisjoint(wanted.exit_codes)
+        if not meets or kind in wanted.exclude_owner_kinds or not age >= wanted.min_age:
+            return ""
+        return f"it failed ({', '.join(sorted(reasons)) or 'no reason given'}) and is {age_text(age)} old"
