@@ -30,7 +30,7 @@ from rebalancer.planning.eviction.budgets import Quotas, WaveBudgets
 from rebalancer.planning.landing.evaluation import Candidate, Evaluation
 from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.workloads.lookup import WorkloadInfo
 from rebalancer.policy.schema import Limits
 from rebalancer.scheduling.state.pod_classes import PodClasses
@@ -82,7 +82,7 @@ class UsedLimits:
             *(("per_workload",) if pod.workload and self.room_of(pod.workload) <= 0 else ()),
         )
 
-    def refusal(self, pod: Candidate) -> KeptReason | None:
+    def refusal(self, pod: Candidate) -> NotMoved | None:
         """Every limit that allows no further eviction of a pod: raising only one of several does not help."""
         names, limits = self.reached(pod), self.limits
         if not names:
@@ -98,7 +98,7 @@ class UsedLimits:
         because = (
             f"{' and '.join(words[name] for name in names)} {'is' if len(names) == 1 else 'are'} reached"
         )
-        return KeptReason(Reason.LIMIT, because, tuple(f"limits.{words[name].split()[0]}" for name in names))
+        return NotMoved(Reason.LIMIT, because, tuple(f"limits.{words[name].split()[0]}" for name in names))
 
     def most_used(self, name: str) -> int:
         """The most evictions that one node, namespace or workload has in the plan, or all for perRun."""
@@ -226,27 +226,27 @@ class PlanBuilder:
         other.scenarios = self.scenarios.only(1)
         return other
 
-    def search_ended(self) -> KeptReason:
+    def search_ended(self) -> NotMoved:
         """The reason for pods that the search did not reach."""
         most = self._policy.planning.max_placements
         if self._most < most:
-            return KeptReason(Reason.SEARCH_ENDED, "the search for a better order of moves is bounded")
-        return KeptReason(Reason.SEARCH_ENDED, f"maxPlacements {most} is reached")
+            return NotMoved(Reason.SEARCH_ENDED, "the search for a better order of moves is bounded")
+        return NotMoved(Reason.SEARCH_ENDED, f"maxPlacements {most} is reached")
 
     def _out_of_placements(self, candidate: Candidate) -> bool:
         tries = 2 if self._in_wave else 1  # the second in the next wave
         needed = tries * self.evaluator.cost(candidate, self.scenarios)
         return self.evaluator.placements.asked + needed > self._most
 
-    def try_move(self, candidate: Candidate, *, may_wait: bool = True) -> KeptReason | None:
+    def try_move(self, candidate: Candidate, *, may_wait: bool = True) -> NotMoved | None:
         """Move a pod in this wave or, if it may wait, in the next one; else return why it stays."""
         accepted = self._find(candidate, may_wait=may_wait)
-        if isinstance(accepted, KeptReason):
+        if isinstance(accepted, NotMoved):
             return accepted
         self._make(accepted)
         return None
 
-    def _find(self, candidate: Candidate, *, may_wait: bool) -> _AcceptedMove | KeptReason:
+    def _find(self, candidate: Candidate, *, may_wait: bool) -> _AcceptedMove | NotMoved:
         limit = self.used.refusal(candidate)
         if limit:
             return limit
@@ -257,10 +257,10 @@ class PlanBuilder:
             return self.search_ended()
         exhausted = self._wave_budgets.exhausted(self._eviction.budgets.spending(candidate.row))
         if exhausted and not may_wait:
-            return KeptReason(Reason.BUDGET, f"budget {exhausted.name} {exhausted.because}, spent by others")
+            return NotMoved(Reason.BUDGET, f"budget {exhausted.name} {exhausted.because}, spent by others")
         lacking = self._wave_quotas.lacking(candidate)
         if lacking and not (may_wait and self._in_wave):
-            return KeptReason(Reason.QUOTA, lacking)
+            return NotMoved(Reason.QUOTA, lacking)
         full = self._closed or self._wave_is_full()
         waits = bool(exhausted or lacking) or full or self._has_sibling(candidate)
         later = may_wait and self._in_wave > 0 and waits
@@ -276,7 +276,7 @@ class PlanBuilder:
                 because = (
                     f"{evaluation.refused.because}; the plan's confidence of {wanted:.2%} leaves no room"
                 )
-                return KeptReason(Reason.CONFIDENCE, because)
+                return NotMoved(Reason.CONFIDENCE, because)
             return evaluation.refused
         return _AcceptedMove(evaluation, later)
 
@@ -359,7 +359,7 @@ class PartialPlan:
     """What the strategies asked so far decided; the last of them leaves what the plan is written from."""
 
     builder: PlanBuilder
-    kept: Mapping[PodRow, KeptReason]  # pods that some strategy wished to move and that stay
+    kept: Mapping[PodRow, NotMoved]  # pods that some strategy wished to move and that stay
     notes: Mapping[str, str] = field(default_factory=dict)  # by strategy: what it says of the plan
 
     @property

@@ -24,7 +24,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Wish
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.prepared import PreparedInputs, prepare
-from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.report import build_plan
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
@@ -55,7 +55,7 @@ def _one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPla
     pods = (pod for pod in strategy.pods(builder) if pod not in moved)
     for _, group in groupby(pods, key=lambda pod: strategy.group(pod) or pod):
         before = None
-        tried: dict[PodRow, KeptReason | None] = {}
+        tried: dict[PodRow, NotMoved | None] = {}
         for pod in group:
             message = strategy.why(pod, builder)
             if not message:
@@ -72,7 +72,7 @@ def _one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPla
         if before is not None and refused is not None:
             builder.restore(before)
             together = f"it would move only together with {prepared.pods.full_name(refused)}, which stays"
-            tried = {pod: refusal or KeptReason(Reason.GROUP, together) for pod, refusal in tried.items()}
+            tried = {pod: refusal or NotMoved(Reason.GROUP, together) for pod, refusal in tried.items()}
         for pod, refusal in tried.items():
             if refusal is not None:
                 kept[pod] = refusal
@@ -83,7 +83,7 @@ def _one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPla
 
 def try_move(
     prepared: PreparedInputs, builder: PlanBuilder, pod: PodRow, wish: Wish, *, may_wait: bool = True
-) -> KeptReason | None:
+) -> NotMoved | None:
     """Move a pod if it may be evicted and its landing holds; else return why it stays."""
     return (
         (None if prepared.has_finished(pod) else prepared.settling(prepared.node_of(pod)))

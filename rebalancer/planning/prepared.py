@@ -30,7 +30,7 @@ from rebalancer.planning.landing.landing_check import CoolerNode, LandingCheck
 from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.plan import PodReference
-from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.schema import RebalancePolicy
@@ -175,10 +175,10 @@ class PreparedInputs:
             restarted=restarted,
         )
 
-    def settling(self, node: NodeRow) -> KeptReason | None:
+    def settling(self, node: NodeRow) -> NotMoved | None:
         """Why nothing may leave a node whose figures still show an earlier move; None when they do not."""
         settling = self.landing_check.settling.get(node)
-        return KeptReason(Reason.SETTLING, settling) if settling else None
+        return NotMoved(Reason.SETTLING, settling) if settling else None
 
     def pod_reference(self, row: PodRow) -> PodReference:
         """A pod and its controller, as plans and explanations name them."""

@@ -153,7 +153,7 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptReason:
+class NotMoved:
     """Why a pod may not be evicted: a code, the sentence for this very pod, and what the policy sets."""
 
     reason: Reason

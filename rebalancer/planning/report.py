@@ -32,7 +32,7 @@ from rebalancer.planning.plan import (
 )
 from rebalancer.planning.policy_fit import misfits
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.planning.reasons import KeptReason
+from rebalancer.planning.reasons import NotMoved
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.planning.workloads.lookup import grace_period_seconds
@@ -204,7 +204,7 @@ def _what_follows(prepared: PreparedInputs, move: PlannedMove, gain: Mapping[str
     )
 
 
-def _kept(prepared: PreparedInputs, row: PodRow, reason: KeptReason) -> Kept:
+def _kept(prepared: PreparedInputs, row: PodRow, reason: NotMoved) -> Kept:
     node = prepared.node_of(row)
     return Kept(
         pod=prepared.pod_reference(row),

@@ -24,7 +24,7 @@ from rebalancer.planning.landing.landing_check import Landings
 from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan
 from rebalancer.planning.planner import try_move
 from rebalancer.planning.prepared import PreparedInputs, prepare
-from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.report import possible_landings
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
@@ -132,12 +132,12 @@ def _try_again(
 ) -> PartialPlan:
     """Try only these pods, in these waves, in the way they were ``planned`` to be moved."""
     builder, strategies = PlanBuilder(prepared), strategies_of(prepared)
-    kept: dict[PodRow, KeptReason] = {}
+    kept: dict[PodRow, NotMoved] = {}
     for rows in waves:
         builder.next_wave()
         for row in rows:
             wish = _wish(strategies, builder, row, planned[row])
-            if isinstance(wish, KeptReason):
+            if isinstance(wish, NotMoved):
                 kept[row] = wish
                 continue
             refusal = _moved_otherwise(prepared.candidate(row, wish), planned[row]) or try_move(
@@ -150,7 +150,7 @@ def _try_again(
 
 def _wish(
     strategies: Sequence[Strategy], builder: PlanBuilder, row: PodRow, planned: Move
-) -> Wish | KeptReason:
+) -> Wish | NotMoved:
     """The wish for which a pod was planned to move, or any if the plan names none; else that it is gone."""
     for strategy in strategies:
         if strategy.name == planned.strategy or (not planned.strategy and row in strategy.pods(builder)):
@@ -158,14 +158,14 @@ def _wish(
             if message:
                 return Wish(strategy.name, strategy.purpose, message, strategy.lifts)
     named = next((strategy.settled for strategy in strategies if strategy.name == planned.strategy), "")
-    return KeptReason(Reason.NOT_NEEDED, named or Strategy.settled)
+    return NotMoved(Reason.NOT_NEEDED, named or Strategy.settled)
 
 
-def _moved_otherwise(candidate: Candidate, planned: Move) -> KeptReason | None:
+def _moved_otherwise(candidate: Candidate, planned: Move) -> NotMoved | None:
     """A pod that would now be evicted and not restarted, or the other way round: not what was planned."""
     if candidate.restarted == planned.is_restart:
         return None
     because = "the rolling update of its Deployment " + (
         "would not move it without downtime any more" if planned.is_restart else "could move it now"
     )
-    return KeptReason(Reason.SINGLE_REPLICA, because)
+    return NotMoved(Reason.SINGLE_REPLICA, because)

@@ -26,7 +26,7 @@ from rebalancer.planning.landing.schedulers import neutral_everywhere
 from rebalancer.planning.plan import API_VERSION, Landing, Value, by_resource
 from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import PreparedInputs, prepare
-from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.report import possible_landings
 from rebalancer.planning.subjects import SubjectName, find_subject
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
@@ -175,7 +175,7 @@ class ChangedCluster:
             if self.state.node[row] >= 0:
                 self.state.remove(row)
 
-    def _why_kept(self, row: PodRow) -> KeptReason | None:
+    def _why_kept(self, row: PodRow) -> NotMoved | None:
         context = self.prepared.eviction
         kept = next((reason for rule in _STAYS if (reason := rule(context, row))), None)
         if kept is not None:
@@ -186,7 +186,7 @@ class ChangedCluster:
         for budget in spending.budgets:
             if self._spent[budget.name] >= budget.allowed:
                 waiting = f", and {self._spent[budget.name]} of its pods wait" * bool(budget.allowed)
-                return KeptReason(Reason.BUDGET, f"budget {budget.name} {budget.because}{waiting}")
+                return NotMoved(Reason.BUDGET, f"budget {budget.name} {budget.because}{waiting}")
         return None
 
     def _replace(self, row: PodRow) -> None:

@@ -40,7 +40,7 @@ from rebalancer.planning.eviction.workload_rules import (
     unready_replicas,
     vertical_autoscaler,
 )
-from rebalancer.planning.reasons import KeptReason, Reason, age_text
+from rebalancer.planning.reasons import NotMoved, Reason, age_text
 from rebalancer.planning.workloads.lookup import grace_period_seconds
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.policy.evictability import Protection
@@ -55,108 +55,106 @@ _NEVER = str((1 << 31) - 1)  # the cost that koordinator takes for: never evict
 _STATIC_SOURCES = ("file", "http")
 
 
-def static(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def static(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Static pods, which the kubelet of their node makes from a file or a URL."""
     annotations = context.pods.annotations[row]
     if MIRROR_ANNOTATION in annotations or annotations.get("kubernetes.io/config.source") in _STATIC_SOURCES:
-        return KeptReason(Reason.STATIC_POD, "a static pod, made by its node's kubelet")
+        return NotMoved(Reason.STATIC_POD, "a static pod, made by its node's kubelet")
     if context.pods.class_of(row).owner.kind == "Node":
-        return KeptReason(Reason.STATIC_POD, "owned by its node")
+        return NotMoved(Reason.STATIC_POD, "owned by its node")
     return None
 
 
-def daemon_set(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def daemon_set(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods of a DaemonSet, which come back on the node they left."""
     owner = context.pods.class_of(row).owner
     return (
-        KeptReason(Reason.DAEMON_SET, f"belongs to DaemonSet {owner.name}")
+        NotMoved(Reason.DAEMON_SET, f"belongs to DaemonSet {owner.name}")
         if owner.kind == "DaemonSet"
         else None
     )
 
 
-def terminating(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def terminating(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods that are being deleted, or that somebody else is evicting."""
     pods = context.pods
     if pods.terminating[row]:
-        return KeptReason(Reason.TERMINATING, "is already being deleted")
+        return NotMoved(Reason.TERMINATING, "is already being deleted")
     if EVICTION_IN_PROGRESS in pods.annotations[row]:
-        return KeptReason(
+        return NotMoved(
             Reason.TERMINATING, f"is being evicted already: it has the annotation {EVICTION_IN_PROGRESS}"
         )
     why = context.foreign_evictions.why_leaving(pods.namespaces[row], pods.names[row], pods.uids[row])
-    return KeptReason(Reason.TERMINATING, f"is being evicted already: {why}") if why else None
+    return NotMoved(Reason.TERMINATING, f"is being evicted already: {why}") if why else None
 
 
-def evictions_read(context: EvictionContext, _row: PodRow) -> KeptReason | None:
+def evictions_read(context: EvictionContext, _row: PodRow) -> NotMoved | None:
     """Any pod, when requests for evictions could not be listed."""
     unread = context.foreign_evictions.unread
     if unread is None:
         return None
     because = f"{unread.name}s were not read: whether somebody else is evicting it is unknown"
-    return KeptReason(Reason.UNPREDICTABLE, because)
+    return NotMoved(Reason.UNPREDICTABLE, because)
 
 
-def node_ready(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def node_ready(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods on a node that is not Ready: its kubelet would not confirm that they are gone."""
     node = int(context.pods.node[row])
     if node >= 0 and context.nodes.ready[node]:
         return None
-    return KeptReason(Reason.NODE_NOT_READY, "its node is not Ready")
+    return NotMoved(Reason.NODE_NOT_READY, "its node is not Ready")
 
 
-def node_leaving(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def node_leaving(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods on a node that is about to be removed: whoever removes it evicts them."""
     node = int(context.pods.node[row])
     leaving = why_leaving(context.nodes.records[node]) if node >= 0 else ""
-    return KeptReason(Reason.NODE_LEAVING, f"its node {leaving}") if leaving else None
+    return NotMoved(Reason.NODE_LEAVING, f"its node {leaving}") if leaving else None
 
 
-def system(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def system(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """This program itself, and the workloads that plans rely on."""
     inputs = context.inputs
     if context.pods.full_name(row) == inputs.own_pod:
-        return KeptReason(Reason.SYSTEM_COMPONENT, "this program runs in it")
+        return NotMoved(Reason.SYSTEM_COMPONENT, "this program runs in it")
     if context.workload(row).key in inputs.system_workloads:
-        return KeptReason(Reason.SYSTEM_COMPONENT, "the scheduler or a load source that plans rely on")
+        return NotMoved(Reason.SYSTEM_COMPONENT, "the scheduler or a load source that plans rely on")
     return None
 
 
-def namespace(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def namespace(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Namespaces that the policy leaves alone."""
     namespace = context.pods.namespaces[row]
     if context.policy.evictable.namespaces.allows(namespace):
         return None
-    return KeptReason(Reason.NAMESPACE, f"the policy leaves namespace {namespace} alone")
+    return NotMoved(Reason.NAMESPACE, f"the policy leaves namespace {namespace} alone")
 
 
-def labels(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def labels(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods that the policy's podSelector leaves out."""
     selector = context.policy.evictable.pod_selector
     if selector is None or selector.selects(context.pods.class_of(row).labels):
         return None
-    return KeptReason(Reason.LABELS, f"its labels are not those of podSelector {selector}")
+    return NotMoved(Reason.LABELS, f"its labels are not those of podSelector {selector}")
 
 
-def priority(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def priority(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Priorities that are not below priorityBelow."""
     priority, below = context.pods.class_of(row).priority, context.policy.evictable.priority_below
     return (
-        KeptReason(Reason.PRIORITY, f"priority {priority} is not below {below}")
-        if priority >= below
-        else None
+        NotMoved(Reason.PRIORITY, f"priority {priority} is not below {below}") if priority >= below else None
     )
 
 
-def annotated(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def annotated(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Annotations of others that ask not to be evicted."""
     annotations = context.pods.annotations[row]
     if PREFER_NO_EVICTION in annotations:
-        return KeptReason(Reason.ANNOTATION, f"has the annotation {PREFER_NO_EVICTION}")
+        return NotMoved(Reason.ANNOTATION, f"has the annotation {PREFER_NO_EVICTION}")
     if annotations.get(SAFE_TO_EVICT) == "false":
-        return KeptReason(Reason.ANNOTATION, f'has the annotation {SAFE_TO_EVICT}: "false"')
+        return NotMoved(Reason.ANNOTATION, f'has the annotation {SAFE_TO_EVICT}: "false"')
     if annotations.get(EVICTION_COST, "").strip() == _NEVER:
-        return KeptReason(
+        return NotMoved(
             Reason.ANNOTATION, f'has the annotation {EVICTION_COST}: "{_NEVER}", which means never'
         )
     value = annotations.get(DO_NOT_DISRUPT)
@@ -164,7 +162,7 @@ def annotated(context: EvictionContext, row: PodRow) -> KeptReason | None:
         return None
     if _disruptable_after(value, context.inputs.now - float(context.pods.created[row])):
         return None
-    return KeptReason(Reason.ANNOTATION, f'has the annotation {DO_NOT_DISRUPT}: "{value[:40]}"')
+    return NotMoved(Reason.ANNOTATION, f'has the annotation {DO_NOT_DISRUPT}: "{value[:40]}"')
 
 
 def _disruptable_after(value: str, age: float) -> bool:
@@ -175,34 +173,34 @@ def _disruptable_after(value: str, age: float) -> bool:
         return False
 
 
-def young(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def young(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods younger than minAge, or of unknown age."""
     age = context.inputs.now - float(context.pods.created[row])
     least = context.policy.evictable.min_age
     if math.isnan(age):
-        return KeptReason(Reason.TOO_YOUNG, "its age is not known")
+        return NotMoved(Reason.TOO_YOUNG, "its age is not known")
     return (
-        KeptReason(Reason.TOO_YOUNG, f"is {age_text(age)} old, minAge {age_text(least)}")
+        NotMoved(Reason.TOO_YOUNG, f"is {age_text(age)} old, minAge {age_text(least)}")
         if age < least
         else None
     )
 
 
-def grace_period(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def grace_period(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """A pod that may take longer to end than a wave waits."""
     grace = grace_period_seconds(context.pods.class_of(row))
     timeout = context.policy.execution.wave_timeout
     if grace < timeout:
         return None
-    return KeptReason(Reason.GRACE_PERIOD, f"it may take {grace} s to end, waveTimeout is {timeout:g} s")
+    return NotMoved(Reason.GRACE_PERIOD, f"it may take {grace} s to end, waveTimeout is {timeout:g} s")
 
 
-def window(context: EvictionContext, row: PodRow) -> KeptReason | None:  # noqa: ARG001 - rules share one signature
+def window(context: EvictionContext, row: PodRow) -> NotMoved | None:  # noqa: ARG001 - rules share one signature
     """Outside the policy's windows nothing is evicted."""
     windows = context.policy.evictable.windows
     if not windows or any(item.holds(context.inputs.now) for item in windows):
         return None
-    return KeptReason(Reason.WINDOW, f"evictions are made only {' or '.join(map(str, windows))}")
+    return NotMoved(Reason.WINDOW, f"evictions are made only {' or '.join(map(str, windows))}")
 
 
 SAFE_TO_EVICT_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"  # names, with commas
@@ -210,7 +208,7 @@ _IN_MEMORY = "Memory"
 _SHARED_MODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
 
-def local_storage(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def local_storage(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Data that is lost with the node, unless the pod's own annotations say that it may be.
 
     An emptyDir in memory is no such data: it does not outlive its containers' node in any case, and holds
@@ -226,19 +224,19 @@ def local_storage(context: EvictionContext, row: PodRow) -> KeptReason | None:
         if volume.name in safe:
             continue
         if volume.host_path:
-            return KeptReason(Reason.LOCAL_STORAGE, f"volume {volume.name} is a hostPath")
+            return NotMoved(Reason.LOCAL_STORAGE, f"volume {volume.name} is a hostPath")
         if volume.empty_dir and volume.empty_dir.medium != _IN_MEMORY:
-            return KeptReason(Reason.LOCAL_STORAGE, f"volume {volume.name} is an emptyDir")
+            return NotMoved(Reason.LOCAL_STORAGE, f"volume {volume.name} is an emptyDir")
     return None
 
 
-def persistent_volumes(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def persistent_volumes(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """PersistentVolumeClaims, where the policy protects them."""
     if Protection.PERSISTENT_VOLUMES not in context.policy.evictable.protect:
         return None
     for volume in _volumes(context.pods.class_of(row)):
         if volume.persistent_volume_claim or volume.ephemeral:
-            return KeptReason(Reason.PERSISTENT_VOLUMES, f"volume {volume.name} is a persistent volume claim")
+            return NotMoved(Reason.PERSISTENT_VOLUMES, f"volume {volume.name} is a persistent volume claim")
     return None
 
 
@@ -246,23 +244,21 @@ def _volumes(pod: PodClass) -> list[Volume]:
     return pod.spec.volumes or []
 
 
-def storage_class(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def storage_class(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Claims of a storage class that the policy leaves alone; the class of a claim not read is unknown."""
     protected = context.policy.evictable.protect_storage_classes
     if not protected:
         return None
     for name, claim in context.claims_of(context.pods.class_of(row)):
         if claim is None:
-            return KeptReason(
-                Reason.STORAGE_CLASS, f"claim {name} was not read: its storage class is unknown"
-            )
+            return NotMoved(Reason.STORAGE_CLASS, f"claim {name} was not read: its storage class is unknown")
         if (claim.spec.storage_class_name or "") in protected:
             because = f"claim {name} is of storage class {claim.spec.storage_class_name}"
-            return KeptReason(Reason.STORAGE_CLASS, because)
+            return NotMoved(Reason.STORAGE_CLASS, because)
     return None
 
 
-def read_write_once(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def read_write_once(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """A replacement made at once waits, perhaps for long, for a volume that the old pod still holds."""
     pod = context.pods.class_of(row)
     if replaced_after_termination(pod.owner):
@@ -270,7 +266,7 @@ def read_write_once(context: EvictionContext, row: PodRow) -> KeptReason | None:
     for name, claim in context.claims_of(pod):
         if claim is not None and not is_shared(claim):
             modes = ", ".join(claim.spec.access_modes or ()) or "no access mode"
-            return KeptReason(Reason.READ_WRITE_ONCE, f"claim {name} is {modes}")
+            return NotMoved(Reason.READ_WRITE_ONCE, f"claim {name} is {modes}")
     return None
 
 
@@ -279,61 +275,61 @@ def is_shared(claim: PersistentVolumeClaim) -> bool:
     return bool(_SHARED_MODES & set(claim.spec.access_modes or ()))
 
 
-def overlapping(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def overlapping(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods that several disruption budgets match: the eviction API refuses them."""
     budgets = context.budgets.of(row)
     if len(budgets) < 2:
         return None
-    return KeptReason(
+    return NotMoved(
         Reason.OVERLAPPING_BUDGETS, f"matched by {', '.join(sorted(item.name for item in budgets))}"
     )
 
 
-def budgets_read(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def budgets_read(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods whose disruption budgets could not be listed or parsed."""
     if not context.budgets.read:
-        return KeptReason(Reason.UNPREDICTABLE, "disruption budgets were not read")
+        return NotMoved(Reason.UNPREDICTABLE, "disruption budgets were not read")
     damaged = context.budgets.unreadable(context.pods.namespaces[row])
     if damaged:
-        return KeptReason(Reason.UNPREDICTABLE, f"a budget of its namespace could not be read: {damaged}")
+        return NotMoved(Reason.UNPREDICTABLE, f"a budget of its namespace could not be read: {damaged}")
     return None
 
 
-def budget_allows(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def budget_allows(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods whose disruption budget allows no disruption now."""
     spending = context.budgets.spending(row)
     if spending.free or all(budget.allowed > 0 for budget in spending.budgets):
         return None
     budget = next(item for item in spending.budgets if item.allowed <= 0)
-    return KeptReason(Reason.BUDGET, f"budget {budget.name} {budget.because}")
+    return NotMoved(Reason.BUDGET, f"budget {budget.name} {budget.because}")
 
 
-def quotas_read(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def quotas_read(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods replaced before they are gone, when ResourceQuotas could not be listed."""
     if context.quotas.read or replaced_after_termination(context.pods.class_of(row).owner):
         return None
     because = "quotas were not read: whether there is room for its replacement beside it is unknown"
-    return KeptReason(Reason.UNPREDICTABLE, because)
+    return NotMoved(Reason.UNPREDICTABLE, because)
 
 
-def quota(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def quota(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """No room in a ResourceQuota for a replacement while the pod itself still counts."""
     if replaced_after_termination(context.pods.class_of(row).owner):
         return None  # its replacement is made once it is gone
     lacking = context.quotas.lacking(context.pods.class_of(row))
-    return KeptReason(Reason.QUOTA, lacking) if lacking else None
+    return NotMoved(Reason.QUOTA, lacking) if lacking else None
 
 
-def other_scheduler(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def other_scheduler(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods, or replacements, of a scheduler that is not configured or that the policy leaves out."""
     wanted = context.policy.scheduler.profiles
     for pod_class in (int(context.pods.pod_class[row]), context.replacement(row).pod_class):
         name = context.pods.classes[pod_class].scheduler_name
         if context.inputs.configuration.profile(name) is None:
             because = f"schedulerName {name} is not in the scheduler's configuration"
-            return KeptReason(Reason.OTHER_SCHEDULER, because, (_configuration_setting(context),))
+            return NotMoved(Reason.OTHER_SCHEDULER, because, (_configuration_setting(context),))
         if wanted and name not in wanted:
-            return KeptReason(Reason.OTHER_SCHEDULER, f"the policy does not act for schedulerName {name}")
+            return NotMoved(Reason.OTHER_SCHEDULER, f"the policy does not act for schedulerName {name}")
     return None
 
 
@@ -344,7 +340,7 @@ def _configuration_setting(context: EvictionContext) -> str:
     return next((name for name, value in given.items() if value), "scheduler.configMap")
 
 
-def priority_class(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def priority_class(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """A pod of a PriorityClass that would refuse its replacement, or give it another priority."""
     template = context.workload(row).template
     name = (template or context.pods.class_of(row)).spec.priority_class_name
@@ -352,18 +348,18 @@ def priority_class(context: EvictionContext, row: PodRow) -> KeptReason | None:
         return None
     if context.priority_classes is None:
         because = f"PriorityClasses were not read: what {name} makes of its replacement is unknown"
-        return KeptReason(Reason.UNPREDICTABLE, because)
+        return NotMoved(Reason.UNPREDICTABLE, because)
     priority, own = context.priority_classes.get(name), context.pods.class_of(row).priority
     if priority is None:
         because = f"PriorityClass {name} does not exist any more: its replacement would be refused"
-        return KeptReason(Reason.UNPREDICTABLE, because)
+        return NotMoved(Reason.UNPREDICTABLE, because)
     if priority == own:
         return None
     because = f"its priority is {own}, PriorityClass {name} would give its replacement {priority}"
-    return KeptReason(Reason.UNPREDICTABLE, because)
+    return NotMoved(Reason.UNPREDICTABLE, because)
 
 
-def placement_known(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def placement_known(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods whose replacement cannot be predicted, or cannot be placed by the model."""
     if context.policy.scheduler.allow_unpredictable:
         return None
@@ -371,19 +367,19 @@ def placement_known(context: EvictionContext, row: PodRow) -> KeptReason | None:
     unpredictable_reason = replacement.unpredictable_reason or context.unpredictable.get(
         replacement.pod_class, ""
     )
-    return KeptReason(Reason.UNPREDICTABLE, unpredictable_reason) if unpredictable_reason else None
+    return NotMoved(Reason.UNPREDICTABLE, unpredictable_reason) if unpredictable_reason else None
 
 
-def load_known(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def load_known(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods whose usage is not known in every resource that a rule needs."""
     if not context.load_unknown[row]:
         return None
     known = context.inputs.load.pod_load(row)
     unknown = [name for name in context.inputs.load.required if name not in known]
-    return KeptReason(Reason.UNKNOWN_LOAD, f"no load source reports what it uses of {' and '.join(unknown)}")
+    return NotMoved(Reason.UNKNOWN_LOAD, f"no load source reports what it uses of {' and '.join(unknown)}")
 
 
-def cooldown(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def cooldown(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods of a workload that was moved within its cooldown."""
     workload, planning, now = context.workload(row), context.policy.planning, context.inputs.now
     history = context.history
@@ -405,13 +401,13 @@ def cooldown(context: EvictionContext, row: PodRow) -> KeptReason | None:
         if last is not None:
             ago = age_text(max(0.0, now - last.evicted_at))
             because = f"{workload.name} was moved {ago} ago ({last.result}), {name} {age_text(seconds)}"
-            return KeptReason(reason, because)
+            return NotMoved(reason, because)
     return None
 
 
 EVICT = "descheduler.alpha.kubernetes.io/evict"
 
-Rule = Callable[[EvictionContext, PodRow], KeptReason | None]
+Rule = Callable[[EvictionContext, PodRow], NotMoved | None]
 
 ALWAYS: tuple[Rule, ...] = (
     static,
@@ -476,9 +472,7 @@ OF_FINISHED_PODS = frozenset(
 )
 
 
-def why_protected(
-    context: EvictionContext, row: PodRow, lifted: Collection[Reason] = ()
-) -> KeptReason | None:
+def why_protected(context: EvictionContext, row: PodRow, lifted: Collection[Reason] = ()) -> NotMoved | None:
     """Why a pod may not be evicted; None when it may. ``lifted`` are no reasons to keep a finished pod."""
     refusals = every_refusal(context, row)
     if context.finished and lifted:
@@ -486,7 +480,7 @@ def why_protected(
     return next(refusals, None)
 
 
-def every_refusal(context: EvictionContext, row: PodRow) -> Iterator[KeptReason]:
+def every_refusal(context: EvictionContext, row: PodRow) -> Iterator[NotMoved]:
     """Each reason why a pod may not be evicted, in the order in which the rules are asked."""
     lifted = context.pods.annotations[row].get(EVICT, "false") != "false"
     for rules in (ALWAYS, () if lifted else BY_POLICY, OF_THE_WORKLOAD, UNKNOWN):

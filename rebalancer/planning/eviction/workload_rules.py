@@ -17,26 +17,26 @@ from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.pod_classes import Owner
 from rebalancer.cluster.records import Workload
 from rebalancer.planning.eviction.context import EvictionContext
-from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.workloads.lookup import RECREATING, grace_period_seconds, is_read_kind
 from rebalancer.planning.workloads.rolling_updates import min_ready_seconds, why_no_surge
 from rebalancer.planning.workloads.stateful_sets import is_rolling_out, next_revision, revision_of
 from rebalancer.policy.evictability import Protection
 
 
-def controller(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def controller(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods without a controller that would recreate them."""
     owner = context.pods.class_of(row).owner
     if not owner.kind:
-        return KeptReason(Reason.NO_CONTROLLER, "has no controller: an eviction would delete it for good")
+        return NotMoved(Reason.NO_CONTROLLER, "has no controller: an eviction would delete it for good")
     if owner.kind not in RECREATING and not _is_named(context, owner):
         because = (
             f"its controller {owner.kind}/{owner.name} ({owner.api_version}) is of a kind that is not known "
             "to recreate pods; evictable.controllers can name it"
         )
-        return KeptReason(Reason.NO_CONTROLLER, because, ("evictable.controllers",))
+        return NotMoved(Reason.NO_CONTROLLER, because, ("evictable.controllers",))
     if context.workloads.was_read(owner) and context.workload(row).record is None:
-        return KeptReason(
+        return NotMoved(
             Reason.NO_CONTROLLER, f"its controller {owner.kind}/{owner.name} does not exist any more"
         )
     return None
@@ -51,26 +51,26 @@ def _is_named(context: EvictionContext, owner: Owner) -> bool:
     )
 
 
-def controllers_read(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def controllers_read(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """A workload that a controller above it may be changing just now."""
     above = context.workloads.unread_above(row)
     if above is None:
         return None
     because = f"{above.kind}s were not read: whether {above.kind}/{above.name} is changing it is unknown"
-    return KeptReason(Reason.UNPREDICTABLE, because)
+    return NotMoved(Reason.UNPREDICTABLE, because)
 
 
-def replicas_known(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def replicas_known(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods of a controller whose number of replicas was not read."""
     workload = context.workload(row)
     if workload.desired is None:
-        return KeptReason(
+        return NotMoved(
             Reason.UNPREDICTABLE, f"{workload.owner.kind}s were not read: how many it wants is unknown"
         )
     return None
 
 
-def single_replica(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def single_replica(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """The only replica of a workload, unless a rolling update may move it."""
     evictable, workload = context.policy.evictable, context.workload(row)
     if workload.desired is None or workload.desired > 1:
@@ -79,10 +79,10 @@ def single_replica(context: EvictionContext, row: PodRow) -> KeptReason | None:
     if evictable.single_replica == "surge":
         why = why_not_restarted(context, row)
         because = f"{wants}, and no rolling update moves it without downtime: {why}"
-        return KeptReason(Reason.SINGLE_REPLICA, because, ("evictable.singleReplica",)) if why else None
+        return NotMoved(Reason.SINGLE_REPLICA, because, ("evictable.singleReplica",)) if why else None
     if Protection.SINGLE_REPLICA not in evictable.protect:
         return None
-    return KeptReason(Reason.SINGLE_REPLICA, wants)
+    return NotMoved(Reason.SINGLE_REPLICA, wants)
 
 
 def moves_by_restart(context: EvictionContext, row: PodRow) -> bool:
@@ -120,17 +120,17 @@ def why_not_restarted(context: EvictionContext, row: PodRow) -> str:
     return ""
 
 
-def minimum_replicas(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def minimum_replicas(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """A workload smaller than the policy's minReplicas."""
     workload, least = context.workload(row), context.policy.evictable.min_replicas
     if workload.desired is None or workload.desired >= least:
         return None
-    return KeptReason(
+    return NotMoved(
         Reason.MIN_REPLICAS, f"{workload.name} wants {workload.desired} replicas, minReplicas {least}"
     )
 
 
-def unready_replicas(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def unready_replicas(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """A workload that is short of ready pods already."""
     workload = context.workload(row)
     if workload.counted:
@@ -146,10 +146,10 @@ def unready_replicas(context: EvictionContext, row: PodRow) -> KeptReason | None
     wanted = workload.desired or 0
     if ready >= wanted:
         return None
-    return KeptReason(Reason.UNREADY_REPLICAS, f"{workload.name} has {ready} of {wanted} replicas ready")
+    return NotMoved(Reason.UNREADY_REPLICAS, f"{workload.name} has {ready} of {wanted} replicas ready")
 
 
-def rollout(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def rollout(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """A workload whose controller still has pods to replace, or has not looked at its newest spec."""
     for kind, record in context.workloads.chain(row):
         name = f"{kind}/{record.metadata.name}"
@@ -157,19 +157,19 @@ def rollout(context: EvictionContext, row: PodRow) -> KeptReason | None:
         if kind not in ("Deployment", "StatefulSet", "ReplicaSet"):
             continue
         if _stale(record):
-            return KeptReason(Reason.ROLLOUT, f"the status of {name} is older than its spec")
+            return NotMoved(Reason.ROLLOUT, f"the status of {name} is older than its spec")
         wanted = 1 if wanted is None else wanted
         if kind == "Deployment" and status.updated_replicas < min(wanted, status.replicas):
             because = f"{name} has updated {status.updated_replicas} of {wanted} replicas"
-            return KeptReason(Reason.ROLLOUT, because)
+            return NotMoved(Reason.ROLLOUT, because)
         if kind == "Deployment" and status.replicas > max(status.updated_replicas, wanted):
-            return KeptReason(Reason.ROLLOUT, f"{name} still has pods of an older revision, or too many")
+            return NotMoved(Reason.ROLLOUT, f"{name} still has pods of an older revision, or too many")
         if kind == "StatefulSet" and is_rolling_out(record):
-            return KeptReason(Reason.ROLLOUT, f"{name} goes over to {status.update_revision}")
+            return NotMoved(Reason.ROLLOUT, f"{name} goes over to {status.update_revision}")
     return _progressing(context, row)
 
 
-def _progressing(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def _progressing(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """A controller of another kind, such as a Rollout of Argo, with pods in several of its ReplicaSets."""
     chain = context.workloads.chain(row)
     above = next((name_of for name_of in chain if not is_read_kind(name_of[0])), None)
@@ -177,14 +177,14 @@ def _progressing(context: EvictionContext, row: PodRow) -> KeptReason | None:
     if above is None or not others:
         return None
     because = f"{above[0]}/{above[1].metadata.name} has pods of ReplicaSet/{others[0]} as well"
-    return KeptReason(Reason.ROLLOUT, because)
+    return NotMoved(Reason.ROLLOUT, because)
 
 
 def _stale(record: Workload) -> bool:
     return record.status.observed_generation < record.metadata.generation
 
 
-def older_revision(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def older_revision(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """A StatefulSet's pod that would come back as another revision than it is of."""
     workload = context.workload(row)
     if workload.owner.kind != "StatefulSet" or workload.record is None:
@@ -194,9 +194,9 @@ def older_revision(context: EvictionContext, row: PodRow) -> KeptReason | None:
     if not coming or not own or coming == own:
         return None
     if coming == workload.record.status.update_revision:
-        return KeptReason(Reason.OLDER_REVISION, f"it is of revision {own}, {workload.name} is at {coming}")
+        return NotMoved(Reason.OLDER_REVISION, f"it is of revision {own}, {workload.name} is at {coming}")
     because = f"it is of revision {own}, {workload.name} would recreate it as {coming}: see its partition"
-    return KeptReason(Reason.OLDER_REVISION, because)
+    return NotMoved(Reason.OLDER_REVISION, because)
 
 
 _DISRUPTION_CONDITION = "DisruptionTarget"  # what the API sets on a pod it evicts
@@ -205,22 +205,22 @@ _DEFAULT_BACKOFF_LIMIT = 6
 _OVERDUE = 2.0
 
 
-def job(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def job(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods of Jobs, where the policy does not allow it."""
     owner = context.pods.class_of(row).owner
     if owner.kind != "Job" or context.policy.evictable.jobs:
         return None
-    return KeptReason(Reason.JOB, f"belongs to Job {owner.name}")
+    return NotMoved(Reason.JOB, f"belongs to Job {owner.name}")
 
 
-def job_would_fail(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def job_would_fail(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods of Jobs to which an eviction counts as a failure too many."""
     owner = context.pods.class_of(row).owner
     if owner.kind != "Job":
         return None
     record = context.workload(row).record
     if record is None:
-        return KeptReason(
+        return NotMoved(
             Reason.JOB_WOULD_FAIL, f"Job {owner.name} was not read: how many failures it has left is unknown"
         )
     if _ignores_disruption(record):
@@ -230,7 +230,7 @@ def job_would_fail(context: EvictionContext, row: PodRow) -> KeptReason | None:
     failed = record.status.failed
     if failed + 1 <= limit:
         return None
-    return KeptReason(
+    return NotMoved(
         Reason.JOB_WOULD_FAIL, f"Job {owner.name} has failed {failed} times, backoffLimit {limit}"
     )
 
@@ -249,7 +249,7 @@ def _ignores_disruption(record: Workload) -> bool:
     return False
 
 
-def ends_soon(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def ends_soon(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods of Jobs that will end within the policy's minJobRemaining, as far as anybody can tell."""
     workload, least = context.workload(row), context.policy.evictable.min_job_remaining
     record = workload.record
@@ -262,7 +262,7 @@ def ends_soon(context: EvictionContext, row: PodRow) -> KeptReason | None:
         because = (
             f"Job {workload.owner.name} ends at its deadline in {max(deadline - elapsed, 0) / 60:.0f} min"
         )
-        return KeptReason(Reason.ENDS_SOON, because)
+        return NotMoved(Reason.ENDS_SOON, because)
     earlier = [
         taken for job in context.workloads.sibling_jobs(record) if not math.isnan(taken := _taken(job))
     ]
@@ -274,7 +274,7 @@ def ends_soon(context: EvictionContext, row: PodRow) -> KeptReason | None:
     because = (
         f"Job {workload.owner.name} has run {elapsed / 60:.0f} min, those before it took {usual / 60:.0f} min"
     )
-    return KeptReason(Reason.ENDS_SOON, because)
+    return NotMoved(Reason.ENDS_SOON, because)
 
 
 def _taken(job: Workload) -> float:
@@ -292,35 +292,35 @@ def _time(text: str | None) -> float:
 _JUST_SCALED_SECONDS = 300.0
 
 
-def autoscalers_read(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def autoscalers_read(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Any workload that can be scaled, when autoscalers could not be listed."""
     if context.pods.class_of(row).owner.kind == "Job":
         return None
     unread = context.autoscalers.unread
     if unread is not None:
         because = f"{unread.name}s were not read: whether one changes its workload is unknown"
-        return KeptReason(Reason.UNPREDICTABLE, because)
+        return NotMoved(Reason.UNPREDICTABLE, because)
     return None
 
 
-def autoscaler(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def autoscaler(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """A workload that a HorizontalPodAutoscaler is scaling, or scaled just now."""
     for name, status in context.autoscalers.of(context.workloads.chain(row), context.pods.namespaces[row]):
         if status.desired_replicas != status.current_replicas:
             because = f"{name} wants {status.desired_replicas} replicas, there are {status.current_replicas}"
-            return KeptReason(Reason.AUTOSCALING, because)
+            return NotMoved(Reason.AUTOSCALING, because)
         ago = context.inputs.now - context.autoscalers.scaled_at(status)
         if not math.isnan(ago) and ago < _JUST_SCALED_SECONDS:
-            return KeptReason(Reason.AUTOSCALING, f"{name} scaled it {max(ago, 0.0) / 60:.0f} min ago")
+            return NotMoved(Reason.AUTOSCALING, f"{name} scaled it {max(ago, 0.0) / 60:.0f} min ago")
     return None
 
 
-def vertical_autoscaler(context: EvictionContext, row: PodRow) -> KeptReason | None:
+def vertical_autoscaler(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """A workload whose replacement a VerticalPodAutoscaler would give other requests."""
     found = context.autoscalers.rewriting(context.workloads.chain(row), context.pods.namespaces[row])
     if not found:
         return None
     name, mode = found
-    return KeptReason(
+    return NotMoved(
         Reason.VERTICAL_AUTOSCALING, f"{name} in mode {mode} may give its replacement other requests"
     )

@@ -33,7 +33,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.landing_check import LandingCheck, Landings, Purpose
 from rebalancer.planning.landing.scenarios import LandingDistribution, Scenario, Scenarios, mean_of
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
-from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.workloads.lookup import WorkloadInfo, grace_period_seconds
 from rebalancer.scheduling.framework.cycle import Placement, Preemption, Preemptions
 from rebalancer.scheduling.state.cluster_state import ClusterState
@@ -265,7 +265,7 @@ class Evaluation:
     by_scenario: tuple[LandingDistribution, ...]  # each the mean over both of its states
     unacceptable: float  # chance of an unacceptable landing
     gain: FloatArray  # (resources,) least over the acceptable landings; inf where the node is not hot
-    refused: KeptReason | None  # why the pod should stay, the plan's confidence aside
+    refused: NotMoved | None  # why the pod should stay, the plan's confidence aside
     sampled: bool  # the scheduler may look at a sample of the feasible nodes only
     only_while_terminating: bool  # unacceptable only while this wave's pods are still terminating
 
@@ -365,7 +365,7 @@ class MoveEvaluator:
         landings: list[LandingDistribution] = []
         masses: list[float] = []
         only_while_terminating = True
-        refused: KeptReason | None = None
+        refused: NotMoved | None = None
         sampled = False
         percents = scenarios.percents(candidate.source, self._inputs.load.allocatable)
         for scenario, before in zip(scenarios.all, percents, strict=True):
@@ -375,7 +375,7 @@ class MoveEvaluator:
             gain = np.minimum(gain, found.worst.gain)
             if found.worst.unacceptable > _NEGLIGIBLE:
                 only_while_terminating &= found.only_while_terminating
-                refused = refused or KeptReason(found.worst.reason, found.worst.why, found.worst.settings)
+                refused = refused or NotMoved(found.worst.reason, found.worst.why, found.worst.settings)
                 if not complete and (not found.sampled or masses[-1] >= 1.0):
                     break
             if found.placements:

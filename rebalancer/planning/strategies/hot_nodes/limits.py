@@ -36,7 +36,7 @@ from rebalancer.planning.builder import PlanBuilder, UsedLimits
 from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.strategies.hot_nodes.node_pods import NEGLIGIBLE, NodePods, relief_of, removed
 from rebalancer.planning.strategies.hot_nodes.search import Order, ReliefSearch
 from rebalancer.policy.planning_settings import LEVELS
@@ -78,7 +78,7 @@ class RaisedLimits:
         self._candidates = candidates
         self._order = order
 
-    def sentence(self, builder: PlanBuilder, kept: Mapping[PodRow, KeptReason]) -> str:
+    def sentence(self, builder: PlanBuilder, kept: Mapping[PodRow, NotMoved]) -> str:
         """What the most useful of the binding limits would give; empty when none binds or helps.
 
         ``kept`` is why the pods that the plan does not move stay.
@@ -112,7 +112,7 @@ class RaisedLimits:
         return self._estimate(further, " and ".join(words))
 
     def _bolder(
-        self, builder: PlanBuilder, kept: Mapping[PodRow, KeptReason], now: _Estimate
+        self, builder: PlanBuilder, kept: Mapping[PodRow, NotMoved], now: _Estimate
     ) -> list[_Estimate]:
         """The next lower leastRelief of the dial that helps, where leastRelief keeps any pod."""
         policy = self._prepared.policy

@@ -33,7 +33,7 @@ from rebalancer.planning.disruption_cost import Disruption, least_relief, usual_
 from rebalancer.planning.hotness import Hotness
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.reasons import NotMoved, Reason
 
 NEGLIGIBLE = 1e-9  # points; floating-point error of sums
 _MORE_PODS = 2  # how many pods more than the bound of each resource alone a set may have
@@ -243,7 +243,7 @@ class NodePods:
         candidates: Sequence[Candidate],
         *,
         moved: Collection[PodRow] = (),
-        give_up: KeptReason | None = None,
+        give_up: NotMoved | None = None,
         asked: float | None = None,
     ) -> None:
         names = prepared.pods.full_name
@@ -257,7 +257,7 @@ class NodePods:
         self.cost: FloatArray = disruption.costs(rows) if rows else np.zeros(0)
         shape = shape_cost(prepared.inputs.load, prepared.hotness, prepared.usage, node, rows)
         self._price = self.cost + prepared.policy.planning.weights.fragmentation * shape
-        self.refused: dict[int, KeptReason] = dict.fromkeys(range(len(rows)), give_up) if give_up else {}
+        self.refused: dict[int, NotMoved] = dict.fromkeys(range(len(rows)), give_up) if give_up else {}
         self.moved = {at for at, row in enumerate(rows) if row in moved}
         self._hot_above = prepared.hotness.hot_above[node]
         self.asked = prepared.policy.planning.least_relief if asked is None else asked

@@ -50,7 +50,7 @@ from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.landing.evaluation import Candidate, Wish
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.strategies.hot_nodes.drafts import Drafts, best_drafts
 from rebalancer.planning.strategies.hot_nodes.limits import RaisedLimits, TighterLimits
 from rebalancer.planning.strategies.hot_nodes.node_pods import NEGLIGIBLE, NodePods, relief_of
@@ -76,9 +76,9 @@ _TIGHTER_SHARE = 4  # a plan under tighter limits may cost this part of what ano
 
 _UNLIMITED = 1 << 30
 
-_NO_BETTER_PLAN = KeptReason(Reason.SEARCH_ENDED, "no better plan was found that moves it too")
+_NO_BETTER_PLAN = NotMoved(Reason.SEARCH_ENDED, "no better plan was found that moves it too")
 
-Kept = dict[PodRow, KeptReason]
+Kept = dict[PodRow, NotMoved]
 Quality = tuple[float, int, float, int]
 
 
@@ -228,7 +228,7 @@ class HotNodeRelief:
 
         ``placements`` are the most that it may compute, None for as many as the policy allows.
         """
-        given_up: dict[NodeRow, KeptReason] = {}
+        given_up: dict[NodeRow, NotMoved] = {}
         while True:
             builder = start.copy(placements=placements)
             pods = self._pods(candidates, given_up)
@@ -240,17 +240,17 @@ class HotNodeRelief:
             given_up |= stuck
 
     def _pods(
-        self, candidates: Mapping[NodeRow, Sequence[Candidate]], given_up: Mapping[NodeRow, KeptReason]
+        self, candidates: Mapping[NodeRow, Sequence[Candidate]], given_up: Mapping[NodeRow, NotMoved]
     ) -> dict[NodeRow, NodePods]:
         return {
             node: NodePods(self._prepared, self._disruption, node, items, give_up=given_up.get(node))
             for node, items in candidates.items()
         }
 
-    def _nodes_still_hot(self, builder: PlanBuilder) -> dict[NodeRow, KeptReason]:
+    def _nodes_still_hot(self, builder: PlanBuilder) -> dict[NodeRow, NotMoved]:
         """Nodes that lose pods and would stay hot all the same, with the reason that their pods stay."""
         moves = {move.candidate.source for move in builder.moves if self._is_ours(move.candidate)}
-        stuck: dict[NodeRow, KeptReason] = {}
+        stuck: dict[NodeRow, NotMoved] = {}
         for node in sorted(moves):
             hot = self._hotness.resources[node]
             percent = builder.expected_percent(node)
@@ -261,7 +261,7 @@ class HotNodeRelief:
                     for column in np.flatnonzero(above).tolist()
                 )
                 because = f"its node would stay hot at {levels}, and planning.partialRelief is false"
-                stuck[node] = KeptReason(Reason.CANNOT_COOL, because)
+                stuck[node] = NotMoved(Reason.CANNOT_COOL, because)
         return stuck
 
     def _is_ours(self, candidate: Candidate) -> bool:
@@ -298,7 +298,7 @@ class HotNodeRelief:
                     protected[row] = refusal
         return candidates, protected
 
-    def _why_none_may_leave(self, node: NodeRow) -> KeptReason | None:
+    def _why_none_may_leave(self, node: NodeRow) -> NotMoved | None:
         """Why nothing may leave a hot node in this run; None when pods may."""
         settling = self._prepared.settling(node)
         if settling:
@@ -308,5 +308,5 @@ class HotNodeRelief:
         name, spacing = inputs.snapshot.nodes.names[node], inputs.policy.hot_nodes.run_spacing_seconds
         runs = state.hot_runs_with(name, inputs.now, spacing) if state else needed
         if runs < needed:
-            return KeptReason(Reason.HOT_TOO_BRIEFLY, f"its node is hot in run {runs} of the {needed} wanted")
+            return NotMoved(Reason.HOT_TOO_BRIEFLY, f"its node is hot in run {runs} of the {needed} wanted")
         return None

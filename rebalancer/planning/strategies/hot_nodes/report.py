@@ -27,7 +27,7 @@ from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.eviction import every_refusal
 from rebalancer.planning.plan import CHANCE_DIGITS, PERCENT_DIGITS, Benefit, Change, Obstacle
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.strategies.hot_nodes.node_pods import NEGLIGIBLE
 
 _NEVER_MOVE = frozenset({Reason.STATIC_POD, Reason.DAEMON_SET, Reason.TERMINATING, Reason.SYSTEM_COMPONENT})
@@ -47,7 +47,7 @@ _NO_RULE = frozenset(
         Reason.HOT_TOO_BRIEFLY,
     }
 )
-_Kept = list[tuple[PodRow, KeptReason, float]]  # with the points that each uses
+_Kept = list[tuple[PodRow, NotMoved, float]]  # with the points that each uses
 
 
 def report_fields(prepared: PreparedInputs, plan: PartialPlan, *, raised_limit: str) -> Mapping[str, Any]:
@@ -157,7 +157,7 @@ def find_obstacles(
     return tuple(sorted(obstacles, key=lambda item: (-item.share, -item.pods, item.setting, item.reasons)))
 
 
-def _staying(prepared: PreparedInputs, plan: PartialPlan) -> Iterator[tuple[PodRow, KeptReason, float]]:
+def _staying(prepared: PreparedInputs, plan: PartialPlan) -> Iterator[tuple[PodRow, NotMoved, float]]:
     """The pods that stay on nodes above coolTo, with their points of what these nodes have too much of."""
     load, pods = prepared.inputs.load, prepared.pods
     left: dict[NodeRow, BoolArray] = {}
@@ -192,7 +192,7 @@ def _obstacle(prepared: PreparedInputs, setting: str, group: _Kept, total: float
     )
 
 
-def _alone(prepared: PreparedInputs, row: PodRow, kept: KeptReason) -> bool:
+def _alone(prepared: PreparedInputs, row: PodRow, kept: NotMoved) -> bool:
     """Whether no rule of another setting would keep the pod as well; where it would land is not asked."""
     return kept.reason in _NO_RULE or all(
         refusal.setting == kept.setting for refusal in every_refusal(prepared.eviction, row)

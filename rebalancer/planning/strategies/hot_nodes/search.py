@@ -13,11 +13,11 @@ from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.planning.reasons import KeptReason, Reason
+from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.strategies.hot_nodes.node_pods import NodePods, removed
 
-NOT_NEEDED = KeptReason(Reason.NOT_NEEDED, "its node cools without moving it")
-_NO_RELIEF = KeptReason(Reason.NO_RELIEF, "it uses nothing of what its node is above coolTo in")
+NOT_NEEDED = NotMoved(Reason.NOT_NEEDED, "its node cools without moving it")
+_NO_RELIEF = NotMoved(Reason.NO_RELIEF, "it uses nothing of what its node is above coolTo in")
 
 _Entry = tuple[float, float, float, str, NodeRow]
 Order = Callable[[float, int, float], tuple[float, float, float]]
@@ -52,7 +52,7 @@ class ReliefSearch:
         self._first = first
         self._refused_at: dict[PodRow, int] = {}  # how many moves the plan had when a pod was refused
 
-    def run(self) -> dict[PodRow, KeptReason]:
+    def run(self) -> dict[PodRow, NotMoved]:
         """Move what relieves; returns why each of the other pods stays."""
         for candidate in self._first:
             pods = self._pods[candidate.source]
@@ -120,8 +120,8 @@ class ReliefSearch:
         at, relieves, together = found
         return (*self._order(relieves, together, float(excess.sum())), pods.name, pods.node), at
 
-    def _kept(self) -> dict[PodRow, KeptReason]:
-        kept: dict[PodRow, KeptReason] = {}
+    def _kept(self) -> dict[PodRow, NotMoved]:
+        kept: dict[PodRow, NotMoved] = {}
         for node, pods in self._pods.items():
             excess, percent = self._levels(node)
             relieves: FloatArray = removed(pods.relief, excess)
@@ -139,7 +139,7 @@ class ReliefSearch:
                 elif reached:
                     kept[candidate.row] = self._builder.used.refusal(candidate) or NOT_NEEDED
                 elif not worthwhile[at]:
-                    kept[candidate.row] = KeptReason(
+                    kept[candidate.row] = NotMoved(
                         Reason.LITTLE_RELIEF,
                         f"it would remove {relieves[at]:.2g} points of excess; at its cost of "
                         f"{1.0 + pods.cost[at]:.2g} planning.leastRelief {pods.asked:g} asks for "
