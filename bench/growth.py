@@ -22,11 +22,11 @@ import numpy as np
 from bench.measuring import Size, machine
 from bench.suite import CLUSTERS, POLICY, a_dump, sizes_of
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.observe.read import gather, policy_of
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.report import build_plan
+from rebalancer.run.plan import plan_inputs
 
 _MOVES = "25,50,100,200"
 _SIZES = "1000/30000,2500/75000,5000/150000"
@@ -67,7 +67,7 @@ def planned(inputs: PlanningInputs, moves: int, repeat: int) -> Planned:
 def inputs_of(size: Size, policy: Path, clusters: Path) -> PlanningInputs:
     """A generated cluster, read."""
     options = PlanOptions(policy_path=policy, source=a_dump(size, clusters))
-    return gather(options, policy_of(options), None, None).inputs
+    return plan_inputs(options)
 
 
 def _show(item: Planned) -> Planned:

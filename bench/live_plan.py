@@ -97,13 +97,13 @@ def next_plan(kubeconfig: Path, share: float) -> dict[str, float]:
     """A plan after this share of the pods changed, where the ones before were kept."""
     from rebalancer.cluster.live.watching import LiveCluster  # noqa: PLC0415
     from rebalancer.observe.plan_options import PlanOptions  # noqa: PLC0415
-    from rebalancer.observe.read import gather, policy_of  # noqa: PLC0415
+    from rebalancer.observe.read import policy_of, read_inputs  # noqa: PLC0415
     from rebalancer.planning.planner import make_plan  # noqa: PLC0415
 
     options = PlanOptions(policy_path=POLICY, kubeconfig=kubeconfig)
     api, loaded = open_api(kubeconfig), policy_of(options)
     with LiveCluster.open(api) as cluster:
-        make_plan(gather(options, loaded, api, None, cluster=cluster).inputs)
+        make_plan(*read_inputs(options, (loaded,), api, None, cluster=cluster))
         pods = cluster.current().listings[PODS.plural].pods
         assert pods is not None
         names = list(zip(pods.columns.texts("namespace"), pods.names, strict=True))
@@ -121,7 +121,8 @@ def next_plan(kubeconfig: Path, share: float) -> dict[str, float]:
         before, began = cpu_seconds(), time.perf_counter()
         recording = cluster.current()
         seen = time.perf_counter()
-        inputs = gather(options, loaded, api, None, cluster=Kept(recording)).inputs  # type: ignore[arg-type]
+        kept: Any = Kept(recording)
+        (inputs,) = read_inputs(options, (loaded,), api, None, cluster=kept)
         gathered = time.perf_counter()
         make_plan(inputs)
         done, cpu = time.perf_counter(), cpu_seconds() - before

@@ -26,12 +26,12 @@ from bench.optimum import (
 from bench.random_clusters import NODES, random_inputs
 from bench.reachable import reached
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.observe.read import gather, policy_of
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.report import build_plan
+from rebalancer.run.plan import plan_inputs
 from rebalancer.simulation.cycles import NOWHERE, SimulatedExecution
 
 _FEW_NODES, _ALL_SEQUENCES = 4, 400  # so small that mostly every sequence of moves can be tried
@@ -217,7 +217,7 @@ def busy_clusters(count: int, first_seed: int, loads: list[int], nodes: int, wid
 def recorded_cluster(path: Path, policy: Path | None, scheduler: Path | None, seed: int) -> None:
     """Part (b)."""
     options = PlanOptions(policy_path=policy, source=path, scheduler_config=scheduler)
-    inputs = gather(options, policy_of(options), None, None).inputs
+    inputs = plan_inputs(options)
     began = time.perf_counter()
     prepared = prepare(inputs)
     found = search(prepared)

@@ -19,7 +19,7 @@ from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.report import build_report
 from rebalancer.load.scheduler_view import EMPTY_VIEW
 from rebalancer.load.usage import NodeUsage, PodUsage
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs, SchedulerFacts
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.scheduling.registry import default_configuration
 
@@ -214,5 +214,12 @@ def _inputs(snapshot: Snapshot, usage: dict[str, tuple[float, float]], seed: int
         snapshot.nodes, snapshot.pods, [figures], measured, pod_usage, now=NOW, max_age_seconds=180
     )
     return PlanningInputs(
-        snapshot, load, EMPTY_VIEW, default_configuration(), policy(), None, NOW, f"sha256:random-{seed}"
+        snapshot,
+        load,
+        EMPTY_VIEW,
+        SchedulerFacts(default_configuration()),
+        policy(),
+        None,
+        NOW,
+        f"sha256:random-{seed}",
     )

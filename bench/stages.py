@@ -19,13 +19,15 @@ from pathlib import Path
 from bench.placement import rebalance
 from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
-from rebalancer.load.prometheus.reader import recorded_access
+from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.scheduler_view import EMPTY_VIEW
-from rebalancer.load.sources import LoadInputs, LoadReading, read_load
+from rebalancer.load.sources import LoadReading, read_load
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.observe.read import gather, policy_of, recorded_answers, recorded_moment, requests_by_pod
+from rebalancer.observe.recorded import recorded_answers, recorded_moment
+from rebalancer.planning.assemble import requests_by_pod
 from rebalancer.planning.planner import make_plan
 from rebalancer.policy.policy_file import load_policy
+from rebalancer.run.plan import plan_inputs
 from rebalancer.scheduling.framework.cycle import Scheduler
 from rebalancer.scheduling.framework.plugin import PluginInputs
 from rebalancer.scheduling.registry import default_configuration, make_scheduler
@@ -43,17 +45,15 @@ Stage = Callable[[], About]
 def load_stage(snapshot: Snapshot, policy: Path) -> LoadReading:
     """What nodes and pods use, from the metrics that were read."""
     return read_load(
-        LoadInputs(
-            snapshot=snapshot,
-            policy=load_policy(policy).policy,
-            requests=requests_by_pod(snapshot),
-            watchers={},
-            missing={},
-            prometheus=recorded_access(recorded_answers(snapshot.recording), snapshot.source),
-            samples=None,
-            now=recorded_moment(snapshot),
-            live=False,
-        )
+        snapshot,
+        RawFigures(prometheus=recorded_answers(snapshot.recording)),
+        load_policy(policy).policy,
+        EMPTY_VIEW,
+        requests_by_pod(snapshot),
+        None,
+        (),
+        now=recorded_moment(snapshot),
+        live=False,
     )
 
 
@@ -78,7 +78,7 @@ def prepared(stage: str, dump: Path, policy: Path) -> Stage:
         return lambda: {"kinds": len(DumpReader(dump).read().listings)}
     if stage == "plan":
         options = PlanOptions(policy_path=policy, source=dump)
-        inputs = gather(options, policy_of(options), None, None).inputs
+        inputs = plan_inputs(options)
         return lambda: {"moves": len(make_plan(inputs).moves)}
     recording = DumpReader(dump).read()
     if stage == "build":

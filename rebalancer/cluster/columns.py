@@ -66,17 +66,17 @@ class _Field:
         return {} if FEW in self.marks else []
 
     def sealed(self, collected: Any) -> Any:
-        """The column of what was collected."""
+        """The column of what was collected; numbers stay where they are in memory."""
         if self.number is not None:
-            return np.array(collected, self.number[1])
+            return np.asarray(collected).view(self.number[1])
         return Few(collected, self.default) if FEW in self.marks else tuple(collected)
 
-    def taken(self, column: Any, rows: IntArray, new_row: IntArray) -> Any:
-        """The column of some rows; ``new_row`` is where each row goes, -1 for those that are left out."""
+    def taken(self, column: Any, rows: IntArray, each: list[int], new_row: IntArray) -> Any:
+        """The column of some rows, ``each`` of them; ``new_row`` is where a row goes, -1 for none."""
         if self.number is not None:
             return column[rows]
         if FEW not in self.marks:
-            return tuple(map(column.__getitem__, rows.tolist()))
+            return tuple(map(column.__getitem__, each))
         places = sorted((int(new_row[row]), row) for row in column)
         return Few({place: column[row] for place, row in places if place >= 0}, self.default)
 
@@ -163,9 +163,13 @@ class Columns(Generic[Row]):
             return self
         new_row = np.full(len(self), -1, np.int64)
         new_row[rows] = np.arange(len(rows))
+        each = rows.tolist()
         return Columns(
             self._type,
-            {item.name: item.taken(self._columns[item.name], rows, new_row) for item in _fields(self._type)},
+            {
+                item.name: item.taken(self._columns[item.name], rows, each, new_row)
+                for item in _fields(self._type)
+            },
         )
 
     def joined(self, other: Columns[Row]) -> Columns[Row]:
@@ -180,16 +184,15 @@ class Columns(Generic[Row]):
         )
 
     def changed(self, **columns: Any) -> Columns[Row]:
-        """The same rows with other columns in the place of these."""
-        return Columns(
-            self._type,
-            {
-                item.name: item.sealed(columns[item.name])
-                if item.name in columns
-                else self._columns[item.name]
-                for item in _fields(self._type)
-            },
-        )
+        """The same rows with copies of other columns in the place of these."""
+        changed = dict(self._columns)
+        for item in _fields(self._type):
+            if item.name in columns:
+                new = columns[item.name]
+                changed[item.name] = item.sealed(
+                    new if item.number is None else np.array(new, item.number[1])
+                )
+        return Columns(self._type, changed)
 
     def digest_parts(self) -> Iterator[bytes]:
         """Everything in which these rows may differ from others, whatever they were read from."""
@@ -218,10 +221,10 @@ class ColumnsBuilder(Generic[Row]):
             self._flush()
 
     def columns(self) -> Columns[Row]:
-        """The rows so far."""
+        """All rows; after that, none is added any more."""
         self._flush()
-        columns = zip(self._fields, self._columns, strict=True)
-        return Columns(self._type, {item.name: item.sealed(column) for item, column in columns})
+        self._columns.reverse()  # each is let go of as it is sealed
+        return Columns(self._type, {item.name: item.sealed(self._columns.pop()) for item in self._fields})
 
     def _flush(self) -> None:
         values = zip(*map(msgspec.structs.astuple, self._batch), strict=True)

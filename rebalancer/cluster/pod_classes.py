@@ -2,6 +2,16 @@
 
 What is written of a pod mostly repeats what was written of its siblings. So a pod is recognised by those
 bytes, and a class is built, checked and compared only for bytes not seen before.
+
+Since 1.35 the API server copies the zone and the region of its node to a pod when it is bound
+(PodTopologyLabelsAdmission), so pods of one template differ by the zone they run in. A replacement is created
+without them, and the scheduler places it without them:
+
+    web-1 on a node in zone a   app=web, topology.kubernetes.io/zone=a
+    web-2 on a node in zone b   app=web, topology.kubernetes.io/zone=b
+    the class of both before they were bound: app=web
+
+Source: kubernetes v1.36.3 plugin/pkg/admission/podtopologylabels/admission.go:53.
 """
 
 from __future__ import annotations
@@ -17,7 +27,6 @@ from rebalancer.cluster.quantities import checked_amount
 
 # Admission mounts a service account's token under a name of each pod's own; nothing depends on it.
 _TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - a volume's name
-_MAX_CACHED_ARRAYS = 1 << 16
 # Among the statuses of a class: that of the pod itself, whose resources may be resized as a whole.
 POD_ITSELF = ""
 
@@ -190,6 +199,31 @@ def _check_limits(where: str, resources: records.ResourceRequirements) -> None:
             raise ValueError(f"{where}.{resource} is negative: {text}")
 
 
+def as_written(pod: records.Pod, resize_infeasible: bool) -> bytes:
+    """All that the class of a pod may depend on, as it is written: equal bytes, equal classes."""
+    spec, status = pod.spec, pod.status
+    if spec.volumes and _is_token(spec.volumes[-1]):  # where admission puts it
+        spec = msgspec.structs.replace(spec, volumes=spec.volumes[:-1])
+    node_name = spec.node_name
+    msgspec.structs.force_setattr(spec, "node_name", "")  # a copy of each spec would cost more than this
+    metadata = pod.metadata
+    written = _as_written.encode(
+        (
+            metadata.namespace,
+            metadata.labels,
+            metadata.owner_references,
+            spec,
+            status.container_statuses,
+            status.init_container_statuses,
+            status.resources,
+            status.allocated_resources,
+            resize_infeasible,
+        )
+    )
+    msgspec.structs.force_setattr(spec, "node_name", node_name)
+    return written
+
+
 class ClassIndex:
     """Numbers the classes of pods as they come."""
 
@@ -197,36 +231,16 @@ class ClassIndex:
         self.classes: list[PodClass] = []
         self.keys: list[bytes] = []
         self._by_key: dict[bytes, int] = {}
-        self._by_writing: dict[bytes, int] = {}
 
-    def number_of(self, pod: records.Pod, resize_infeasible: bool) -> int:
+    def number_of(self, pod: records.Pod) -> int:
         """The class of a pod; ValueError when a quantity it requests is malformed or negative."""
-        spec, status = pod.spec, pod.status
-        if spec.volumes and _is_token(spec.volumes[-1]):  # where admission puts it
-            spec = msgspec.structs.replace(spec, volumes=spec.volumes[:-1])
-        node_name = spec.node_name
-        msgspec.structs.force_setattr(spec, "node_name", "")  # a copy of each spec would cost more than this
-        metadata = pod.metadata
-        writing = _as_written.encode(
-            (
-                metadata.namespace,
-                metadata.labels,
-                metadata.owner_references,
-                spec,
-                status.container_statuses,
-                status.init_container_statuses,
-                status.resources,
-                status.allocated_resources,
-                resize_infeasible,
-            )
-        )
-        msgspec.structs.force_setattr(spec, "node_name", node_name)
-        found = self._by_writing.get(writing)
+        key, pod_class = pod_class_of(pod)
+        found = self._by_key.get(key)
         if found is None:
-            found = self._number(pod)
-            if len(self._by_writing) >= _MAX_CACHED_ARRAYS:  # pods that resemble no other: nothing is gained
-                self._by_writing.clear()
-            self._by_writing[writing] = found
+            _check_quantities(pod_class)
+            found = self._by_key[key] = len(self.classes)
+            self.classes.append(pod_class)
+            self.keys.append(key)
         return found
 
     @classmethod
@@ -241,31 +255,6 @@ class ClassIndex:
         """An index of only these classes, and the number in it of each; the others have no pods any more."""
         compact = ClassIndex.of([self.classes[old] for old in used], [self.keys[old] for old in used])
         return compact, {old: new for new, old in enumerate(used)}
-
-    def _number(self, pod: records.Pod) -> int:
-        key, pod_class = pod_class_of(pod)
-        found = self._by_key.get(key)
-        if found is None:
-            _check_quantities(pod_class)
-            found = self._by_key[key] = len(self.classes)
-            self.classes.append(pod_class)
-            self.keys.append(key)
-        return found
-
-
-# Labels that a pod gets only when it is bound: the zone and the region of its node.
-#
-# Since 1.35 the API server copies them from the node to the pod (PodTopologyLabelsAdmission), so pods of
-# one
-# template differ by the zone they run in. A replacement is created without them, and the scheduler places
-# it
-# without them.
-#
-#     web-1 on a node in zone a   app=web, topology.kubernetes.io/zone=a
-#     web-2 on a node in zone b   app=web, topology.kubernetes.io/zone=b
-#     the class of both before they were bound: app=web
-#
-# Source: kubernetes v1.36.3 plugin/pkg/admission/podtopologylabels/admission.go:53.
 
 
 _PREFIXES = ("topology.kubernetes.io", "topology.k8s.io")  # the second is that of 1.33

@@ -31,7 +31,13 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, PodClassI
 from rebalancer.cluster.columns import FEW, SHARED, UNCOMPARED, Columns, ColumnsBuilder, Few
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.malformed import LISTED_TWICE, Malformed, admitted
-from rebalancer.cluster.pod_classes import POD_ITSELF, ClassIndex, PodClass, classes_before_binding
+from rebalancer.cluster.pod_classes import (
+    POD_ITSELF,
+    ClassIndex,
+    PodClass,
+    as_written,
+    classes_before_binding,
+)
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 # Set by whoever moves a pod in the background, such as KubeVirt, while that is under way.
@@ -62,6 +68,7 @@ USUAL_CONDITIONS = frozenset(
 )
 RUNS = records.ContainerState()
 _COMPLETED = "Completed"
+_MAX_KNOWN = 1 << 16
 _MAX_VERSION_LENGTH = 18  # digits that fit an int64
 
 
@@ -145,7 +152,8 @@ def read_pod(pod: Any, encoding: Encoding) -> PodFields:
     Raises ValueError when a quantity or a time in it is malformed.
     """
     metadata, spec, status = pod.metadata, pod.spec, pod.status
-    ready, resize_infeasible, conditions = _read_conditions(encoding.conditions(status))
+    conditions = encoding.conditions(status)
+    ready, resize_infeasible, unusual = _read_conditions(conditions) if conditions else (False, False, ())
     pod_class, reports = encoding.class_and_reports(pod, resize_infeasible)
     node_name, annotations = spec.node_name, metadata.annotations
     return PodFields(  # by place, which is faster than by name
@@ -165,7 +173,7 @@ def read_pod(pod: Any, encoding: Encoding) -> PodFields:
         else NO_ANNOTATIONS,
         "" if node_name else status.nominated_node_name,
         status.reason,
-        conditions,
+        unusual,
         tuple(reports) if reports else (),
     )
 
@@ -272,10 +280,21 @@ def version_number(version: str) -> int:
     return int(version) if usable else -1
 
 
-def _forget_report(status: records.ContainerStatus) -> None:
-    """Leave of a status only what the class of its pod may depend on, so that siblings are written alike."""
-    for field, value in (("restart_count", 0), ("state", RUNS), ("last_state", RUNS)):
-        msgspec.structs.force_setattr(status, field, value)
+def _taken_reports(status: records.PodStatus) -> list[ContainerReport]:
+    """What the containers of a pod have to report, which is taken out of their statuses.
+
+    So what is left is written as it is of siblings that have nothing to report.
+    """
+    reports: list[ContainerReport] = []
+    for init, statuses in ((False, status.container_statuses), (True, status.init_container_statuses)):
+        for found in statuses or ():
+            state, last = found.state or RUNS, found.last_state or RUNS
+            report = report_of(found.name, init, found.restart_count, state, last)
+            if report is not None:
+                reports.append(report)
+                for field, value in (("restart_count", 0), ("state", RUNS), ("last_state", RUNS)):
+                    msgspec.structs.force_setattr(found, field, value)
+    return reports
 
 
 class PodsInJson:
@@ -283,6 +302,7 @@ class PodsInJson:
 
     def __init__(self, classes: ClassIndex) -> None:
         self._classes = classes
+        self._known: dict[bytes, int] = {}  # class by what is written of a pod that has nothing to report
         self.seconds = times.parse_optional
 
     def conditions(self, status: records.PodStatus) -> Iterable[records.Condition]:
@@ -292,17 +312,21 @@ class PodsInJson:
     def class_and_reports(
         self, pod: records.Pod, resize_infeasible: bool
     ) -> tuple[int, list[ContainerReport]]:
-        """As ``Encoding`` says."""
-        reports = []
-        status = pod.status
-        for init, statuses in ((False, status.container_statuses), (True, status.init_container_statuses)):
-            for found in statuses or ():
-                state, last = found.state or RUNS, found.last_state or RUNS
-                if found.restart_count or state != RUNS or last != RUNS:
-                    report = report_of(found.name, init, found.restart_count, state, last)
-                    reports += [report] if report else []
-                    _forget_report(found)
-        return self._classes.number_of(pod, resize_infeasible), reports
+        """As ``Encoding`` says; one written like a sibling with nothing to report has nothing either."""
+        written = as_written(pod, resize_infeasible)
+        number = self._known.get(written)
+        if number is not None:
+            return number, []
+        reports = _taken_reports(pod.status)
+        if reports:
+            written = as_written(pod, resize_infeasible)
+            number = self._known.get(written)
+        if number is None:
+            number = self._classes.number_of(pod)
+            if len(self._known) >= _MAX_KNOWN:  # pods that resemble no other: nothing is gained
+                self._known.clear()
+            self._known[written] = number
+        return number, reports
 
     def time_text(self, time: str | None) -> str | None:
         """The text itself."""
@@ -386,7 +410,8 @@ class PodCollector:
             for row, node_name in older.items()
             if node_name is not None
         ]
-        at = np.array([row for row in order if row not in older], np.int64)
+        del keys  # before anything is copied
+        at = np.array([row for row in order if row not in older] if older else order, np.int64)
         return (), listed_pods(columns.take(at), self.classes), malformed
 
 

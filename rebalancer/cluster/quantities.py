@@ -2,6 +2,7 @@
 
 The API server accepts ``<sign><digits[.digits]><suffix>``; the suffix is binary (Ki … Ei), decimal
 (n, u, m, none, k … E) or an exponent. Floats never enter: 0.1 is one tenth, and sums stay exact.
+``amount`` and ``checked_amount`` give them in the scheduler's units: thousandths of a core, bytes, counts.
 """
 
 from __future__ import annotations
@@ -71,9 +72,6 @@ def milli_of(value: Fraction) -> int:
 def units_of(value: Fraction) -> int:
     """An exact sum of quantities in whole units, rounded up once."""
     return _round_up(value)
-
-
-# Quantities in the scheduler's units, refused where the API server would not have stored them.
 
 
 # Exact in a float; a hundred times the sum of several still fits the scheduler's int64.

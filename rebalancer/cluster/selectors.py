@@ -1,4 +1,10 @@
-"""Label selectors as the API server reads them: the only place that decides what a selector selects."""
+"""Label selectors as the API server reads them: the only place that decides what a selector selects.
+
+Also as people write them after ``-l`` and ``--field-selector``, and clients in queries:
+
+    app=web,tier in (front,back),!canary       →  three requirements on labels, all of which must hold
+    spec.nodeName=node-1,metadata.name!=web-0  →  two on fields
+"""
 
 from __future__ import annotations
 
@@ -108,12 +114,6 @@ _QUERIES = {"In": "{} in {}", "NotIn": "{} notin {}", "Exists": "{}", "DoesNotEx
 def is_empty(selector: LabelSelector | None) -> bool:
     """Whether a selector is present and selects everything."""
     return selector is not None and not selector.match_labels and not selector.match_expressions
-
-
-# Selectors as people write them after ``-l`` and ``--field-selector``, and clients in queries.
-#
-# app=web,tier in (front,back),!canary       →  three requirements on labels, all of which must hold
-# spec.nodeName=node-1,metadata.name!=web-0  →  two on fields
 
 
 _SET = re.compile(r"([^=!\s,()]+)\s+(in|notin)\s*\(([^()]*)\)")

@@ -21,7 +21,8 @@ from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.lists import read_list
 from rebalancer.execution.observed_pods import OBSERVED_PODS, ObservedCondition, ObservedPod
-from rebalancer.execution.scheduler_health import SchedulerHealth, SchedulerLocation, scheduler_health
+from rebalancer.execution.scheduler_health import SchedulerHealth, scheduler_health
+from rebalancer.planning.scheduler_facts import SchedulerLocation
 from rebalancer.policy.schema import Safety
 
 

@@ -35,21 +35,7 @@ from rebalancer.errors import InternalError, RebalancerError, StopRequestedError
 from rebalancer.execution.lease import duration_of, record_of, spec_of, text_of
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.planning.inputs import SchedulerStart
-
-
-@dataclass(frozen=True, slots=True)
-class PodSelection:
-    """Which pods are a scheduler's: in these namespaces, mounting this ConfigMap, else of its image."""
-
-    namespaces: tuple[str, ...]
-    config_map: str = ""  # its name; empty: by image
-    without_default: bool = False  # leave out the pods of the cluster's default scheduler
-
-    def __str__(self) -> str:
-        where = " and ".join(self.namespaces)
-        if self.config_map:
-            return f"of those in {where} that mount the configmap {self.config_map}"
-        return f"of those in {where} whose image is {PROGRAM}"
+from rebalancer.planning.scheduler_facts import LeaseName, PodSelection, SchedulerLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,28 +168,6 @@ DEFAULT_VALID_SECONDS = 15.0  # kube-scheduler's leaderElection.leaseDuration
 MAX_VALID_SECONDS = 60.0  # a Lease that claims to be valid for longer is not trusted for longer
 _LOOK_SECONDS = 2.0
 _object = msgspec.json.Decoder(dict[str, Any])
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseName:
-    """The namespace and the name of a Lease."""
-
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"lease {self.namespace}/{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulerLocation:
-    """Where a scheduler shows that it is alive: its leader election lease, else its own pods."""
-
-    name: str  # the schedulerNames that it serves, as messages name it
-    lease: LeaseName | None = LeaseName("kube-system", "kube-scheduler")
-    why_no_lease: str = ""  # in words, where ``lease`` is None
-    pods: PodSelection | None = None  # None: where its pods run is not known
-    named_by: str = ""  # who names the lease: a scheduler that does not hold it schedules nothing then
 
 
 @dataclass(frozen=True, slots=True)

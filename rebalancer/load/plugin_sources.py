@@ -5,20 +5,19 @@ Source: scheduler-plugins v0.34.7 pkg/trimaran/collector.go:110 (also the load-w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 
 import numpy as np
 
 from rebalancer.cluster import records
-from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.kinds import NODE_METRICS
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError, RebalancerError
 from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
-from rebalancer.load.prometheus.reader import NodeNameIndex, PrometheusAccess
+from rebalancer.load.prometheus.reader import NodeNameIndex
 from rebalancer.load.prometheus.responses import Series, decode_answer, failure_words
+from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.scheduler_view import (
     AVERAGE,
     CPU_TYPE,
@@ -27,34 +26,20 @@ from rebalancer.load.scheduler_view import (
     Metric,
     SchedulerView,
     WatcherMetrics,
-    decode_watcher,
     watcher_of_metrics,
 )
 from rebalancer.profiles.types import MetricProvider, PluginQuery, SchedulerConfiguration
 
-if TYPE_CHECKING:
-    from rebalancer.cluster.live import RawApi
-
-WATCHER = "watcher.json"  # load-watcher's answer, beside a recorded cluster
 _WINDOW_SECONDS = 900.0
 _MAX_ADDRESS_LENGTH = 2000
 # What load-watcher asks Prometheus for, of all nodes; its answers are ratios, keyed by `instance` verbatim.
 _METRICS = ((CPU_TYPE, "instance:node_cpu:ratio"), (MEMORY_TYPE, "instance:node_memory_utilisation:ratio"))
 _FUNCTIONS = ((AVERAGE, "avg_over_time"), (DEVIATION, "stddev_over_time"))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PluginSources:
-    """What the plugins' figures are read from."""
-
-    snapshot: Snapshot
-    configuration: SchedulerConfiguration
-    also: Iterable[str]  # addresses of load-watchers that the policy itself reads
-    queries: Iterable[PluginQuery]  # of plugins that ask Prometheus
-    api: RawApi | None  # None: a recorded cluster
-    prometheus: PrometheusAccess
-    inside: bool
-    now: float
+_BUILT_IN_QUERIES = tuple(
+    (kind, operator, f"{function}({metric}[15m])")
+    for operator, function in _FUNCTIONS
+    for kind, metric in _METRICS
+)
 
 
 def watcher_addresses(configuration: SchedulerConfiguration) -> dict[str, MetricProvider | None]:
@@ -68,23 +53,48 @@ def watcher_addresses(configuration: SchedulerConfiguration) -> dict[str, Metric
     return found
 
 
-def read_view(inputs: PluginSources) -> SchedulerView:
-    """Every source that a plugin or the policy names; one that does not answer is missing, with why."""
-    wanted = watcher_addresses(inputs.configuration)
-    for address in inputs.also:
+def plugin_requests(
+    configuration: SchedulerConfiguration, queries: Iterable[PluginQuery]
+) -> Iterator[tuple[Connection, PrometheusQuery]]:
+    """What the plugins of a configuration ask Prometheus; an address that is none is left out."""
+    for address, provider in watcher_addresses(configuration).items():
+        if not address and provider is not None and provider.type == "Prometheus":
+            with suppress(InputError):
+                connection = _connection_of(provider)
+                yield from ((connection, PrometheusQuery(query)) for _, _, query in _BUILT_IN_QUERIES)
+    for item in queries:
+        with suppress(InputError):
+            yield Connection(url_of(item.address)), PrometheusQuery(item.query)
+
+
+def read_view(
+    snapshot: Snapshot,
+    figures: RawFigures,
+    configuration: SchedulerConfiguration,
+    policy_watchers: Iterable[str],
+    plugin_queries: Iterable[PluginQuery],
+    now: float,
+) -> SchedulerView:
+    """What the sources say that plugins and the policy name; without an answer one is missing, with why."""
+    wanted = watcher_addresses(configuration)
+    for address in policy_watchers:
         wanted.setdefault(address, None)
     watchers: dict[str, WatcherMetrics] = {}
     missing: dict[str, str] = {}
     for address, provider in wanted.items():
         try:
-            watchers[address] = _watcher(inputs, address, provider)
+            watchers[address] = (
+                figures.watcher(address, snapshot.source)
+                if address
+                else _built_in(snapshot, figures, provider or MetricProvider(), now)
+            )
         except RebalancerError as error:
             missing[address] = str(error)
     queries: dict[tuple[str, str], Mapping[str, float]] = {}
-    index = NodeNameIndex(inputs.snapshot.nodes)
-    for item in dict.fromkeys(inputs.queries):
+    index = NodeNameIndex(snapshot.nodes)
+    for item in plugin_queries:
         try:
-            series = _ask(inputs.prometheus, Connection(url_of(item.address)), item.query)
+            series = _series(snapshot, figures, url_of(item.address), item.query)
         except RebalancerError as error:
             missing[item.address] = str(error)
         else:
@@ -92,69 +102,52 @@ def read_view(inputs: PluginSources) -> SchedulerView:
     return SchedulerView(watchers, missing, queries)
 
 
-def _watcher(inputs: PluginSources, address: str, provider: MetricProvider | None) -> WatcherMetrics:
-    if not address:
-        return _built_in(inputs, provider or MetricProvider())
-    if inputs.api is None:
-        return _recorded_watcher(inputs.snapshot.recording)
-    from rebalancer.load.services import fetch_watcher  # noqa: PLC0415 - imports urllib3
-
-    return decode_watcher(fetch_watcher(inputs.api, address, inside=inputs.inside))
-
-
-def _built_in(inputs: PluginSources, provider: MetricProvider) -> WatcherMetrics:
+def _built_in(
+    snapshot: Snapshot, figures: RawFigures, provider: MetricProvider, now: float
+) -> WatcherMetrics:
     """The figures of the load-watcher inside the plugin."""
     if provider.type == "Prometheus":
-        return _of_prometheus(inputs, provider)
+        return _of_prometheus(snapshot, figures, provider, now)
     if provider.type not in ("", "KubernetesMetricsServer"):
         raise InputError(
             f"the load-watcher built into the plugin reads {provider.type}, which rebalancer does not support"
         )
-    if not inputs.snapshot.has(NODE_METRICS):
+    if not snapshot.has(NODE_METRICS):
         raise InputError("the load-watcher built into the plugin reads metrics-server, which was not read")
-    items = inputs.snapshot.recording.records(NODE_METRICS)
+    items = snapshot.recording.records(NODE_METRICS)
     metrics = [item for item in items if isinstance(item, records.NodeMetrics)]
-    return watcher_of_metrics(metrics, inputs.snapshot.nodes, inputs.now)
+    return watcher_of_metrics(metrics, snapshot.nodes, now)
 
 
-def _of_prometheus(inputs: PluginSources, provider: MetricProvider) -> WatcherMetrics:
-    """As load-watcher reads Prometheus; a fetch with any error is discarded whole."""
-    connection = Connection(
+def _connection_of(provider: MetricProvider) -> Connection:
+    return Connection(
         address=url_of(provider.address or "http://prometheus-k8s:9090"),
         token=provider.token,
         insecure_skip_verify=provider.insecure_skip_verify is not False,
     )
+
+
+def _of_prometheus(
+    snapshot: Snapshot, figures: RawFigures, provider: MetricProvider, now: float
+) -> WatcherMetrics:
+    """As load-watcher reads Prometheus; a fetch with any error is discarded whole."""
+    address = _connection_of(provider).address
     found: dict[str, list[Metric]] = {}
-    for operator, function in _FUNCTIONS:
-        for kind, metric in _METRICS:
-            for item in _ask(inputs.prometheus, connection, f"{function}({metric}[15m])"):
-                name = item.labels.get("instance", "")
-                if name and len(item.values) and np.isfinite(item.values[-1]):
-                    value = 100 * float(item.values[-1])
-                    found.setdefault(name, []).append(Metric(kind, operator, value))
+    for kind, operator, query in _BUILT_IN_QUERIES:
+        for item in _series(snapshot, figures, address, query):
+            name = item.labels.get("instance", "")
+            if name and len(item.values) and np.isfinite(item.values[-1]):
+                value = 100 * float(item.values[-1])
+                found.setdefault(name, []).append(Metric(kind, operator, value))
     nodes = {name: tuple(metrics) for name, metrics in sorted(found.items())}
-    now = inputs.now
     return WatcherMetrics(nodes, now, now - _WINDOW_SECONDS, now, "Prometheus")
 
 
-def _recorded_watcher(recording: Recording) -> WatcherMetrics:
-    where = f"{recording.source}/{WATCHER}"
-    content = recording.documents.get(WATCHER)
-    if content is None:
-        raise InputError(
-            "not recorded", where=where, hint="record the response to load-watcher's GET /watcher"
-        )
+def _series(snapshot: Snapshot, figures: RawFigures, address: str, query: str) -> tuple[Series, ...]:
     try:
-        return decode_watcher(content)
+        return decode_answer(figures.prometheus.asking(address, snapshot.source)(PrometheusQuery(query)))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"is not a load-watcher response: {error}", where=where) from error
-
-
-def _ask(access: PrometheusAccess, connection: Connection, query: str) -> tuple[Series, ...]:
-    try:
-        return decode_answer(access.asking(connection)(PrometheusQuery(query)))
-    except (ValueError, RecursionError) as error:
-        raise InputError(failure_words(error), where=connection.address) from error
+        raise InputError(failure_words(error), where=address) from error
 
 
 def by_node_name(series: Iterable[Series], label: str, index: NodeNameIndex) -> dict[str, float]:

@@ -9,6 +9,7 @@ Credentials of the policy stay with the address they are for: the service proxy 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -52,9 +53,9 @@ def service_of(address: str) -> ServiceAddress | None:
     return ServiceAddress(labels[1], f"{scheme}{labels[0]}{port}", url.path.strip("/"))
 
 
-def runs_in_a_cluster() -> bool:
+def runs_in_a_cluster(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether this process runs in a pod, where the addresses of services resolve."""
-    return "KUBERNETES_SERVICE_HOST" in os.environ
+    return "KUBERNETES_SERVICE_HOST" in environment
 
 
 _READ_SECONDS = 30.0

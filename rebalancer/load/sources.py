@@ -14,9 +14,11 @@ from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS
 from rebalancer.cluster.metrics import PackedPodMetrics
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError, RebalancerError, RightsError, UnreachableError
-from rebalancer.load.prometheus.reader import PrometheusAccess, PrometheusReader, connection_of
+from rebalancer.load.prometheus.reader import PrometheusReader, connection_of
+from rebalancer.load.prometheus.responses import RecordedResponses
+from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.report import LoadReport, build_report
-from rebalancer.load.scheduler_view import WatcherMetrics
+from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.load.usage import (
     NodeUsage,
     PodUsage,
@@ -32,7 +34,7 @@ from rebalancer.load.windows import (
     present_percent,
     with_summed_peaks,
 )
-from rebalancer.policy.load_sources import LoadSource, LoadWatcherSource, PrometheusSource, RequestsSource
+from rebalancer.policy.load_sources import LoadWatcherSource, PrometheusSource, RequestsSource
 from rebalancer.policy.policy_file import measured_resources, pressure_resources, required_resources
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.state.samples import LoadSamples
@@ -49,27 +51,6 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LoadInputs:
-    """What the sources read from."""
-
-    snapshot: Snapshot
-    policy: RebalancePolicy
-    requests: FloatArray  # (pods, 2) what each pod requests: thousandths of a core, bytes
-    watchers: Mapping[str, WatcherMetrics]  # by address
-    missing: Mapping[str, str]  # address of a load-watcher -> why there is no answer
-    prometheus: PrometheusAccess
-    samples: LoadSamples | None  # of earlier runs; None when there is no state
-    now: float
-    live: bool  # the cluster is a live one, not a recorded one
-    scored: tuple[str, ...] = ()  # resources that the plugins of score rules score
-
-    @property
-    def window(self) -> MetricWindow:
-        """How far back figures look."""
-        return MetricWindow.of_policy(self.policy.load.window, self.policy.load.statistic)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class LoadReading:
     """The report, and what the next run should know of it."""
 
@@ -79,94 +60,120 @@ class LoadReading:
     ]  # percent by resource and node, where only the present is known
 
 
-def read_load(inputs: LoadInputs) -> LoadReading:
-    """Ask every source and join them; raises RebalancerError when none of them answered."""
+def read_load(
+    snapshot: Snapshot,
+    raw: RawFigures,
+    policy: RebalancePolicy,
+    view: SchedulerView,
+    requests: FloatArray,
+    samples: LoadSamples | None,
+    scored: tuple[str, ...],
+    *,
+    now: float,
+    live: bool,
+) -> LoadReading:
+    """Read what every source answered and join it; raises RebalancerError when none of them answered.
+
+    ``requests`` is (pods, 2), thousandths of a core and bytes; ``samples`` are of earlier runs, None without
+    a state; ``scored`` are the resources that the plugins of score rules score.
+    """
+    window = MetricWindow.of_policy(policy.load.window, policy.load.statistic)
     figures: list[NodeUsage] = []
     pod_figures: list[PodUsage] = []
     failures: list[RebalancerError] = []
     present: dict[str, dict[str, float]] = {}
-    for source in inputs.policy.load.sources:
+    for source in policy.load.sources:
         try:
-            reader = _reader(source, inputs)
+            if isinstance(source, LoadWatcherSource):
+                reader: Reader = _LoadWatcher(source.load_watcher.address, snapshot, view)
+            elif isinstance(source, PrometheusSource):
+                reader = prometheus_reader(source, snapshot, raw.prometheus, policy, scored, now)
+            elif isinstance(source, RequestsSource):
+                reader = _Requests(snapshot, requests, now)
+            else:
+                reader = _MetricsServer(snapshot)
             found = reader.node_figures()
         except RebalancerError as error:
             failures.append(error)
             continue
-        if knows_only_the_present(found, inputs.window):
-            for resource, percent in present_percent(inputs.snapshot.nodes, found).items():
+        if knows_only_the_present(found, window):
+            for resource, percent in present_percent(snapshot.nodes, found).items():
                 present[resource] = percent | present.get(resource, {})
-            found = over_earlier_runs(found, inputs.snapshot.nodes, inputs.samples, inputs.window, inputs.now)
+            found = over_earlier_runs(found, snapshot.nodes, samples, window, now)
         of_pods = reader.pod_figures()
         if of_pods is not None:
             pod_figures.append(of_pods)
-            found = with_summed_peaks(found, of_pods, inputs.snapshot.pods, inputs.window)
+            found = with_summed_peaks(found, of_pods, snapshot.pods, window)
         figures.append(found)
     if not figures:
-        raise _no_source_answered(inputs, failures)
-    if inputs.snapshot.has(POD_METRICS):
-        metrics = inputs.snapshot.recording.records(POD_METRICS)
+        raise _no_source_answered(snapshot.source, failures, live=live)
+    if snapshot.has(POD_METRICS):
+        metrics = snapshot.recording.records(POD_METRICS)
         assert isinstance(metrics, PackedPodMetrics)
-        pod_figures.append(pod_usage_of_metrics(metrics, inputs.snapshot.pods))
+        pod_figures.append(pod_usage_of_metrics(metrics, snapshot.pods))
     report = build_report(
-        inputs.snapshot.nodes,
-        inputs.snapshot.pods,
+        snapshot.nodes,
+        snapshot.pods,
         figures,
         pod_figures,
-        inputs.requests,
-        now=inputs.now,
-        max_age_seconds=inputs.policy.load.max_age,
-        resources=measured_resources(inputs.policy, inputs.scored),
-        required=required_resources(inputs.policy, inputs.scored),
+        requests,
+        now=now,
+        max_age_seconds=policy.load.max_age,
+        resources=measured_resources(policy, scored),
+        required=required_resources(policy, scored),
         failures=[f"load source not used: {failure}" for failure in failures],
     )
     return LoadReading(report, present)
 
 
-def _no_source_answered(inputs: LoadInputs, failures: list[RebalancerError]) -> RebalancerError:
-    tried, where = "; ".join(map(str, failures)), inputs.snapshot.source
+def _no_source_answered(where: str, failures: list[RebalancerError], *, live: bool) -> RebalancerError:
+    tried = "; ".join(map(str, failures))
     if any(isinstance(failure, RightsError) for failure in failures):
         return RightsError(
             f"no load source may be read: {tried}", where=where, hint="grant it as in k8s/base"
         )
-    if inputs.live:
+    if live:
         hint = "see load.sources of the policy"
         return UnreachableError(f"no load source answered: {tried}", where=where, hint=hint)
     hint = "add nodemetrics.json: kubectl get --raw /apis/metrics.k8s.io/v1beta1/nodes"
     return InputError(f"no load figures: {tried}", where=where, hint=hint)
 
 
-def _reader(source: LoadSource, inputs: LoadInputs) -> Reader:
-    if isinstance(source, LoadWatcherSource):
-        return _LoadWatcher(source.load_watcher.address, inputs)
-    if isinstance(source, PrometheusSource):
-        settings = source.prometheus
-        return PrometheusReader(
-            settings,
-            inputs.prometheus.asking(connection_of(settings)),
-            inputs.snapshot.nodes,
-            inputs.snapshot.pods,
-            inputs.now,
-            inputs.window,
-            measured_resources(inputs.policy, inputs.scored),
-            inputs.policy.load.signals,
-            pressure_resources(inputs.policy),
-            inputs.prometheus.book.time,
-        )
-    if isinstance(source, RequestsSource):
-        return _Requests(inputs)
-    return _MetricsServer(inputs)
+def prometheus_reader(
+    source: PrometheusSource,
+    snapshot: Snapshot,
+    responses: RecordedResponses,
+    policy: RebalancePolicy,
+    scored: tuple[str, ...],
+    now: float,
+) -> PrometheusReader:
+    """Reads what a Prometheus of the policy answered, and knows what to ask it."""
+    settings = source.prometheus
+    return PrometheusReader(
+        settings=settings,
+        ask=responses.asking(connection_of(settings).address, snapshot.source),
+        nodes=snapshot.nodes,
+        pods=snapshot.pods,
+        now=now,
+        window=MetricWindow.of_policy(policy.load.window, policy.load.statistic),
+        resources=measured_resources(policy, scored),
+        signals=policy.load.signals,
+        pressure=pressure_resources(policy),
+        asked_at=responses.time,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _LoadWatcher:
     address: str
-    inputs: LoadInputs
+    snapshot: Snapshot
+    view: SchedulerView
 
     def node_figures(self) -> NodeUsage:
-        metrics = self.inputs.watchers.get(self.address)
+        metrics = self.view.watchers.get(self.address)
         if metrics is None:
-            raise UnreachableError(f"load-watcher: {self.inputs.missing.get(self.address, 'not read')}")
-        return node_usage_of_watcher(metrics, self.inputs.snapshot.nodes)
+            raise UnreachableError(f"load-watcher: {self.view.missing.get(self.address, 'not read')}")
+        return node_usage_of_watcher(metrics, self.snapshot.nodes)
 
     def pod_figures(self) -> None:
         return None
@@ -174,10 +181,10 @@ class _LoadWatcher:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _MetricsServer:
-    inputs: LoadInputs
+    snapshot: Snapshot
 
     def node_figures(self) -> NodeUsage:
-        snapshot = self.inputs.snapshot
+        snapshot = self.snapshot
         if not snapshot.has(NODE_METRICS):
             why = snapshot.recording.unread.get(NODE_METRICS.plural, "not read")
             refused = NODE_METRICS.plural in snapshot.recording.refused
@@ -193,14 +200,16 @@ class _MetricsServer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Requests:
-    inputs: LoadInputs
+    snapshot: Snapshot
+    requests: FloatArray
+    now: float
 
     def node_figures(self) -> NodeUsage:
-        snapshot, requests = self.inputs.snapshot, self.inputs.requests
+        snapshot, requests = self.snapshot, self.requests
         total = np.zeros((len(snapshot.nodes), 2))
         bound = snapshot.pods.node >= 0
         np.add.at(total, snapshot.pods.node[bound], requests[bound])
-        return node_usage_of_requests(total, self.inputs.now)
+        return node_usage_of_requests(total, self.now)
 
     def pod_figures(self) -> None:
         return None

@@ -1,4 +1,4 @@
-"""What a plan is made from and how a run is carried out, as values that commands pass to the pipeline."""
+"""What a plan is made from and how a run is carried out, as values that commands are given."""
 
 from __future__ import annotations
 
@@ -38,21 +38,3 @@ class RunOptions:
     lease: str = "rebalancer/rebalancer"  # NAMESPACE/NAME
     metrics_textfile: Path | None = None
     metrics_push: str | None = None  # URL of a Pushgateway
-
-
-@dataclass(frozen=True, slots=True)
-class RecordingOptions:
-    """What is recorded, and into which new folder."""
-
-    folder: Path
-    source: Path | None = None  # a dump that kubectl printed; None: a live cluster
-    kubeconfig: Path | None = None
-    context: str | None = None
-    policy_path: Path | None = None  # where documents are read that a plan needs; None: every default
-    # Files that are recorded instead of what the cluster or the policy provides.
-    scheduler_config: Path | None = None
-    watcher: Path | None = None
-    state_path: Path | None = None
-    state_config_map: str | None = None  # NAMESPACE/NAME
-    max_dump_bytes: int | None = None  # of a recorded cluster, unpacked; None: the default
-    request_seconds: float | None = None  # for the answer to one request; None: the default

@@ -95,10 +95,10 @@ class UsedLimits:
         if pod.workload:
             most = limits.per_workload.of(pod.workload.desired or 0)
             words["per_workload"] = f"perWorkload {limits.per_workload} ({most}) for {pod.workload.name}"
-        because = (
+        message = (
             f"{' and '.join(words[name] for name in names)} {'is' if len(names) == 1 else 'are'} reached"
         )
-        return NotMoved(Reason.LIMIT, because, tuple(f"limits.{words[name].split()[0]}" for name in names))
+        return NotMoved(Reason.LIMIT, message, tuple(f"limits.{words[name].split()[0]}" for name in names))
 
     def most_used(self, name: str) -> int:
         """The most evictions that one node, namespace or workload has in the plan, or all for perRun."""
@@ -257,7 +257,7 @@ class PlanBuilder:
             return self.search_ended()
         exhausted = self._wave_budgets.exhausted(self._eviction.budgets.spending(candidate.row))
         if exhausted and not may_wait:
-            return NotMoved(Reason.BUDGET, f"budget {exhausted.name} {exhausted.because}, spent by others")
+            return NotMoved(Reason.BUDGET, f"budget {exhausted.name} {exhausted.message}, spent by others")
         lacking = self._wave_quotas.lacking(candidate)
         if lacking and not (may_wait and self._in_wave):
             return NotMoved(Reason.QUOTA, lacking)
@@ -273,10 +273,10 @@ class PlanBuilder:
         wanted = self._policy.planning.confidence
         if evaluation.refused and not (evaluation.sampled and holds >= wanted):
             if evaluation.sampled and 1.0 - evaluation.unacceptable >= wanted:
-                because = (
-                    f"{evaluation.refused.because}; the plan's confidence of {wanted:.2%} leaves no room"
+                message = (
+                    f"{evaluation.refused.message}; the plan's confidence of {wanted:.2%} leaves no room"
                 )
-                return NotMoved(Reason.CONFIDENCE, because)
+                return NotMoved(Reason.CONFIDENCE, message)
             return evaluation.refused
         return _AcceptedMove(evaluation, later)
 

@@ -247,9 +247,9 @@ class PodExplainer:
             node=self._name(),
             evictable=refusal is None,
             reason=str(refusal.reason) if refusal else "",
-            because=refusal.because if refusal else "nothing protects it",
+            because=refusal.message if refusal else "nothing protects it",
             refusals=tuple(
-                Refusal(reason=str(item.reason), because=item.because, setting=item.setting)
+                Refusal(reason=str(item.reason), because=item.message, setting=item.setting)
                 for item in refusals
             ),
             verdict=verdict,
@@ -277,7 +277,7 @@ class PodExplainer:
     def _is_placed(self) -> bool:
         """Whether a profile of the configuration places the pod."""
         name = self._prepared.schedulers.state.classes[self._class].scheduler_name
-        return self._prepared.inputs.configuration.profile(name) is not None
+        return self._prepared.inputs.scheduler.configuration.profile(name) is not None
 
     def _name(self) -> str:
         return self._names[self._node] if self._node >= 0 else ""
@@ -476,7 +476,7 @@ def verdict_on_node(
     """What the plan does with a pod, as a code and a sentence; ``hot`` says whether its node is."""
     refusal = None if hot else why_protected(prepared.eviction, pod)
     if refusal is not None:
-        return str(refusal.reason), refusal.because
+        return str(refusal.reason), refusal.message
     if move is not None:
         return MOVED, f"wave {move.wave}: {move.because}"
     if kept is not None:

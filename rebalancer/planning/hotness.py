@@ -138,7 +138,7 @@ def reachable_nodes(inputs: PlanningInputs) -> BoolArray:
 def _movable_classes(inputs: PlanningInputs) -> list[PodClass]:
     """Classes of bound pods that their kind and the policy's namespaces and profiles let move."""
     pods, policy = inputs.snapshot.pods, inputs.policy
-    profiles = policy.scheduler.profiles or inputs.configuration.scheduler_names
+    profiles = policy.scheduler.profiles or inputs.scheduler.configuration.scheduler_names
     bound = np.flatnonzero(np.bincount(pods.pod_class[pods.node >= 0]))  # classes that a bound pod has
     classes = (pods.classes[index] for index in bound.tolist())
     return [

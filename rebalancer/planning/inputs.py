@@ -1,16 +1,77 @@
-"""Everything a plan is a function of."""
+"""What a plan is made from, before and after it is judged by a policy.
+
+    observe()                                    all I/O of a plan      -> Observation
+    assemble(observation, policy, state)         pure                   -> PlanningInputs
+    make_plan(inputs)                            pure                   -> Plan
+
+An ``Observation`` is what was read: the cluster, raw answers of load sources, facts about its schedulers, the
+pod this program runs in, the moment. It knows no policy, except that only what some policy needs was asked.
+The digest of a plan is over the three values that ``assemble`` takes, field by field, so that a field which
+is added to one of them cannot be left out of it: see ``digest_of``.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+import enum
+import hashlib
+import types
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
+from typing import Any
 
+import msgspec
+import numpy as np
+from pydantic import BaseModel
+
+from rebalancer.cluster.dumps.listing import Recording
+from rebalancer.cluster.dumps.writer import digest as recording_digest
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.documents import redacted_text
+from rebalancer.errors import InputError
+from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.report import LoadReport
 from rebalancer.load.scheduler_view import SchedulerView
+from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.profiles.types import SchedulerConfiguration
+from rebalancer.profiles.types import ConfigurationText, PluginDescription, SchedulerConfiguration
 from rebalancer.scheduling.versions.release import DEFAULT_FEATURE_GATES, FeatureGates, Release
 from rebalancer.state.run_state import RunState
+
+
+def _decides_nothing(why: str, **options: Any) -> Any:
+    """A field that the digest leaves out, and the reason: no move, reason or figure depends on it."""
+    return field(metadata={"decides_nothing": why}, **options)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServer:
+    """The API server that was read: its version, and what its connection lacks."""
+
+    version: str | None = None  # as it says; None: nobody needed it
+    unprotected: str = ""  # how somebody on the way could forge or read what was sent, in words
+
+
+class About(enum.IntEnum):
+    """What a warning is about, the most important first: that is the order in which warnings are said."""
+
+    REFUSAL = enum.auto()  # a run would refuse to act
+    NAME = enum.auto()  # a setting or option names what is not there
+    SETTING = enum.auto()  # a setting has no effect here
+    SAFETY = enum.auto()  # figures, or the plan itself, may be forged by somebody on the network
+    SCHEDULER = enum.auto()  # the scheduler may decide otherwise than is computed
+    CLUSTER = enum.auto()  # a part of the cluster was not read
+    LOAD = enum.auto()  # a figure is missing or was not used
+    PODS = enum.auto()  # what waits, or is still slowed down
+
+
+@dataclass(frozen=True, slots=True)
+class PlanWarning:
+    """What a reader of a plan must know, in one sentence; about one subject only one is ever said."""
+
+    about: About
+    sentence: str
+    subject: str = ""  # of two warnings with the same subject the first is said; empty: the sentence itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,28 +83,117 @@ class SchedulerStart:
 
 
 @dataclass(frozen=True, eq=False)
+class Observation:
+    """All that was read for plans, each part with its source and its age; nothing in it is a judgement."""
+
+    snapshot: Snapshot  # the cluster, with metrics-server's figures; each kind at its own moment
+    figures: RawFigures
+    now: float  # Unix seconds
+    own_pod: str = ""  # namespace/name of the pod this program runs in
+    server: ApiServer | None = None  # None: not known, as in a dump that kubectl printed
+    # The scheduler's, by the place that a policy names (``place_of``); None where that means the defaults.
+    configurations: Mapping[str, ConfigurationText | None] = field(default_factory=dict)
+    assumed_neutral: tuple[str, ...] = ()  # plugins that an option states to be neutral
+    installed_plugins: tuple[PluginDescription, ...] = ()  # those that a configuration asked for
+    # When schedulers started, by SchedulerLocation.key; None: nobody asked, and it is taken to be long ago.
+    starts: Mapping[str, SchedulerStart] | None = None
+    live: bool = _decides_nothing("only the hint of an error, when no load source answered", default=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerFacts:
+    """The scheduler that is modelled, as far as it is known."""
+
+    configuration: SchedulerConfiguration
+    version: str = ""  # major.minor; empty when not known
+    feature_gates: FeatureGates = DEFAULT_FEATURE_GATES
+    cores: int | None = None  # that it runs on; None when not known
+    start: SchedulerStart | None = None  # None: long ago, or no plugin cares
+    earlier_views: tuple[SchedulerView, ...] = ()  # read before; it may still have any of them
+
+    @property
+    def release(self) -> Release:
+        """Its minor and its feature gates."""
+        return Release.of(self.version, self.feature_gates)
+
+
+@dataclass(frozen=True, eq=False)
 class PlanningInputs:
     """The values a plan is made from: the same values, the same plan."""
 
     snapshot: Snapshot
     load: LoadReport
     view: SchedulerView
-    configuration: SchedulerConfiguration
+    scheduler: SchedulerFacts
     policy: RebalancePolicy
     state: RunState | None
     now: float  # Unix seconds
-    digest: str  # of all of the above
+    digest: str  # of the observation, the policy and the state
     seed: int = 0
     own_pod: str = ""  # namespace/name of the pod this program runs in
     system_workloads: frozenset[str] = frozenset()  # namespace/Kind/name of what plans rely on
-    scheduler_version: str = ""  # major.minor; empty when not known
-    feature_gates: FeatureGates = DEFAULT_FEATURE_GATES
-    warnings: tuple[str, ...] = ()
-    scheduler_cores: int | None = None  # that the scheduler runs on; None when not known
-    scheduler_start: SchedulerStart | None = None  # None: long ago, or no plugin cares
-    earlier_views: tuple[SchedulerView, ...] = ()  # read before; the scheduler may still have any of them
+    warnings: tuple[PlanWarning, ...] = ()
+    # Percent of allocatable by resource and node, of sources that keep no history: the state keeps it.
+    present_load: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    # Make the plan however few nodes have a known load: for commands that only look.
+    ignore_coverage: bool = False
 
-    @property
-    def release(self) -> Release:
-        """The scheduler that is modelled."""
-        return Release.of(self.scheduler_version, self.feature_gates)
+
+def digest_of(observation: Observation, policy: LoadedPolicy, state: RunState | None) -> str:
+    """The digest of the three values that ``assemble`` takes: the same digest, the same plan.
+
+    Every field counts but those that say themselves why they decide nothing.
+    """
+    return f"sha256:{hashlib.sha256(canonical((observation, policy, state))).hexdigest()}"
+
+
+def canonical(value: object) -> bytes:
+    """A value as bytes, which differ when the value does; TypeError for a type that nobody has thought of."""
+    name = type(value).__name__
+    match value:
+        case None | bool() | int() | float() | str() | enum.Enum():
+            content = repr(value).encode()
+        case bytes():
+            content = value
+        case np.ndarray():
+            content = f"{value.dtype} {value.shape} ".encode() + value.tobytes()
+        case msgspec.Struct():
+            content = msgspec.json.encode(value, order="deterministic")
+        case type() | types.FunctionType() | types.MethodType():
+            content = f"{value.__module__}.{value.__qualname__}".encode()
+        case _:
+            content = b"".join(canonical(part) for part in _parts(value))
+    return f"{name}:{len(content)}:".encode() + content
+
+
+def _parts(value: object) -> Iterable[object]:
+    """What a value is made of, in an order that does not depend on how it was made."""
+    match value:
+        case Snapshot():
+            return (value.recording,)  # all else in it follows from what was read
+        case Recording():
+            # Its documents are read into other fields, its source is a name, and what we have no right to
+            # read is among the unread.
+            return recording_digest(dataclasses.replace(value, documents={})), value.unread, value.warnings
+        case ConfigurationText():
+            return (_redacted(value),)
+        case Mapping():
+            return sorted(map(canonical, value.items()))
+        case Set():
+            return sorted(map(canonical, value))
+        case tuple() | list():
+            return value
+        case BaseModel():
+            return ((name, getattr(value, name)) for name in sorted(type(value).model_fields))
+        case _ if dataclasses.is_dataclass(value):
+            fields = (item for item in dataclasses.fields(value) if "decides_nothing" not in item.metadata)
+            return ((item.name, getattr(value, item.name)) for item in fields)
+    raise TypeError(f"{type(value).__name__} has no canonical form: say how it counts in a digest")
+
+
+def _redacted(configuration: ConfigurationText) -> str:
+    """The text as a recording holds it: a token in it decides no plan."""
+    try:
+        return redacted_text(configuration.text, configuration.source)
+    except InputError:
+        return configuration.text

@@ -65,8 +65,8 @@ def _one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPla
             wish = Wish(strategy.name, strategy.purpose, message, strategy.lifts)
             refusal = try_move(prepared, builder, pod, wish)
             if refusal is not None:
-                words = f"{refusal.because} ({strategy.name}: {message})"
-                refusal = dataclasses.replace(refusal, because=words)
+                words = f"{refusal.message} ({strategy.name}: {message})"
+                refusal = dataclasses.replace(refusal, message=words)
             tried[pod] = refusal
         refused = next((pod for pod, refusal in tried.items() if refusal is not None), None)
         if before is not None and refused is not None:

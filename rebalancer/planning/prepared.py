@@ -282,7 +282,7 @@ def _why_uncovered(inputs: PlanningInputs) -> str:
 
 def _check_coverage(inputs: PlanningInputs) -> None:
     coverage, least = coverage_of(inputs), inputs.policy.load.min_coverage
-    if coverage.share < least:
+    if coverage.share < least and not inputs.ignore_coverage:
         load = inputs.load
         columns = {name: load.usage[:, load.resources.index(name)] for name in load.required}
         dark = [name for name, figures in columns.items() if np.isnan(figures).all()]

@@ -157,7 +157,7 @@ class NotMoved:
     """Why a pod may not be evicted: a code, the sentence for this very pod, and what the policy sets."""
 
     reason: Reason
-    because: str
+    message: str
     settings: tuple[str, ...] = ()  # where they differ from pod to pod; else the code's own
 
     @property

@@ -30,11 +30,11 @@ from rebalancer.planning.plan import (
     Plan,
     by_resource,
 )
-from rebalancer.planning.policy_fit import misfits
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
+from rebalancer.planning.warnings import of_plan, sentences
 from rebalancer.planning.workloads.lookup import grace_period_seconds
 
 
@@ -55,7 +55,7 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
         nodes=_node_reports(prepared, _after(prepared, decided)),
         kept=tuple(sorted(kept, key=lambda item: (item.node, item.pod.namespace, item.pod.name))),
         strategies={name: strategy.report(decided) for name, strategy in strategies.items()},
-        warnings=(*inputs.warnings, *_warnings(prepared)),
+        warnings=sentences((*inputs.warnings, *of_plan(prepared))),
         neutral_plugins=prepared.schedulers.neutral,
         node_count=len(inputs.snapshot.nodes),
         pod_count=len(inputs.snapshot.pods),
@@ -210,29 +210,6 @@ def _kept(prepared: PreparedInputs, row: PodRow, reason: NotMoved) -> Kept:
         pod=prepared.pod_reference(row),
         node=prepared.nodes.names[node] if node >= 0 else "",
         reason=str(reason.reason),
-        because=reason.because,
+        because=reason.message,
         setting=reason.setting,
     )
-
-
-def _warnings(prepared: PreparedInputs) -> tuple[str, ...]:
-    inputs = prepared.inputs
-    found = list(misfits(inputs))
-    if prepared.schedulers.neutral:
-        found.append(
-            "not modelled, taken to pass and score all nodes alike: " + ", ".join(prepared.schedulers.neutral)
-        )
-    if inputs.state is None and inputs.policy.hot_nodes.for_runs > 1:
-        found.append(
-            f"no state of earlier runs: hotNodes.forRuns {inputs.policy.hot_nodes.for_runs} is taken as met"
-        )
-    found += prepared.schedulers.score_rule_warnings()
-    found += [f"{name}: {words}" for name, words in pressure_after_cooling(inputs, prepared.hotness).items()]
-    if prepared.pending.unplaced:
-        found.append(f"{prepared.pending.unplaced} Pending pods do not fit on any node now")
-    if prepared.pods.nominated:
-        found.append(f"{len(prepared.pods.nominated)} Pending pods are nominated to a node by preemption")
-    unknown = int(np.count_nonzero(~inputs.load.known))
-    if unknown:
-        found.append(f"{unknown} nodes have no fresh load figure: neither hot nor a landing to count on")
-    return tuple(found)

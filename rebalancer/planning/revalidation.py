@@ -119,7 +119,7 @@ def revalidate_moves(
     tried = _try_again(prepared, waves.values(), rows)
     for pod, kept in tried.kept.items():
         leaving = kept.reason == Reason.TERMINATING
-        found[pods.uids[pod]] = f"{POD_LEAVING if leaving else kept.reason}: {kept.because}"
+        found[pods.uids[pod]] = f"{POD_LEAVING if leaving else kept.reason}: {kept.message}"
     for planned in tried.moves:
         move = rows[planned.evaluation.candidate.row]
         landings = possible_landings(prepared, planned.evaluation.landings())
@@ -165,7 +165,7 @@ def _moved_otherwise(candidate: Candidate, planned: Move) -> NotMoved | None:
     """A pod that would now be evicted and not restarted, or the other way round: not what was planned."""
     if candidate.restarted == planned.is_restart:
         return None
-    because = "the rolling update of its Deployment " + (
+    message = "the rolling update of its Deployment " + (
         "would not move it without downtime any more" if planned.is_restart else "could move it now"
     )
-    return NotMoved(Reason.SINGLE_REPLICA, because)
+    return NotMoved(Reason.SINGLE_REPLICA, message)

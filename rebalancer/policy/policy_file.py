@@ -6,7 +6,7 @@ import hashlib
 import json
 import pathlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
@@ -129,8 +129,9 @@ class LoadedPolicy:
     """A policy, where it was written, and the SHA-256 of its text without secrets."""
 
     policy: RebalancePolicy
-    source: str
-    digest: str
+    # What they decide of a plan is in the policy; so its digest leaves them out.
+    source: str = field(metadata={"decides_nothing": "it names the policy in messages"})
+    digest: str = field(metadata={"decides_nothing": "two texts may say the same"})
 
 
 def load_policy(path: str | pathlib.Path) -> LoadedPolicy:

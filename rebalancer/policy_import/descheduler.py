@@ -16,7 +16,7 @@ from rebalancer.documents.reading import Path
 from rebalancer.planning.strategies import STRATEGIES
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
 from rebalancer.policy.evictability import Evictable
-from rebalancer.policy_import.mapping import Import, Kept
+from rebalancer.policy_import.mapping import Import, KeyFate
 
 NO_SETTING = "no setting of ours does this"
 PRIORITY_OF_CLASS = "write the value of that class: evictable.priorityBelow"
@@ -52,7 +52,7 @@ def global_limits(work: Import, value: Mapping[str, Any]) -> None:
     if "evictionFailureEventNotification" in value:
         work.note(
             ("evictionFailureEventNotification",),
-            Kept.CHANGED,
+            KeyFate.CHANGED,
             "always: outcomes are in the report, the journal and the metrics",
         )
 
@@ -88,7 +88,7 @@ def node_fit(work: Import, arguments: Mapping[str, Any], at: Path) -> None:
     """Map nodeFit, which is always on here."""
     if "nodeFit" in arguments:
         why = "always: each landing is computed with the scheduler's own filters"
-        work.note((*at, "nodeFit"), Kept.CHANGED, why)
+        work.note((*at, "nodeFit"), KeyFate.CHANGED, why)
 
 
 def threshold_priority(work: Import, arguments: Mapping[str, Any], at: Path) -> None:
@@ -172,11 +172,11 @@ def _replaced(
             value = f"{value}s"  # noqa: PLW2901 - as our settings write it
         if value is not None and _fits(ours, setting, value):
             settings[setting] = value
-            work.note((*at, argument), Kept.MAPPED, f"{place}.{setting}")
+            work.note((*at, argument), KeyFate.MAPPED, f"{place}.{setting}")
     enabled[ours.name] = settings or True
     work.note(
         path,
-        Kept.CHANGED if plugin.difference else Kept.MAPPED,
+        KeyFate.CHANGED if plugin.difference else KeyFate.MAPPED,
         f"{place}{plugin.difference and ': '}{plugin.difference}",
     )
     work.rest(at, arguments, f"{place} has no such setting")
@@ -198,7 +198,7 @@ def low_node_utilization(work: Import, path: Path, arguments: Mapping[str, Any],
     if isinstance(targets, Mapping):
         _targets(work, targets, (*at, "targetThresholds"), deviation=deviation)
     if deviation:
-        work.note((*at, "useDeviationThresholds"), Kept.MAPPED, "hotNodes.any[].deviation")
+        work.note((*at, "useDeviationThresholds"), KeyFate.MAPPED, "hotNodes.any[].deviation")
     if "thresholds" in arguments:
         work.drop(
             (*at, "thresholds"),
@@ -215,7 +215,7 @@ def low_node_utilization(work: Import, path: Path, arguments: Mapping[str, Any],
 
 
 def _targets(work: Import, targets: Mapping[str, Any], at: Path, *, deviation: bool) -> None:
-    kept = {}
+    thresholds = {}
     for resource, percent in targets.items():
         if resource not in _MEASURED:
             work.drop(
@@ -225,15 +225,15 @@ def _targets(work: Import, targets: Mapping[str, Any], at: Path, *, deviation: b
         elif not isinstance(percent, int | float) or isinstance(percent, bool):
             work.drop((*at, resource), "this is not a percentage")
         else:
-            kept[resource] = percent
-    if not kept:
+            thresholds[resource] = percent
+    if not thresholds:
         return
     rule = "deviation" if deviation else "utilization"
     rules = work.policy.setdefault("hotNodes", {}).setdefault("any", [])
-    rules.append({rule: kept, "coolTo": dict(kept)})
+    rules.append({rule: thresholds, "coolTo": dict(thresholds)})
     work.note(
         at,
-        Kept.CHANGED,
+        KeyFate.CHANGED,
         f"hotNodes.any[].{rule}: coolTo is the same level, as descheduler stops there; a lower one makes "
         "fewer moves later",
     )
@@ -247,7 +247,7 @@ def _usage(work: Import, path: Path, arguments: Mapping[str, Any], at: Path) -> 
         load.setdefault("sources", [{"requests": {}}])
         work.note(
             path,
-            Kept.CHANGED,
+            KeyFate.CHANGED,
             "load.sources: descheduler looks at requests here, so this does too; metricsServer or prometheus "
             "show what nodes really use",
         )
@@ -259,8 +259,8 @@ def _usage(work: Import, path: Path, arguments: Mapping[str, Any], at: Path) -> 
         )
     else:
         load["sources"] = [{"metricsServer": {}}]
-        work.note(path, Kept.MAPPED, "hotNodes.any")
-        work.note(where, Kept.MAPPED, "load.sources: metricsServer")
+        work.note(path, KeyFate.MAPPED, "hotNodes.any")
+        work.note(where, KeyFate.MAPPED, "load.sources: metricsServer")
 
 
 def namespaces(work: Import, value: Any, at: Path) -> None:

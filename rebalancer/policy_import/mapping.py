@@ -17,7 +17,7 @@ _HEADER = """\
 _COLUMNS = 80
 
 
-class Kept(StrEnum):
+class KeyFate(StrEnum):
     """What became of a key."""
 
     MAPPED = "mapped"
@@ -31,7 +31,7 @@ class Note:
 
     where: str  # file:line:column
     key: str
-    kept: Kept
+    fate: KeyFate
     text: str
 
 
@@ -47,7 +47,7 @@ class Imported:
         """The notes as YAML comments, to stand above the policy."""
         notes = "".join(
             textwrap.fill(
-                f"{note.where} {note.key}: {note.kept}: {note.text}",
+                f"{note.where} {note.key}: {note.fate}: {note.text}",
                 _COLUMNS,
                 initial_indent="#   ",
                 subsequent_indent="#     ",
@@ -66,7 +66,7 @@ class Import:
 
     document: Document
     policy: dict[str, Any] = field(default_factory=dict)
-    notes: list[tuple[Path, Kept, str]] = field(default_factory=list)
+    notes: list[tuple[Path, KeyFate, str]] = field(default_factory=list)
     seen: set[Path] = field(default_factory=set)
 
     def set(self, path: Path, ours: str, value: Any, text: str = "") -> None:
@@ -76,7 +76,7 @@ class Import:
         for name in parents:
             at = at.setdefault(name, {})
         at[last] = value
-        self.note(path, Kept.CHANGED if text else Kept.MAPPED, f"{ours}{': ' if text else ''}{text}")
+        self.note(path, KeyFate.CHANGED if text else KeyFate.MAPPED, f"{ours}{': ' if text else ''}{text}")
 
     def add(self, path: Path, ours: str, values: Sequence[Any], text: str = "") -> None:
         """Add to a list of ours."""
@@ -95,12 +95,12 @@ class Import:
 
     def drop(self, path: Path, why: str) -> None:
         """Note that a key has no counterpart."""
-        self.note(path, Kept.DROPPED, why)
+        self.note(path, KeyFate.DROPPED, why)
 
-    def note(self, path: Path, kept: Kept, text: str) -> None:
+    def note(self, path: Path, fate: KeyFate, text: str) -> None:
         """Say what became of a key."""
         self.seen.add(path)
-        self.notes.append((path, kept, text))
+        self.notes.append((path, fate, text))
 
     def rest(self, path: Path, values: Mapping[str, Any], why: str) -> None:
         """Drop the keys of a mapping that nobody looked at."""
@@ -139,7 +139,7 @@ class Import:
             source,
             {"apiVersion": "rebalancer/v1alpha1", "kind": "RebalancePolicy", **self.policy},
             tuple(
-                Note(self.document.position(path, key=True), self._name(path), kept, text)
-                for path, kept, text in notes
+                Note(self.document.position(path, key=True), self._name(path), fate, text)
+                for path, fate, text in notes
             ),
         )

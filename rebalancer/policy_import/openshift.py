@@ -7,7 +7,7 @@ from typing import Any
 
 from rebalancer.documents.reading import Path
 from rebalancer.policy_import.descheduler import NO_SETTING, protect, threshold_priority
-from rebalancer.policy_import.mapping import Import, Kept
+from rebalancer.policy_import.mapping import Import, KeyFate
 
 _UTILIZATION = {"Low": 30, "Medium": 50, "High": 70}  # the upper of the two thresholds, in percent
 _DEVIATION = {
@@ -52,7 +52,9 @@ def operator_resource(work: Import, value: Mapping[str, Any]) -> None:
         )
     if "mode" in spec:
         work.note(
-            ("spec", "mode"), Kept.CHANGED, "Predictive is `rebalancer plan`, Automatic is `rebalancer run`"
+            ("spec", "mode"),
+            KeyFate.CHANGED,
+            "Predictive is `rebalancer plan`, Automatic is `rebalancer run`",
         )
     if isinstance(limits := spec.get("evictionLimits"), Mapping):
         for theirs, ours in (("total", "limits.perRun"), ("node", "limits.perNode")):
@@ -75,7 +77,7 @@ def _profile(work: Import, name: str, path: Path, custom: Mapping[str, Any], at:
 def _load(work: Import, path: Path, custom: Mapping[str, Any], at: Path) -> None:
     rules = work.policy.setdefault("hotNodes", {}).setdefault("any", [])
     if rules:
-        work.note(path, Kept.MAPPED, "hotNodes.any")
+        work.note(path, KeyFate.MAPPED, "hotNodes.any")
         return
     for key, levels, rule in (
         ("devDeviationThresholds", _DEVIATION, "deviation"),
@@ -84,13 +86,13 @@ def _load(work: Import, path: Path, custom: Mapping[str, Any], at: Path) -> None
         level = levels.get(str(custom.get(key)))
         if level is not None:
             rules.append({rule: {"cpu": level, "memory": level}, "coolTo": {"cpu": level, "memory": level}})
-            work.note((*at, key), Kept.MAPPED, f"hotNodes.any[].{rule}")
+            work.note((*at, key), KeyFate.MAPPED, f"hotNodes.any[].{rule}")
             break
     else:
         rules.append({"utilization": {"cpu": 50, "memory": 50}, "coolTo": {"cpu": 50, "memory": 50}})
     work.note(
         path,
-        Kept.CHANGED,
+        KeyFate.CHANGED,
         "hotNodes.any: relieves nodes above the profile's upper threshold; age and restarts are "
         "no reasons to move a pod here",
     )

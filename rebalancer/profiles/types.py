@@ -194,6 +194,14 @@ class LeaderElection:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigurationText:
+    """A KubeSchedulerConfiguration as written, and where; empty where none is named: the defaults."""
+
+    text: str
+    source: str = field(metadata={"decides_nothing": "it names a file or an object in messages"})
+
+
+@dataclass(frozen=True, slots=True)
 class SchedulerConfiguration:
     """A whole KubeSchedulerConfiguration, merged with the defaults of its version.
 

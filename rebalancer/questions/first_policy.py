@@ -92,8 +92,7 @@ def _planned(facts: _Facts, threshold: int) -> tuple[str, Plan]:
 
 def _by_policy(inputs: PlanningInputs, text: str) -> PlanningInputs:
     policy = parse_policy(text, "the suggested policy").policy
-    load = policy.load.model_copy(update={"min_coverage": 0.0})  # it is only looked at
-    return dataclasses.replace(inputs, policy=policy.model_copy(update={"load": load}))
+    return dataclasses.replace(inputs, policy=policy, ignore_coverage=True)  # it is only looked at
 
 
 def _thresholds(facts: _Facts) -> list[int]:
@@ -125,7 +124,7 @@ def _policy(facts: _Facts, threshold: int) -> Iterator[str]:
 
 
 def _scheduler(facts: _Facts) -> Iterator[str]:
-    configuration, version = facts.inputs.configuration, facts.inputs.scheduler_version
+    configuration, version = facts.inputs.scheduler.configuration, facts.inputs.scheduler.version
     yield "scheduler:"
     if version:
         yield from _comment(2, f"Version {version} was seen; a run reads it again each time.")

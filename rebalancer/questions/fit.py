@@ -28,6 +28,7 @@ from rebalancer.planning.explanation import RejectedNodes
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import API_VERSION, CHANCE_DIGITS, PERCENT_DIGITS, Value
 from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.warnings import not_modelled
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.planning.workloads.replacement import differences
 from rebalancer.questions.next_landing import (
@@ -269,7 +270,6 @@ def _notes(prepared: PreparedInputs, asked: AskedPod) -> tuple[str, ...]:
     if not prepared.inputs.snapshot.has(RESOURCE_QUOTAS):
         notes.append("ResourceQuotas were not read: whether one stops the pods is not known")
     if prepared.schedulers.neutral:
-        names = ", ".join(prepared.schedulers.neutral)
-        notes.append(f"not modelled, taken to pass and score all nodes alike: {names}")
+        notes.append(not_modelled(prepared.schedulers.neutral))
     notes.append("LimitRanges and admission webhooks, which may change a pod, are not applied")
     return tuple(notes)

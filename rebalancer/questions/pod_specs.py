@@ -114,7 +114,7 @@ def asked_pod(document: Document, kind: str, snapshot: Snapshot, namespace: str 
     stored = Metadata(namespace=place, labels=labels, owner_references=owners)
     classes = ClassIndex()
     try:
-        classes.number_of(Pod(metadata=stored, spec=spec), resize_infeasible=False)
+        classes.number_of(Pod(metadata=stored, spec=spec))
     except ValueError as error:
         raise document.error((*path, "spec"), str(error)) from error
     return AskedPod(

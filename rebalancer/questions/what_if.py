@@ -29,6 +29,7 @@ from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.report import possible_landings
 from rebalancer.planning.subjects import SubjectName, find_subject
+from rebalancer.planning.warnings import not_modelled
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.questions.changes import (
     AddedPod,
@@ -165,9 +166,9 @@ class ChangedCluster:
             )
             kept = self._why_kept(row)
             if own is not None:
-                self._tell(row, Fate.OF_ITS_NODE, because=own.because)
+                self._tell(row, Fate.OF_ITS_NODE, because=own.message)
             elif kept is not None:
-                self._tell(row, Fate.STAYS, because=kept.because)
+                self._tell(row, Fate.STAYS, because=kept.message)
             else:
                 self._replace(row)
                 leaving.append(row)
@@ -186,7 +187,7 @@ class ChangedCluster:
         for budget in spending.budgets:
             if self._spent[budget.name] >= budget.allowed:
                 waiting = f", and {self._spent[budget.name]} of its pods wait" * bool(budget.allowed)
-                return NotMoved(Reason.BUDGET, f"budget {budget.name} {budget.because}{waiting}")
+                return NotMoved(Reason.BUDGET, f"budget {budget.name} {budget.message}{waiting}")
         return None
 
     def _replace(self, row: PodRow) -> None:
@@ -287,7 +288,10 @@ def compare(
     ]
     known = [item for item in pairs if set(item.fates) != {Fate.UNPREDICTABLE}]
     return Comparison(
-        configurations=(ours.inputs.configuration.source, theirs.inputs.configuration.source),
+        configurations=(
+            ours.inputs.scheduler.configuration.source,
+            theirs.inputs.scheduler.configuration.source,
+        ),
         compared=len(known),
         differing=tuple(item for item in known if _differ(item)),
         unknown=tuple(item for item in pairs if set(item.fates) == {Fate.UNPREDICTABLE}),
@@ -344,8 +348,8 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
 
     Raises InputError for a node or a workload that is not there.
     """
-    before = prepare(_whatever_is_known(inputs))
-    theirs = before if other is None else prepare(_whatever_is_known(other))
+    before = prepare(dataclasses.replace(inputs, ignore_coverage=True))
+    theirs = before if other is None else prepare(dataclasses.replace(other, ignore_coverage=True))
     changed = _changed(theirs, changes)
     comparison = None
     if other is not None:
@@ -368,13 +372,9 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
 
 
 def _of_the_scheduler(other: PlanningInputs | None) -> tuple[str, ...]:
-    return () if other is None else (f"the scheduler's configuration is {other.configuration.source}",)
-
-
-def _whatever_is_known(inputs: PlanningInputs) -> PlanningInputs:
-    """The inputs for a plan that nobody carries out: it is made however few nodes have a known load."""
-    load = inputs.policy.load.model_copy(update={"min_coverage": 0.0})
-    return dataclasses.replace(inputs, policy=inputs.policy.model_copy(update={"load": load}))
+    return (
+        () if other is None else (f"the scheduler's configuration is {other.scheduler.configuration.source}",)
+    )
 
 
 def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
@@ -401,9 +401,9 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
         )
     if drained or added or changes.added:
         notes.append("every pod is placed after those above it, each of which is at its likeliest node")
-    neutral = neutral_everywhere(inputs.configuration)
+    neutral = neutral_everywhere(inputs.scheduler.configuration)
     if neutral:
-        notes.append(f"not modelled, taken to pass and score all nodes alike: {', '.join(neutral)}")
+        notes.append(not_modelled(neutral))
     return _Changed(
         fates=tuple(cluster.fates),
         settled=prepare(_settled(inputs, cluster.placed)),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from rebalancer.errors import SafetyError
 from rebalancer.execution.lease import HeldLease
 from rebalancer.execution.outcomes import Outcome, after_outcomes, past_moves
-from rebalancer.observe.read import Gathered
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.state.run_state import PastMove, RunState, after_plan, after_reading, encode
 from rebalancer.state.stores import StateStore
@@ -25,15 +25,14 @@ Finding = Callable[[RunState], RunState]
 """Adds what a plan found, such as hot nodes, to a state."""
 
 
-def finding(gathered: Gathered, plan: Plan) -> Finding:
+def finding(inputs: PlanningInputs, plan: Plan) -> Finding:
     """Adds a plan's hot nodes to a state and, where a source keeps no history, the loads it was made from."""
-    inputs, current_load = gathered.inputs, gathered.current_load
     now, policy = inputs.now, inputs.policy
     hot = [node.name for node in plan.nodes if node.hot]
 
     def found(state: RunState) -> RunState:
         counted = after_plan(state, hot, now, policy.hot_nodes.run_spacing_seconds)
-        return after_reading(counted, current_load, now, policy.load.window)
+        return after_reading(counted, inputs.present_load, now, policy.load.window)
 
     return found
 

@@ -1,23 +1,27 @@
-"""What ``plan``, ``nodes`` and ``explain`` do: gather, and compute from the inputs alone."""
+"""What ``plan``, ``nodes`` and ``explain`` do: observe, assemble, and compute from that alone."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.observe.read import gather, open_api, policy_of
+from rebalancer.observe.read import open_api, policy_of, read_inputs
 from rebalancer.observe.state_location import known_state
-from rebalancer.planning.coverage import coverage_of
 from rebalancer.planning.explanation import Explanation, SchedulingTable, explain, scheduling_tables
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.subjects import find_subject, parse_subject
+from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.state.run_state import RunState
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.live import RawApi
 
 _MAX_TABLES = 100  # moves of a report whose scores are computed
 
@@ -61,28 +65,19 @@ def explain_subject(options: PlanOptions, subject: str, namespace: str = "") -> 
     return explain(inputs, find_subject(inputs.snapshot, wanted))
 
 
-def plan_inputs(options: PlanOptions, snapshot: Snapshot | None = None) -> PlanningInputs:
-    """What a plan is made from; with ``only_look`` however few nodes have a known load.
+def plan_inputs(options: PlanOptions) -> PlanningInputs:
+    """What a plan is made from; with ``only_look`` however few nodes have a known load."""
+    (inputs,) = inputs_of(options, (policy_of(options),))
+    return inputs
 
-    ``snapshot`` is the cluster, where it was read for another plan already.
-    """
-    loaded = policy_of(options)
+
+def inputs_of(options: PlanOptions, policies: Sequence[LoadedPolicy]) -> tuple[PlanningInputs, ...]:
+    """What a plan by each of the policies is made from: the cluster is observed once for all of them."""
     api = open_api(options)
+    return read_inputs(options, policies, api, earlier_state(options, api), ignore_coverage=options.only_look)
+
+
+def earlier_state(options: PlanOptions, api: RawApi | None) -> RunState | None:
+    """What earlier runs left, where an option says; None where a state recorded with the cluster counts."""
     recorded = options.source is not None
-    state = known_state(options.state_path, options.state_config_map, api, recorded=recorded)
-    inputs = gather(options, loaded, api, state, snapshot=snapshot).inputs
-    return without_refusal(inputs) if options.only_look else inputs
-
-
-def without_refusal(inputs: PlanningInputs) -> PlanningInputs:
-    """The same inputs, to be looked at however few nodes have a known load."""
-    settings = inputs.policy.load
-    coverage = coverage_of(inputs).share
-    if coverage >= settings.min_coverage:
-        return inputs
-    warning = (
-        f"load is known of {coverage:.0%} of the nodes, load.minCoverage is "
-        f"{settings.min_coverage:.0%}: a run would refuse to act"
-    )
-    lenient = inputs.policy.model_copy(update={"load": settings.model_copy(update={"min_coverage": 0.0})})
-    return dataclasses.replace(inputs, policy=lenient, warnings=(*inputs.warnings, warning))
+    return known_state(options.state_path, options.state_config_map, api, recorded=recorded)

@@ -12,12 +12,14 @@ import msgspec
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError, UnreachableError
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.observe.read import gather, open_api, policy_of
+from rebalancer.observe.read import observe, open_api, policy_of
+from rebalancer.observe.recorded import recorded_state
 from rebalancer.planning import planner
+from rebalancer.planning.assemble import assemble
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import ChangedSetting, PlanDifference, difference
 from rebalancer.planning.subjects import find_subject, parse_subject
-from rebalancer.policy.policy_file import changed_settings, parse_policy
+from rebalancer.policy.policy_file import changed_settings, load_policy, parse_policy
 from rebalancer.questions.changes import Changes
 from rebalancer.questions.first_policy import FirstPolicy, first_policy
 from rebalancer.questions.fit import Fit, fit
@@ -25,8 +27,7 @@ from rebalancer.questions.pod_specs import asked_pod, read_pod
 from rebalancer.questions.policy_tests import PolicyTestReport, check_plan, parse_policy_test
 from rebalancer.questions.what_if import WhatIf, what_if
 from rebalancer.questions.why_not import WhyNot, why_not
-from rebalancer.run.plan import make_plan_and_snapshot, plan_inputs
-from rebalancer.simulation.cycles import simulate
+from rebalancer.run.plan import earlier_state, inputs_of, make_plan_and_snapshot, plan_inputs
 
 
 def fit_pods(options: PlanOptions, text: str, source: str, namespace: str | None, at_most: int) -> Fit:
@@ -43,12 +44,16 @@ def what_if_changed(options: PlanOptions, changes: Changes, scheduler_config: Pa
         raise InputError(
             "what should change?", hint="give --drain, --cordon, --add-node, --scale or --scheduler-config"
         )
-    options = dataclasses.replace(options, only_look=True)
-    inputs = plan_inputs(options)
+    loaded, api = policy_of(options), open_api(options)
+    state = earlier_state(options, api)
+    observation = observe(options, (loaded,), api)
+    state = state if state is not None else recorded_state(observation.snapshot.recording)
+    inputs = assemble(observation, loaded, state)
     if scheduler_config is None:
         return what_if(inputs, changes)
-    other = dataclasses.replace(options, scheduler_config=scheduler_config)
-    return what_if(inputs, changes, plan_inputs(other, inputs.snapshot))
+    other = dataclasses.replace(options, scheduler_config=scheduler_config, now=observation.now)
+    theirs = observe(other, (loaded,), api, snapshot=observation.snapshot)
+    return what_if(inputs, changes, assemble(theirs, loaded, state))
 
 
 def why_nothing_moves(options: PlanOptions, subject: str, namespace: str = "") -> WhyNot:
@@ -60,10 +65,8 @@ def why_nothing_moves(options: PlanOptions, subject: str, namespace: str = "") -
 
 def diff_policies(options: PlanOptions, other: Path) -> PlanDifference:
     """What changes from the plan of the options' policy to that of another one, for the same cluster."""
-    others = dataclasses.replace(options, policy_path=other)
-    policy_of(others)  # a mistake in it is found before the cluster is read
-    inputs = plan_inputs(options)
-    theirs = plan_inputs(others, inputs.snapshot)
+    loaded = policy_of(options), load_policy(other)  # a mistake in them is found before the cluster is read
+    inputs, theirs = inputs_of(options, loaded)
     found = difference(planner.make_plan(inputs), planner.make_plan(theirs))
     settings = tuple(
         ChangedSetting(setting=key, before=before, after=after)
@@ -92,30 +95,22 @@ load: {sources: [{requests: {}}]}
 
 def suggest_policy(options: PlanOptions) -> FirstPolicy:
     """A first policy for the cluster of the options; where no load is measured, by the pods' requests."""
-    api = open_api(options)
+    loaded, by_requests = policy_of(options), parse_policy(_BY_REQUESTS, "the suggested policy")
+    observation = observe(options, (loaded, by_requests), open_api(options))
+    state = recorded_state(observation.snapshot.recording)
     try:
-        inputs = gather(options, policy_of(options), api, None).inputs
+        inputs = assemble(observation, loaded, state)
         if inputs.load.known.any():
             return first_policy(inputs, measured=True)
-        snapshot = inputs.snapshot
-    except (InputError, UnreachableError):  # where it is not the load that is missing, it fails again
-        snapshot = None
-    loaded = parse_policy(_BY_REQUESTS, "the suggested policy")
-    return first_policy(gather(options, loaded, api, None, snapshot=snapshot).inputs, measured=False)
-
-
-# What ``simulate`` does: the same recorded cluster gathered under every policy, then cycle after cycle.
-
-
-__all__ = ["inputs_by_policy", "simulate"]
+    except (InputError, UnreachableError):  # no source answered, as in a cluster without metrics-server
+        pass
+    return first_policy(assemble(observation, by_requests, state), measured=False)
 
 
 def inputs_by_policy(options: PlanOptions, policies: Sequence[Path]) -> list[tuple[str, PlanningInputs]]:
     """Each policy's name and the inputs of a plan under it; the default policy when none is given."""
-    found: list[PlanningInputs] = []
-    for path in policies or (None,):
-        chosen = dataclasses.replace(options, policy_path=path)
-        found.append(gather(chosen, policy_of(chosen), None, None).inputs)
+    loaded = [load_policy(path) for path in policies] or [policy_of(options)]
+    found = inputs_of(options, loaded)
     return list(zip(_names(found, policies), found, strict=True))
 
 

@@ -32,14 +32,14 @@ from rebalancer.execution.safety import PauseSwitch, SafetyChecks
 from rebalancer.execution.waves import RunContext, WorkloadPods, carry_out
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions
-from rebalancer.observe.read import Gathered, gather, open_api, open_cluster, policy_of
-from rebalancer.observe.scheduler_location import schedulers_of
+from rebalancer.observe.read import open_api, open_cluster, policy_of, read_inputs
 from rebalancer.observe.state_location import state_store
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move, Plan
 from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.revalidation import check_landing, revalidate_moves
+from rebalancer.planning.scheduler_facts import schedulers_of
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.schema import Safety
 from rebalancer.run.memory import RunMemory, finding
@@ -220,7 +220,7 @@ _REPORTER = "rebalancer"
 class _Planned:
     """A plan, and what it was made from."""
 
-    gathered: Gathered
+    inputs: PlanningInputs  # before they were prepared
     prepared: PreparedInputs
     plan: Plan
     age: PlanAge
@@ -304,25 +304,26 @@ class _Run:
 
     def _plan(self, memory: RunMemory) -> _Planned:
         def plan() -> _Planned:
-            gathered = self._gathered(memory)
+            inputs = self._inputs(memory)
             with span("plan") as planning:
-                prepared = prepare(gathered.inputs)
-                planned = _Planned(gathered, prepared, plan_prepared(prepared), PlanAge())
+                prepared = prepare(inputs)
+                planned = _Planned(inputs, prepared, plan_prepared(prepared), PlanAge())
                 planning.add(hot_nodes=planned.plan.hot_count, moves=len(planned.plan.moves))
             self._show_plan(planned.plan)
             return planned
 
         planned = self._in_time(plan)
-        gathered = planned.gathered
         planned.age.ensure_usable()
-        _refuse_unverified(gathered.inputs, planned.plan)
-        memory.found(finding(gathered, planned.plan))
+        _refuse_unverified(planned.inputs, planned.plan)
+        memory.found(finding(planned.inputs, planned.plan))
         return planned
 
-    def _gathered(self, memory: RunMemory) -> Gathered:
-        return gather(
-            self._options, self._loaded, self._reading_api, memory.before, cluster=self._surroundings.cluster
+    def _inputs(self, memory: RunMemory) -> PlanningInputs:
+        cluster = self._surroundings.cluster
+        (inputs,) = read_inputs(
+            self._options, (self._loaded,), self._reading_api, memory.before, cluster=cluster
         )
+        return inputs
 
     def _in_time(self, plan: Callable[[], _Planned]) -> _Planned:
         try:
@@ -339,7 +340,7 @@ class _Run:
     def _act(self, planned: _Planned, held: HeldLease | None, memory: RunMemory) -> Outcomes:
         run_options, signals, lease = self._run_options, self._signals, _lease_place(self._run_options)
         events = () if run_options.dry_run else (EventWriter(self._api, _REPORTER, time.time, lease),)
-        inputs = planned.gathered.inputs
+        inputs = planned.inputs
         with _journal(run_options, self.id) as journal:
             context = RunContext(
                 run=self.id,
@@ -358,7 +359,7 @@ class _Run:
                     pause=PauseSwitch(self._api, *lease),
                     schedulers=schedulers_of(planned.plan, inputs),
                 ),
-                replanner=_Replanner(planned, memory, lambda: self._gathered(memory).inputs, signals),
+                replanner=_Replanner(planned, memory, lambda: self._inputs(memory), signals),
                 journal=journal,
                 lease=held,
                 pods=WorkloadPods(
@@ -373,7 +374,7 @@ class _Run:
 
 def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
     """An unverified scheduler is acted on if no rule in which it differs is in use by the plan's pods."""
-    version, pods = inputs.scheduler_version, inputs.snapshot.pods
+    version, pods = inputs.scheduler.version, inputs.snapshot.pods
     moved = (pods.class_of(pods.row[move.pod.namespace, move.pod.name]) for move in plan.moves)
     reason = why_unverified(version, moved)
     if reason and not inputs.policy.scheduler.allow_unverified_version:
@@ -407,7 +408,7 @@ class _Replanner:
         self._read_again = read_again
         self._signals = signals
         self._is_first = True
-        self._read = [(planned.gathered.inputs.now, planned.gathered.inputs.view)]
+        self._read = [(planned.inputs.now, planned.inputs.view)]
 
     def validate(self, moves: Sequence[Move]) -> Mapping[str, str | Move]:
         """See Replanner. Raises StopRequestedError when a signal comes meanwhile."""
@@ -420,7 +421,8 @@ class _Replanner:
         inputs = self._read_again()
         earlier = still_in_use(self._read, inputs.now - SCHEDULER_LAG_SECONDS)
         self._read.append((inputs.now, inputs.view))
-        inputs = dataclasses.replace(inputs, earlier_views=earlier)
+        scheduler = dataclasses.replace(inputs.scheduler, earlier_views=earlier)
+        inputs = dataclasses.replace(inputs, scheduler=scheduler)
         return revalidate_moves(inputs, moves, self._memory.moved)
 
     def check_landing(self, move: Move, node: str) -> str | None:

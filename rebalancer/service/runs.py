@@ -12,7 +12,7 @@ from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.deadlines import Deadline
 from rebalancer.execution.lease import DURATION_SECONDS, HeldLease
 from rebalancer.observe.plan_options import PlanOptions, RunOptions
-from rebalancer.observe.read import gather, read_snapshot
+from rebalancer.observe.read import read_inputs, read_snapshot
 from rebalancer.observe.state_location import known_state, state_store
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import make_plan
@@ -22,7 +22,6 @@ from rebalancer.reporting.metrics import RunMetrics
 from rebalancer.reporting.run_observers import LogObserver
 from rebalancer.reporting.words import counted, words
 from rebalancer.run.memory import Finding, finding
-from rebalancer.run.plan import without_refusal
 from rebalancer.run.run import RunEnvironment, run_within
 from rebalancer.service.policy_in_force import PolicyInForce
 from rebalancer.signals import StopSignals
@@ -37,11 +36,11 @@ def look(
 
     The load of too few nodes is a warning in the plan, where a run would refuse to act.
     """
-    gathered = gather(options, loaded, api, state, cluster=cluster)
+    (inputs,) = read_inputs(options, (loaded,), api, state, cluster=cluster, ignore_coverage=True)
     with span("plan") as making:
-        plan = make_plan(without_refusal(gathered.inputs))
+        plan = make_plan(inputs)
         making.add(hot_nodes=plan.hot_count, moves=len(plan.moves))
-    return plan, finding(gathered, plan)
+    return plan, finding(inputs, plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +107,8 @@ class Runs:
 
         def found() -> frozenset[str]:
             known = self._known(api)
-            return hot_nodes_of(gather(self._options, loaded, api, known, cluster=self._cluster).inputs)
+            (inputs,) = read_inputs(self._options, (loaded,), api, known, cluster=self._cluster)
+            return hot_nodes_of(inputs)
 
         return self._signals.interruptibly(found)
 

@@ -19,6 +19,7 @@ from rebalancer.planning.plan import Move, Plan, PodReference
 from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.revalidation import check_landing
+from rebalancer.planning.warnings import sentences
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.scheduling.framework.cycle import Placement, waiting_pods
 from rebalancer.simulation.report import Cycle, LoadSpread, PolicyRun, SimulatedMove, Simulation
@@ -32,9 +33,6 @@ from rebalancer.state.run_state import (
     after_plan,
     memory_seconds,
 )
-
-# Carries a plan out in the model: wave by wave, each replacement where the scheduler would put it.
-
 
 NOWHERE = NodeRow(-1)
 
@@ -213,7 +211,7 @@ def _run(
         evictions=len(moves),
         unexpected=sum(Result.of(move.result).is_bad for move in moves),
         again=sum(move.again for move in moves),
-        warnings=inputs.warnings,
+        warnings=sentences(inputs.warnings),
     )
 
 
@@ -252,13 +250,10 @@ def _cycle(
     )
     made += execution.made
     spacing = inputs.policy.hot_nodes.run_spacing_seconds
-    remembered = _remembered(state, plan, cluster.now, spacing)
+    hot = [node.name for node in plan.nodes if node.hot]
+    remembered = after_plan(state, hot, cluster.now, spacing)
     after = after_moves(remembered, execution.made, cluster.now, memory_seconds(inputs.policy))
     return _cycle_value(number, spread, moves, cluster, execution.stopped), after, hot_above
-
-
-def _remembered(state: RunState, plan: Plan, now: float, spacing_seconds: float) -> RunState:
-    return after_plan(state, [node.name for node in plan.nodes if node.hot], now, spacing_seconds)
 
 
 def _cycle_value(

@@ -28,9 +28,6 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.scheduling.resources import pod_requests, requested_amounts
 from rebalancer.state.run_state import RunState
 
-# What pods use from minute to minute: as recorded, with noise and a daily curve if wanted.
-
-
 STEP_SECONDS = 60.0
 # How long a deviation of a pod's load lasts: load is correlated from minute to minute.
 _CORRELATION_SECONDS = 600.0
@@ -39,7 +36,7 @@ _DAY_SECONDS = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class LoadShape:
-    """How load changes, and how late metrics show it."""
+    """How the load of pods changes from what was recorded, minute by minute, and how late metrics show it."""
 
     noise: float = 0.0  # standard deviation of a pod's load, as a share of it
     daily: float = 0.0  # amplitude of a sine over the day that starts at the recorded load

@@ -110,8 +110,8 @@ def simulate(
     then the load changes.
     """
     from rebalancer.reporting.tables.simulation import simulation_table  # noqa: PLC0415
-    from rebalancer.run.questions import inputs_by_policy, simulate  # noqa: PLC0415 - not for --help
-    from rebalancer.simulation.cycles import SimulationSettings  # noqa: PLC0415
+    from rebalancer.run.questions import inputs_by_policy  # noqa: PLC0415 - not for --help
+    from rebalancer.simulation.cycles import SimulationSettings, simulate  # noqa: PLC0415
     from rebalancer.simulation.world import LoadShape  # noqa: PLC0415
 
     options = PlanOptions(

@@ -24,7 +24,7 @@ from rebalancer.cli.options import (
     state_config_map_option,
 )
 from rebalancer.cli.output import Output, emit, progress
-from rebalancer.observe.plan_options import RecordingOptions
+from rebalancer.observe.plan_options import PlanOptions
 
 
 @click.group()
@@ -79,21 +79,20 @@ def save_snapshot(
 
     check_source(source, kubeconfig, context)
     check_state(source, state_path, state_config_map)
-    options = RecordingOptions(
-        path,
-        source,
-        kubeconfig,
-        context,
-        policy_path,
-        scheduler_config,
-        watcher,
-        state_path,
-        state_config_map,
-        max_dump_bytes=max_dump_bytes,
-        request_seconds=request_seconds,
-    )
     with progress() as report:
-        info = record_cluster(options, report, LOGGER.warning)
+        options = PlanOptions(
+            policy_path=policy_path,
+            source=source,
+            kubeconfig=kubeconfig,
+            context=context,
+            request_seconds=request_seconds,
+            state_path=state_path,
+            state_config_map=state_config_map,
+            scheduler_config=scheduler_config,
+            max_dump_bytes=max_dump_bytes,
+            progress=report,
+        )
+        info = record_cluster(path, options, watcher, LOGGER.warning)
     emit(info, output, snapshot_table)
 
 

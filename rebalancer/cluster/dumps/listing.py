@@ -24,9 +24,6 @@ from rebalancer.cluster.pods import ListedPods, PodCollector
 from rebalancer.cluster.wire.json_items import decode_page
 from rebalancer.cluster.wire.protobuf import Pods, ProtobufPods
 
-# Collects the records of one kind as they are read, without annotations that nothing uses.
-
-
 _ANNOTATION_DOMAINS = frozenset({"kubernetes.io", "k8s.io", "karpenter.sh"})
 _ANNOTATION_SUBDOMAINS = (".kubernetes.io", ".k8s.io", ".karpenter.sh")
 # Of the others: who applies an object and may undo a change, and which restart a pod comes from.

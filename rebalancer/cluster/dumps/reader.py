@@ -2,6 +2,13 @@
 
 A file or a folder; of one kind a file or mixed in a ``List``; plain, gzip or zstd. Beside the kinds stand
 documents: the scheduler's configuration, load-watcher's answer, the state of earlier runs.
+
+A dump is made by hand, and what goes wrong then is nearly always one of a few things: kubectl printed an
+error, a table or YAML, a shell wrote UTF-16, two answers went to one file. Each has its own remedy, which a
+JSON parser's complaint about a byte does not show:
+
+    Error from server (Forbidden): pods is forbidden
+    -> holds an error that kubectl printed: Error from server ... (mend that, record it again)
 """
 
 from __future__ import annotations
@@ -28,17 +35,6 @@ from rebalancer.cluster.kinds import BY_NAME, BY_PLURAL, KINDS, Kind
 from rebalancer.cluster.malformed import Encoded
 from rebalancer.cluster.wire.json_items import Page, decode_page, header
 from rebalancer.errors import InputError
-
-# What a file is that holds no list of Kubernetes objects: the usual mistakes.
-#
-# A dump is made by hand, and what goes wrong then is nearly always one of a few things: kubectl printed an
-# error, a table or YAML, a shell wrote UTF-16, two answers went to one file. Each has its own remedy, which
-# a
-# JSON parser's complaint about a byte does not show:
-#
-#     Error from server (Forbidden): pods is forbidden
-#     -> holds an error that kubectl printed: Error from server ... (mend that, record it again)
-
 
 WRITE_IT_WITH = "write it with: kubectl get KIND -A -o json"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # which some Windows programs write before UTF-8
@@ -186,7 +182,14 @@ _MAX_UNUSED_NAMED = 50  # kinds that are listed as not used
 _FIRST_BLOCK = 1 << 20
 _STANDARD_INPUT = ("-", "/dev/stdin")  # a dump is read more than once
 _DAMAGED = "the file is truncated or damaged; record it again"
-DOCUMENTS = ("scheduler-config.yaml", "watcher.json", "prometheus.json", "state.json", "recording.json")
+DOCUMENTS = (
+    "scheduler-config.yaml",
+    "watcher.json",
+    "prometheus.json",
+    "state.json",
+    "observation.json",
+    "recording.json",
+)
 
 
 def _plain_name(path: Path) -> str:

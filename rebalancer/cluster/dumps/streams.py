@@ -1,7 +1,13 @@
-"""Reads files that may be packed, within bounds: a few bytes on disk can unpack to more than memory holds.
+"""Files of a dump as they are unpacked: within bounds, and item by item.
 
-A stream counts what it has unpacked. It ends with an error beyond a multiple of the file's own size, which no
-real dump reaches, and beyond an absolute size, which the whole dump shares. Every dump is read through it.
+A few bytes on disk can unpack to more than memory holds. So a stream counts what it has unpacked, and ends
+with an error beyond a multiple of the file's own size, which no real dump reaches, and beyond an absolute
+size, which all files of the dump share.
+
+A long list is split into its items meanwhile, so that it is never in memory as a whole. Two layouts are
+known by their first bytes: what ``kubectl get … -o json`` prints (items are indented by eight spaces,
+nothing within them is) and what ``snapshot save`` writes (an item a line). Anything else is read in one go.
+Neither separator can stand inside an item: JSON text holds no raw line breaks.
 """
 
 from __future__ import annotations
@@ -45,11 +51,13 @@ class ByteAllowance:
 class BoundedStream:
     """The unpacked bytes of one file; reading beyond a bound is an InputError."""
 
-    def __init__(self, path: Path, stream: io.BufferedIOBase, packed_size: int, whole: ByteAllowance) -> None:
+    def __init__(
+        self, path: Path, stream: io.BufferedIOBase, packed_size: int, allowance: ByteAllowance
+    ) -> None:
         self._path = path
         self._stream = stream
         self.packed_size = packed_size
-        self._whole = whole
+        self._allowance = allowance
         self._count = 0
 
     def read(self, size: int) -> bytes:
@@ -62,7 +70,7 @@ class BoundedStream:
                 where=str(self._path),
                 hint="no list of Kubernetes objects packs so well; unpack the file if you trust it",
             )
-        self._whole.take(len(block), self._path)
+        self._allowance.take(len(block), self._path)
         return block
 
     def read_up_to(self, largest: int) -> bytes:
@@ -75,14 +83,14 @@ class BoundedStream:
 
 
 @contextmanager
-def unpacked(path: Path, whole: ByteAllowance | None = None) -> Iterator[BoundedStream]:
+def unpacked(path: Path, allowance: ByteAllowance | None = None) -> Iterator[BoundedStream]:
     """A file, unpacked as it is read; what goes wrong meanwhile becomes an InputError."""
     try:
         with path.open("rb") as raw:
             magic = raw.read(4)
             size = raw.seek(0, io.SEEK_END)
             raw.seek(0)
-            yield BoundedStream(path, _unpacked(raw, magic), size, whole or ByteAllowance())
+            yield BoundedStream(path, _unpacked(raw, magic), size, allowance or ByteAllowance())
     except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
         packed = isinstance(error, (EOFError, zlib.error, zstandard.ZstdError, gzip.BadGzipFile))
         raise InputError(
@@ -103,23 +111,15 @@ def _unpacked(raw: io.BufferedReader, magic: bytes) -> io.BufferedIOBase:
     return raw
 
 
-def read_bytes(path: Path, largest: int, whole: ByteAllowance | None = None) -> bytes:
+def read_bytes(path: Path, largest: int, allowance: ByteAllowance | None = None) -> bytes:
     """The unpacked content of a file; InputError when it cannot be read, is truncated or too large."""
-    with unpacked(path, whole) as stream:
+    with unpacked(path, allowance) as stream:
         content = stream.read_up_to(largest)
     if len(content) > largest:
         raise InputError(
             f"larger than {largest >> 20} MiB unpacked", where=str(path), hint="is this a cluster dump?"
         )
     return content
-
-
-# Splits a long list into its items while it is being unpacked, so that it is never whole in memory.
-#
-# Two layouts are known by their first bytes: what ``kubectl get … -o json`` prints (items are indented by
-# eight spaces, nothing within them is) and what ``snapshot save`` writes (an item a line). Anything else is
-# read whole.
-# Neither separator can stand inside an item: JSON text holds no raw line breaks.
 
 
 Read = Callable[[int], bytes]

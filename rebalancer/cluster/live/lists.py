@@ -1,9 +1,15 @@
-"""The one LIST loop: page after page, from the beginning again when the list expires, never without end.
+"""How a LIST is read: page after page, or as one answer that is decoded while it arrives.
 
 The API server forgets a list a few minutes after its first page; the next page is then answered with 410,
-and what was read so far no longer fits the rest:
+and what was read so far no longer fits the rest. So the list is read from the beginning again, never without
+end:
 
     begins, page 1, page 2, 410 Gone -> begins, page 1, page 2, page 3
+
+Pages are requested one after another, and a server answers the later ones from etcd where it has forgotten
+the version of the first. Without pages the answer comes from the server's memory, as fresh, and nothing is
+waited for in between. It is asked for only where the server writes it piece by piece as well: older ones
+would hold all of it in memory, several times.
 """
 
 from __future__ import annotations
@@ -160,16 +166,6 @@ def read_list(
     return builder.listing()
 
 
-# A large LIST as one answer, decoded while it arrives.
-#
-# Pages are requested one after another, each once the one before is complete, and a server answers the
-# later
-# ones from etcd where it has forgotten the version that the first one had. Without pages the answer comes
-# from
-# the server's memory, as fresh, and nothing is waited for in between. It is asked for only where the server
-# writes it piece by piece as well: older ones would hold all of it in memory, several times.
-
-
 _STREAMING_SINCE = (1, 33)  # StreamingCollectionEncodingToProtobuf, on by default
 _MAX_PODS = MAX_PAGES * PAGE_SIZE
 _PIECE_BYTES = 512 << 10
@@ -182,7 +178,7 @@ def is_streamed_by(api: RawApi) -> bool:
     return bool(minor) and (int(major), int(minor)) >= _STREAMING_SINCE
 
 
-def whole_list(api: RawApi, kind: Kind, first: FetchedPage) -> Iterator[FetchedPage]:
+def streamed_list(api: RawApi, kind: Kind, first: FetchedPage) -> Iterator[FetchedPage]:
     """The pods of a LIST without pages, some of them at a time, the last of which says so.
 
     ``first`` is the page that was read before: what is older, or has fewer pods, is not the whole list.
@@ -206,7 +202,7 @@ def whole_list(api: RawApi, kind: Kind, first: FetchedPage) -> Iterator[FetchedP
                     yield FetchedPage(splitter.head, b"", pods, last=False)
             splitter.finish()
             if count < len(first.protobuf or ()):
-                raise ValueError(f"a whole list of {count} {kind.plural}, fewer than its first page has")
+                raise ValueError(f"a streamed list of {count} {kind.plural}, fewer than its first page has")
         except (ValueError, LookupError) as error:
             raise UnreachableError(f"{what}: {error}", where=api.host) from error
         assert splitter.head is not None
@@ -216,9 +212,11 @@ def whole_list(api: RawApi, kind: Kind, first: FetchedPage) -> Iterator[FetchedP
 def _check(head: Page, kind: Kind, first: Page) -> None:
     """ValueError where an answer is not what was asked for, whether it holds anything or not."""
     if head.kind != f"{kind.name}List" or head.continue_token:
-        raise ValueError(f"no whole list of {kind.plural} but {head.kind[:60]!a}")
+        raise ValueError(f"no streamed list of {kind.plural} but {head.kind[:60]!a}")
     if version_number(head.resource_version) < version_number(first.resource_version):
-        raise ValueError(f"a whole list at version {head.resource_version[:60]!a}, older than its first page")
+        raise ValueError(
+            f"a streamed list at version {head.resource_version[:60]!a}, older than its first page"
+        )
 
 
 def _in_larger_pieces(pieces: Iterator[bytes]) -> Iterator[bytes]:

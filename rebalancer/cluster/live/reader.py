@@ -2,6 +2,12 @@
 
 A few kinds are read at the same time, and a page is on the wire while others are decoded; never more than a
 few pages are in memory. Pods that do not fit one page come as one answer, where the server allows that.
+
+    with prefetch([nodes, pods, budgets, …], is_page, workers=3) as pages:
+        for page in pages: …
+
+``nodes`` begins alone; with its first page ``pods`` and ``budgets`` begin as well, and each thread that is
+done takes the next kind. So a server that does not answer is noticed by one request, and not by several.
 """
 
 from __future__ import annotations
@@ -30,27 +36,11 @@ from rebalancer.cluster.live.lists import (
     ListBegins,
     ListSource,
     is_streamed_by,
-    whole_list,
+    streamed_list,
 )
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.errors import RebalancerError, RightsError, UnreachableError
 from rebalancer.http import Answer
-
-# Runs iterators on threads of their own, a little ahead of their one consumer.
-#
-#     with running_ahead([nodes, pods, budgets, …], is_page, at_once=3) as values:
-#         for value in values: …
-#
-# ``nodes`` begins alone; with its first page ``pods`` and ``budgets`` begin as well, and each thread that
-# is
-# done takes the next iterator. Values of one iterator come in its order, those of several as they are made.
-# So
-# a server that does not answer is noticed by one request, and not by several at once.
-#
-# A signal may throw the consumer out of any line, those of Python's own ``Queue`` and ``Event`` included,
-# which
-# then stay locked for ever. So what the consumer touches is a ``SimpleQueue``, which is one step of C code.
-
 
 _Value = TypeVar("_Value")
 _LOOK_SECONDS = 0.05
@@ -64,27 +54,31 @@ class _Raised:
         self.error = error
 
 
-class _Ahead(Generic[_Value]):
-    """The threads that make the values, and the queue they wait in."""
+class _Prefetcher(Generic[_Value]):
+    """The threads that make the values, and the queue they wait in.
+
+    A signal may throw the consumer out of any line, those of Python's own ``Queue`` and ``Event`` included,
+    which then stay locked for ever. So what it touches is a ``SimpleQueue``, which is one step of C code.
+    """
 
     def __init__(
         self,
-        makes: Iterable[Callable[[], Iterator[_Value]]],
-        proves: Callable[[_Value], bool],
-        depth: int,
-        at_once: int,
+        sources: Iterable[Callable[[], Iterator[_Value]]],
+        proceed_after: Callable[[_Value], bool],
+        buffer: int,
+        workers: int,
     ) -> None:
-        self._waiting = deque(makes)
+        self._waiting = deque(sources)
         self._values: SimpleQueue[object] = SimpleQueue()
         self._room: SimpleQueue[None] = SimpleQueue()  # one for each value that may be made
-        for _ in range(depth):
+        for _ in range(buffer):
             self._room.put(None)
         self._left = False  # nobody asks for more
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._at_work = 0
-        self._proves = proves
-        self._at_once = at_once
+        self._proceed_after = proceed_after
+        self._workers = workers
         if self._waiting:
             self._start_up_to(1)
         else:
@@ -110,20 +104,20 @@ class _Ahead(Generic[_Value]):
         with self._lock:
             count = min(count, len(self._threads) + len(self._waiting))
             while len(self._threads) < count and not self._left:
-                thread = threading.Thread(target=self._work, name="ahead", daemon=True)
+                thread = threading.Thread(target=self._work, name="prefetch", daemon=True)
                 self._threads.append(thread)
                 self._at_work += 1
                 thread.start()
 
     def _work(self) -> None:
         try:
-            while (make := self._next()) is not None:
-                for value in make():
+            while (source := self._next()) is not None:
+                for value in source():
                     if not self._put(value):
                         return
-                    if self._proves(value):
-                        self._start_up_to(self._at_once)
-                self._start_up_to(self._at_once)
+                    if self._proceed_after(value):
+                        self._start_up_to(self._workers)
+                self._start_up_to(self._workers)
         except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
             self._put(_Raised(error))
         finally:
@@ -148,23 +142,24 @@ class _Ahead(Generic[_Value]):
 
 
 @contextmanager
-def running_ahead(
-    makes: Iterable[Callable[[], Iterator[_Value]]],
-    proves: Callable[[_Value], bool] = lambda _: True,
-    depth: int = 1,
-    at_once: int = 1,
+def prefetch(
+    sources: Iterable[Callable[[], Iterator[_Value]]],
+    proceed_after: Callable[[_Value], bool] = lambda _: True,
+    buffer: int = 1,
+    workers: int = 1,
 ) -> Iterator[Iterator[_Value]]:
-    """Values of the iterators that ``makes`` return, ``at_once`` of which are made at the same time.
+    """Values of iterators that threads run ahead of their one consumer.
 
-    The others begin when the first has ended or has made a value that ``proves`` that it goes well. At most
-    ``depth`` values wait, and one more in each thread. What an iterator raises is raised in its place. When
-    the consumer leaves early nothing more is asked of any.
+    The first of ``sources`` begins alone; once it has ended, or has made a value after which to proceed, up
+    to ``workers`` of them run at the same time. At most ``buffer`` values wait, and one more in each
+    thread. Those of one iterator come in its order, those of several as they are made. What an iterator
+    raises is raised in its place. When the consumer leaves early nothing more is asked of any.
     """
-    ahead = _Ahead(makes, proves, depth, at_once)
+    prefetcher = _Prefetcher(sources, proceed_after, buffer, workers)
     try:
-        yield ahead.consume()
+        yield prefetcher.consume()
     finally:
-        ahead.leave()
+        prefetcher.leave()
 
 
 LOGGER = logging.getLogger(__name__)
@@ -214,7 +209,7 @@ class LiveReader:
         wanted = tuple(kinds)
         reading = _Reading(self._keep)
         fetches = [functools.partial(self._events, kind) for kind in wanted]
-        with collector_paused(), running_ahead(fetches, _is_page, at_once=KINDS_AT_ONCE) as events:
+        with collector_paused(), prefetch(fetches, _is_page, workers=KINDS_AT_ONCE) as events:
             for event in events:
                 kind = event.source.kind
                 if isinstance(event.what, ListBegins):
@@ -242,20 +237,20 @@ class LiveReader:
     def _pages(self, source: ListSource) -> Iterator[ListBegins | FetchedPage]:
         """The pages of a list, or the whole of it in one answer where that is better."""
         for what in source.pages():
-            if isinstance(what, FetchedPage) and self._is_worth_more_than_pages(what):
+            if isinstance(what, FetchedPage) and self._is_better_streamed(what):
                 break
             yield what
         else:
             return
         yield ListBegins()
         try:
-            yield from whole_list(self._api, source.kind, what)
+            yield from streamed_list(self._api, source.kind, what)
         except (RightsError, UnreachableError) as error:
             LOGGER.debug("%s; read in pages", error)
             self._api.client.lists_whole = False  # nor later
             yield from source.pages()
 
-    def _is_worth_more_than_pages(self, page: FetchedPage) -> bool:
+    def _is_better_streamed(self, page: FetchedPage) -> bool:
         """Whether so many pods follow this page that the list is better read as a whole."""
         client = self._api.client
         if page.last or page.protobuf is None:

@@ -84,9 +84,6 @@ def condition(conditions: list[Condition] | None, kind: str) -> Condition | None
     return next((item for item in conditions or () if item.type == kind), None)
 
 
-# Where a pod asks to run: node and pod affinity, topology spread, taints and tolerations.
-
-
 class NodeSelectorTerm(Record, frozen=True):
     """One term of a node selector; its expressions are ANDed."""
 

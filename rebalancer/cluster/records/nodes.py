@@ -44,9 +44,6 @@ class Node(Record, frozen=True):
     status: NodeStatus = NodeStatus()
 
 
-# The Metrics API.
-
-
 class NodeMetrics(Record, frozen=True):
     """metrics.k8s.io/v1beta1 NodeMetrics."""
 

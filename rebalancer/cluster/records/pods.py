@@ -1,4 +1,12 @@
-"""Pods, with the fields that scheduling and eviction look at."""
+"""Pods, with the fields that scheduling and eviction look at.
+
+Of command lines only that of a kube-scheduler is kept, as far as it decides placements: its feature gates.
+Others are dropped as soon as they are decoded, because they may hold secrets.
+
+    command: [kube-scheduler, --config=/etc/c.yaml, --feature-gates=A=true]    is kept as
+    command: [kube-scheduler], args: [--feature-gates=A=true]
+    command: [sh, -c, "kube-scheduler $FLAGS"]                                 is kept as nothing: not known
+"""
 
 from __future__ import annotations
 
@@ -19,16 +27,6 @@ from rebalancer.cluster.records.base import (
     Toleration,
     TopologySpreadConstraint,
 )
-
-# The command line of a kube-scheduler as far as it decides placements: its feature gates, and nothing else.
-#
-# Command lines of other containers are dropped as soon as they are decoded, because they may hold secrets.
-#
-#     command: [kube-scheduler, --config=/etc/c.yaml, --feature-gates=A=true]    is kept as
-#     command: [kube-scheduler], args: [--feature-gates=A=true]
-#     command: [sh, -c, "kube-scheduler $FLAGS"]                                 is kept as nothing: not
-#   known
-
 
 PROGRAM = "kube-scheduler"
 _FLAG = "--feature-gates"

@@ -242,9 +242,6 @@ class ResourceQuota(Record, frozen=True):
     status: ResourceQuotaStatus = ResourceQuotaStatus()
 
 
-# Records of the EvictionRequest API: who asks for the eviction of a pod, and how far it is.
-
-
 class TargetPod(Record, frozen=True):
     """spec.target.pod of an EvictionRequest or Eviction."""
 

@@ -1,11 +1,16 @@
-"""Pods in protobuf, straight into columns, without a record of each.
+"""Pods in protobuf: lists and events, straight into rows, without a record of each.
 
 Most of what is written of a pod repeats what is written of its siblings. So a pod is decoded only in outline
 (``PodOutline`` of ``pods.proto``): its name, node and times become fields, and what the pods of a class share
-stays bytes. Only where those bytes are new is the whole pod decoded, and its class built and checked.
+stays bytes. Only where those bytes are new is all of the pod decoded, and its class built and checked.
 
     web-1   node a   labels 0x5a…, spec 0x0a…   new: decode the pod; class 0
     web-2   node b   labels 0x5a…, spec 0x0a…   known: class 0
+
+``pods.proto`` names its messages and fields after the records that JSON is decoded to, and their attributes,
+so one rule converts them all: a field that is present sets the attribute of its name, an absent one keeps the
+record's default. The exceptions are times, quantities, and the source of a volume, whose fields JSON writes
+into the volume.
 """
 
 from __future__ import annotations
@@ -34,19 +39,6 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from rebalancer.cluster.wire import pods_pb2
-
-
-# Protobuf messages as the records that JSON is decoded to, so that nothing else depends on the encoding.
-#
-# ``pods.proto`` names its messages and fields after the records and their attributes, so one rule converts
-# them all: a field that is present sets the attribute of its name, an absent one keeps the record's
-# default.
-#
-#     PodSpec{priority: 0, tolerations: [Toleration{key: "a"}]}          the message
-#     PodSpec(priority=0, tolerations=[Toleration(key="a")])             the record
-#
-# The exceptions are times, quantities, and the source of a volume, whose fields JSON writes into the
-# volume.
 
 
 _Parsed = TypeVar("_Parsed", bound="Message")
@@ -234,8 +226,8 @@ class ProtobufPods:
         )
         number = self._classes.get(key)
         if number is None:
-            whole = parse(self._messages.Pod, pod.SerializeToString())
-            number = self._numbers.number_of(to_record(whole), resize_infeasible)
+            record = to_record(parse(self._messages.Pod, pod.SerializeToString()))
+            number = self._numbers.number_of(record)
             if len(self._classes) >= _MAX_CACHED_CLASSES:  # pods that resemble no other: nothing is gained
                 self._classes.clear()
             self._classes[key] = number
@@ -261,23 +253,6 @@ class ProtobufPods:
         return annotation.decode(errors="replace")
 
 
-# Splits a LIST of pods in protobuf while it arrives, so that it is never whole in memory.
-#
-# A LIST without pages is as large as the cluster, but its layout is simple, and every length is known
-# before
-# what it measures:
-#
-#     6b 38 73 00                    the mark of an API server
-#     0a <length> type               what the list is of
-#     12 <length>                    the list:
-#        0a <length> metadata           its version, before all items
-#        12 <length> pod                a pod, and another one, …
-#        12 <length> pod
-#     1a 00 22 00                    after the list: nothing that counts
-#
-# A list that breaks off is known by its own length, whatever the transport says.
-
-
 MAX_ITEM_BYTES = 16 << 20  # ten times what etcd stores of an object
 _MAX_HEAD_BYTES = 64 << 10
 _FIRST, _SECOND = 0x0A, 0x12  # the tags of fields 1 and 2, both with a length before their bytes
@@ -285,7 +260,19 @@ _MAX_VARINT_BYTES = 10
 
 
 class PodListSplitter:
-    """Takes a list piece by piece and gives the pods that are whole; ValueError for what is no such list."""
+    """Takes a list piece by piece and gives the pods that are complete; ValueError for what is no such list.
+
+    A LIST without pages is as large as the cluster, but every length is known before what it measures:
+
+        6b 38 73 00                    the mark of an API server
+        0a <length> type               what the list is of
+        12 <length>                    the list:
+           0a <length> metadata           its version, before all items
+           12 <length> pod                a pod, and another one, …
+        1a 00 22 00                    after the list: nothing that counts
+
+    A list that breaks off is known by its own length, whatever the transport says.
+    """
 
     def __init__(self) -> None:
         self.head: Page | None = None

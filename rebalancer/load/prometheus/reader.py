@@ -13,9 +13,8 @@ has no PSI. A node all of whose counters are zero since it booted is therefore u
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -36,7 +35,6 @@ from rebalancer.load.prometheus.queries import (
 )
 from rebalancer.load.prometheus.responses import (
     Latest,
-    RecordedResponses,
     Series,
     decode_answer,
     decode_latest,
@@ -46,9 +44,6 @@ from rebalancer.load.report import CLOCK_SKEW_SECONDS, named
 from rebalancer.load.usage import PRESSURE_WINDOW_SECONDS, RESOURCES, NodePressure, NodeUsage, PodUsage
 from rebalancer.load.windows import PRESENT, MetricWindow, deviation
 from rebalancer.policy.load_sources import Prometheus, PromQuery, Signal
-
-if TYPE_CHECKING:
-    from rebalancer.cluster.live import RawApi
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +66,50 @@ class PrometheusInputs:
         """What reports call the source."""
         return f"prometheus {urlsplit(self.settings.address).netloc}"
 
+    @property
+    def node_queries(self) -> Mapping[str, NodeQuery]:
+        """What the nodes' figures are asked by, by resource."""
+        found = {
+            name: query for name, query in queries_of(self.settings).nodes.items() if name in self.resources
+        }
+        return found | {name: own_query(PromQuery(query=item.query)) for name, item in self.signals.items()}
+
+    @property
+    def capacity_queries(self) -> Mapping[str, str]:
+        """Of what nodes do not state: their capacity as PromQL, or as a quantity, by resource."""
+        return {**queries_of(self.settings).capacity, **_constants(self.signals)}
+
+    @property
+    def pod_queries(self) -> Mapping[str, str]:
+        """What the pods' figures are asked by, by resource; none where the policy does not want them."""
+        if not self.settings.pods:
+            return {}
+        found = {
+            name: query for name, query in queries_of(self.settings).pods.items() if name in self.resources
+        }
+        return found | {name: item.pod_query for name, item in self.signals.items() if item.pod_query}
+
+    def requests(self) -> Iterator[PrometheusQuery]:
+        """Everything that the figures are read from, so that it can be asked beforehand."""
+        yield _SERVER_TIME
+        for resource, query in self.node_queries.items():
+            capacity = self.capacity_queries.get(resource)
+            if capacity is not None and _constant(capacity) is None:
+                yield PrometheusQuery(capacity)
+            yield PrometheusQuery(query.query.query, self.window.seconds, self.window.step_seconds)
+            if query.timestamp:
+                yield PrometheusQuery(query.timestamp)
+        if self.pressure:
+            counters = _PRESETS[self.settings.preset]
+            yield PrometheusQuery(counters.seconds_since_boot)
+            for resource in self.pressure:
+                yield PrometheusQuery(counters.rate(resource))
+                yield PrometheusQuery(counters.timestamp(resource))
+        for resource, text in self.pod_queries.items():
+            yield PrometheusQuery(self.window.of_resource(resource).over(text))
+        if self.pod_queries and (timestamp := queries_of(self.settings).pod_timestamp):
+            yield PrometheusQuery(timestamp)
+
     def series(self, question: PrometheusQuery) -> Sequence[Series]:
         """The series of an answer; RebalancerError or ValueError when there is none."""
         return decode_answer(self.ask(question))
@@ -80,6 +119,7 @@ class PrometheusInputs:
         return decode_latest(self.ask(question))
 
 
+_SERVER_TIME = PrometheusQuery("time()", dated=False)  # to see by how much its clock differs from ours
 DEFAULT_LABELS = ("node", "nodename", "kubernetes_node", "instance")
 _PORT = re.compile(r"(.+):\d{1,5}", re.ASCII)
 _HOSTNAME_LABEL = "kubernetes.io/hostname"
@@ -148,10 +188,8 @@ class NodeReading:
     def figures(self) -> NodeUsage:
         """Figures of every resource; RebalancerError when no query was answered."""
         inputs, window = self.inputs, self.inputs.window
-        queries = queries_of(inputs.settings)
-        wanted = {name: query for name, query in queries.nodes.items() if name in inputs.resources}
-        wanted |= {name: own_query(PromQuery(query=item.query)) for name, item in inputs.signals.items()}
-        capacity = self._capacities({**queries.capacity, **_constants(inputs.signals)}, wanted)
+        wanted = inputs.node_queries
+        capacity = self._capacities(inputs.capacity_queries, wanted)
         shape = (len(self.nodes), len(inputs.resources))
         usage, spread = np.full(shape, np.nan), np.full(shape, np.nan)
         measured_at, windows = np.full(shape, np.nan), np.zeros(shape)
@@ -206,7 +244,7 @@ class NodeReading:
         if self.inputs.asked_at is None:
             return 0.0
         try:
-            found = self.inputs.series(PrometheusQuery("time()", dated=False))
+            found = self.inputs.series(_SERVER_TIME)
             skew = float(found[0].values[-1]) - self.inputs.asked_at
         except (RebalancerError, ValueError, RecursionError, IndexError):
             return 0.0  # a server that does not answer this query answers no other
@@ -443,10 +481,8 @@ class PrometheusReader(PrometheusInputs):
 
     def pod_figures(self) -> PodUsage | None:
         """Usage of the pods; None when the policy does not want it, or no query was answered."""
-        queries = queries_of(self.settings)
-        wanted = {name: query for name, query in queries.pods.items() if name in self.resources}
-        wanted |= {name: item.pod_query for name, item in self.signals.items() if item.pod_query}
-        if not self.settings.pods or not wanted:
+        wanted, timestamp = self.pod_queries, queries_of(self.settings).pod_timestamp
+        if not wanted:
             return None
         usage = np.full((len(self.pods), len(self.resources)), np.nan)
         measured_at = np.full(len(self.pods), self.now)
@@ -465,9 +501,9 @@ class PrometheusReader(PrometheusInputs):
             if resource in _TRAFFIC:  # on the node's network a pod's traffic is the node's
                 usage[self._on_host_network(), column] = np.nan
             warnings += [f"{self.name}: {resource} of pods: {warning}" for warning in unused]
-        if queries.pod_timestamp and answered:
+        if timestamp and answered:
             try:
-                moments, _ = self._by_pod(self.latest(PrometheusQuery(queries.pod_timestamp)), 1.0)
+                moments, _ = self._by_pod(self.latest(PrometheusQuery(timestamp)), 1.0)
                 measured_at = np.where(np.isnan(moments), measured_at, moments)
             except (RebalancerError, ValueError, RecursionError) as error:
                 warnings.append(f"{self.name}: the age of figures of pods: {failure_words(error)}")
@@ -503,43 +539,6 @@ class PrometheusReader(PrometheusInputs):
                 example = self.pods.full_name(int(which[0]))
                 unused.append(f"{number} {what} and are not used, e.g. {example}")
         return values, unused
-
-
-@dataclass(slots=True)
-class PrometheusAccess:
-    """Answers, each kept in ``book``: a plan is a function of them, and a snapshot holds them."""
-
-    connect: Callable[[Connection], QueryFunction]
-    book: RecordedResponses
-    _asks: dict[Connection, QueryFunction] = field(default_factory=dict)
-
-    def asking(self, connection: Connection) -> QueryFunction:
-        """Who answers for one Prometheus; RebalancerError when its credentials cannot be read."""
-        if connection not in self._asks:
-            self._asks[connection] = self.connect(connection)
-        return self._asks[connection]
-
-
-def live_access(api: RawApi | None, now: float, asked_at: float, *, inside: bool) -> PrometheusAccess:
-    """Asks the servers; ``inside`` means that cluster addresses resolve here."""
-    from rebalancer.load.prometheus.client import LivePrometheus  # noqa: PLC0415 - imports urllib3
-
-    book = RecordedResponses(asked_at)
-    return PrometheusAccess(
-        lambda connection: book.keeping(
-            connection.address, LivePrometheus(connection, api, now, inside=inside)
-        ),
-        book,
-    )
-
-
-def recorded_access(recorded: RecordedResponses, where: str) -> PrometheusAccess:
-    """Answers from what was recorded, with no I/O at all."""
-    book = RecordedResponses(recorded.time)
-    return PrometheusAccess(
-        lambda connection: book.keeping(connection.address, recorded.asking(connection.address, where)),
-        book,
-    )
 
 
 def connection_of(settings: Prometheus) -> Connection:

@@ -6,14 +6,20 @@ server.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray
-from rebalancer.errors import InputError, RebalancerError
+from rebalancer.errors import (
+    InputError,
+    InternalError,
+    RebalancerError,
+    StopRequestedError,
+    UnreachableError,
+)
 from rebalancer.load.prometheus.queries import PrometheusQuery, QueryFunction
 
 MAX_SERIES = 200_000
@@ -139,39 +145,44 @@ class RecordedResponses:
     failures: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def asking(self, address: str, where: str) -> QueryFunction:
-        """Answers questions of an address from the book; InputError for what is not in it."""
+        """Answers questions of an address from the book; what failed fails again, with the same words.
+
+        InputError, which names ``where``, for what was never asked.
+        """
 
         def ask(question: PrometheusQuery) -> bytes:
             found = self.answers.get(address, {}).get(question.key)
             if found is not None:
                 return found
-            why = self.failures.get(address, {}).get(question.key, "not recorded")
-            raise InputError(f"{address}: {why}", where=where, hint="record the cluster with this policy")
+            why = self.failures.get(address, {}).get(question.key)
+            if why is not None:
+                raise UnreachableError(why)
+            raise InputError(
+                f"{address}: not recorded", where=where, hint="record the cluster with this policy"
+            )
 
         return ask
 
-    def keeping(self, address: str, ask: QueryFunction) -> QueryFunction:
-        """Asks, and writes what came into the book."""
-
-        def kept(question: PrometheusQuery) -> bytes:
-            try:
-                content = ask(question)
-                msgspec.json.decode(content, type=msgspec.Raw)  # the reader decodes it; here it must be JSON
-            except (RebalancerError, ValueError, RecursionError) as error:
-                self.failures.setdefault(address, {})[question.key] = str(error)
-                raise
+    def keep(self, address: str, question: PrometheusQuery, ask: Callable[[], bytes]) -> None:
+        """Ask, and write the answer into the book, or why there is none. Raises StopRequestedError."""
+        try:
+            # The reader decodes it; here it must be JSON, and what a recording gives back to the byte.
+            content = bytes(msgspec.json.decode(ask(), type=msgspec.Raw))
+        except (StopRequestedError, InternalError):
+            raise
+        except (RebalancerError, ValueError, RecursionError) as error:
+            why = (
+                error
+                if isinstance(error, RebalancerError)
+                else InputError(failure_words(error), where=address)
+            )
+            self.failures.setdefault(address, {})[question.key] = str(why)
+        else:
             self.answers.setdefault(address, {})[question.key] = content
-            return content
-
-        return kept
 
     def encode(self) -> bytes:
         """The document that a snapshot holds."""
         return msgspec.json.encode({"time": self.time, "answers": self._raw(), "failures": self.failures})
-
-    def encode_answers(self) -> bytes:
-        """The answers alone: what a plan is a function of."""
-        return msgspec.json.encode(self._raw())
 
     def _raw(self) -> Mapping[str, Mapping[str, msgspec.Raw]]:
         return {

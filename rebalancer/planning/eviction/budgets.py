@@ -33,7 +33,7 @@ class Budget:
     allowed: int
     healthy: bool  # as many pods are healthy as the budget wants
     always_allow_unready: bool
-    because: str  # what its status says, for reports
+    message: str  # what its status says, for reports
 
 
 def allowed_by(budget: DisruptionBudget) -> tuple[int, str]:
@@ -43,15 +43,15 @@ def allowed_by(budget: DisruptionBudget) -> tuple[int, str]:
         return 0, "has no status yet"
     if status.observed_generation < budget.metadata.generation:
         return 0, "has a status older than its spec"
-    because = (
+    message = (
         f"allows {status.disruptions_allowed}: {status.current_healthy} of {status.expected_pods} pods "
         f"healthy, {status.desired_healthy} needed"
     )
-    return max(status.disruptions_allowed, 0), because
+    return max(status.disruptions_allowed, 0), message
 
 
 def _budget(record: DisruptionBudget) -> Budget:
-    allowed, because = allowed_by(record)
+    allowed, message = allowed_by(record)
     status = record.status
     healthy = (
         status is not None
@@ -65,7 +65,7 @@ def _budget(record: DisruptionBudget) -> Budget:
         allowed=allowed,
         healthy=healthy,
         always_allow_unready=record.spec.unhealthy_pod_eviction_policy == ALWAYS_ALLOW,
-        because=because,
+        message=message,
     )
 
 

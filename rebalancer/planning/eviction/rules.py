@@ -8,7 +8,7 @@ Four groups, asked in this order, and the first rule that refuses gives the reas
 * ``OF_THE_WORKLOAD``: the workload could not take the eviction well, whatever its owner wishes.
 * ``UNKNOWN``: the pod could be evicted, but not enough is known of its replacement, or not now.
 
-To add a rule: write ``(context, row) -> KeptReason | None``, here or, if it reads the pod's workload, in
+To add a rule: write ``(context, row) -> NotMoved | None``, here or, if it reads the pod's workload, in
 ``workload_rules``; give it a Reason, and name it below where it should be asked. Cheap rules and rules with
 the plainest reasons come first.
 """
@@ -93,8 +93,8 @@ def evictions_read(context: EvictionContext, _row: PodRow) -> NotMoved | None:
     unread = context.foreign_evictions.unread
     if unread is None:
         return None
-    because = f"{unread.name}s were not read: whether somebody else is evicting it is unknown"
-    return NotMoved(Reason.UNPREDICTABLE, because)
+    message = f"{unread.name}s were not read: whether somebody else is evicting it is unknown"
+    return NotMoved(Reason.UNPREDICTABLE, message)
 
 
 def node_ready(context: EvictionContext, row: PodRow) -> NotMoved | None:
@@ -253,8 +253,8 @@ def storage_class(context: EvictionContext, row: PodRow) -> NotMoved | None:
         if claim is None:
             return NotMoved(Reason.STORAGE_CLASS, f"claim {name} was not read: its storage class is unknown")
         if (claim.spec.storage_class_name or "") in protected:
-            because = f"claim {name} is of storage class {claim.spec.storage_class_name}"
-            return NotMoved(Reason.STORAGE_CLASS, because)
+            message = f"claim {name} is of storage class {claim.spec.storage_class_name}"
+            return NotMoved(Reason.STORAGE_CLASS, message)
     return None
 
 
@@ -301,15 +301,15 @@ def budget_allows(context: EvictionContext, row: PodRow) -> NotMoved | None:
     if spending.free or all(budget.allowed > 0 for budget in spending.budgets):
         return None
     budget = next(item for item in spending.budgets if item.allowed <= 0)
-    return NotMoved(Reason.BUDGET, f"budget {budget.name} {budget.because}")
+    return NotMoved(Reason.BUDGET, f"budget {budget.name} {budget.message}")
 
 
 def quotas_read(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods replaced before they are gone, when ResourceQuotas could not be listed."""
     if context.quotas.read or replaced_after_termination(context.pods.class_of(row).owner):
         return None
-    because = "quotas were not read: whether there is room for its replacement beside it is unknown"
-    return NotMoved(Reason.UNPREDICTABLE, because)
+    message = "quotas were not read: whether there is room for its replacement beside it is unknown"
+    return NotMoved(Reason.UNPREDICTABLE, message)
 
 
 def quota(context: EvictionContext, row: PodRow) -> NotMoved | None:
@@ -325,9 +325,9 @@ def other_scheduler(context: EvictionContext, row: PodRow) -> NotMoved | None:
     wanted = context.policy.scheduler.profiles
     for pod_class in (int(context.pods.pod_class[row]), context.replacement(row).pod_class):
         name = context.pods.classes[pod_class].scheduler_name
-        if context.inputs.configuration.profile(name) is None:
-            because = f"schedulerName {name} is not in the scheduler's configuration"
-            return NotMoved(Reason.OTHER_SCHEDULER, because, (_configuration_setting(context),))
+        if context.inputs.scheduler.configuration.profile(name) is None:
+            message = f"schedulerName {name} is not in the scheduler's configuration"
+            return NotMoved(Reason.OTHER_SCHEDULER, message, (_configuration_setting(context),))
         if wanted and name not in wanted:
             return NotMoved(Reason.OTHER_SCHEDULER, f"the policy does not act for schedulerName {name}")
     return None
@@ -347,16 +347,16 @@ def priority_class(context: EvictionContext, row: PodRow) -> NotMoved | None:
     if not name:
         return None
     if context.priority_classes is None:
-        because = f"PriorityClasses were not read: what {name} makes of its replacement is unknown"
-        return NotMoved(Reason.UNPREDICTABLE, because)
+        message = f"PriorityClasses were not read: what {name} makes of its replacement is unknown"
+        return NotMoved(Reason.UNPREDICTABLE, message)
     priority, own = context.priority_classes.get(name), context.pods.class_of(row).priority
     if priority is None:
-        because = f"PriorityClass {name} does not exist any more: its replacement would be refused"
-        return NotMoved(Reason.UNPREDICTABLE, because)
+        message = f"PriorityClass {name} does not exist any more: its replacement would be refused"
+        return NotMoved(Reason.UNPREDICTABLE, message)
     if priority == own:
         return None
-    because = f"its priority is {own}, PriorityClass {name} would give its replacement {priority}"
-    return NotMoved(Reason.UNPREDICTABLE, because)
+    message = f"its priority is {own}, PriorityClass {name} would give its replacement {priority}"
+    return NotMoved(Reason.UNPREDICTABLE, message)
 
 
 def placement_known(context: EvictionContext, row: PodRow) -> NotMoved | None:
@@ -400,8 +400,8 @@ def cooldown(context: EvictionContext, row: PodRow) -> NotMoved | None:
         )
         if last is not None:
             ago = age_text(max(0.0, now - last.evicted_at))
-            because = f"{workload.name} was moved {ago} ago ({last.result}), {name} {age_text(seconds)}"
-            return NotMoved(reason, because)
+            message = f"{workload.name} was moved {ago} ago ({last.result}), {name} {age_text(seconds)}"
+            return NotMoved(reason, message)
     return None
 
 

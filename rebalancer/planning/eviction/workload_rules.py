@@ -30,11 +30,11 @@ def controller(context: EvictionContext, row: PodRow) -> NotMoved | None:
     if not owner.kind:
         return NotMoved(Reason.NO_CONTROLLER, "has no controller: an eviction would delete it for good")
     if owner.kind not in RECREATING and not _is_named(context, owner):
-        because = (
+        message = (
             f"its controller {owner.kind}/{owner.name} ({owner.api_version}) is of a kind that is not known "
             "to recreate pods; evictable.controllers can name it"
         )
-        return NotMoved(Reason.NO_CONTROLLER, because, ("evictable.controllers",))
+        return NotMoved(Reason.NO_CONTROLLER, message, ("evictable.controllers",))
     if context.workloads.was_read(owner) and context.workload(row).record is None:
         return NotMoved(
             Reason.NO_CONTROLLER, f"its controller {owner.kind}/{owner.name} does not exist any more"
@@ -56,8 +56,8 @@ def controllers_read(context: EvictionContext, row: PodRow) -> NotMoved | None:
     above = context.workloads.unread_above(row)
     if above is None:
         return None
-    because = f"{above.kind}s were not read: whether {above.kind}/{above.name} is changing it is unknown"
-    return NotMoved(Reason.UNPREDICTABLE, because)
+    message = f"{above.kind}s were not read: whether {above.kind}/{above.name} is changing it is unknown"
+    return NotMoved(Reason.UNPREDICTABLE, message)
 
 
 def replicas_known(context: EvictionContext, row: PodRow) -> NotMoved | None:
@@ -78,8 +78,8 @@ def single_replica(context: EvictionContext, row: PodRow) -> NotMoved | None:
     wants = f"{workload.name} wants {workload.desired} replica"
     if evictable.single_replica == "surge":
         why = why_not_restarted(context, row)
-        because = f"{wants}, and no rolling update moves it without downtime: {why}"
-        return NotMoved(Reason.SINGLE_REPLICA, because, ("evictable.singleReplica",)) if why else None
+        message = f"{wants}, and no rolling update moves it without downtime: {why}"
+        return NotMoved(Reason.SINGLE_REPLICA, message, ("evictable.singleReplica",)) if why else None
     if Protection.SINGLE_REPLICA not in evictable.protect:
         return None
     return NotMoved(Reason.SINGLE_REPLICA, wants)
@@ -160,8 +160,8 @@ def rollout(context: EvictionContext, row: PodRow) -> NotMoved | None:
             return NotMoved(Reason.ROLLOUT, f"the status of {name} is older than its spec")
         wanted = 1 if wanted is None else wanted
         if kind == "Deployment" and status.updated_replicas < min(wanted, status.replicas):
-            because = f"{name} has updated {status.updated_replicas} of {wanted} replicas"
-            return NotMoved(Reason.ROLLOUT, because)
+            message = f"{name} has updated {status.updated_replicas} of {wanted} replicas"
+            return NotMoved(Reason.ROLLOUT, message)
         if kind == "Deployment" and status.replicas > max(status.updated_replicas, wanted):
             return NotMoved(Reason.ROLLOUT, f"{name} still has pods of an older revision, or too many")
         if kind == "StatefulSet" and is_rolling_out(record):
@@ -176,8 +176,8 @@ def _progressing(context: EvictionContext, row: PodRow) -> NotMoved | None:
     others = context.workloads.other_replica_sets(chain[0][1]) if above and len(chain) > 1 else []
     if above is None or not others:
         return None
-    because = f"{above[0]}/{above[1].metadata.name} has pods of ReplicaSet/{others[0]} as well"
-    return NotMoved(Reason.ROLLOUT, because)
+    message = f"{above[0]}/{above[1].metadata.name} has pods of ReplicaSet/{others[0]} as well"
+    return NotMoved(Reason.ROLLOUT, message)
 
 
 def _stale(record: Workload) -> bool:
@@ -195,8 +195,8 @@ def older_revision(context: EvictionContext, row: PodRow) -> NotMoved | None:
         return None
     if coming == workload.record.status.update_revision:
         return NotMoved(Reason.OLDER_REVISION, f"it is of revision {own}, {workload.name} is at {coming}")
-    because = f"it is of revision {own}, {workload.name} would recreate it as {coming}: see its partition"
-    return NotMoved(Reason.OLDER_REVISION, because)
+    message = f"it is of revision {own}, {workload.name} would recreate it as {coming}: see its partition"
+    return NotMoved(Reason.OLDER_REVISION, message)
 
 
 _DISRUPTION_CONDITION = "DisruptionTarget"  # what the API sets on a pod it evicts
@@ -259,10 +259,10 @@ def ends_soon(context: EvictionContext, row: PodRow) -> NotMoved | None:
     elapsed = context.inputs.now - (float(context.pods.created[row]) if math.isnan(started) else started)
     deadline = record.spec.active_deadline_seconds
     if deadline is not None and deadline - elapsed < least:
-        because = (
+        message = (
             f"Job {workload.owner.name} ends at its deadline in {max(deadline - elapsed, 0) / 60:.0f} min"
         )
-        return NotMoved(Reason.ENDS_SOON, because)
+        return NotMoved(Reason.ENDS_SOON, message)
     earlier = [
         taken for job in context.workloads.sibling_jobs(record) if not math.isnan(taken := _taken(job))
     ]
@@ -271,10 +271,10 @@ def ends_soon(context: EvictionContext, row: PodRow) -> NotMoved | None:
     usual = statistics.median(earlier)
     if usual - elapsed >= least or elapsed > _OVERDUE * usual:
         return None
-    because = (
+    message = (
         f"Job {workload.owner.name} has run {elapsed / 60:.0f} min, those before it took {usual / 60:.0f} min"
     )
-    return NotMoved(Reason.ENDS_SOON, because)
+    return NotMoved(Reason.ENDS_SOON, message)
 
 
 def _taken(job: Workload) -> float:
@@ -298,8 +298,8 @@ def autoscalers_read(context: EvictionContext, row: PodRow) -> NotMoved | None:
         return None
     unread = context.autoscalers.unread
     if unread is not None:
-        because = f"{unread.name}s were not read: whether one changes its workload is unknown"
-        return NotMoved(Reason.UNPREDICTABLE, because)
+        message = f"{unread.name}s were not read: whether one changes its workload is unknown"
+        return NotMoved(Reason.UNPREDICTABLE, message)
     return None
 
 
@@ -307,8 +307,8 @@ def autoscaler(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """A workload that a HorizontalPodAutoscaler is scaling, or scaled just now."""
     for name, status in context.autoscalers.of(context.workloads.chain(row), context.pods.namespaces[row]):
         if status.desired_replicas != status.current_replicas:
-            because = f"{name} wants {status.desired_replicas} replicas, there are {status.current_replicas}"
-            return NotMoved(Reason.AUTOSCALING, because)
+            message = f"{name} wants {status.desired_replicas} replicas, there are {status.current_replicas}"
+            return NotMoved(Reason.AUTOSCALING, message)
         ago = context.inputs.now - context.autoscalers.scaled_at(status)
         if not math.isnan(ago) and ago < _JUST_SCALED_SECONDS:
             return NotMoved(Reason.AUTOSCALING, f"{name} scaled it {max(ago, 0.0) / 60:.0f} min ago")

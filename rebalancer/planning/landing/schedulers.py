@@ -12,7 +12,6 @@ from rebalancer.cluster.arrays import PodClassIndex
 from rebalancer.cluster.pod_classes import NO_OWNER, PodClass
 from rebalancer.cluster.records import Container, PersistentVolumeClaim, PodSpec, ResourceRequirements
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.load.report import named
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.planning.hotness import NodeScores, RuleScore, score_key
 from rebalancer.planning.inputs import PlanningInputs
@@ -40,7 +39,7 @@ _BINDING_LABELS_ARE_READ = (
 
 def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
     """Why pods of a class cannot be placed by the model, by class; predictable classes are absent."""
-    configuration, snapshot = inputs.configuration, inputs.snapshot
+    configuration, snapshot = inputs.scheduler.configuration, inputs.snapshot
     by_profile = {
         profile.scheduler_name: _profile_reason(profile, configuration, inputs.view, snapshot)
         or _start_reason(profile, inputs)
@@ -48,10 +47,12 @@ def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
     }
     objects = ObjectsRead(snapshot)
     unread = {profile.scheduler_name: UnreadInputs(profile, objects) for profile in configuration.profiles}
-    readers = BindingLabelReaders(snapshot, inputs.release)
+    readers = BindingLabelReaders(snapshot, inputs.scheduler.release)
     found: dict[int, str] = {}
     for index, pod in enumerate(snapshot.pods.classes):
-        unpredictable_reason = _class_reason(pod, inputs.release) or by_profile.get(pod.scheduler_name, "")
+        unpredictable_reason = _class_reason(pod, inputs.scheduler.release) or by_profile.get(
+            pod.scheduler_name, ""
+        )
         if not unpredictable_reason and pod.scheduler_name in unread:
             unpredictable_reason = _unread_reason(unread[pod.scheduler_name].of(pod))
         if not unpredictable_reason and readers.concerns(pod):
@@ -89,11 +90,11 @@ def _start_reason(profile: Profile, inputs: PlanningInputs) -> str:
     them to be such, until the window of the figures ends a minute later. The scheduler's own figures may be
     older than ours.
     """
-    start = inputs.scheduler_start
+    start = inputs.scheduler.start
     if start is None:
         return ""
     for name in sorted(profile.plugin_names):
-        description = inputs.configuration.plugins.get(name)
+        description = inputs.scheduler.configuration.plugins.get(name)
         if description is None or not description.counts_recent_pods:
             continue
         counts = f"{name} counts every running pod as just bound"
@@ -152,7 +153,6 @@ def _class_reason(pod: PodClass, release: Release) -> str:
     return unpredictable_rule(release, pod)
 
 
-_NOT_HOT = "its score makes no node hot there"
 _FIT = "NodeResourcesFit"  # the filter by requests
 
 
@@ -161,14 +161,14 @@ class ProfileSchedulers:
 
     def __init__(self, inputs: PlanningInputs) -> None:
         self.inputs = inputs
-        self.state = ClusterState.of(inputs.snapshot, inputs.release)
-        plugin_inputs = replace(PluginInputs.of(inputs.snapshot, inputs.view), cores=inputs.scheduler_cores)
-        configuration = inputs.configuration
+        self.state = ClusterState.of(inputs.snapshot, inputs.scheduler.release)
+        plugin_inputs = replace(PluginInputs.of(inputs.snapshot, inputs.view), cores=inputs.scheduler.cores)
+        configuration = inputs.scheduler.configuration
         self.by_name: Mapping[str, Scheduler] = {
             profile.scheduler_name: make_scheduler(configuration, profile, plugin_inputs)
             for profile in configuration.profiles
         }
-        earlier = inputs.earlier_views or (inputs.view,)
+        earlier = inputs.scheduler.earlier_views or (inputs.view,)
         lagging = [replace(plugin_inputs, view=view).lagging for view in earlier]
         self._lagging: Mapping[str, tuple[Scheduler, ...]] = {
             profile.scheduler_name: tuple(
@@ -232,11 +232,11 @@ class ProfileSchedulers:
         A rule that names no plugins means those that look at load or pod counts.
         """
         found: dict[str, RuleScore] = {}
-        described = self.inputs.configuration.plugins
+        described = self.inputs.scheduler.configuration.plugins
         for rule in self.inputs.policy.hot_nodes.every_rule:
             if isinstance(rule, ScoreRule):
                 for profile in self._acting():
-                    plugins = rule.score.plugins or self.inputs.configuration.load_plugins(profile)
+                    plugins = rule.score.plugins or self.inputs.scheduler.configuration.load_plugins(profile)
                     scores = self._scores_of(profile)
                     enabled = tuple(name for name in plugins if name in scores.by_plugin)
                     if enabled:
@@ -248,26 +248,6 @@ class ProfileSchedulers:
                         )
         return found
 
-    def score_rule_warnings(self) -> tuple[str, ...]:
-        """Score rules that apply to nothing, and the nodes whose score they do not know."""
-        found: dict[str, None] = {}
-        known, names = self.inputs.load.known, self.inputs.snapshot.nodes.names
-        rule_scores = self.rule_scores()
-        for rule in self.inputs.policy.hot_nodes.every_rule:
-            if not isinstance(rule, ScoreRule):
-                continue
-            score = rule_scores.get(score_key(rule))
-            if score is None:
-                which = f"names {', '.join(rule.score.plugins)}" if rule.score.plugins else "names no plugins"
-                lack = "enables it" if rule.score.plugins else "has one that looks at load"
-                found[f"hotNodes: a score rule {which}, and no profile {lack}"] = None
-                continue
-            dark = np.flatnonzero(np.isnan(score.score) & known).tolist()
-            if dark:
-                which = named([names[row] for row in dark])
-                found[f"hotNodes: {', '.join(score.plugins)} has no figure of {which}: {_NOT_HOT}"] = None
-        return tuple(found)
-
     def node_scores(self) -> NodeScores | None:
         """All score plugins of the first profile that acts, for a plain pod."""
         profile = next(iter(self._acting()), None)
@@ -275,7 +255,7 @@ class ProfileSchedulers:
 
     def _acting(self) -> tuple[Profile, ...]:
         """The profiles the policy acts for, in its order."""
-        configuration = self.inputs.configuration
+        configuration = self.inputs.scheduler.configuration
         names = self.inputs.policy.scheduler.profiles or configuration.scheduler_names
         return tuple(found for found in map(configuration.profile, names) if found is not None)
 

@@ -380,7 +380,7 @@ def _named(obstacle: Obstacle) -> tuple[str, str]:
     return name, "keep" if " and " in name else "keeps"
 
 
-def held_by(obstacle: Obstacle) -> str:
+def _blocked_by(obstacle: Obstacle) -> str:
     """What keeps how much of the load that could relieve hot nodes: ``evictable.minAge keeps 74 % …``."""
     name, verb = _named(obstacle)
     text = f"{name} {verb} {obstacle.share:.0%} of the load that could leave"
@@ -401,7 +401,7 @@ def _obstacles(lines: Lines, plan: Plan) -> None:
     shown = plan.obstacles[: lines.shown(len(plan.obstacles), 0) or 1]
     lines.heading("BLOCKED BY", "policy settings that keep load on hot nodes")
     for obstacle in shown:
-        lines.message(f"{held_by(obstacle)}, e.g. {obstacle.example}", 2, "yellow")
+        lines.message(f"{_blocked_by(obstacle)}, e.g. {obstacle.example}", 2, "yellow")
     lines.more(len(plan.obstacles) - len(shown), "setting or reason", plural="settings or reasons")
 
 
@@ -450,12 +450,8 @@ def _unsolved(lines: Lines, plan: Plan) -> None:
 
 
 def _warnings(lines: Lines, plan: Plan) -> None:
-    warnings = list(plan.warnings)
-    if plan.neutral_plugins:
-        names = ", ".join(plan.neutral_plugins)
-        warnings.insert(0, f"not modelled, assumed to score all nodes alike: {names}")
-    if warnings:
-        write_warnings(lines, warnings)
+    if plan.warnings:
+        write_warnings(lines, plan.warnings)
 
 
 def write_warnings(lines: Lines, warnings: Sequence[str]) -> None:

@@ -36,7 +36,7 @@ from rebalancer.scheduling.framework.plugin import (
     PluginInputs,
     PreFilter,
 )
-from rebalancer.scheduling.matching import OWNER_KINDS, Owners, PodSelector, label_match
+from rebalancer.scheduling.matching import EVERYTHING, OWNER_KINDS, Owners, PodSelector, label_match
 from rebalancer.scheduling.plugins.node_properties.node_affinity import required_by_pod
 from rebalancer.scheduling.plugins.node_properties.taint_toleration import untolerated_hard_taints
 from rebalancer.scheduling.resources import take
@@ -95,19 +95,21 @@ class Constraint:
     honor_taints: bool = False
 
 
-def _own(constraint: TopologySpreadConstraint, pod: PodClass) -> Constraint:
+def _filled_in(item: TopologySpreadConstraint | DefaultConstraint, selector: LabelMatch | None) -> Constraint:
+    return Constraint(
+        item.max_skew,
+        item.topology_key,
+        selector,
+        item.min_domains or 1,
+        (item.node_affinity_policy or _HONOR) == _HONOR,
+        item.node_taints_policy == _HONOR,
+    )
+
+
+def _own_selector(constraint: TopologySpreadConstraint, pod: PodClass) -> LabelMatch | None:
     selector = label_match(constraint.label_selector)
     keys = [key for key in constraint.match_label_keys or () if key in pod.labels]
-    if keys:
-        selector = (selector or LabelMatch()).also((key, pod.labels[key]) for key in keys)
-    return Constraint(
-        constraint.max_skew,
-        constraint.topology_key,
-        selector,
-        constraint.min_domains or 1,
-        (constraint.node_affinity_policy or _HONOR) == _HONOR,
-        constraint.node_taints_policy == _HONOR,
-    )
+    return (selector or LabelMatch()).also((key, pod.labels[key]) for key in keys) if keys else selector
 
 
 class ConstraintSource:
@@ -126,43 +128,18 @@ class ConstraintSource:
         """The constraints for ``when`` unsatisfiable; a pod with any of its own has no defaults."""
         if pod.spec.topology_spread_constraints:
             return [
-                _own(item, pod)
+                _filled_in(item, _own_selector(item, pod))
                 for item in pod.spec.topology_spread_constraints
                 if item.when_unsatisfiable == when
             ]
-        defaults = self._defaults(when)
-        if not defaults:
-            return ()
-        derived = self._owners.derived(pod)
+        defaults = [item for item in self._arguments.default_constraints if item.when_unsatisfiable == when]
+        by_system = self.system_defaults and when == SOFT
+        derived = self._owners.derived(pod) if defaults or by_system else EVERYTHING
         if derived.is_empty:
             return ()
-        return [
-            Constraint(
-                item.max_skew,
-                item.topology_key,
-                derived,
-                item.min_domains,
-                item.honor_affinity,
-                item.honor_taints,
-            )
-            for item in defaults
-        ]
-
-    def _defaults(self, when: str) -> Sequence[Constraint]:
-        if self.system_defaults:
-            return (Constraint(3, HOSTNAME, None), Constraint(5, ZONE, None)) if when == SOFT else ()
-        return [
-            Constraint(
-                item.max_skew,
-                item.topology_key,
-                None,
-                item.min_domains or 1,
-                (item.node_affinity_policy or _HONOR) == _HONOR,
-                item.node_taints_policy == _HONOR,
-            )
-            for item in self._arguments.default_constraints
-            if item.when_unsatisfiable == when
-        ]
+        if by_system:
+            return (Constraint(3, HOSTNAME, derived), Constraint(5, ZONE, derived))
+        return [_filled_in(item, derived) for item in defaults]
 
 
 @dataclass(frozen=True, eq=False)

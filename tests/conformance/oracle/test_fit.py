@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from tests.builders import a_node, a_pod, owned_by
 from tests.conformance.oracle import build
 from tests.conformance.oracle.process import Oracle
 from tests.conftest import ORACLE_MINOR
-from tests.unit.planning.builders import planning_inputs
+from tests.unit.planning.builders import planning_inputs, with_scheduler
 from tests.unit.questions.builders import APART, LABELS, SPREAD, a_manifest, a_pod_spec, fit_of
 
 CASES = 40
@@ -64,7 +63,7 @@ def cluster(draw: random.Random) -> tuple[list[Any], list[Any], dict[str, Any]]:
 @pytest.mark.parametrize("seed", range(CASES))
 def test_the_scheduler_places_the_same_pods_and_stops_at_the_same_one(oracle: Oracle, seed: int) -> None:
     nodes, pods, spec = cluster(random.Random(seed))
-    inputs = dataclasses.replace(planning_inputs(nodes, pods=pods), scheduler_version=ORACLE_MINOR)
+    inputs = with_scheduler(planning_inputs(nodes, pods=pods), version=ORACLE_MINOR)
     answer = fit_of(inputs, a_manifest(**spec), at_most=10)
     landed: list[Any] = []
     for number in range(answer.fits + 1):

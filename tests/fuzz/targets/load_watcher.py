@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
 
 from rebalancer.cluster import times
-from rebalancer.load.plugin_sources import WATCHER, PluginSources, read_view
-from rebalancer.load.prometheus.reader import recorded_access
-from rebalancer.load.prometheus.responses import RecordedResponses
+from rebalancer.load.plugin_sources import read_view
+from rebalancer.load.raw_figures import ANY_ADDRESS, RawFigures
 from rebalancer.load.usage import node_usage_of_watcher
 from rebalancer.scheduling.registry import default_configuration
 from tests.fuzz.clusters import sound_snapshot
@@ -22,21 +20,8 @@ ADDRESS = "http://load-watcher.monitoring:2020"
 
 def decode(content: bytes) -> None:
     """Read the document beside a recorded cluster."""
-    sound = sound_snapshot()
-    recording = dataclasses.replace(sound.recording, documents={WATCHER: content})
-    snapshot = dataclasses.replace(sound, recording=recording)
-    view = read_view(
-        PluginSources(
-            snapshot=snapshot,
-            configuration=default_configuration(),
-            also=(ADDRESS,),
-            queries=(),
-            api=None,
-            prometheus=recorded_access(RecordedResponses(), "fuzz"),
-            inside=False,
-            now=times.parse(NOW),
-        )
-    )
+    snapshot, figures = sound_snapshot(), RawFigures({ANY_ADDRESS: content})
+    view = read_view(snapshot, figures, default_configuration(), (ADDRESS,), (), times.parse(NOW))
     for metrics in view.watchers.values():
         node_usage_of_watcher(metrics, snapshot.nodes)
 

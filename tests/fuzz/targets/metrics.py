@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 
 from rebalancer.cluster import times
 from rebalancer.cluster.dumps.reader import DumpReader
-from rebalancer.load.prometheus.reader import recorded_access
-from rebalancer.load.prometheus.responses import RecordedResponses
-from rebalancer.load.sources import LoadInputs, read_load
-from rebalancer.observe.read import requests_by_pod
+from rebalancer.load.raw_figures import RawFigures
+from rebalancer.load.scheduler_view import EMPTY_VIEW
+from rebalancer.load.sources import read_load
+from rebalancer.planning.assemble import requests_by_pod
 from rebalancer.policy.schema import RebalancePolicy
 from tests.fuzz.clusters import folder, joined
 from tests.fuzz.structure import json_structure
@@ -25,18 +25,9 @@ def reading(plural: str) -> Callable[[bytes], None]:
         path = folder() / f"{plural}.json"
         path.write_bytes(content)
         snapshot = joined(DumpReader(path).read())
+        requests, now = requests_by_pod(snapshot), times.parse(NOW)
         read_load(
-            LoadInputs(
-                snapshot=snapshot,
-                policy=RebalancePolicy(),
-                requests=requests_by_pod(snapshot),
-                watchers={},
-                missing={},
-                prometheus=recorded_access(RecordedResponses(), "fuzz"),
-                samples=None,
-                now=times.parse(NOW),
-                live=False,
-            )
+            snapshot, RawFigures(), RebalancePolicy(), EMPTY_VIEW, requests, None, (), now=now, live=False
         )
 
     return decode

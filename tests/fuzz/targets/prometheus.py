@@ -7,11 +7,12 @@ from collections.abc import Mapping
 
 from rebalancer.cluster import times
 from rebalancer.errors import InputError
-from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
-from rebalancer.load.prometheus.reader import PrometheusAccess
 from rebalancer.load.prometheus.responses import RecordedResponses, decode_book
-from rebalancer.load.sources import LoadInputs, read_load
-from rebalancer.observe.read import requests_by_pod
+from rebalancer.load.raw_figures import RawFigures
+from rebalancer.load.scheduler_view import EMPTY_VIEW
+from rebalancer.load.sources import prometheus_reader, read_load
+from rebalancer.planning.assemble import requests_by_pod
+from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.policy_file import parse_policy
 from tests.fuzz.clusters import sound_snapshot
 from tests.fuzz.structure import json_structure
@@ -24,28 +25,14 @@ POLICY = parse_policy((POLICIES / "prometheus.yaml").read_text(), "prometheus.ya
 
 def decode(content: bytes) -> None:
     """The same answer to every question."""
-    book = RecordedResponses(times.parse(NOW))
-
-    def connect(connection: Connection) -> object:
-        def ask(_question: PrometheusQuery) -> bytes:
-            return content
-
-        return book.keeping(connection.address, ask)
-
-    snapshot = sound_snapshot()
-    read_load(
-        LoadInputs(
-            snapshot=snapshot,
-            policy=POLICY,
-            requests=requests_by_pod(snapshot),
-            watchers={},
-            missing={},
-            prometheus=PrometheusAccess(connect, book),  # type: ignore[arg-type]
-            samples=None,
-            now=times.parse(NOW),
-            live=False,
-        )
-    )
+    snapshot, now = sound_snapshot(), times.parse(NOW)
+    book = RecordedResponses(now)
+    for source in POLICY.load.sources:
+        if isinstance(source, PrometheusSource):
+            for query in prometheus_reader(source, snapshot, book, POLICY, (), now).requests():
+                book.keep(source.prometheus.address, query, lambda: content)
+    figures, requests = RawFigures(prometheus=book), requests_by_pod(snapshot)
+    read_load(snapshot, figures, POLICY, EMPTY_VIEW, requests, None, (), now=now, live=False)
 
 
 def decode_recorded(content: bytes) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from rebalancer.load.plugin_sources import PluginSources, read_view
+from rebalancer.load.plugin_sources import plugin_requests, read_view
 from rebalancer.load.prometheus.client import LivePrometheus
 from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
-from rebalancer.load.prometheus.reader import live_access
-from rebalancer.load.prometheus.responses import decode_answer
+from rebalancer.load.prometheus.responses import RecordedResponses, decode_answer
+from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.scheduler_view import Metric, SchedulerView
 from rebalancer.scheduling.registry import load_configuration, plugin_queries
 from tests.integration.prometheus.clusters import NAMES, NOW, a_cluster
@@ -60,9 +60,12 @@ def past() -> list[float]:
 def seen(plugin: str, arguments: Mapping[str, Any], now: float = NOW) -> SchedulerView:
     text = CONFIGURATION.format(plugin=plugin, arguments=json.dumps(arguments))
     configuration = load_configuration(text, "test")
-    access = live_access(None, now, now, inside=True)
-    queries = plugin_queries(configuration)
-    return read_view(PluginSources(a_cluster(), configuration, (), queries, None, access, True, now))
+    queries, responses = plugin_queries(configuration), RecordedResponses(now)
+    for connection, query in plugin_requests(configuration, queries):
+        server = LivePrometheus(connection, None, now, inside=True)
+        responses.keep(connection.address, query, lambda server=server, query=query: server(query))  # type: ignore[misc]
+    figures = RawFigures(prometheus=responses)
+    return read_view(a_cluster(), figures, configuration, (), queries, now)
 
 
 def test_the_load_watcher_in_a_plugin_reads_averages_and_deviations_of_instances(server: Prometheus) -> None:

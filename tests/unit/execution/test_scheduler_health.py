@@ -11,12 +11,8 @@ import pytest
 from rebalancer.cluster import times
 from rebalancer.cluster.records.pods import is_scheduler
 from rebalancer.errors import StopRequestedError
-from rebalancer.execution.scheduler_health import (
-    PodSelection,
-    SchedulerHealth,
-    SchedulerLocation,
-    scheduler_health,
-)
+from rebalancer.execution.scheduler_health import SchedulerHealth, scheduler_health
+from rebalancer.planning.scheduler_facts import PodSelection, SchedulerLocation
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
 from tests.unit.execution.schedulers import BY_CONFIG_MAP, BY_IMAGE, BY_LEASE, LEASE, a_lease, a_scheduler_pod

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from rebalancer.cluster import times
-from rebalancer.execution.scheduler_health import SchedulerLocation, scheduler_start
+from rebalancer.execution.scheduler_health import scheduler_start
 from rebalancer.planning.inputs import SchedulerStart
+from rebalancer.planning.scheduler_facts import SchedulerLocation
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
 from tests.unit.execution.schedulers import BY_IMAGE, BY_LEASE, a_scheduler_pod

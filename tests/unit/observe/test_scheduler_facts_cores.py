@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
-from rebalancer.observe.scheduler_facts import scheduler_cores
+from rebalancer.planning.scheduler_facts import scheduler_cores
 from rebalancer.policy.schedulers import SchedulerSettings
 from tests.builders import a_node, a_pod, a_recording
 

@@ -14,7 +14,8 @@ from click.testing import CliRunner, Result
 
 from rebalancer.cli.program import main
 from rebalancer.errors import InputError
-from rebalancer.observe.scheduler_facts import installed_plugins, mirrored_plugins
+from rebalancer.observe.configuration import InstalledPlugins
+from rebalancer.planning.scheduler_facts import mirrored_plugins
 from rebalancer.policy.policy_file import default_policy
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import PluginQuery
@@ -108,7 +109,7 @@ def test_a_broken_entry_point_is_one_line_that_names_it(
     install(tmp_path, f"ours = {module}:FACTORY")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(InputError) as failure:
-        installed_plugins()
+        InstalledPlugins()()
     line = str(failure.value)
     assert line.startswith(f"entry point ours = {module}:FACTORY of example 1.0: {complaint}")
     assert "\n" not in line
@@ -156,7 +157,7 @@ def test_two_entry_points_may_not_describe_the_same_plugin(
     install(other, "again = rack_balance:RackBalance", name="other")
     monkeypatch.syspath_prepend(str(other))
     with pytest.raises(InputError, match="plugin RackBalance is described twice"):
-        installed_plugins()
+        InstalledPlugins()()
 
 
 def test_installed_plugins_are_imported_only_when_a_configuration_names_one(
@@ -167,15 +168,15 @@ def test_installed_plugins_are_imported_only_when_a_configuration_names_one(
     monkeypatch.syspath_prepend(str(tmp_path))
     header = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
-    ours = load_configuration(f"{header}profiles:\n- {{}}\n", "ours", installed_plugins=installed_plugins)
+    ours = load_configuration(f"{header}profiles:\n- {{}}\n", "ours", installed_plugins=InstalledPlugins())
     assert ours.extra_plugins == {}
     for where in ("enabled", "disabled"):
         named = f"{header}profiles:\n- plugins: {{score: {{{where}: [{{name: RackBalance}}]}}}}\n"
         with pytest.raises(InputError, match="entry point ours = expensive:FACTORY"):
-            load_configuration(named, "theirs", installed_plugins=installed_plugins)
+            load_configuration(named, "theirs", installed_plugins=InstalledPlugins())
     configured = f"{header}profiles:\n- pluginConfig: [{{name: RackBalance, args: {{}}}}]\n"
     with pytest.raises(InputError, match="entry point ours = expensive:FACTORY"):
-        load_configuration(configured, "theirs", installed_plugins=installed_plugins)
+        load_configuration(configured, "theirs", installed_plugins=InstalledPlugins())
 
 
 def test_a_mirrored_plugin_is_described_as_the_model_describes_it() -> None:

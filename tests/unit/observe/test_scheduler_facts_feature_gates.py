@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.cluster.dumps.writer import save
-from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
-from rebalancer.observe.scheduler_facts import feature_gates, gate_warnings, scheduler_version
-from rebalancer.policy.policy_file import LoadedPolicy
+from rebalancer.load.raw_figures import RawFigures
+from rebalancer.planning.inputs import ApiServer, Observation
+from rebalancer.planning.scheduler_facts import feature_gates, scheduler_version
+from rebalancer.planning.warnings import contradicted_gates
+from rebalancer.policy.schedulers import SchedulerSettings
 from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.registry import default_configuration, load_configuration
 from rebalancer.scheduling.versions.release import Release
 from rebalancer.scheduling.versions.verified import unpredictable_rule
@@ -43,8 +46,8 @@ def _snapshot(*containers: dict[str, Any], owner: dict[str, Any] | None = STATIC
     return a_snapshot(nodes=[a_node("n")], pods=pods)
 
 
-def _policy(**gates: bool) -> LoadedPolicy:
-    return LoadedPolicy(RebalancePolicy.model_validate({"scheduler": {"featureGates": gates}}), "p.yaml", "")
+def _policy(**gates: bool) -> SchedulerSettings:
+    return RebalancePolicy.model_validate({"scheduler": {"featureGates": gates}}).scheduler
 
 
 @pytest.mark.parametrize(
@@ -88,8 +91,9 @@ def test_a_gate_that_opens_others_leaves_them_unknown() -> None:
 def test_the_policy_goes_before_and_a_contradiction_is_a_warning() -> None:
     snapshot = _snapshot({"args": ["--feature-gates=A=true,B=false"]})
     assert feature_gates(_policy(A=False), snapshot, FIRST).stated == {"A": False, "B": False}
-    (warning,) = gate_warnings(_policy(A=False, B=False), snapshot, FIRST)
-    assert "A: false, but the scheduler was started with A=true" in warning
+    policy = RebalancePolicy(scheduler=_policy(A=False, B=False))
+    (warning,) = contradicted_gates(policy, snapshot, FIRST)
+    assert "A: false, but the scheduler was started with A=true" in warning.sentence
 
 
 def test_pods_with_gpus_are_predictable_once_the_gate_is_seen_to_be_off() -> None:
@@ -123,15 +127,15 @@ def test_a_recording_keeps_the_gates_and_no_other_argument(tmp_path: Path) -> No
 
 
 def test_the_version_of_a_second_scheduler_is_not_that_of_the_first() -> None:
-    class Api:
-        def server_version(self) -> str:
-            return "v1.35.1"
+    def version(snapshot: Snapshot, configuration: SchedulerConfiguration) -> str:
+        server = ApiServer(version="v1.35.1")
+        observation = Observation(snapshot, RawFigures(), 0.0, server=server)
+        return scheduler_version(observation, _policy(), configuration)
 
     second = _snapshot(
         {"image": "scheduler-plugins/kube-scheduler:v0.31.8"}, owner=owned_by("ReplicaSet", "s")
     )
     static = _snapshot({"image": "registry.k8s.io/kube-scheduler:v1.34.2"})
-    api = cast("RawApi", Api())
-    assert scheduler_version(_policy(), second, FIRST, api) == "1.35"
-    assert scheduler_version(_policy(), second, SECOND, api) == "1.31"
-    assert scheduler_version(_policy(), static, FIRST, api) == "1.34"
+    assert version(second, FIRST) == "1.35"
+    assert version(second, SECOND) == "1.31"
+    assert version(static, FIRST) == "1.34"

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.execution.scheduler_health import LeaseName, PodSelection, SchedulerLocation
-from rebalancer.observe.scheduler_location import locate
+from rebalancer.planning.scheduler_facts import LeaseName, PodSelection, SchedulerLocation, locate
 from rebalancer.policy.schedulers import ConfigMapKey, SchedulerLease, SchedulerSettings
 from rebalancer.scheduling.registry import default_configuration, load_configuration
 from tests.builders import a_snapshot

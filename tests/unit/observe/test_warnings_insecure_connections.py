@@ -1,17 +1,17 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from rebalancer.observe.warnings import insecure_connections
+from rebalancer.planning.warnings import insecure_connections, sentences, unprotected_server
 from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.registry import default_configuration, load_configuration
 
 
-def an_api(host: str, *, verifies: bool = True) -> Any:
-    return SimpleNamespace(host=host, client=SimpleNamespace(verifies_certificates=verifies))
+def said(policy: RebalancePolicy, configuration: SchedulerConfiguration, server: str = "") -> tuple[str, ...]:
+    return sentences(insecure_connections(policy, configuration, server))
 
 
 def reading(**prometheus: Any) -> RebalancePolicy:
@@ -19,16 +19,19 @@ def reading(**prometheus: Any) -> RebalancePolicy:
 
 
 @pytest.mark.parametrize(
-    ("api", "expected"),
+    ("host", "verifies", "expected"),
     [
-        (an_api("https://api:6443"), ()),
-        (an_api("http://127.0.0.1:6443"), ()),
-        (an_api("https://api:6443", verifies=False), ("certificate of the API server https://api:6443",)),
-        (an_api("http://api:6443"), ("credentials over plain http",)),
+        ("https://api:6443", True, ()),
+        ("http://127.0.0.1:6443", True, ()),
+        ("https://api:6443", False, ("certificate of the API server https://api:6443",)),
+        ("http://api:6443", True, ("credentials over plain http",)),
     ],
 )
-def test_an_unprotected_way_to_the_api_server_is_one_warning(api: Any, expected: tuple[str, ...]) -> None:
-    found = insecure_connections(RebalancePolicy(), default_configuration(), api)
+def test_an_unprotected_way_to_the_api_server_is_one_warning(
+    host: str, verifies: bool, expected: tuple[str, ...]
+) -> None:
+    server = unprotected_server(host, verifies_certificates=verifies)
+    found = said(RebalancePolicy(), default_configuration(), server)
 
     assert len(found) == len(expected)
     assert all(part in line for part, line in zip(expected, found, strict=True))
@@ -36,16 +39,12 @@ def test_an_unprotected_way_to_the_api_server_is_one_warning(api: Any, expected:
 
 def test_prometheus_without_protection_is_named_with_its_setting() -> None:
     login = {"username": "u", "passwordFile": "f"}
-    plain = insecure_connections(
-        reading(address="http://prom", basicAuth=login), default_configuration(), None
-    )
-    unverified = insecure_connections(
-        reading(address="https://prom", insecureSkipVerify=True), default_configuration(), None
-    )
+    plain = said(reading(address="http://prom", basicAuth=login), default_configuration())
+    unverified = said(reading(address="https://prom", insecureSkipVerify=True), default_configuration())
 
     assert "Prometheus http://prom gets credentials over plain http" in plain[0]
     assert "not verified (insecureSkipVerify)" in unverified[0]
-    assert not insecure_connections(reading(address="http://prom"), default_configuration(), None)
+    assert not said(reading(address="http://prom"), default_configuration())
 
 
 def test_a_plugin_that_sends_a_token_in_the_clear_is_named() -> None:
@@ -58,7 +57,7 @@ profiles:
   - name: TargetLoadPacking
     args: {metricProvider: {type: Prometheus, address: prom:9090, token: abc}}
 """
-    (line,) = insecure_connections(RebalancePolicy(), load_configuration(text, "t"), None)
+    (line,) = said(RebalancePolicy(), load_configuration(text, "t"))
 
     assert "metricProvider http://prom:9090 gets its token over plain http" in line
     assert "abc" not in line

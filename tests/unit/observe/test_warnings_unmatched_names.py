@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rebalancer.cluster.snapshot import build_snapshot
-from rebalancer.observe.warnings import unmatched_names
+from rebalancer.planning.warnings import sentences, unmatched_names
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.scheduling.registry import default_configuration
 from tests.builders import a_node, a_pod, a_recording
@@ -19,7 +19,7 @@ def warnings(neutral: tuple[str, ...] = (), **policy: Any) -> tuple[str, ...]:
         storageclasses=[{"metadata": {"name": "fast"}, "provisioner": "x"}],
     )
     found = RebalancePolicy.model_validate(policy)
-    return unmatched_names(found, build_snapshot(recording), default_configuration(), neutral)
+    return sentences(unmatched_names(found, build_snapshot(recording), default_configuration(), neutral))
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,11 @@ from rebalancer.load.report import build_report
 from rebalancer.load.scheduler_view import EMPTY_VIEW, SchedulerView
 from rebalancer.load.usage import NodeUsage, PodUsage
 from rebalancer.planning.builder import PartialPlan
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs, SchedulerFacts
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import make_plan, search
 from rebalancer.planning.prepared import prepare
+from rebalancer.planning.warnings import misfits
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling.registry import default_configuration
@@ -176,19 +177,26 @@ def planning_inputs(
         now=NOW,
         max_age_seconds=180,
     )
+    policy = policy or a_policy()
     return PlanningInputs(
         snapshot=snapshot,
         load=report,
         view=view,
-        configuration=configuration,
-        policy=policy or a_policy(),
+        scheduler=SchedulerFacts(configuration),
+        policy=policy,
         state=state,
         now=NOW,
         digest="sha256:test",
         seed=seed,
         own_pod=own_pod,
         system_workloads=frozenset(system_workloads),
+        warnings=tuple(misfits(policy, snapshot, configuration)),
     )
+
+
+def with_scheduler(inputs: PlanningInputs, **facts: Any) -> PlanningInputs:
+    """The inputs with other facts about the scheduler."""
+    return dataclasses.replace(inputs, scheduler=dataclasses.replace(inputs.scheduler, **facts))
 
 
 def _requested(snapshot: Snapshot) -> FloatArray:

@@ -267,7 +267,10 @@ def test_a_node_that_the_plugin_has_no_figure_of_is_unknown_to_the_rule_and_name
 def test_a_score_rule_of_a_plugin_that_no_profile_enables_says_so() -> None:
     policy = a_policy(hotNodes=rules(SCORE_RULE))
     plan = plan_of(planning_inputs([a_node("a")], policy=policy, load={"a": 90}))
-    assert "hotNodes: a score rule names TargetLoadPacking, and no profile enables it" in plan.warnings
+    assert plan.warnings == (
+        "hotNodes: no profile that the policy acts on scores by TargetLoadPacking: this score rule makes no "
+        "node hot",
+    )
 
 
 def test_an_unknown_node_is_not_hot_and_says_why() -> None:

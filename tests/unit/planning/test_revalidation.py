@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import msgspec
@@ -21,6 +20,7 @@ from tests.unit.planning.builders import (
     a_workload,
     plan_of,
     planning_inputs,
+    with_scheduler,
 )
 from tests.unit.planning.landing.hot_pods import PACKED
 
@@ -181,7 +181,7 @@ def test_a_move_must_hold_with_figures_that_the_scheduler_may_not_have_renewed()
         pod_load={"web-0": 1.2},
     )
     (move,) = plan_of(inputs).moves
-    lagging = dataclasses.replace(inputs, earlier_views=(seen(hot=95, a=30, b=20),))
+    lagging = with_scheduler(inputs, earlier_views=(seen(hot=95, a=30, b=20),))
     (now,) = revalidate_moves(lagging, [move]).values()
     assert isinstance(now, Move)
     assert [landing.node for landing in move.landings] == ["b"]
@@ -205,9 +205,7 @@ def test_a_move_must_hold_with_every_figure_that_the_scheduler_may_still_have() 
         pod_load={"web-0": 1.2},
     )
     (move,) = plan_of(inputs).moves
-    (holding,) = revalidate_moves(
-        dataclasses.replace(inputs, earlier_views=(first, between)), [move]
-    ).values()
+    (holding,) = revalidate_moves(with_scheduler(inputs, earlier_views=(first, between)), [move]).values()
     assert isinstance(holding, Move)
     assert [landing.node for landing in holding.landings] == ["a", "b"]
 

@@ -96,7 +96,7 @@ def imported(text: str) -> tuple[RebalancePolicy, Imported]:
 
 
 def notes(found: Imported) -> Mapping[str, str]:
-    return {note.key: f"{note.kept}: {note.text}" for note in found.notes}
+    return {note.key: f"{note.fate}: {note.text}" for note in found.notes}
 
 
 def test_load_and_limits_of_the_current_version_become_ours() -> None:
@@ -189,7 +189,7 @@ def test_the_comments_of_an_import_fit_eighty_columns(text: str) -> None:
     assert max(map(len, lines)) <= 80
     assert all(line.startswith("#") for line in lines)
     told = " ".join(" ".join(line.removeprefix("#").split()) for line in lines)
-    assert all(f"{note.key}: {note.kept}: {' '.join(note.text.split())}" in told for note in found.notes)
+    assert all(f"{note.key}: {note.fate}: {' '.join(note.text.split())}" in told for note in found.notes)
 
 
 @pytest.mark.parametrize("text", [CURRENT, FIRST, OPERATOR])

@@ -84,7 +84,10 @@ def a_plan(**changes: object) -> Plan:
         "unsolved": {
             "node-0002": "no evictable pod whose replacement lands elsewhere with a gain of 5 points"
         },
-        "warnings": ("hotNodes.forRuns is 2 but no state was given: taken as met",),
+        "warnings": (
+            "not modelled, taken to pass and score all nodes alike: NetworkTraffic",
+            "hotNodes.forRuns is 2 but no state was given: taken as met",
+        ),
         "neutral_plugins": ("NetworkTraffic",),
     }
     return Plan(**(values | changes))  # type: ignore[arg-type]

@@ -260,8 +260,8 @@ class HotNodeRelief:
                     f"{percent[column]:.1f} % {self._hotness.names[column]}"
                     for column in np.flatnonzero(above).tolist()
                 )
-                because = f"its node would stay hot at {levels}, and planning.partialRelief is false"
-                stuck[node] = NotMoved(Reason.CANNOT_COOL, because)
+                message = f"its node would stay hot at {levels}, and planning.partialRelief is false"
+                stuck[node] = NotMoved(Reason.CANNOT_COOL, message)
         return stuck
 
     def _is_ours(self, candidate: Candidate) -> bool:

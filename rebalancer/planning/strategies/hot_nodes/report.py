@@ -188,7 +188,7 @@ def _obstacle(prepared: PreparedInputs, setting: str, group: _Kept, total: float
         pods_in_all=count,
         pods_kept_alone=sum(_alone(prepared, row, kept) for row, kept, _ in group),
         example=prepared.pods.full_name(example),
-        because=kept.because,
+        because=kept.message,
     )
 
 

@@ -5,6 +5,8 @@ Source: kubernetes v1.22 pkg/scheduler/apis/config/v1beta1
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from rebalancer.profiles.types import Arguments, ExtensionPoint
 from rebalancer.scheduling.framework.plugin import Evidence
 from rebalancer.scheduling.plugins.node_resources.fit import (
@@ -20,20 +22,14 @@ from rebalancer.scheduling.plugins.node_resources.scored_resources import (
 )
 
 
-class NodeResourcesLeastAllocatedArguments(Arguments):
-    """Arguments of NodeResourcesLeastAllocated, a score of its own in v1beta1."""
-
-    resources: Resources = CPU_AND_MEMORY
-
-
-class NodeResourcesMostAllocatedArguments(Arguments):
-    """Arguments of NodeResourcesMostAllocated, a score of its own in v1beta1."""
+class AllocatedArguments(Arguments):
+    """Arguments of NodeResourcesLeastAllocated and NodeResourcesMostAllocated."""
 
     resources: Resources = CPU_AND_MEMORY
 
 
 class RequestedToCapacityRatioArguments(RequestedToCapacityRatio):
-    """Arguments of RequestedToCapacityRatio, a score of its own in v1beta1."""
+    """Arguments of RequestedToCapacityRatio."""
 
     resources: Resources = CPU_AND_MEMORY
 
@@ -44,28 +40,33 @@ class _ScoreOfItsOwn(NodeResourcesFit):
     points = frozenset({ExtensionPoint.SCORE})
     versions = frozenset({"v1beta1"})
     evidence = Evidence.SOURCE
+    strategy: ClassVar[ScoringStrategyType]
+
+    def __init__(self, arguments: AllocatedArguments | RequestedToCapacityRatioArguments) -> None:
+        strategy = ScoringStrategy(
+            type=self.strategy,
+            resources=arguments.resources,
+            requested_to_capacity_ratio=arguments
+            if isinstance(arguments, RequestedToCapacityRatio)
+            else None,
+        )
+        super().__init__(NodeResourcesFitArguments(scoring_strategy=strategy))
 
 
 class NodeResourcesLeastAllocated(_ScoreOfItsOwn):
     """Scores the free share."""
 
     name = "NodeResourcesLeastAllocated"
-    Arguments = NodeResourcesLeastAllocatedArguments
-
-    def __init__(self, arguments: NodeResourcesLeastAllocatedArguments) -> None:
-        strategy = ScoringStrategy(type=ScoringStrategyType.LEAST_ALLOCATED, resources=arguments.resources)
-        super().__init__(NodeResourcesFitArguments(scoring_strategy=strategy))
+    Arguments = AllocatedArguments
+    strategy = ScoringStrategyType.LEAST_ALLOCATED
 
 
 class NodeResourcesMostAllocated(_ScoreOfItsOwn):
     """Scores the requested share."""
 
     name = "NodeResourcesMostAllocated"
-    Arguments = NodeResourcesMostAllocatedArguments
-
-    def __init__(self, arguments: NodeResourcesMostAllocatedArguments) -> None:
-        strategy = ScoringStrategy(type=ScoringStrategyType.MOST_ALLOCATED, resources=arguments.resources)
-        super().__init__(NodeResourcesFitArguments(scoring_strategy=strategy))
+    Arguments = AllocatedArguments
+    strategy = ScoringStrategyType.MOST_ALLOCATED
 
 
 class RequestedToCapacityRatioScore(_ScoreOfItsOwn):
@@ -73,11 +74,4 @@ class RequestedToCapacityRatioScore(_ScoreOfItsOwn):
 
     name = "RequestedToCapacityRatio"
     Arguments = RequestedToCapacityRatioArguments
-
-    def __init__(self, arguments: RequestedToCapacityRatioArguments) -> None:
-        strategy = ScoringStrategy(
-            type=ScoringStrategyType.REQUESTED_TO_CAPACITY_RATIO,
-            resources=arguments.resources,
-            requested_to_capacity_ratio=RequestedToCapacityRatio(shape=arguments.shape),
-        )
-        super().__init__(NodeResourcesFitArguments(scoring_strategy=strategy))
+    strategy = ScoringStrategyType.REQUESTED_TO_CAPACITY_RATIO

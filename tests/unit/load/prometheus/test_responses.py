@@ -155,7 +155,7 @@ def test_a_window_is_one_query_of_its_statistic(window: MetricWindow, query: str
 def test_a_book_of_answers_is_read_back_and_knows_what_it_lacks() -> None:
     answer = an_answer("vector", [])
     book = RecordedResponses(5.0)
-    book.keeping("http://p", lambda _: answer)(PrometheusQuery("up"))
+    book.keep("http://p", PrometheusQuery("up"), lambda: answer)
     read = decode_book(book.encode(), "prometheus.json")
     ask = read.asking("http://p", "dump/prometheus.json")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from rebalancer.cluster import times
@@ -21,6 +19,7 @@ from tests.unit.planning.builders import (
     moved,
     plan_of,
     planning_inputs,
+    with_scheduler,
 )
 from tests.unit.planning.landing.hot_pods import PACKED
 
@@ -39,7 +38,7 @@ def packed(
         load=percent,
         pod_load={"web-0": 1.2},
     )
-    return plan_of(replace(inputs, scheduler_start=start))
+    return plan_of(with_scheduler(inputs, start=start))
 
 
 @pytest.mark.parametrize("seconds", [0, 35, 94])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from tests.unit.planning.builders import (
     moved,
     plan_of,
     planning_inputs,
+    with_scheduler,
 )
 
 SSD = {"nodeSelector": {"disk": "ssd"}}
@@ -374,5 +374,5 @@ def test_a_service_that_selects_a_zone_makes_its_pods_unpredictable() -> None:
 def test_an_api_server_that_labels_at_binding_is_known_before_it_bound_a_pod() -> None:
     asking = web(["hot"], spec=anti_affinity(matchLabels={"app": "db", ZONE: "a"}))
     assert kept(plan_of(planning_inputs(zoned_nodes(), [asking]))) == {"web-0": "Unpredictable"}
-    older = replace(planning_inputs(zoned_nodes(), [asking]), scheduler_version="1.34")
+    older = with_scheduler(planning_inputs(zoned_nodes(), [asking]), version="1.34")
     assert moved(plan_of(older)) == {"web-0": "hdd"}

@@ -11,14 +11,14 @@ import pytest
 import yaml
 
 from rebalancer.errors import InputError
-from rebalancer.load.plugin_sources import PluginSources, read_view
-from rebalancer.load.prometheus.reader import PrometheusAccess
+from rebalancer.load.plugin_sources import plugin_requests, read_view
 from rebalancer.load.prometheus.responses import RecordedResponses
+from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.scheduler_view import SchedulerView
-from rebalancer.observe.configuration import ConfigurationText, load_with_plugins
+from rebalancer.planning import scheduler_facts
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.profiles.types import SchedulerConfiguration
+from rebalancer.profiles.types import ConfigurationText, SchedulerConfiguration
 from rebalancer.scheduling.framework.plugin import PluginInputs
 from rebalancer.scheduling.registry import make_scheduler, neutral_plugins, plugin_queries
 from rebalancer.scheduling.state.cluster_state import ClusterState
@@ -50,7 +50,8 @@ def a_mirror(**score: Any) -> dict[str, Any]:
 
 def configured(**score: Any) -> SchedulerConfiguration:
     policy = RebalancePolicy.model_validate({"scheduler": a_mirror(**score)})
-    return load_with_plugins(LoadedPolicy(policy, "p.yaml", ""), ConfigurationText(CONFIGURATION, "c.yaml"))
+    written = ConfigurationText(CONFIGURATION, "c.yaml")
+    return scheduler_facts.configured(LoadedPolicy(policy, "p.yaml", ""), written, (), tuple)
 
 
 def scored(values: Mapping[str, float], **score: Any) -> list[int]:
@@ -112,7 +113,9 @@ def test_a_mirrored_plugin_is_known_and_not_neutral() -> None:
 def test_a_mirror_that_no_profile_enables_is_a_warning() -> None:
     policy = RebalancePolicy.model_validate({"scheduler": a_mirror()})
     text = CONFIGURATION.replace("QuietDisks", "ImageLocality")
-    configuration = load_with_plugins(LoadedPolicy(policy, "p.yaml", ""), ConfigurationText(text, "c"))
+    configuration = scheduler_facts.configured(
+        LoadedPolicy(policy, "p.yaml", ""), ConfigurationText(text, "c"), (), tuple
+    )
     assert configuration.warnings == ("p.yaml: scheduler.mirror: no profile enables QuietDisks",)
 
 
@@ -156,26 +159,16 @@ def test_its_query_is_asked_and_series_find_their_nodes_by_name_and_address() ->
     node = a_node("n-2")
     node["status"]["addresses"] = [{"type": "InternalIP", "address": "10.0.0.2"}]
     snapshot = a_snapshot(nodes=[a_node("n-1"), node, a_node("n-3")])
-    asked: list[str] = []
+    answer = _answer(("n-1:9100", 1.0), ("10.0.0.2:9100", 2.0), ("n-3", 3.0), ("n-3", 4.0), ("other", 5.0))
+    configuration, responses = configured(), RecordedResponses()
+    queries = plugin_queries(configuration)
+    asked = list(plugin_requests(configuration, queries))
+    for connection, query in asked:
+        responses.keep(connection.address, query, lambda: answer)
 
-    def ask(question: Any) -> bytes:
-        asked.append(question.query)
-        return _answer(("n-1:9100", 1.0), ("10.0.0.2:9100", 2.0), ("n-3", 3.0), ("n-3", 4.0), ("other", 5.0))
+    view = read_view(snapshot, RawFigures(prometheus=responses), configuration, (), queries, 0.0)
 
-    configuration = configured()
-    view = read_view(
-        PluginSources(
-            snapshot=snapshot,
-            configuration=configuration,
-            also=(),
-            queries=plugin_queries(configuration),
-            api=None,
-            prometheus=PrometheusAccess(lambda _: ask, RecordedResponses()),
-            inside=True,
-            now=0.0,
-        )
-    )
-    assert asked == [QUERY]
+    assert [query.query for _, query in asked] == [QUERY]
     assert view.queries[ADDRESS, QUERY] == {"n-1": 1.0, "n-2": 2.0}  # n-3 has two values: neither can be used
 
 
@@ -224,5 +217,7 @@ def test_a_mirror_may_stand_for_a_known_plugin() -> None:
     text = CONFIGURATION.replace("QuietDisks", "NetworkTraffic") + (
         "  pluginConfig: [{name: NetworkTraffic, args: {ip: other, deviceName: eth0, timeRange: 3}}]\n"
     )
-    configuration = load_with_plugins(LoadedPolicy(policy, "p", ""), ConfigurationText(text, "c.yaml"))
+    configuration = scheduler_facts.configured(
+        LoadedPolicy(policy, "p", ""), ConfigurationText(text, "c.yaml"), (), tuple
+    )
     assert [(item.address, item.query) for item in plugin_queries(configuration)] == [(ADDRESS, "rate")]

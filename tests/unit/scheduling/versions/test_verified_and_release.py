@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from rebalancer.observe.scheduler_facts import scheduler_version, versions_running
-from rebalancer.policy.policy_file import LoadedPolicy
+from rebalancer.load.raw_figures import RawFigures
+from rebalancer.planning.inputs import Observation
+from rebalancer.planning.scheduler_facts import scheduler_version, versions_running
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.scheduling.registry import default_configuration
 from rebalancer.scheduling.state.cluster_state import ClusterState
@@ -236,8 +237,9 @@ def test_what_the_policy_states_goes_before_what_runs() -> None:
     )
 
     def found(**scheduler: str) -> str:
-        policy = RebalancePolicy.model_validate({"scheduler": scheduler})
-        return scheduler_version(LoadedPolicy(policy, "p.yaml", ""), snapshot, default_configuration(), None)
+        settings = RebalancePolicy.model_validate({"scheduler": scheduler}).scheduler
+        observation = Observation(snapshot, RawFigures(), 0.0)
+        return scheduler_version(observation, settings, default_configuration())
 
     assert found() == "1.34"
     assert found(version="v1.35.1") == "1.35"

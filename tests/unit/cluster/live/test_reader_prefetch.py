@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from rebalancer.cluster.live import reader as read_ahead
-from rebalancer.cluster.live.reader import running_ahead
+from rebalancer.cluster.live import reader
+from rebalancer.cluster.live.reader import prefetch
 from tests.waiting import HANG_SECONDS, ended, eventually, happened
 
 
 def at_work() -> int:
     """How many threads make values."""
-    return sum(thread.name == "ahead" and thread.is_alive() for thread in threading.enumerate())
+    return sum(thread.name == "prefetch" and thread.is_alive() for thread in threading.enumerate())
 
 
 @pytest.mark.parametrize("count", [0, 1, 7])
 @pytest.mark.parametrize("depth", [1, 3])
 def test_values_come_in_order_and_none_is_lost(count: int, depth: int) -> None:
-    with running_ahead([lambda: iter(range(count))], depth=depth) as values:
+    with prefetch([lambda: iter(range(count))], buffer=depth) as values:
         assert list(values) == list(range(count))
 
 
@@ -34,7 +34,7 @@ def test_the_next_value_is_made_while_one_is_looked_at() -> None:
             event.set()
             yield number
 
-    with running_ahead([make]) as values:
+    with prefetch([make]) as values:
         assert next(values) == 0
         happened(made[1], awaited="the second value is made")
         happened(made[2], awaited="one waits, one more is made")
@@ -52,7 +52,7 @@ def test_no_more_values_are_made_than_may_wait(monkeypatch: pytest.MonkeyPatch) 
                 no_room.set()
                 raise
 
-    monkeypatch.setattr(read_ahead, "SimpleQueue", Watched)
+    monkeypatch.setattr(reader, "SimpleQueue", Watched)
 
     def make() -> Iterator[int]:
         for number in range(100):
@@ -61,7 +61,7 @@ def test_no_more_values_are_made_than_may_wait(monkeypatch: pytest.MonkeyPatch) 
                 third.set()
             yield number
 
-    with running_ahead([make]) as values:
+    with prefetch([make]) as values:
         next(values)
         happened(third, awaited="one waits, one more is made")
         no_room.clear()
@@ -74,7 +74,7 @@ def test_what_is_raised_is_raised_in_its_place() -> None:
         yield 1
         raise LookupError("here")
 
-    with running_ahead([make]) as values:
+    with prefetch([make]) as values:
         assert next(values) == 1
         with pytest.raises(LookupError, match="here"):
             next(values)
@@ -88,7 +88,7 @@ def test_nothing_is_asked_for_after_the_consumer_has_left() -> None:
             made.append(number)
             yield number
 
-    with running_ahead([make]) as values:
+    with prefetch([make]) as values:
         next(values)
     eventually(lambda: not at_work(), awaited="the thread that makes values ends")
 
@@ -115,7 +115,7 @@ def test_the_first_begins_alone_and_never_more_than_asked_are_made_at_once() -> 
             making[0] -= 1
 
     makes = [functools.partial(make, number) for number in range(20)]
-    with running_ahead(makes, at_once=3) as values:
+    with prefetch(makes, workers=3) as values:
         assert sorted(values) == list(range(20))
     assert 2 <= most[0] <= 3
 
@@ -132,7 +132,7 @@ def test_where_the_first_fails_the_others_do_not_begin() -> None:
         yield 1
 
     with (
-        running_ahead([failing, other, other], lambda value: value > 0, at_once=3) as values,
+        prefetch([failing, other, other], lambda value: value > 0, workers=3) as values,
         pytest.raises(LookupError, match="here"),
     ):
         list(values)
@@ -141,7 +141,7 @@ def test_where_the_first_fails_the_others_do_not_begin() -> None:
 
 def test_values_of_one_iterator_keep_their_order_among_those_of_others() -> None:
     makes = [functools.partial(zip, [number] * 50, range(50)) for number in range(6)]
-    with running_ahead(makes, at_once=4) as values:
+    with prefetch(makes, workers=4) as values:
         found = list(values)
     assert len(found) == 300
     for number in range(6):
@@ -158,7 +158,7 @@ def test_what_one_raises_ends_the_others() -> None:
 
     with (
         pytest.raises(LookupError, match="here"),
-        running_ahead([endless, failing], at_once=2) as values,
+        prefetch([endless, failing], workers=2) as values,
     ):
         for _ in values:
             pass
@@ -167,7 +167,7 @@ def test_what_one_raises_ends_the_others() -> None:
 
 def test_without_iterators_there_are_no_values() -> None:
     none: list[Callable[[], Iterator[int]]] = []
-    with running_ahead(none, at_once=4) as values:
+    with prefetch(none, workers=4) as values:
         assert list(values) == []
 
 
@@ -190,7 +190,7 @@ def test_a_consumer_that_a_signal_throws_out_of_any_line_leaves_nothing_locked(
         return entered
 
     def consume() -> None:
-        with contextlib.suppress(_Interrupted), running_ahead([lambda: iter(range(9))]) as values:
+        with contextlib.suppress(_Interrupted), prefetch([lambda: iter(range(9))]) as values:
             next(values)
             thrown_into.append(threading.get_ident())
             next(values)
@@ -202,21 +202,21 @@ def test_a_consumer_that_a_signal_throws_out_of_any_line_leaves_nothing_locked(
 
 
 def test_a_consumer_may_leave_while_another_thread_is_being_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    start, leave = threading.Thread.start, read_ahead._Ahead.leave
+    start, leave = threading.Thread.start, reader._Prefetcher.leave
     second, leaving = threading.Event(), threading.Event()
 
     def started_late(thread: threading.Thread) -> None:
-        if threading.current_thread().name == "ahead":
+        if threading.current_thread().name == "prefetch":
             second.set()
             happened(leaving, awaited="the consumer leaves")
         start(thread)
 
-    def left(ahead: read_ahead._Ahead[int]) -> None:
+    def left(prefetcher: reader._Prefetcher[int]) -> None:
         leaving.set()
-        leave(ahead)
+        leave(prefetcher)
 
     monkeypatch.setattr(threading.Thread, "start", started_late)
-    monkeypatch.setattr(read_ahead._Ahead, "leave", left)
-    with running_ahead([lambda: iter(range(9))] * 2, at_once=2) as values:
+    monkeypatch.setattr(reader._Prefetcher, "leave", left)
+    with prefetch([lambda: iter(range(9))] * 2, workers=2) as values:
         next(values)
         happened(second, awaited="the second thread is being started")

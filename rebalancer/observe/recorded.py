@@ -1,0 +1,208 @@
+"""An observation as documents beside a recorded cluster: written once, and read back as it was.
+
+    scheduler-config.yaml   the scheduler's configuration, as the policy of the recording names it
+    watcher.json            what load-watcher answered; also where somebody put it beside a dump by hand
+    prometheus.json         what Prometheus answered, by address and question
+    state.json              what earlier runs left
+    observation.json        all else: the moment, the own pod, the API server, when the scheduler started
+
+A dump that kubectl printed has no ``observation.json``: its moment is that of the newest metric, and one
+answer of load-watcher stands for every address.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from rebalancer.cluster import records, times
+from rebalancer.cluster.dumps.listing import Recording
+from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.errors import InputError
+from rebalancer.load.prometheus.responses import DOCUMENT as PROMETHEUS
+from rebalancer.load.prometheus.responses import RecordedResponses, decode_book
+from rebalancer.load.raw_figures import ANY_ADDRESS, WATCHER, RawFigures
+from rebalancer.planning.inputs import ApiServer, Observation, SchedulerStart
+from rebalancer.profiles.types import ConfigurationText
+from rebalancer.state.run_state import RunState
+from rebalancer.state.run_state import decode as decode_state
+from rebalancer.state.run_state import encode as encode_state
+
+ABOUT, CONFIGURATION, STATE, OBSERVATION = (
+    "recording.json",
+    "scheduler-config.yaml",
+    "state.json",
+    "observation.json",
+)
+
+
+class _Configuration(msgspec.Struct, frozen=True, rename="camel"):
+    place: str = ""  # as ``place_of`` names it
+    source: str = ""  # where it was written
+
+
+class _Document(msgspec.Struct, frozen=True, rename="camel"):
+    now: float
+    own_pod: str = ""
+    server: ApiServer | None = None
+    configuration: _Configuration = _Configuration()
+    watcher: str = ANY_ADDRESS  # whose answer watcher.json is
+    watchers: dict[str, msgspec.Raw] = {}  # further answers, by address
+    missing: dict[str, str] = {}
+    starts: dict[str, SchedulerStart] | None = None
+
+
+_decoder = msgspec.json.Decoder(_Document)
+
+
+def documents_of(observation: Observation, state: RunState | None) -> dict[str, bytes]:
+    """What is written beside the cluster."""
+    documents: dict[str, bytes] = {}
+    configuration = _Configuration()
+    for place, written in observation.configurations.items():  # one: a recording is made by one policy
+        if written is not None:
+            configuration = _Configuration(place, written.source)
+            documents[CONFIGURATION] = written.text.encode()
+    figures = observation.figures
+    first = next(iter(figures.watchers), ANY_ADDRESS)
+    if figures.watchers:
+        documents[WATCHER] = figures.watchers[first]
+    if figures.prometheus.answers or figures.prometheus.failures:
+        documents[PROMETHEUS] = figures.prometheus.encode()
+    if state is not None:
+        documents[STATE] = encode_state(state)
+    document = _Document(
+        now=observation.now,
+        own_pod=observation.own_pod,
+        server=observation.server,
+        configuration=configuration,
+        watcher=first,
+        watchers={
+            address: msgspec.Raw(content) for address, content in figures.watchers.items() if address != first
+        },
+        missing=dict(figures.missing),
+        starts=None if observation.starts is None else dict(observation.starts),
+    )
+    documents[OBSERVATION] = msgspec.json.encode(document, order="deterministic")
+    return documents
+
+
+def observation_of(snapshot: Snapshot, own_pod: str) -> Observation:
+    """What was recorded with a cluster; ``own_pod`` is this program's, where the recording names none.
+
+    Its configuration, if one was recorded, is the only one. Raises InputError for a broken document.
+    """
+    recording = snapshot.recording
+    answers = recorded_answers(recording)
+    watchers = {ANY_ADDRESS: recording.documents[WATCHER]} if WATCHER in recording.documents else {}
+    found = _document(recording)
+    if found is None:
+        written = recorded_configuration(recording)
+        return Observation(
+            snapshot=snapshot,
+            figures=RawFigures(watchers, {}, answers),
+            now=recorded_moment(snapshot),
+            own_pod=own_pod,
+            configurations={} if written is None else {"": written},
+        )
+    written = recorded_configuration(recording, found.configuration.source)
+    answered = {found.watcher: watchers[ANY_ADDRESS]} if watchers else {}
+    answered |= {address: bytes(content) for address, content in found.watchers.items()}
+    return Observation(
+        snapshot=snapshot,
+        figures=RawFigures(answered, found.missing, answers),
+        now=found.now,
+        own_pod=found.own_pod,
+        server=found.server,
+        configurations={} if written is None else {found.configuration.place: written},
+        starts=found.starts,
+    )
+
+
+def _document(recording: Recording) -> _Document | None:
+    content = recording.documents.get(OBSERVATION)
+    if content is None:
+        return None
+    try:
+        found = _decoder.decode(content)
+        if not 0 <= found.now <= times.LATEST:
+            raise ValueError("now is not a time")
+        return found
+    except (ValueError, RecursionError) as error:
+        where = f"{recording.source}/{OBSERVATION}"
+        raise InputError(f"not what snapshot save writes: {error}", where=where) from error
+
+
+def recorded_moment(snapshot: Snapshot) -> float:
+    """When a cluster was recorded: the newest of its metrics, else the newest time of its nodes and pods."""
+    recording = snapshot.recording
+    moments = metric_times(recording)[-1:]
+    if PROMETHEUS in recording.documents:
+        moments.append(recorded_answers(recording).time)
+    if not moments:
+        known = np.concatenate([snapshot.pods.created, snapshot.pods.started, snapshot.nodes.ready_since])
+        moments = known[~np.isnan(known)].tolist()
+    return max(moments, default=0.0)
+
+
+def metric_times(recording: Recording) -> list[float]:
+    """When the recorded metrics were taken, in order."""
+    moments: set[float] = set()
+    for kind in (NODE_METRICS, POD_METRICS):
+        for item in recording.records(kind):
+            if isinstance(item, (records.NodeMetrics, records.PodMetrics)):
+                try:
+                    moments.add(times.parse(item.timestamp))
+                except ValueError:
+                    continue
+    return sorted(moments)
+
+
+def recorded_answers(recording: Recording) -> RecordedResponses:
+    """What Prometheus answered when the cluster was recorded; an empty book when it was not asked."""
+    content = recording.documents.get(PROMETHEUS)
+    if content is None:
+        return RecordedResponses()
+    return decode_book(content, f"{recording.source}/{PROMETHEUS}")
+
+
+def recorded_state(recording: Recording) -> RunState | None:
+    """The state of earlier runs that was recorded with the cluster."""
+    content = recording.documents.get(STATE)
+    return decode_state(content, f"{recording.source}/{STATE}") if content is not None else None
+
+
+def recorded_configuration(recording: Recording, source: str = "") -> ConfigurationText | None:
+    """The scheduler's configuration that was recorded with the cluster; ``source`` is where it came from."""
+    content = recording.documents.get(CONFIGURATION)
+    if content is None:
+        return None
+    where = f"{recording.source}/{CONFIGURATION}"
+    try:
+        return ConfigurationText(content.decode(), source or where)
+    except UnicodeDecodeError as error:
+        raise InputError(f"is not UTF-8: {error.reason}", where=where) from error
+
+
+def about_recording(recording: Recording) -> dict[str, Any]:
+    """Who recorded it, from where and when; empty for a dump made by kubectl."""
+    try:
+        about = msgspec.json.decode(recording.documents.get(ABOUT, b"{}"), type=dict[str, Any])
+        if not 0 <= about.get("savedAt", 0) <= times.LATEST:
+            raise ValueError("savedAt is not a time")
+        return about
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"not what snapshot save writes: {error}", where=f"{recording.source}/{ABOUT}"
+        ) from error
+
+
+def unread_of(recording: Recording) -> dict[str, str]:
+    """Why kinds were not read: as the recording says it, else that the dump lacks them."""
+    reasons = about_recording(recording).get("unread")
+    known = {str(plural): str(why) for plural, why in reasons.items()} if isinstance(reasons, dict) else {}
+    absent = {plural: why for plural, why in known.items() if plural not in recording.listings}
+    return {**recording.unread, **absent}

@@ -1,0 +1,105 @@
+"""An observation, judged by a policy: the inputs of a plan. A function of its arguments, without I/O."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rebalancer.cluster.arrays import FloatArray
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.load.plugin_sources import read_view, watcher_addresses
+from rebalancer.load.services import service_of
+from rebalancer.load.sources import read_load
+from rebalancer.load.usage import RESOURCES
+from rebalancer.planning.inputs import Observation, PlanningInputs, digest_of
+from rebalancer.planning.scheduler_facts import configuration_of, scheduler_facts, scored_resources
+from rebalancer.planning.warnings import of_inputs
+from rebalancer.planning.workloads.system_pods import system_workloads
+from rebalancer.policy.load_sources import LoadWatcherSource, PrometheusSource
+from rebalancer.policy.policy_file import LoadedPolicy
+from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.profiles.types import SchedulerConfiguration
+from rebalancer.scheduling.registry import plugin_queries
+from rebalancer.scheduling.resources import pod_requests, requested_amounts
+from rebalancer.state.run_state import RunState
+
+
+def assemble(
+    observation: Observation,
+    loaded: LoadedPolicy,
+    state: RunState | None,
+    *,
+    ignore_coverage: bool = False,
+) -> PlanningInputs:
+    """What a plan is made from by this policy: the same three values, the same inputs and the same digest.
+
+    What the policy needs and nobody observed is unknown. ``ignore_coverage`` makes the plan however few nodes
+    have a known load; that it would be refused is among its warnings then. Raises RebalancerError when the
+    scheduler's configuration cannot be used, or no load source answered.
+    """
+    snapshot, policy = observation.snapshot, loaded.policy
+    configuration = configuration_of(observation, loaded)
+    view = read_view(
+        snapshot,
+        observation.figures,
+        configuration,
+        policy_watchers(policy),
+        plugin_queries(configuration),
+        observation.now,
+    )
+    reading = read_load(
+        snapshot,
+        observation.figures,
+        policy,
+        view,
+        requests_by_pod(snapshot),
+        state.samples if state else None,
+        scored_resources(policy, configuration),
+        now=observation.now,
+        live=observation.live,
+    )
+    scheduler = scheduler_facts(observation, loaded, configuration)
+    return PlanningInputs(
+        snapshot=snapshot,
+        load=reading.report,
+        view=view,
+        scheduler=scheduler,
+        policy=policy,
+        state=state,
+        now=observation.now,
+        digest=digest_of(observation, loaded, state),
+        own_pod=observation.own_pod,
+        system_workloads=relied_on_workloads(snapshot, policy, configuration),
+        warnings=of_inputs(observation, policy, scheduler, view, reading.report),
+        present_load=reading.present,
+        ignore_coverage=ignore_coverage,
+    )
+
+
+def requests_by_pod(snapshot: Snapshot) -> FloatArray:
+    """(pods, 2) what each pod requests: thousandths of a core, bytes."""
+    rows = [requested_amounts(pod_requests(pod).present, RESOURCES) for pod in snapshot.pods.classes]
+    table = np.array(rows, np.float64).reshape(len(rows), len(RESOURCES))
+    return np.asarray(table[snapshot.pods.pod_class], np.float64)
+
+
+def policy_watchers(policy: RebalancePolicy) -> list[str]:
+    """The addresses of the load-watchers that the policy's own sources read."""
+    return [
+        source.load_watcher.address for source in policy.load.sources if isinstance(source, LoadWatcherSource)
+    ]
+
+
+def relied_on_workloads(
+    snapshot: Snapshot, policy: RebalancePolicy, configuration: SchedulerConfiguration
+) -> frozenset[str]:
+    """The workloads, as namespace/Kind/name, that measure load or schedule the pods: never evicted."""
+    addresses = [*watcher_addresses(configuration), *policy_watchers(policy)]
+    addresses += [query.address for query in plugin_queries(configuration)]
+    addresses += [
+        source.prometheus.address for source in policy.load.sources if isinstance(source, PrometheusSource)
+    ]
+    services = {
+        (service.namespace, service.name) for service in map(service_of, addresses) if service is not None
+    }
+    place = policy.scheduler.config_map
+    return system_workloads(snapshot, services, {place.namespace} if place else set())

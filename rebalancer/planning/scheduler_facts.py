@@ -1,0 +1,413 @@
+"""What is known of the scheduler: its configuration, version, gates, cores, and where it shows that it lives.
+
+All of it follows from what was read and from what the policy states; nothing here reads anything.
+
+A second scheduler that runs as a Deployment tells nothing of the first, which managed control planes hide:
+the one behind default-scheduler is known by its static pod alone. One without that profile is a second one.
+
+The Lease that the policy names, else the one that the configuration's leader election names, counts alone: a
+scheduler that waits for it is ready and schedules nothing. A configuration that names none means the Lease
+kube-system/kube-scheduler, which the cluster's default scheduler holds; that says nothing about a second
+scheduler, whose pods are looked at instead.
+
+    no configuration, default-scheduler                           lease kube-system/kube-scheduler
+    leaderElection: {resourceName: trimaran}                      lease kube-system/trimaran
+    leaderElection: {leaderElect: false}                          pods
+    profiles: [trimaran], nothing said about leader election      pods
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import PurePath
+
+import numpy as np
+
+from rebalancer.cluster.nodes import CPU
+from rebalancer.cluster.pod_classes import PodClass
+from rebalancer.cluster.records import Container
+from rebalancer.cluster.records.pods import PROGRAM, is_scheduler, stated_gates
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.errors import InputError
+from rebalancer.planning.inputs import Observation, PlanningInputs, SchedulerFacts, SchedulerStart
+from rebalancer.planning.plan import Plan
+from rebalancer.policy.hotness import ScoreRule
+from rebalancer.policy.load_sources import PrometheusSource
+from rebalancer.policy.policy_file import LoadedPolicy, scorable_resources
+from rebalancer.policy.schedulers import Mirror, SchedulerSettings
+from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.profiles.types import (
+    DEFAULT_SCHEDULER_NAME,
+    ConfigurationText,
+    ExtensionPoint,
+    PluginDescription,
+    PluginQuery,
+    SchedulerConfiguration,
+)
+from rebalancer.scheduling.framework.plugin import Normalization
+from rebalancer.scheduling.plugins.prometheus_score import Definition, Direction, described_score
+from rebalancer.scheduling.registry import default_configuration, load_configuration
+from rebalancer.scheduling.versions.release import FeatureGates, major_minor
+
+_OWNER_OF_STATIC_PODS = "Node"
+_SWEEPING = frozenset({"AllAlpha", "AllBeta"})  # each opens many gates; which ones, only the release says
+
+
+def scheduler_facts(
+    observation: Observation, loaded: LoadedPolicy, configuration: SchedulerConfiguration
+) -> SchedulerFacts:
+    """What the observation and the policy say of the scheduler."""
+    settings, snapshot = loaded.policy.scheduler, observation.snapshot
+    return SchedulerFacts(
+        configuration=configuration,
+        version=scheduler_version(observation, settings, configuration),
+        feature_gates=feature_gates(settings, snapshot, configuration),
+        cores=scheduler_cores(settings, snapshot),
+        start=_start(observation, settings, configuration),
+    )
+
+
+def place_of(loaded: LoadedPolicy) -> str:
+    """Where a policy says that the scheduler's configuration is: how an observation calls its text."""
+    settings = loaded.policy.scheduler
+    if settings.inline is not None:
+        return f"inline {sha256(settings.inline.encode()).hexdigest()[:16]}"
+    if settings.file is not None:
+        return f"file {PurePath(loaded.source).parent / settings.file}"
+    place = settings.config_map
+    return "" if place is None else f"configmap {place.namespace}/{place.name} {place.key}"
+
+
+def configuration_of(observation: Observation, loaded: LoadedPolicy) -> SchedulerConfiguration:
+    """The configuration that was read for a policy; InputError when nobody read it, or it cannot be used."""
+    place = place_of(loaded)
+    if place not in observation.configurations:
+        raise InputError(
+            f"the scheduler's configuration was not read ({place or 'none is named'})",
+            where=loaded.source,
+            hint="observe the cluster for this policy too",
+        )
+    written = observation.configurations[place]
+    if written is None:
+        return default_configuration()
+    return configured(loaded, written, observation.assumed_neutral, lambda: observation.installed_plugins)
+
+
+def configured(
+    loaded: LoadedPolicy,
+    written: ConfigurationText,
+    neutral: Collection[str],
+    installed_plugins: Callable[[], Iterable[PluginDescription]],
+) -> SchedulerConfiguration:
+    """A configuration with the plugins that are installed and those of the policy; see load_configuration.
+
+    ``neutral`` are plugins assumed neutral besides those of the policy.
+    """
+    settings = loaded.policy.scheduler
+    configuration = load_configuration(
+        written.text,
+        written.source,
+        extra_plugins=mirrored_plugins(loaded.policy),
+        installed_plugins=installed_plugins,
+        assume_neutral=(*settings.assume_neutral, *neutral),
+    )
+    idle = [item.plugin for item in settings.mirror if item.plugin not in configuration.extra_plugins]
+    if idle:
+        warning = f"{loaded.source}: scheduler.mirror: no profile enables {', '.join(idle)}"
+        configuration = replace(configuration, warnings=(*configuration.warnings, warning))
+    check_score_rules(loaded, configuration)
+    return configuration
+
+
+def mirrored_plugins(policy: RebalancePolicy) -> tuple[PluginDescription, ...]:
+    """The plugins that the policy mirrors."""
+    return tuple(_mirrored(item) for item in policy.scheduler.mirror)
+
+
+def _mirrored(item: Mirror) -> PluginDescription:
+    score = item.prometheus_score
+    return described_score(
+        Definition(
+            plugin=item.plugin,
+            query=PluginQuery(score.address, score.query, score.node_label),
+            direction=Direction(score.direction),
+            normalization=Normalization(score.normalization),
+            scale=score.scale,
+            missing_score=score.missing_score,
+            resource=score.resource or "",
+        )
+    )
+
+
+def scored_resources(policy: RebalancePolicy, configuration: SchedulerConfiguration) -> tuple[str, ...]:
+    """The resources that the plugins of the policy's score rules score, in order of name."""
+    plugins = configuration.plugins
+    found = (plugins[name].scored_resources for name in _plugins(policy, configuration))
+    return tuple(sorted(frozenset[str]().union(*found)))
+
+
+def check_score_rules(loaded: LoadedPolicy, configuration: SchedulerConfiguration) -> None:
+    """InputError for a score rule whose plugin scores what no load source measures."""
+    policy, where = loaded.policy, f"{loaded.source} hotNodes"
+    measured = scorable_resources(policy)
+    for name in _plugins(policy, configuration):
+        scored = configuration.plugins[name].scored_resources
+        if not scored:
+            raise InputError(
+                f"a score rule goes by {name}, which declares no resource that its score follows",
+                where=where,
+                hint=_declaration(policy, name),
+            )
+        missing = sorted(scored - set(measured))
+        if missing:
+            raise InputError(
+                f"a score rule goes by {name}, which scores {', '.join(missing)}: no load source measures it",
+                where=where,
+                hint=_source(policy, missing[0]),
+            )
+
+
+def _plugins(policy: RebalancePolicy, configuration: SchedulerConfiguration) -> Iterator[str]:
+    """The enabled plugins that score rules go by, each once."""
+    seen: dict[str, None] = {}
+    names = policy.scheduler.profiles or configuration.scheduler_names
+    profiles = [found for found in map(configuration.profile, names) if found is not None]
+    for rule in policy.hot_nodes.every_rule:
+        if not isinstance(rule, ScoreRule):
+            continue
+        for profile in profiles:
+            enabled = profile.enabled(ExtensionPoint.SCORE)
+            for name in rule.score.plugins or configuration.load_plugins(profile):
+                if name in enabled and name in configuration.plugins:
+                    seen.setdefault(name)
+    yield from seen
+
+
+def _declaration(policy: RebalancePolicy, plugin: str) -> str:
+    if any(item.plugin == plugin for item in policy.scheduler.mirror):
+        return "name it as prometheusScore.resource under scheduler.mirror"
+    return "name a plugin that scores load or the number of pods; your own declares scored_resources"
+
+
+def _source(policy: RebalancePolicy, resource: str) -> str:
+    if any(isinstance(source, PrometheusSource) for source in policy.load.sources):
+        return f"define {resource} under load.signals"
+    return "add a prometheus source to load.sources"
+
+
+def scheduler_pods(snapshot: Snapshot) -> list[tuple[PodClass, Container]]:
+    """The classes of pods that run a kube-scheduler, with the container that does."""
+    return [
+        (pod, container)
+        for pod in snapshot.pods.classes
+        for container in pod.spec.containers or ()
+        if is_scheduler(container.image)
+    ]
+
+
+def is_seen(snapshot: Snapshot, configuration: SchedulerConfiguration) -> bool:
+    """Whether the pods that are seen include the scheduler of this configuration."""
+    found = scheduler_pods(snapshot)
+    if DEFAULT_SCHEDULER_NAME not in configuration.scheduler_names:
+        return bool(found)
+    return any(pod.owner.kind == _OWNER_OF_STATIC_PODS for pod, _ in found)
+
+
+def scheduler_version(
+    observation: Observation, settings: SchedulerSettings, configuration: SchedulerConfiguration
+) -> str:
+    """``1.35``: as the policy states it, else by the image of its pod, else that of the API server.
+
+    Empty when it is not known.
+    """
+    if settings.version:
+        return major_minor(settings.version)
+    running = versions_running(observation.snapshot)
+    of_server = observation.server.version if observation.server is not None else None
+    if len(running) == 1 and (of_server is None or is_seen(observation.snapshot, configuration)):
+        return running[0]
+    return major_minor(of_server or "")
+
+
+def needs_server_version(
+    settings: SchedulerSettings, snapshot: Snapshot, configuration: SchedulerConfiguration
+) -> bool:
+    """Whether only the API server can say which version the scheduler of a live cluster has."""
+    seen = len(versions_running(snapshot)) == 1 and is_seen(snapshot, configuration)
+    return not settings.version and not seen
+
+
+def versions_running(snapshot: Snapshot) -> tuple[str, ...]:
+    """The versions in the images of the schedulers' pods.
+
+    scheduler-plugins number theirs 0.MINOR, after the Kubernetes 1.MINOR they are built from.
+    """
+    found: set[str] = set()
+    for _, container in scheduler_pods(snapshot):
+        version = major_minor(container.image.partition("@")[0].rpartition(":")[2])
+        if version:
+            found.add(f"1.{version[2:]}" if version.startswith("0.") else version)
+    return tuple(sorted(found))
+
+
+def feature_gates(
+    settings: SchedulerSettings, snapshot: Snapshot, configuration: SchedulerConfiguration
+) -> FeatureGates:
+    """What is known of the gates; what the policy states goes before what is seen.
+
+    Where the scheduler's pod can be seen with its command line, a gate that is not on it is as the release
+    has it. Where it cannot, as with managed control planes, the others are not known.
+    """
+    stated = settings.feature_gates
+    seen = gates_running(snapshot, configuration)
+    if seen is None or _SWEEPING & {*seen, *stated}:
+        return FeatureGates({**(seen or {}), **stated}, known=False)
+    return FeatureGates({**seen, **stated}, known=True)
+
+
+def gates_running(snapshot: Snapshot, configuration: SchedulerConfiguration) -> dict[str, bool] | None:
+    """The gates on the command lines of the schedulers' pods; None when not all are seen, or they differ."""
+    if not is_seen(snapshot, configuration):
+        return None
+    found = [
+        stated_gates(container.args or ()) if container.command else None
+        for _, container in scheduler_pods(snapshot)
+    ]
+    return found[0] if found and all(item == found[0] for item in found) else None
+
+
+def scheduler_cores(settings: SchedulerSettings, snapshot: Snapshot) -> int | None:
+    """What the policy states, else the most cores of a node with a scheduler's pod; None without one."""
+    if settings.cores is not None:
+        return settings.cores
+    pods = snapshot.pods
+    schedulers = [
+        index
+        for index, pod in enumerate(pods.classes)
+        if any(is_scheduler(container.image) for container in pod.spec.containers or ())
+    ]
+    nodes = pods.node[np.isin(pods.pod_class, schedulers) & (pods.node >= 0)]
+    most = int(snapshot.nodes.capacity[nodes, CPU].max(initial=0))
+    return -(-most // 1000) or None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseName:
+    """The namespace and the name of a Lease."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"lease {self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class PodSelection:
+    """Which pods are a scheduler's: in these namespaces, mounting this ConfigMap, else of its image."""
+
+    namespaces: tuple[str, ...]
+    config_map: str = ""  # its name; empty: by image
+    without_default: bool = False  # leave out the pods of the cluster's default scheduler
+
+    def __str__(self) -> str:
+        where = " and ".join(self.namespaces)
+        if self.config_map:
+            return f"of those in {where} that mount the configmap {self.config_map}"
+        return f"of those in {where} whose image is {PROGRAM}"
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerLocation:
+    """Where a scheduler shows that it is alive: its leader election lease, else its own pods."""
+
+    name: str  # the schedulerNames that it serves, as messages name it
+    lease: LeaseName | None = LeaseName("kube-system", "kube-scheduler")
+    why_no_lease: str = ""  # in words, where ``lease`` is None
+    pods: PodSelection | None = None  # None: where its pods run is not known
+    named_by: str = ""  # who names the lease: a scheduler that does not hold it schedules nothing then
+
+    @property
+    def key(self) -> str:
+        """What an observation calls it."""
+        return "; ".join(str(part) for part in (self.lease, self.pods) if part is not None)
+
+
+def schedulers_of(plan: Plan, inputs: PlanningInputs) -> tuple[SchedulerLocation, ...]:
+    """The schedulers that own pods of the plan: one process serves all profiles of a configuration."""
+    pods = inputs.snapshot.pods
+    names = {
+        pods.class_of(pods.row[move.pod.namespace, move.pod.name]).spec.scheduler_name
+        or DEFAULT_SCHEDULER_NAME
+        for move in plan.moves
+    }
+    if not names:
+        return ()
+    return (locate(names, inputs.policy.scheduler, inputs.scheduler.configuration, inputs.snapshot),)
+
+
+def locate(
+    names: Iterable[str],
+    settings: SchedulerSettings,
+    configuration: SchedulerConfiguration,
+    snapshot: Snapshot,
+) -> SchedulerLocation:
+    """Where the scheduler that serves these schedulerNames shows that it is alive."""
+    name = ", ".join(sorted(names))
+    if settings.lease is not None:
+        lease = LeaseName(settings.lease.namespace, settings.lease.name)
+        return SchedulerLocation(name, lease, named_by="scheduler.lease of the policy")
+    election = configuration.leader_election
+    serves_default = DEFAULT_SCHEDULER_NAME in configuration.scheduler_names
+    pods = _pods(settings, snapshot, without_default=not serves_default)
+    if not election.enabled:
+        return SchedulerLocation(name, None, "its configuration turns leader election off", pods)
+    if not election.named and not serves_default:
+        why = f"{configuration.source} names no lease of its own (leaderElection.resourceName)"
+        return SchedulerLocation(name, None, why, pods)
+    lease = LeaseName(election.namespace, election.name)
+    if election.named:
+        return SchedulerLocation(name, lease, named_by=f"leaderElection of {configuration.source}")
+    return SchedulerLocation(name, lease, pods=pods)
+
+
+def _pods(settings: SchedulerSettings, snapshot: Snapshot, *, without_default: bool) -> PodSelection | None:
+    if settings.config_map is not None:
+        place = settings.config_map
+        return PodSelection((place.namespace,), place.name)
+    namespaces = tuple(sorted(_namespaces_of_schedulers(snapshot)))
+    return PodSelection(namespaces, without_default=without_default) if namespaces else None
+
+
+def _namespaces_of_schedulers(snapshot: Snapshot) -> set[str]:
+    return {
+        pod.namespace
+        for pod in snapshot.pods.classes
+        if any(is_scheduler(container.image) for container in pod.spec.containers or ())
+    }
+
+
+def starting_scheduler(
+    settings: SchedulerSettings, configuration: SchedulerConfiguration, snapshot: Snapshot
+) -> SchedulerLocation | None:
+    """Where to see when the scheduler started; None where no plugin of it scores otherwise right after."""
+    names = [
+        profile.scheduler_name
+        for profile in configuration.profiles
+        if any(
+            name in configuration.plugins and configuration.plugins[name].counts_recent_pods
+            for name in profile.plugin_names
+        )
+    ]
+    return locate(names, settings, configuration, snapshot) if names else None
+
+
+def _start(
+    observation: Observation, settings: SchedulerSettings, configuration: SchedulerConfiguration
+) -> SchedulerStart | None:
+    location = starting_scheduler(settings, configuration, observation.snapshot)
+    if location is None or observation.starts is None:
+        return None
+    return observation.starts.get(location.key, SchedulerStart(None, "nobody looked when it was recorded"))

@@ -1,0 +1,352 @@
+"""All warnings of a plan: what its reader must know, each said once, the most important first.
+
+``of_inputs`` says what is known before the search, of what was read and of the policy; ``of_plan`` adds what
+only the search shows. ``sentences`` puts both in order. Two warnings about the same subject are one: a
+misspelt profile moves no pod, and that its pods are not moved is not said again.
+
+    About.NAME      scheduler.profiles names the profile trimarann, which the configuration does not have ...
+    About.CLUSTER   not read: nodes (metrics.k8s.io) (not in the dump)
+    About.LOAD      metrics-server: figures of node n1 are older than load.maxAge (3m) and are not used
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from rebalancer.cluster import records
+from rebalancer.cluster.kinds import NAMESPACES, NODES, STORAGE_CLASSES
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.documents import did_you_mean
+from rebalancer.load.report import LoadReport, named
+from rebalancer.load.scheduler_view import SchedulerView
+from rebalancer.planning.coverage import coverage_of
+from rebalancer.planning.hotness import pressure_after_cooling, score_key
+from rebalancer.planning.inputs import About, Observation, PlanWarning, SchedulerFacts
+from rebalancer.planning.landing.schedulers import neutral_everywhere
+from rebalancer.planning.prepared import PreparedInputs
+from rebalancer.planning.scheduler_facts import gates_running
+from rebalancer.policy.hotness import ScoreRule
+from rebalancer.policy.load_sources import PrometheusSource
+from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.profiles.types import ExtensionPoint, SchedulerConfiguration
+from rebalancer.scheduling.versions.verified import version_warnings
+
+_ALWAYS_EXCLUDED = "kube-system"  # by default, whether it is there or not
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def sentences(warnings: Iterable[PlanWarning]) -> tuple[str, ...]:
+    """What is said: the most important first, and of each subject one sentence."""
+    said: dict[str, str] = {}
+    for warning in sorted(warnings, key=lambda item: item.about):
+        said.setdefault(warning.subject or warning.sentence, warning.sentence)
+    return tuple(dict.fromkeys(said.values()))
+
+
+def of_inputs(
+    observation: Observation,
+    policy: RebalancePolicy,
+    scheduler: SchedulerFacts,
+    view: SchedulerView,
+    load: LoadReport,
+) -> tuple[PlanWarning, ...]:
+    """What is known before the search."""
+    snapshot, configuration = observation.snapshot, scheduler.configuration
+    return (
+        *unmatched_names(policy, snapshot, configuration, observation.assumed_neutral),
+        *misfits(policy, snapshot, configuration),
+        *insecure_connections(
+            policy, configuration, observation.server.unprotected if observation.server else ""
+        ),
+        *_of_scheduler(policy, snapshot, scheduler),
+        *_of_cluster(snapshot),
+        *_of_load(view, load),
+    )
+
+
+def _of_scheduler(
+    policy: RebalancePolicy, snapshot: Snapshot, scheduler: SchedulerFacts
+) -> Iterator[PlanWarning]:
+    configuration = scheduler.configuration
+    for text in version_warnings(scheduler.version, configuration.api_version):
+        yield PlanWarning(About.SCHEDULER if scheduler.version else About.REFUSAL, text)
+    neutral = neutral_everywhere(configuration)
+    if neutral:
+        yield PlanWarning(About.SCHEDULER, not_modelled(neutral))
+    for extender in configuration.extenders:
+        text = f"extender {extender.url_prefix} is not modelled: all pods of its scheduler are protected"
+        yield PlanWarning(About.SCHEDULER, text)
+    yield from contradicted_gates(policy, snapshot, configuration)
+    for text in configuration.warnings:
+        yield PlanWarning(About.SCHEDULER, text)
+
+
+def not_modelled(plugins: Iterable[str]) -> str:
+    """That plugins of the scheduler are not modelled, and what that means."""
+    return f"not modelled, taken to pass and score all nodes alike: {', '.join(plugins)}"
+
+
+def contradicted_gates(
+    policy: RebalancePolicy, snapshot: Snapshot, configuration: SchedulerConfiguration
+) -> Iterator[PlanWarning]:
+    """The feature gates that the policy states otherwise than the scheduler's command line."""
+    running = gates_running(snapshot, configuration) or {}
+    for name, value in sorted(policy.scheduler.feature_gates.items()):
+        if running.get(name, value) != value:
+            stated, started = (str(item).lower() for item in (value, running[name]))
+            yield PlanWarning(
+                About.SCHEDULER,
+                f"scheduler.featureGates says {name}: {stated}, but the scheduler was started with "
+                f"{name}={started}; the policy is followed",
+            )
+
+
+def _of_cluster(snapshot: Snapshot) -> Iterator[PlanWarning]:
+    by_reason: dict[str, list[str]] = {}
+    for plural, why in sorted(snapshot.recording.unread.items()):
+        by_reason.setdefault(why, []).append(plural)  # a dump made by hand lacks many kinds for the same one
+    for why, plurals in by_reason.items():
+        yield PlanWarning(About.CLUSTER, f"not read: {', '.join(plurals)} ({why})")
+    for text in snapshot.recording.warnings:
+        yield PlanWarning(About.CLUSTER, text)
+    for item in snapshot.malformed:
+        yield PlanWarning(About.CLUSTER, f"could not be read: {item}")
+
+
+def _of_load(view: SchedulerView, load: LoadReport) -> Iterator[PlanWarning]:
+    for address, why in sorted(view.missing.items()):
+        yield PlanWarning(About.LOAD, f"seen by plugins: {address or 'built-in load-watcher'}: {why}")
+    for text in load.warnings:
+        yield PlanWarning(About.LOAD, text)
+
+
+def of_plan(prepared: PreparedInputs) -> Iterator[PlanWarning]:
+    """What only shows once the scheduler is modelled and the Pending pods are placed."""
+    inputs = prepared.inputs
+    if inputs.ignore_coverage:
+        known, least = coverage_of(inputs).share, inputs.policy.load.min_coverage
+        if known < least:
+            yield PlanWarning(
+                About.REFUSAL,
+                f"load is known of {known:.0%} of the nodes, load.minCoverage is {least:.0%}: "
+                "a run would refuse to act",
+            )
+    yield from _score_rules(prepared)
+    unknown = int(np.count_nonzero(~inputs.load.known))
+    if unknown:
+        text = f"{unknown} nodes have no fresh load figure: neither hot nor a landing to count on"
+        yield PlanWarning(About.LOAD, text)
+    runs = inputs.policy.hot_nodes.for_runs
+    if inputs.state is None and runs > 1:
+        yield PlanWarning(About.LOAD, f"no state of earlier runs: hotNodes.forRuns {runs} is taken as met")
+    for name, words in pressure_after_cooling(inputs, prepared.hotness).items():
+        yield PlanWarning(About.PODS, f"{name}: {words}")
+    if prepared.pending.unplaced:
+        text = f"{prepared.pending.unplaced} Pending pods do not fit on any node now"
+        yield PlanWarning(About.PODS, text)
+    if prepared.pods.nominated:
+        text = f"{len(prepared.pods.nominated)} Pending pods are nominated to a node by preemption"
+        yield PlanWarning(About.PODS, text)
+
+
+def _score_rules(prepared: PreparedInputs) -> Iterator[PlanWarning]:
+    """Score rules that apply to nothing, and the nodes whose score they do not know."""
+    inputs, rule_scores = prepared.inputs, prepared.schedulers.rule_scores()
+    known, names = inputs.load.known, inputs.snapshot.nodes.names
+    for rule in inputs.policy.hot_nodes.every_rule:
+        if not isinstance(rule, ScoreRule):
+            continue
+        score = rule_scores.get(score_key(rule))
+        if score is None:
+            if not rule.score.plugins:  # else ``misfits`` says so
+                text = "hotNodes: a score rule names no plugins, and no profile has one that looks at load"
+                yield PlanWarning(About.SETTING, text)
+            continue
+        dark = np.flatnonzero(np.isnan(score.score) & known).tolist()
+        if dark:
+            which = named([names[row] for row in dark])
+            plugins = ", ".join(score.plugins)
+            text = f"hotNodes: {plugins} has no figure of {which}: its score makes no node hot there"
+            yield PlanWarning(About.LOAD, text)
+
+
+def _score_rule(rule: ScoreRule) -> str:
+    return f"score rule {score_key(rule)}"
+
+
+# What in a policy has no effect here. A policy made for another cluster moves nothing and breaks nothing, a
+# misspelt name in a protection protects nothing, and one in a selection selects nothing: without a word it
+# looks as if there were nothing to do.
+
+
+def misfits(
+    policy: RebalancePolicy, snapshot: Snapshot, configuration: SchedulerConfiguration
+) -> Iterator[PlanWarning]:
+    """Settings to which no pod and no plugin of the cluster answers."""
+    configured = configuration.scheduler_names
+    acting = [name for name in policy.scheduler.profiles or configured if name in configured]
+    used = {pod.scheduler_name for pod in snapshot.pods.classes}
+    if policy.scheduler.profiles and acting and not used & set(acting):
+        text = f"scheduler.profiles: no pod has schedulerName {' or '.join(acting)}: no pod is moved"
+        yield PlanWarning(About.SETTING, text)
+    profiles = [profile for name in acting if (profile := configuration.profile(name))]
+    scoring = {name for profile in profiles for name in profile.enabled(ExtensionPoint.SCORE)}
+    for rule in policy.hot_nodes.every_rule:
+        plugins = (rule.score.plugins or ()) if isinstance(rule, ScoreRule) else ()
+        if isinstance(rule, ScoreRule) and plugins and not scoring & set(plugins):
+            text = f"hotNodes: no profile that the policy acts on scores by {' or '.join(plugins)}"
+            yield PlanWarning(About.SETTING, f"{text}: this score rule makes no node hot", _score_rule(rule))
+
+
+def unmatched_names(
+    policy: RebalancePolicy,
+    snapshot: Snapshot,
+    configuration: SchedulerConfiguration,
+    assumed_neutral: Iterable[str] = (),
+) -> Iterator[PlanWarning]:
+    """One sentence for each setting of the policy, or option, that names what is not there."""
+    yield from _unmatched_in_configuration(policy, configuration, assumed_neutral)
+    found = (*_namespaces(policy, snapshot), *_nodes(policy, snapshot), *_pods(policy, snapshot))
+    yield from (PlanWarning(About.NAME, text) for text in found)
+
+
+def _unmatched_in_configuration(
+    policy: RebalancePolicy, configuration: SchedulerConfiguration, assumed_neutral: Iterable[str]
+) -> Iterator[PlanWarning]:
+    where = f"the scheduler's configuration ({configuration.source})"
+    names = configuration.scheduler_names
+    for name in policy.scheduler.profiles:
+        if name not in names:
+            text = _unmatched("scheduler.profiles", "profile", name, names, where)
+            yield PlanWarning(About.NAME, f"{text}: no pod of it is moved")
+    enabled = {plugin for profile in configuration.profiles for plugin in profile.plugin_names}
+    for setting, plugins in (
+        ("scheduler.assumeNeutral", policy.scheduler.assume_neutral),
+        ("--assume-neutral", assumed_neutral),
+    ):
+        for plugin in plugins:
+            if plugin not in enabled:
+                yield PlanWarning(About.NAME, _unmatched(setting, "plugin", plugin, enabled, where))
+    for rule in policy.hot_nodes.every_rule:
+        for plugin in (rule.score.plugins or ()) if isinstance(rule, ScoreRule) else ():
+            if isinstance(rule, ScoreRule) and plugin not in enabled:
+                text = _unmatched("hotNodes score.plugins", "plugin", plugin, enabled, where)
+                alone = _score_rule(rule) if len(rule.score.plugins or ()) == 1 else ""
+                yield PlanWarning(About.NAME, text, alone)
+
+
+def _namespaces(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
+    known = set(snapshot.pods.namespaces)
+    for item in snapshot.recording.records(NAMESPACES):
+        if isinstance(item, records.Namespace):
+            known.add(item.metadata.name)
+    settings = policy.evictable.namespaces
+    for setting, names in (("include", settings.include), ("exclude", settings.exclude)):
+        for name in names:
+            if name not in known and name != _ALWAYS_EXCLUDED:
+                yield _unmatched(f"evictable.namespaces.{setting}", "namespace", name, known, "the cluster")
+
+
+def _nodes(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
+    labels = [
+        item.metadata.labels or {}
+        for item in snapshot.recording.records(NODES)
+        if isinstance(item, records.Node)
+    ]
+    selectors = [("hotNodes.nodeSelector", policy.hot_nodes.node_selector)]
+    selectors += [
+        (f"hotNodes.pools {pool.name}: nodeSelector", pool.node_selector) for pool in policy.hot_nodes.pools
+    ]
+    for setting, selector in selectors:
+        if selector is not None and not any(map(selector.selects, labels)):
+            yield f"{setting} selects no node: {selector}"
+
+
+def _pods(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
+    selector = policy.evictable.pod_selector
+    if selector is not None and not any(selector.selects(item.labels) for item in snapshot.pods.classes):
+        yield f"evictable.podSelector selects no pod: {selector}"
+    if not snapshot.has(STORAGE_CLASSES):
+        return
+    known = [
+        item.metadata.name
+        for item in snapshot.recording.records(STORAGE_CLASSES)
+        if isinstance(item, records.StorageClass)
+    ]
+    for name in policy.evictable.protect_storage_classes:
+        if name not in known:
+            yield _unmatched("evictable.protectStorageClasses", "storage class", name, known, "the cluster")
+
+
+def _unmatched(setting: str, noun: str, name: str, known: Iterable[str], where: str) -> str:
+    names = sorted(known)
+    hint = did_you_mean(name, names) or (f"it has: {', '.join(names[:5])}" if names else "")
+    return f"{setting} names the {noun} {name}, which {where} does not have" + (f" ({hint})" if hint else "")
+
+
+def insecure_connections(
+    policy: RebalancePolicy, configuration: SchedulerConfiguration, server: str
+) -> Iterator[PlanWarning]:
+    """One warning that lists every connection without protection; none when all are protected.
+
+    ``server`` is what ``unprotected_server`` says. Each of them was chosen in some file, often years ago and
+    by somebody else: certificates that nobody checks, credentials sent unencrypted.
+    """
+    found = [*([server] if server else ()), *_of_the_policy(policy), *_of_the_plugins(configuration)]
+    if found:
+        text = f"connections without protection: {'; '.join(dict.fromkeys(found))}"
+        yield PlanWarning(About.SAFETY, text)
+
+
+def unprotected_server(host: str, *, verifies_certificates: bool) -> str:
+    """What the connection to an API server lacks; empty when it is protected."""
+    if _sent_in_the_clear(host):
+        what, remedy = f"the API server {host} gets credentials over plain http", "write https:// as server"
+        return f"{what} ({remedy} in the kubeconfig)"
+    if not verifies_certificates and urlsplit(host).scheme == "https":
+        what = f"the certificate of the API server {host} is not verified"
+        return f"{what} (insecure-skip-tls-verify in the kubeconfig)"
+    return ""
+
+
+def _of_the_policy(policy: RebalancePolicy) -> Iterator[str]:
+    for source in policy.load.sources:
+        if not isinstance(source, PrometheusSource):
+            continue
+        settings = source.prometheus
+        logs_in = settings.bearer_token_file is not None or settings.basic_auth is not None
+        if logs_in and _sent_in_the_clear(settings.address):
+            yield f"Prometheus {settings.address} gets credentials over plain http (write https://)"
+        if settings.insecure_skip_verify and urlsplit(settings.address).scheme == "https":
+            yield f"the certificate of Prometheus {settings.address} is not verified (insecureSkipVerify)"
+
+
+def _of_the_plugins(configuration: SchedulerConfiguration) -> Iterator[str]:
+    """Trimaran's own load-watcher skips verification unless configured otherwise; so do we."""
+    for profile in configuration.profiles:
+        for arguments in profile.arguments.values():
+            provider = getattr(arguments, "metric_provider", None)
+            if provider is None or provider.type != "Prometheus" or not provider.address:
+                continue
+            if getattr(arguments, "watcher_address", ""):
+                continue
+            address = provider.address if "://" in provider.address else f"http://{provider.address}"
+            if provider.token and _sent_in_the_clear(address):
+                yield f"metricProvider {address} gets its token over plain http (write https://)"
+            if address.startswith("https://") and provider.insecure_skip_verify is not False:
+                yield (
+                    f"the certificate of metricProvider {address} is not verified "
+                    "(insecureSkipVerify, which is true unless set to false)"
+                )
+
+
+def _sent_in_the_clear(address: str) -> bool:
+    """Whether what is sent there can be read on the network; loopback never leaves the machine."""
+    try:
+        parts = urlsplit(address)
+        return parts.scheme == "http" and parts.hostname not in _LOOPBACK
+    except ValueError:
+        return False
