@@ -28,9 +28,8 @@ from rebalancer.planning.assemble import assemble
 from rebalancer.planning.inputs import ApiServer, Observation, SchedulerStart
 from rebalancer.planning.plan import Plan, decode, encode
 from rebalancer.planning.planner import make_plan
-from rebalancer.planning.scheduler_facts import place_of
 from rebalancer.policy.load_sources import PrometheusSource
-from rebalancer.policy.policy_file import LoadedPolicy
+from rebalancer.policy.policy_file import LoadedPolicy, place_of
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import ConfigurationText
 from rebalancer.state.run_state import RunState
