@@ -372,7 +372,9 @@ class Run(RunOrder[PlanningInputs, _Planned]):
 def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
     """An unverified scheduler is acted on if no rule in which it differs is in use by the plan's pods."""
     version, pods = inputs.scheduler.version, inputs.snapshot.pods
-    moved = (pods.class_of(pods.row[move.pod.namespace, move.pod.name]) for move in plan.moves)
+    moved = (
+        pods.class_of(pods.row[move.pod.namespace, move.pod.name]) for move in plan.moves if not move.finished
+    )
     reason = why_unverified(version, moved)
     if reason and not inputs.policy.scheduler.allow_unverified_version:
         raise SafetyError(
