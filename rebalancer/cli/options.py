@@ -2,7 +2,7 @@
 
 A decorator of this module adds a family of options to a command, which gets them as one value:
 
-    @pipeline_options                where a plan's inputs come from    options: PipelineOptions
+    @pipeline_options                where a plan's inputs come from    options: PlanOptions
     @output_options(*ROW_FORMATS)    how the result is written          output: Output
     @pod_choice_options              which pods are shown               choice: Choice
 """
@@ -372,11 +372,11 @@ _PIPELINE: Mapping[str, Callable[[Any], Any]] = {
     "state_config_map": state_config_map_option,
     "scheduler_config": scheduler_config_option,
     "assume_neutral": neutral_option,
-}  # by the field of PipelineOptions that each sets
+}  # by the field of PlanOptions that each sets
 
 
 def pipeline_options(command: Command, without: Collection[str] = ()) -> Command:
-    """Give a command the options of a plan's inputs, as one ``PipelineOptions`` named ``options``."""
+    """Give a command the options of a plan's inputs, as one ``PlanOptions`` named ``options``."""
     options = {name: option for name, option in _PIPELINE.items() if name not in without}
 
     def wrapped(**values: Any) -> Any:

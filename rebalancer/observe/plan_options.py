@@ -24,7 +24,7 @@ class PlanOptions:
     scheduler_config: Path | None = None  # instead of the configuration the policy names
     assume_neutral: tuple[str, ...] = ()
     max_dump_bytes: int | None = None  # of a recorded cluster, unpacked; None: the default
-    only_look: bool = False  # nothing will be done: too few known nodes are a warning, not a refusal
+    ignore_coverage: bool = False  # nothing will be done: too few known nodes are a warning, not a refusal
     progress: Callable[[str], None] = field(default=lambda _message: None, compare=False)
 
 

@@ -29,7 +29,7 @@ _MAX_TABLES = 100  # moves of a report whose scores are computed
 def make_plan(options: PlanOptions) -> Plan:
     """The plan for a cluster, with a report of every node.
 
-    Raises SafetyError when the load of too few nodes is known, unless ``only_look`` is set.
+    Raises SafetyError when the load of too few nodes is known, unless ``ignore_coverage`` is set.
     """
     return make_plan_and_snapshot(options)[0]
 
@@ -75,7 +75,7 @@ def explain_subject(options: PlanOptions, subject: str, namespace: str = "") -> 
 
 
 def plan_inputs(options: PlanOptions) -> PlanningInputs:
-    """What a plan is made from; with ``only_look`` however few nodes have a known load."""
+    """What a plan is made from; with ``ignore_coverage`` however few nodes have a known load."""
     (inputs,) = inputs_of(options, (policy_of(options),))
     return inputs
 
@@ -83,7 +83,9 @@ def plan_inputs(options: PlanOptions) -> PlanningInputs:
 def inputs_of(options: PlanOptions, policies: Sequence[LoadedPolicy]) -> tuple[PlanningInputs, ...]:
     """What a plan by each of the policies is made from: the cluster is observed once for all of them."""
     api = open_api(options)
-    return read_inputs(options, policies, api, earlier_state(options, api), ignore_coverage=options.only_look)
+    return read_inputs(
+        options, policies, api, earlier_state(options, api), ignore_coverage=options.ignore_coverage
+    )
 
 
 def earlier_state(options: PlanOptions, api: RawApi | None) -> RunState | None:

@@ -33,7 +33,7 @@ from rebalancer.run.plan import earlier_state, inputs_of, make_plan_and_snapshot
 def fit_pods(options: PlanOptions, text: str, source: str, namespace: str | None, at_most: int) -> Fit:
     """How many more of the pods that ``text`` describes fit; InputError where it describes none."""
     document, kind = read_pod(text, source, namespace)  # before the cluster is read, which takes time
-    inputs = plan_inputs(dataclasses.replace(options, only_look=True))
+    inputs = plan_inputs(dataclasses.replace(options, ignore_coverage=True))
     asked = asked_pod(document, kind, inputs.snapshot, namespace)
     return fit(inputs, asked, at_most, options.progress)
 
@@ -59,7 +59,7 @@ def what_if_changed(options: PlanOptions, changes: Changes, scheduler_config: Pa
 def why_nothing_moves(options: PlanOptions, subject: str, namespace: str = "") -> WhyNot:
     """Why nothing is moved: of the node or pod that is named, or of the whole cluster without a name."""
     wanted = parse_subject(subject, namespace) if subject else None  # before the cluster is read
-    inputs = plan_inputs(dataclasses.replace(options, only_look=True))
+    inputs = plan_inputs(dataclasses.replace(options, ignore_coverage=True))
     return why_not(inputs, find_subject(inputs.snapshot, wanted) if wanted else None)
 
 

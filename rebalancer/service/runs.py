@@ -45,7 +45,7 @@ def look(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceOptions:
-    """How the service acts, and where it is seen; where its plans come from are ``PipelineOptions``."""
+    """How the service acts, and where it is seen; where its plans come from are ``PlanOptions``."""
 
     act: bool = False  # False: every replica plans, and nothing is changed
     host: str = "127.0.0.1"

@@ -134,7 +134,7 @@ def _listing(options: PlanOptions, order: str, *, with_snapshot: bool) -> tuple[
 
     snapshot = None
     with progress() as report:
-        looking = dataclasses.replace(options, progress=report, only_look=True)
+        looking = dataclasses.replace(options, progress=report, ignore_coverage=True)
         if with_snapshot:
             plan, snapshot = make_plan_and_snapshot(looking)
         else:

@@ -72,7 +72,7 @@ def init(
                 kubeconfig=kubeconfig,
                 context=context,
                 scheduler_config=scheduler_config,
-                only_look=True,
+                ignore_coverage=True,
                 progress=report,
             )
             text = suggest_policy(options).text
