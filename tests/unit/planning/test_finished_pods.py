@@ -14,7 +14,7 @@ from rebalancer.planning.planner import make_plan
 from tests.builders import a_pod, owned_by
 from tests.pod_statuses import statuses
 from tests.unit.planning.builders import a_policy, planning_inputs
-from tests.unit.planning.test_random_clusters import Cluster, clusters
+from tests.unit.planning.random_clusters import Cluster, clusters
 
 _MORE: tuple[dict[str, Any], ...] = (
     {},

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from tests.unit.planning.test_random_clusters import Cluster, clusters, excess_left
+from tests.unit.planning.random_clusters import Cluster, clusters, excess_left
 
 # Each from the strictest value to the boldest.
 PLANNING = {
