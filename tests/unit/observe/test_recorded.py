@@ -37,7 +37,7 @@ from rebalancer.state.run_state import RunState
 from tests.builders import a_recording
 from tests.integration.cli.dumps import a_metric
 from tests.unit.planning.builders import NOW, a_past_move, a_policy, at
-from tests.unit.planning.test_random_clusters import Cluster, clusters
+from tests.unit.planning.test_planner_random_clusters import Cluster, clusters
 
 PROMETHEUS, WATCHER = "http://prometheus.ops:9090", "http://load-watcher.ops:2020"
 TRIMARAN = f"""
