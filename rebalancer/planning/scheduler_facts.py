@@ -20,8 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from hashlib import sha256
-from pathlib import PurePath
 
 import numpy as np
 
@@ -35,7 +33,7 @@ from rebalancer.planning.inputs import Observation, PlanningInputs, SchedulerFac
 from rebalancer.planning.plan import Plan
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.load_sources import PrometheusSource
-from rebalancer.policy.policy_file import LoadedPolicy, scorable_resources
+from rebalancer.policy.policy_file import LoadedPolicy, place_of, scorable_resources
 from rebalancer.policy.schedulers import Mirror, SchedulerSettings
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import (
@@ -67,17 +65,6 @@ def scheduler_facts(
         cores=scheduler_cores(settings, snapshot),
         start=_start(observation, settings, configuration),
     )
-
-
-def place_of(loaded: LoadedPolicy) -> str:
-    """Where a policy says that the scheduler's configuration is: how an observation calls its text."""
-    settings = loaded.policy.scheduler
-    if settings.inline is not None:
-        return f"inline {sha256(settings.inline.encode()).hexdigest()[:16]}"
-    if settings.file is not None:
-        return f"file {PurePath(loaded.source).parent / settings.file}"
-    place = settings.config_map
-    return "" if place is None else f"configmap {place.namespace}/{place.name} {place.key}"
 
 
 def configuration_of(observation: Observation, loaded: LoadedPolicy) -> SchedulerConfiguration:

@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib import resources
+from pathlib import PurePath
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
@@ -137,6 +138,17 @@ class LoadedPolicy:
 def load_policy(path: str | pathlib.Path) -> LoadedPolicy:
     """The policy in a file; InputError with file:line:column when it cannot be used."""
     return parse_policy(read_text(path), str(path))
+
+
+def place_of(loaded: LoadedPolicy) -> str:
+    """Where a policy says that the scheduler's configuration is: how an observation calls its text."""
+    settings = loaded.policy.scheduler
+    if settings.inline is not None:
+        return f"inline {hashlib.sha256(settings.inline.encode()).hexdigest()[:16]}"
+    if settings.file is not None:
+        return f"file {PurePath(loaded.source).parent / settings.file}"
+    place = settings.config_map
+    return "" if place is None else f"configmap {place.namespace}/{place.name} {place.key}"
 
 
 def parse_policy(text: str, source: str) -> LoadedPolicy:

@@ -66,10 +66,10 @@ def to_json(value: Any, *, indent: int = 0) -> str:
 
 def to_yaml(value: Any) -> str:
     """The data of ``to_json`` as YAML."""
-    from rebalancer import documents  # noqa: PLC0415 - only YAML needs it
+    from rebalancer.documents.writing import to_yaml as dump_yaml  # noqa: PLC0415 - only YAML needs it
 
     encoded = to_json(value)
-    text = documents.to_yaml(msgspec.json.decode(encoded))
+    text = dump_yaml(msgspec.json.decode(encoded))
     # YAML cannot escape these characters in every position. JSON can, and is valid YAML.
     return encoded if TERMINAL_CONTROLS.search(text) else text
 

@@ -1,4 +1,7 @@
-"""What ``plan``, ``nodes`` and ``explain`` do: observe, assemble, and compute from that alone."""
+"""What ``plan``, ``nodes`` and ``explain`` do: observe, assemble, and compute from that alone.
+
+The planner is imported after the cluster is read, as ``observe.read`` imports the model.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,15 @@ from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import open_api, policy_of, read_inputs
 from rebalancer.observe.state_location import known_state
-from rebalancer.planning.explanation import Explanation, SchedulingTable, explain, scheduling_tables
-from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.plan import Plan
-from rebalancer.planning.planner import plan_prepared
-from rebalancer.planning.prepared import prepare
-from rebalancer.planning.subjects import find_subject, parse_subject
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.state.run_state import RunState
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
+    from rebalancer.planning.explanation import Explanation, SchedulingTable
+    from rebalancer.planning.inputs import PlanningInputs
+    from rebalancer.planning.plan import Plan
 
 _MAX_TABLES = 100  # moves of a report whose scores are computed
 
@@ -37,8 +37,9 @@ def make_plan(options: PlanOptions) -> Plan:
 def make_plan_and_snapshot(options: PlanOptions) -> tuple[Plan, Snapshot]:
     """The plan of ``make_plan``, and the cluster it was made of."""
     inputs = plan_inputs(options)
-    plan = plan_prepared(prepare(inputs))
-    return plan, inputs.snapshot
+    from rebalancer.planning import planner  # noqa: PLC0415 - not before the reading
+
+    return planner.make_plan(inputs), inputs.snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,12 @@ class ReportedPlan:
 
 def make_reported_plan(options: PlanOptions) -> ReportedPlan:
     """The plan of ``make_plan`` with the scores behind its first moves, for a report."""
-    prepared = prepare(plan_inputs(options))
+    inputs = plan_inputs(options)
+    from rebalancer.planning.explanation import scheduling_tables  # noqa: PLC0415 - not before the reading
+    from rebalancer.planning.planner import plan_prepared  # noqa: PLC0415
+    from rebalancer.planning.prepared import prepare  # noqa: PLC0415
+
+    prepared = prepare(inputs)
     plan = plan_prepared(prepared)
     tables = scheduling_tables(prepared, plan, _MAX_TABLES)
     return ReportedPlan(plan, prepared.policy, tables)
@@ -60,6 +66,9 @@ def make_reported_plan(options: PlanOptions) -> ReportedPlan:
 
 def explain_subject(options: PlanOptions, subject: str, namespace: str = "") -> Explanation:
     """The explanation of what ``subject`` names; InputError with the nearest names when there is none."""
+    from rebalancer.planning.explanation import explain  # noqa: PLC0415 - not for a plan
+    from rebalancer.planning.subjects import find_subject, parse_subject  # noqa: PLC0415
+
     wanted = parse_subject(subject, namespace)  # before the cluster is read, which takes time
     inputs = plan_inputs(options)
     return explain(inputs, find_subject(inputs.snapshot, wanted))

@@ -1,16 +1,17 @@
-""""""
+"""OpenTelemetry is wanted by its variables alone, and holds up nobody."""
 
 from __future__ import annotations
 
 import logging
-import socket
+import threading
 
 import pytest
 
 from rebalancer import otlp as traces
 from rebalancer.otlp import is_wanted, resource
 from rebalancer.telemetry import span
-from tests.waiting import NEVER_SECONDS, no_hang
+from tests import loopback
+from tests.waiting import NEVER_SECONDS, ended, no_hang
 
 COLLECTOR = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
 
@@ -77,8 +78,17 @@ def test_a_collector_that_does_not_answer_holds_up_the_end_for_so_long_at_most(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(traces, "EXPORT_SECONDS", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+    over = threading.Event()
+
+    def late(_: loopback.Request) -> loopback.Answer:
+        over.wait(NEVER_SECONDS)
+        return loopback.Answer()
+
+    with loopback.answering(late) as url:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", str(NEVER_SECONDS))
         with no_hang("the end does not wait for the collector"), traces.exported_traces("1.0"), span("run"):
             pass
+        over.set()
+        for thread in [thread for thread in threading.enumerate() if thread.name == "traces"]:
+            ended(thread, awaited="nothing is sent any more once the collector has answered")

@@ -28,16 +28,15 @@ from rebalancer.planning.assemble import assemble
 from rebalancer.planning.inputs import ApiServer, Observation, SchedulerStart
 from rebalancer.planning.plan import Plan, decode, encode
 from rebalancer.planning.planner import make_plan
-from rebalancer.planning.scheduler_facts import place_of
 from rebalancer.policy.load_sources import PrometheusSource
-from rebalancer.policy.policy_file import LoadedPolicy
+from rebalancer.policy.policy_file import LoadedPolicy, place_of
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import ConfigurationText
 from rebalancer.state.run_state import RunState
 from tests.builders import a_recording
 from tests.integration.cli.dumps import a_metric
 from tests.unit.planning.builders import NOW, a_past_move, a_policy, at
-from tests.unit.planning.test_planner_random_clusters import Cluster, clusters
+from tests.unit.planning.random_clusters import Cluster, clusters
 
 PROMETHEUS, WATCHER = "http://prometheus.ops:9090", "http://load-watcher.ops:2020"
 TRIMARAN = f"""

@@ -199,7 +199,7 @@ def test_pods_move_to_where_the_mirrored_plugin_would_have_them() -> None:
 
 
 def test_every_example_of_the_documentation_can_be_used() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "plugins" / "README.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "plugins" / "README.md").read_text()
     examples = [yaml.safe_load(part.split("```")[0]) for part in page.split("```yaml\n")[1:]]
     assert len(examples) == 2
     names = [

@@ -1,0 +1,127 @@
+"""What policies need of a live cluster beside its objects: load sources, versions and starts of schedulers.
+
+It is known once the objects are read, and each thing is asked for once, however many policies need it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.errors import InternalError, RebalancerError, StopRequestedError
+from rebalancer.load.plugin_sources import plugin_requests, watcher_addresses
+from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
+from rebalancer.load.prometheus.reader import connection_of
+from rebalancer.load.prometheus.responses import RecordedResponses
+from rebalancer.load.raw_figures import ANY_ADDRESS, RawFigures
+from rebalancer.load.sources import prometheus_reader
+from rebalancer.planning.assemble import policy_watchers
+from rebalancer.planning.inputs import ApiServer, Observation, SchedulerStart
+from rebalancer.planning.scheduler_facts import (
+    SchedulerLocation,
+    needs_server_version,
+    scored_resources,
+    starting_scheduler,
+)
+from rebalancer.planning.warnings import unprotected_server
+from rebalancer.policy.load_sources import PrometheusSource
+from rebalancer.policy.policy_file import LoadedPolicy
+from rebalancer.profiles.types import SchedulerConfiguration
+from rebalancer.scheduling.registry import plugin_queries
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.live import RawApi
+
+
+@dataclass(slots=True)
+class Needs:
+    """What policies need of a live cluster beside its objects, each thing once."""
+
+    snapshot: Snapshot
+    now: float
+    own_pod: str
+    responses: RecordedResponses
+    watchers: dict[str, None] = field(default_factory=dict)
+    requests: dict[tuple[Connection, PrometheusQuery], None] = field(default_factory=dict)
+    starts: dict[str, SchedulerLocation] = field(default_factory=dict)
+    version: bool = False
+
+    def add(self, loaded: LoadedPolicy, configuration: SchedulerConfiguration | None) -> None:
+        """Add what one policy needs, and the plugins of its scheduler."""
+        policy = loaded.policy
+        scored = scored_resources(policy, configuration) if configuration is not None else ()
+        self.watchers |= dict.fromkeys(policy_watchers(policy))
+        for source in policy.load.sources:
+            if isinstance(source, PrometheusSource):
+                connection = connection_of(source.prometheus)
+                reader = prometheus_reader(source, self.snapshot, self.responses, policy, scored, self.now)
+                self.requests |= dict.fromkeys((connection, query) for query in reader.requests())
+        if configuration is None:
+            return
+        self.watchers |= dict.fromkeys(filter(None, watcher_addresses(configuration)))
+        self.requests |= dict.fromkeys(plugin_requests(configuration, plugin_queries(configuration)))
+        self.version |= needs_server_version(policy.scheduler, self.snapshot, configuration)
+        location = starting_scheduler(policy.scheduler, configuration, self.snapshot)
+        if location is not None:
+            self.starts.setdefault(location.key, location)
+
+    def observe(self, api: RawApi, *, inside: bool, watcher: bytes | None) -> Observation:
+        """Ask for all of it. Raises StopRequestedError, and RebalancerError where no version can be had."""
+        watchers, missing = {ANY_ADDRESS: watcher} if watcher is not None else {}, {}
+        for address in self.watchers if watcher is None else ():
+            answer = _answer_of_watcher(api, address, inside=inside)
+            if isinstance(answer, bytes):
+                watchers[address] = answer
+            else:
+                missing[address] = answer
+        self._ask_prometheus(api, inside=inside)
+        return Observation(
+            snapshot=self.snapshot,
+            figures=RawFigures(watchers, missing, self.responses if self.requests else RecordedResponses()),
+            now=self.now,
+            own_pod=self.own_pod,
+            server=ApiServer(
+                version=api.server_version() if self.version else None,
+                unprotected=unprotected_server(
+                    api.host, verifies_certificates=api.client.verifies_certificates
+                ),
+            ),
+            starts={key: _start_of(api, location, self.now) for key, location in self.starts.items()},
+            live=True,
+        )
+
+    def _ask_prometheus(self, api: RawApi, *, inside: bool) -> None:
+        if not self.requests:
+            return
+        from rebalancer.load.prometheus.client import LivePrometheus  # noqa: PLC0415 - imports urllib3
+
+        servers: dict[Connection, LivePrometheus] = {}
+        for connection, query in self.requests:
+
+            def ask(connection: Connection = connection, query: PrometheusQuery = query) -> bytes:
+                if connection not in servers:
+                    servers[connection] = LivePrometheus(connection, api, self.now, inside=inside)
+                return servers[connection](query)
+
+            self.responses.keep(connection.address, query, ask)
+
+
+def _answer_of_watcher(api: RawApi, address: str, *, inside: bool) -> bytes | str:
+    """What a load-watcher answers, or why it does not."""
+    from rebalancer.load.services import fetch_watcher  # noqa: PLC0415 - imports urllib3
+
+    try:
+        return bytes(msgspec.json.decode(fetch_watcher(api, address, inside=inside), type=msgspec.Raw))
+    except (StopRequestedError, InternalError):
+        raise
+    except RebalancerError as error:
+        return str(error)
+
+
+def _start_of(api: RawApi, location: SchedulerLocation, now: float) -> SchedulerStart:
+    from rebalancer.execution.scheduler_health import scheduler_start  # noqa: PLC0415 - imports kubernetes
+
+    return scheduler_start(api, location, now)
