@@ -112,29 +112,14 @@ class EventWriter:
         """
         pod = move.pod
         if move.is_restart:
-            regarding = {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "namespace": pod.namespace,
-                "name": pod.workload.partition("/")[2],
-                "uid": pod.workload_uid,
-            }
+            about = ("apps/v1", "Deployment", pod.workload.partition("/")[2], pod.workload_uid)
         elif pod.controller_uid and pod.controller_kind in _API_VERSIONS:
-            regarding = {
-                "apiVersion": _API_VERSIONS[pod.controller_kind],
-                "kind": pod.controller_kind,
-                "namespace": pod.namespace,
-                "name": pod.controller_name,
-                "uid": pod.controller_uid,
-            }
+            version = _API_VERSIONS[pod.controller_kind]
+            about = (version, pod.controller_kind, pod.controller_name, pod.controller_uid)
         else:
-            regarding = {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "namespace": pod.namespace,
-                "name": pod.name,
-                "uid": pod.uid,
-            }
+            about = ("v1", "Pod", pod.name, pod.uid)
+        regarding = dict(zip(("apiVersion", "kind", "name", "uid"), about, strict=True))
+        regarding["namespace"] = pod.namespace
         verb = "Began to evict pod" if started else "Evicted pod"
         verb = "Restarted, to move pod" if move.is_restart else verb
         note = f"{verb} {pod.name} from {move.from_node}: {move.because}"

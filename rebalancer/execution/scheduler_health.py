@@ -208,7 +208,8 @@ def _by_lease(
     found = read_lease(api, lease)
     if found is None:
         return None
-    spec, age = spec_of(found), now - _renewed_at(found, lease)
+    spec = spec_of(found)
+    age = now - _time_in(spec, "renewTime", f"{lease} has no time of renewal that can be read")
     holder = text_of(spec, "holderIdentity")[:200]
     valid = (
         min(duration_of(spec, DEFAULT_VALID_SECONDS), MAX_VALID_SECONDS) if holder else DEFAULT_VALID_SECONDS
@@ -258,12 +259,12 @@ def read_lease(api: RawApi, lease: LeaseName) -> dict[str, Any] | None:
         raise UnreachableError(f"{lease} cannot be read: {type(error).__name__}") from error
 
 
-def _renewed_at(item: dict[str, Any], lease: LeaseName) -> float:
-    text = text_of(spec_of(item), "renewTime")
+def _time_in(spec: dict[str, Any], field: str, otherwise: str) -> float:
+    text = text_of(spec, field)
     try:
         return times.parse(text)
     except (ValueError, OverflowError) as error:
-        raise UnreachableError(f"{lease} has no time of renewal that can be read: {text[:40]!a}") from error
+        raise UnreachableError(f"{otherwise}: {text[:40]!a}") from error
 
 
 def _by_pods(
@@ -288,8 +289,10 @@ def scheduler_start(api: RawApi, location: SchedulerLocation, now: float) -> Sch
     try:
         absent = location.why_no_lease or "it has no lease"
         if location.lease is not None:
-            acquired = _acquired(api, location.lease)
-            if acquired is not None:
+            lease = read_lease(api, location.lease)
+            if lease is not None:
+                never = f"{location.lease} does not say when it was acquired"
+                acquired = _time_in(spec_of(lease), "acquireTime", never)
                 when = times.render(acquired)
                 return SchedulerStart(acquired, f"its scheduler acquired {location.lease} at {when}")
             absent = f"{location.lease} does not exist"
@@ -305,14 +308,3 @@ def scheduler_start(api: RawApi, location: SchedulerLocation, now: float) -> Sch
         raise
     except RebalancerError as error:
         return SchedulerStart(None, str(error))
-
-
-def _acquired(api: RawApi, lease: LeaseName) -> float | None:
-    found = read_lease(api, lease)
-    if found is None:
-        return None
-    text = text_of(spec_of(found), "acquireTime")
-    try:
-        return times.parse(text)
-    except (ValueError, OverflowError) as error:
-        raise UnreachableError(f"{lease} does not say when it was acquired: {text[:40]!a}") from error

@@ -9,7 +9,8 @@ A run writes the name of a result into its journal, its outcomes and the state, 
 
 from __future__ import annotations
 
-from enum import Enum, Flag, StrEnum, auto
+from enum import Enum, StrEnum
+from typing import NamedTuple
 
 from rebalancer.errors import ExitCode
 
@@ -23,18 +24,21 @@ class LoadAfter(Enum):
     UNKNOWN = "not known"
 
 
-class _Traits(Flag):
-    """What is true of some results; the properties of ``Result`` say what each means."""
+class _Row(NamedTuple):
+    """What follows from a result; ``Result`` says what each column means."""
 
-    NONE = 0
-    LANDED = auto()
-    ENDS_RUN = auto()
-    UNDER_WAY = auto()
-    NOT_REQUESTED = auto()
+    exit_code: ExitCode
+    colour: str
+    load: LoadAfter
+    landed: bool = False
+    is_bad: bool = False
+    is_under_way: bool = False
+    was_requested: bool = True
 
 
-_DONE, _PARTLY, _STOPPED = ExitCode.DONE, ExitCode.PARTLY_DONE, ExitCode.STOPPED
-_LANDED, _ENDS_RUN, _UNDER_WAY = _Traits.LANDED, _Traits.ENDS_RUN, _Traits.UNDER_WAY
+_GOOD = _Row(ExitCode.DONE, "green", LoadAfter.MOVED, landed=True)
+_BAD = _Row(ExitCode.STOPPED, "red", LoadAfter.NOWHERE, is_bad=True)
+_PARTLY = ExitCode.PARTLY_DONE
 
 
 class Result(StrEnum):
@@ -44,77 +48,62 @@ class Result(StrEnum):
     exit_code: ExitCode  # of a run that nothing else stopped; the worst of its results decides
     colour: str
     load: LoadAfter
-    _traits: _Traits
+    landed: bool  # the replacement runs on a node, be it a wrong one
+    is_bad: bool  # the plan did not allow for it; later runs do not soon repeat such a move
+    is_under_way: bool  # not over when its run was: somebody else makes the move, or a rolling update
+    was_requested: bool  # the API server was asked to move the pod
 
-    def __new__(
-        cls,
-        value: str,
-        meaning: str,
-        exit_code: ExitCode,
-        colour: str,
-        load: LoadAfter,
-        traits: _Traits = _Traits.NONE,
-    ) -> Result:
+    def __new__(cls, value: str, meaning: str, row: _Row) -> Result:
         """Make a member that carries its row of the table."""
         member = str.__new__(cls, value)
         member._value_ = value
-        member.meaning, member.exit_code, member.colour = meaning, exit_code, colour
-        member.load, member._traits = load, traits
+        member.meaning = meaning
+        for column, entry in row._asdict().items():
+            setattr(member, column, entry)
         return member
 
-    LANDED = "Landed", "on a node the plan listed", _DONE, "green", LoadAfter.MOVED, _LANDED
-    LANDED_ELSEWHERE = (
-        *("LandedElsewhere", "not listed, yet acceptable"),
-        *(_DONE, "green", LoadAfter.MOVED, _LANDED),
-    )
+    LANDED = "Landed", "on a node the plan listed", _GOOD
+    LANDED_ELSEWHERE = "LandedElsewhere", "not listed, yet acceptable", _GOOD
     UNEXPECTED = (
-        *("Unexpected", "on a node the plan did not allow"),
-        *(_STOPPED, "red", LoadAfter.MOVED, _LANDED | _ENDS_RUN),
+        "Unexpected",
+        "on a node the plan did not allow",
+        _BAD._replace(load=LoadAfter.MOVED, landed=True),
     )
-    PENDING = (
-        *("Pending", "the replacement was made and not bound in time"),
-        *(_STOPPED, "red", LoadAfter.NOWHERE, _ENDS_RUN),
-    )
-    NOT_READY = (
-        *("NotReady", "bound, but not ready in time"),
-        *(_STOPPED, "red", LoadAfter.MOVED, _ENDS_RUN),
-    )
-    NOT_REPLACED = (
-        *("NotReplaced", "no replacement was made in time"),
-        *(_STOPPED, "red", LoadAfter.NOWHERE, _ENDS_RUN),
-    )
+    PENDING = "Pending", "the replacement was made and not bound in time", _BAD
+    NOT_READY = "NotReady", "bound, but not ready in time", _BAD._replace(load=LoadAfter.MOVED)
+    NOT_REPLACED = "NotReplaced", "no replacement was made in time", _BAD
     REFUSED = (
-        *("Refused", "the API refused the eviction; nothing happened"),
-        *(_PARTLY, "yellow", LoadAfter.STAYED),
+        "Refused",
+        "the API refused the eviction; nothing happened",
+        _Row(_PARTLY, "yellow", LoadAfter.STAYED),
     )
     UNKNOWN = (
-        *("Unknown", "the eviction's answer was lost, or its end could not be seen"),
-        *(_PARTLY, "red", LoadAfter.UNKNOWN, _ENDS_RUN),
+        "Unknown",
+        "the eviction's answer was lost, or its end could not be seen",
+        _Row(_PARTLY, "red", LoadAfter.UNKNOWN),
     )
-    SKIPPED = "Skipped", "not attempted", _PARTLY, "dim", LoadAfter.STAYED, _Traits.NOT_REQUESTED
+    SKIPPED = "Skipped", "not attempted", _Row(_PARTLY, "dim", LoadAfter.STAYED, was_requested=False)
     STARTED = (
-        *("Started", "somebody else moves the pod, which had not left when the wave ended"),
-        *(_DONE, "yellow", LoadAfter.UNKNOWN, _UNDER_WAY),
+        "Started",
+        "somebody else moves the pod, which had not left when the wave ended",
+        _Row(ExitCode.DONE, "yellow", LoadAfter.UNKNOWN, is_under_way=True),
     )
-    RESTARTED = (
-        *("Restarted", "not evicted: a rolling update replaced it, on a node the plan listed"),
-        *(_DONE, "green", LoadAfter.MOVED, _LANDED),
-    )
-    RESTARTED_ELSEWHERE = (
-        *("RestartedElsewhere", "the same on a node not listed, yet acceptable"),
-        *(_DONE, "green", LoadAfter.MOVED, _LANDED),
-    )
+    RESTARTED = "Restarted", "not evicted: a rolling update replaced it, on a node the plan listed", _GOOD
+    RESTARTED_ELSEWHERE = "RestartedElsewhere", "the same on a node not listed, yet acceptable", _GOOD
     ROLLOUT_STALLED = (
-        *("RolloutStalled", "the rolling update did not end in time"),
-        *(_STOPPED, "red", LoadAfter.UNKNOWN, _ENDS_RUN | _UNDER_WAY),
+        "RolloutStalled",
+        "the rolling update did not end in time",
+        _BAD._replace(load=LoadAfter.UNKNOWN, is_under_way=True),
     )
     REMOVED = (
-        *("Removed", "a pod that had finished was removed; nothing is placed in its stead"),
-        *(_DONE, "green", LoadAfter.STAYED),
+        "Removed",
+        "a pod that had finished was removed; nothing is placed in its stead",
+        _Row(ExitCode.DONE, "green", LoadAfter.STAYED),
     )
     GONE = (
-        *("Gone", "it left, or was leaving, by itself before its turn"),
-        *(_DONE, "dim", LoadAfter.STAYED, _Traits.NOT_REQUESTED),
+        "Gone",
+        "it left, or was leaving, by itself before its turn",
+        _Row(ExitCode.DONE, "dim", LoadAfter.STAYED, was_requested=False),
     )
 
     @classmethod
@@ -123,40 +112,14 @@ class Result(StrEnum):
         return next((result for result in cls if result.value == name), cls.UNKNOWN)
 
     @property
-    def landed(self) -> bool:
-        """Whether the replacement runs on a node, be it a wrong one."""
-        return _Traits.LANDED in self._traits
-
-    @property
-    def is_good(self) -> bool:
-        """Whether the replacement runs where the plan allowed it."""
-        return self.landed and not self.is_bad
-
-    @property
-    def is_bad(self) -> bool:
-        """Whether the plan did not allow for it; the next runs do not soon repeat such a move."""
-        return self.exit_code is ExitCode.STOPPED
-
-    @property
-    def is_under_way(self) -> bool:
-        """Whether the move was not over when its run was: somebody else makes it, or a rolling update."""
-        return _Traits.UNDER_WAY in self._traits
-
-    @property
-    def was_requested(self) -> bool:
-        """Whether the API server was asked to move the pod."""
-        return _Traits.NOT_REQUESTED not in self._traits
-
-    @property
     def is_warning(self) -> bool:
         """Whether whoever follows a run should look at it."""
         return self.exit_code is not ExitCode.DONE and self.was_requested
 
     def ends_run(self, on_unexpected_landing: str = "stop") -> bool:
         """Whether a run evicts nothing more after it, under this ``execution.onUnexpectedLanding``."""
-        if self is Result.UNEXPECTED and on_unexpected_landing == "continue":
-            return False
-        return _Traits.ENDS_RUN in self._traits
+        allowed = self is Result.UNEXPECTED and on_unexpected_landing == "continue"
+        return (self.is_bad or self is Result.UNKNOWN) and not allowed
 
 
 BAD_RESULTS = frozenset(result for result in Result if result.is_bad)

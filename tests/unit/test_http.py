@@ -93,7 +93,7 @@ def test_an_api_server_that_redirects_is_said_to_be_none_and_asked_once(pool: An
     with loopback.answering(answer) as url, pytest.raises(UnreachableError, match="HTTP 302") as caught:
         RawApi(KubernetesClient(Login(url, pool, headers=lambda: LOGIN))).list_page(NODES)
     assert "a proxy before one?" in str(caught.value)
-    assert caught.value.exit_code is ExitCode.UNREACHABLE
+    assert caught.value.exit_code is ExitCode.REJECTED
     assert asked == ["/api/v1/nodes"]
 
 

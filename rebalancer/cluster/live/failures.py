@@ -1,8 +1,8 @@
 """Which of our errors follows from a request to an API server that failed, in words that say what to change.
 
     HTTP 401, 403                         RightsError, with what to grant
-    any other 4xx                         RequestRejectedError: it answers, and rejects this request
-    3xx, 5xx, or no answer                UnreachableError
+    3xx, any other 4xx                    RequestRejectedError: it answers, and rejects this request
+    5xx, or no answer                     UnreachableError
 
 The transport's own words say what it noticed, not what is wrong: with https:// in the kubeconfig and a port
 that speaks plain HTTP it says ``SSLError: [SSL: WRONG_VERSION_NUMBER]``. So where no answer came they are
@@ -161,10 +161,10 @@ def translated(what: str, host: str) -> Iterator[None]:
             raise RightsError(line, where=host, hint=_LOGIN) from error
         if error.status == 403:
             raise RightsError(line, where=host, hint=_GRANT) from error
-        hint = "" if error.is_status or error.status >= 500 else _NO_API_SERVER
-        if 400 <= error.status < 500:
+        if error.status < 500:
+            hint = "" if error.is_status else _NO_API_SERVER
             raise RequestRejectedError(line, where=host, hint=hint, status=error.status) from error
-        raise UnreachableError(line, where=host, hint=hint) from error
+        raise UnreachableError(line, where=host) from error
     except NoAnswerError as error:
         failure = connection_failure(str(error))
         raise UnreachableError(f"{what}: {failure.message}", where=host, hint=failure.hint) from error

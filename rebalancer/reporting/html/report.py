@@ -73,7 +73,7 @@ def _results(outcomes: Outcomes | None) -> list[tuple[Outcome, bool, list[str]]]
     return [
         (
             outcome,
-            outcome.result.is_good,
+            outcome.result.landed and not outcome.result.is_bad,
             [seconds_after(outcome, at) for at in (outcome.bound_at, outcome.ready_at)],
         )
         for outcome in (outcomes.outcomes if outcomes else ())
