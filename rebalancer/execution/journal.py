@@ -89,6 +89,7 @@ class Journal:
                 "from": move.from_node,
                 "wave": move.wave,
             }
+            fields = {"strategy": move.strategy, **fields}
         line |= {key: _short(value) for key, value in fields.items() if value not in (None, "")}
         try:
             self._stream.write(safe_json(msgspec.json.encode(line).decode()) + "\n")

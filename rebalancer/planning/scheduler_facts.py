@@ -329,6 +329,7 @@ def schedulers_of(plan: Plan, inputs: PlanningInputs) -> tuple[SchedulerLocation
         pods.class_of(pods.row[move.pod.namespace, move.pod.name]).spec.scheduler_name
         or DEFAULT_SCHEDULER_NAME
         for move in plan.moves
+        if not move.finished
     }
     if not names:
         return ()

@@ -1,4 +1,20 @@
-"""What ``run`` does: plan as ``plan`` does, check the plan again before each wave, and carry it out."""
+"""A run that acts: lease, state, read, plan, act, in this order and each from what the step before returned.
+
+No step can be taken out of its turn: the state is read under a held lease, the plan is made from that state,
+and only that plan is carried out. Were it otherwise, two runs at once could plan from the same state and move
+the same workload twice:
+
+    run A  reads the state, plans web-1                 takes the lease, evicts web-1, writes it
+    run B        reads the state, plans web-2 of the same workload ...     takes the lease, evicts web-2
+
+A run by itself connects, reads its policy, hears signals and takes the lease. A service does all that once,
+and hands it to each of its runs as a ``RunEnvironment``. While a user reads the plan and answers, the cluster
+goes on; how old the plan may be is asked of ``PlanAge``:
+
+    answered within 30 s      carried out as it is
+    answered within 180 s     its first wave is checked again, as every later wave is
+    answered later            refused; the lease was held all that time, and other runs waited for it
+"""
 
 from __future__ import annotations
 
@@ -6,8 +22,9 @@ import dataclasses
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -47,65 +64,57 @@ from rebalancer.scheduling.framework.plugin import SCHEDULER_LAG_SECONDS
 from rebalancer.scheduling.versions.verified import verified_in_words, why_unverified
 from rebalancer.signals import StopSignals, stop_on_signal
 from rebalancer.state.run_state import memory_seconds
-from rebalancer.state.stores import StateStore
 from rebalancer.telemetry import span
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live.watching import LiveCluster
 
 
-# The order of a run that acts, in one place: take the lease, read the state, plan, act, give the lease up.
-#
-# Each step takes what the step before returned, so no caller can change the order: the state is read under
-# a
-# held lease, the plan is made from that state, and only that plan is carried out. Were it otherwise, two
-# runs
-# at once could plan from the same state and move the same workload twice:
-#
-#     run A  reads the state, plans web-1                 takes the lease, evicts web-1, writes it
-#     run B        reads the state, plans web-2 of the same workload ...     takes the lease, evicts web-2
+MAX_EARLIER_VIEWS = 3
+MAX_FRESH_SECONDS = 30.0
+_REPORTER = "rebalancer"
 
-
+Read = TypeVar("Read")
 Planned = TypeVar("Planned")
+_Result = TypeVar("_Result")
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunSequence(Generic[Planned]):
-    """A run that acts: ``make_plan`` reads the cluster and plans, ``act`` carries that plan out."""
-
-    run: str  # its identity
-    lease: RunLease
-    store: StateStore | None
-    keeps_seconds: float
-    make_plan: Callable[[RunMemory], Planned]
-    act: Callable[[Planned, HeldLease, RunMemory], Outcomes]
-    meanwhile: Callable[[HeldLease], AbstractContextManager[None]] = HeldLease.renewed_meanwhile
-    clock: Callable[[], float] = time.time
+class RunOrder(ABC, Generic[Read, Planned]):
+    """The steps of a run, and the one place that says in which order they are taken."""
 
     def carry_out(self) -> tuple[Planned, Outcomes]:
         """The plan, and what became of it.
 
         Raises LeaseHeldError before anything is read or written, and the errors of the steps.
         """
-        held = self.lease.acquire()
-        try:
-            with self.meanwhile(held):
-                return self.carry_out_under(held)
-        finally:
-            held.release()
+        with self.lease() as held:
+            memory = self.memory(held)
+            planned = self.plan(self.read(memory), memory)
+            return planned, self.act(planned, held, memory)
 
-    def carry_out_under(self, held: HeldLease) -> tuple[Planned, Outcomes]:
-        """The same under a lease that is held, and renewed, for more than this run."""
-        memory = RunMemory.under(held, self.store, self.run, self.keeps_seconds, self.clock)
-        planned = self.make_plan(memory)
-        return planned, self.act(planned, held, memory)
+    @abstractmethod
+    def lease(self) -> AbstractContextManager[HeldLease | None]:
+        """Take the lease, and give it up at the end; None for a run that changes nothing."""
 
+    @abstractmethod
+    def memory(self, held: HeldLease | None) -> RunMemory:
+        """Read the state under the lease."""
 
-# Which pods are read to find replacements: those their controller selects, not a whole namespace.
+    @abstractmethod
+    def read(self, memory: RunMemory) -> Read:
+        """Read the cluster, with the state of earlier runs."""
+
+    @abstractmethod
+    def plan(self, read: Read, memory: RunMemory) -> Planned:
+        """Plan, and keep what the plan found."""
+
+    @abstractmethod
+    def act(self, planned: Planned, held: HeldLease | None, memory: RunMemory) -> Outcomes:
+        """Carry the plan out, and keep each eviction before and after it is made."""
 
 
 def selectors_of(snapshot: Snapshot) -> Callable[[Move], str]:
-    """The label selector of the controller of a move's pod, as a LIST takes it.
+    """The label selector of the controller of a move's pod, as a LIST takes it: not its whole namespace.
 
     Empty where it is not known, as for controllers of add-ons, which are not read.
     """
@@ -126,16 +135,6 @@ def selectors_of(snapshot: Snapshot) -> Callable[[Move], str]:
             return ""
 
     return selector_of
-
-
-# How old a plan is when it is carried out: while a user reads it and answers, the cluster goes on.
-#
-# answered within 30 s      carried out as it is
-# answered within 180 s     its first wave is checked again, as every later wave is
-# answered later            refused; the lease was held all that time, and other runs waited for it
-
-
-MAX_FRESH_SECONDS = 30.0
 
 
 class PlanAge:
@@ -162,16 +161,6 @@ class PlanAge:
                 f"the plan was {self.seconds:.0f} s old when it was confirmed; nothing was evicted",
                 hint=f"answer within {MAX_CONFIRMATION_SECONDS:.0f} s, or evict without a question by --yes",
             )
-
-
-# What a run is given by the program around it, which may make one run or one after another.
-#
-# A run by itself connects, reads its policy, hears signals and takes the lease. A service does all that
-# once,
-# and hands it to each of its runs:
-#
-#     rebalancer run      connect, policy, signals, lease   run
-#     rebalancer serve    connect, policy, signals, lease   run, run (another policy), run …
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,10 +201,6 @@ def safety_of(options: PlanOptions, loaded: LoadedPolicy) -> Callable[[], Safety
     return lambda: parse_policy(read_text_again(path), str(path)).policy.safety
 
 
-MAX_EARLIER_VIEWS = 3
-_REPORTER = "rebalancer"
-
-
 @dataclass(frozen=True, slots=True)
 class _Planned:
     """A plan, and what it was made from."""
@@ -234,47 +219,37 @@ def run(
 ) -> tuple[Plan, Outcomes]:
     """Plan as ``make_plan`` does, show the plan, carry it out and keep what became of it for later runs."""
     with stop_on_signal() as signals:
-        surroundings = run_environment(options, signals)
-        with surroundings.cluster:
-            return run_within(surroundings, options, run_options, observers, show_plan)
+        environment = run_environment(options, signals)
+        with environment.cluster:
+            return Run(environment, options, run_options, observers, show_plan).finish()
 
 
-def run_within(
-    surroundings: RunEnvironment,
-    options: PlanOptions,
-    run_options: RunOptions,
-    observers: Sequence[Subscriber],
-    show_plan: Callable[[Plan], None] = lambda _: None,
-) -> tuple[Plan, Outcomes]:
-    """The same, in the surroundings of a program that makes many runs."""
-    run = _Run(options, run_options, observers, show_plan, surroundings)
-    with span("run", run=run.id):
-        planned, outcomes = run.rehearse() if run_options.dry_run else run.carry_out()
-    return planned.plan, outcomes
+class Run(RunOrder[PlanningInputs, _Planned]):
+    """One run of a program that makes one, or one after another.
 
-
-class _Run:
-    """The steps of one run, and what all of them need."""
+    A dry run takes the same steps without a lease: it asks the API server whether it would allow each
+    eviction, and leaves no trace.
+    """
 
     def __init__(
         self,
+        environment: RunEnvironment,
         options: PlanOptions,
         run_options: RunOptions,
         observers: Sequence[Subscriber],
         show_plan: Callable[[Plan], None],
-        surroundings: RunEnvironment,
     ) -> None:
         self._began = time.monotonic()
-        api, signals = surroundings.api, surroundings.signals
+        api, signals = environment.api, environment.signals
+        self._environment = environment
         self._options = options
         self._run_options = run_options
         self._observers = observers
         self._show_plan = show_plan
         self._signals = signals
-        self._surroundings = surroundings
-        self._loaded = surroundings.loaded
+        self._policy = environment.loaded.policy
         last_wave_at = self._began + (run_options.max_duration_seconds or float("inf"))
-        end = last_wave_at + self._loaded.policy.execution.wave_timeout
+        end = last_wave_at + self._policy.execution.wave_timeout
         self._api = api.until(Deadline(end, stop=signals.stop))
         # What a wave needs before it begins is of no use after the last one may begin.
         self._reading_api = api.until(Deadline(last_wave_at, stop=signals.stop))
@@ -283,31 +258,54 @@ class _Run:
         )
         self.id = uuid.uuid4().hex
 
-    def carry_out(self) -> tuple[_Planned, Outcomes]:
-        """Take the lease, read the state, plan and evict."""
-        sequence = RunSequence(
-            run=self.id,
-            lease=_lease(self._run_options, self._api, self.id),
-            store=self._store,
-            keeps_seconds=memory_seconds(self._loaded.policy),
-            make_plan=self._plan,
-            act=self._act,
+    def finish(self) -> tuple[Plan, Outcomes]:
+        """Take all steps. Raises LeaseHeldError before anything is read or written, and their errors."""
+        with span("run", run=self.id):
+            planned, outcomes = self.carry_out()
+        return planned.plan, outcomes
+
+    @contextmanager
+    def lease(self) -> Iterator[HeldLease | None]:
+        """Take the lease and renew it, unless the environment does, or nothing is changed."""
+        if self._run_options.dry_run or self._environment.held is not None:
+            yield None if self._run_options.dry_run else self._environment.held
+            return
+        namespace, name = self._lease_place
+        lease = RunLease(self._api, namespace, name, holder_identity(self.id), time.time)
+        held = lease.acquire()
+        try:
+            with held.renewed_meanwhile():
+                yield held
+        finally:
+            held.release()
+
+    def memory(self, held: HeldLease | None) -> RunMemory:
+        """Read the state."""
+        if held is None:
+            return RunMemory.read_only(self._store)
+        return RunMemory.under(held, self._store, self.id, memory_seconds(self._policy), time.time)
+
+    def read(self, memory: RunMemory) -> PlanningInputs:
+        """Observe the cluster, and assemble what a plan is made from."""
+        return self._in_time(lambda: self._observed(memory))
+
+    def _observed(self, memory: RunMemory) -> PlanningInputs:
+        (inputs,) = read_inputs(
+            self._options,
+            (self._environment.loaded,),
+            self._reading_api,
+            memory.before,
+            cluster=self._environment.cluster,
         )
-        held = self._surroundings.held
-        return sequence.carry_out() if held is None else sequence.carry_out_under(held)
+        return inputs
 
-    def rehearse(self) -> tuple[_Planned, Outcomes]:
-        """Plan and ask the API server whether it would allow each eviction; leaves no trace."""
-        memory = RunMemory.read_only(self._store)
-        planned = self._plan(memory)
-        return planned, self._act(planned, None, memory)
+    def plan(self, read: PlanningInputs, memory: RunMemory) -> _Planned:
+        """Plan and show the plan; refuse one that must not be carried out."""
 
-    def _plan(self, memory: RunMemory) -> _Planned:
         def plan() -> _Planned:
-            inputs = self._inputs(memory)
             with span("plan") as planning:
-                prepared = prepare(inputs)
-                planned = _Planned(inputs, prepared, plan_prepared(prepared), PlanAge())
+                prepared = prepare(read)
+                planned = _Planned(read, prepared, plan_prepared(prepared), PlanAge())
                 planning.add(hot_nodes=planned.plan.hot_count, moves=len(planned.plan.moves))
             self._show_plan(planned.plan)
             return planned
@@ -318,16 +316,9 @@ class _Run:
         memory.found(finding(planned.inputs, planned.plan))
         return planned
 
-    def _inputs(self, memory: RunMemory) -> PlanningInputs:
-        cluster = self._surroundings.cluster
-        (inputs,) = read_inputs(
-            self._options, (self._loaded,), self._reading_api, memory.before, cluster=cluster
-        )
-        return inputs
-
-    def _in_time(self, plan: Callable[[], _Planned]) -> _Planned:
+    def _in_time(self, work: Callable[[], _Result]) -> _Result:
         try:
-            return self._signals.interruptibly(plan)
+            return self._signals.interruptibly(work)
         except UnreachableError as error:
             seconds = self._run_options.max_duration_seconds
             if seconds is None or time.monotonic() < self._began + seconds:
@@ -337,8 +328,9 @@ class _Run:
                 hint="give it more time with --max-duration",
             ) from error
 
-    def _act(self, planned: _Planned, held: HeldLease | None, memory: RunMemory) -> Outcomes:
-        run_options, signals, lease = self._run_options, self._signals, _lease_place(self._run_options)
+    def act(self, planned: _Planned, held: HeldLease | None, memory: RunMemory) -> Outcomes:
+        """Evict in waves, each checked again before it begins."""
+        run_options, signals, lease = self._run_options, self._signals, self._lease_place
         events = () if run_options.dry_run else (EventWriter(self._api, _REPORTER, time.time, lease),)
         inputs = planned.inputs
         with _journal(run_options, self.id) as journal:
@@ -353,17 +345,17 @@ class _Run:
                     max_duration_seconds=run_options.max_duration_seconds,
                     stop_requested=signals.stop.is_set,
                 ),
-                execution=self._loaded.policy.execution,
+                execution=self._policy.execution,
                 safety=SafetyChecks(
-                    policy=self._surroundings.safety,
+                    policy=self._environment.safety,
                     pause=PauseSwitch(self._api, *lease),
                     schedulers=schedulers_of(planned.plan, inputs),
                 ),
-                replanner=_Replanner(planned, memory, lambda: self._inputs(memory), signals),
+                replanner=_Replanner(planned, memory, lambda: self._observed(memory), signals),
                 journal=journal,
                 lease=held,
                 pods=WorkloadPods(
-                    selector_of=selectors_of(inputs.snapshot), watched=self._surroundings.cluster.pods_of
+                    selector_of=selectors_of(inputs.snapshot), watched=self._environment.cluster.pods_of
                 ),
                 save=memory.checkpoint,
                 shown_to=(*events, *self._observers),
@@ -371,11 +363,18 @@ class _Run:
             )
             return carry_out(planned.plan, context)
 
+    @property
+    def _lease_place(self) -> tuple[str, str]:
+        namespace, name = self._run_options.lease.split("/")
+        return namespace, name
+
 
 def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
     """An unverified scheduler is acted on if no rule in which it differs is in use by the plan's pods."""
     version, pods = inputs.scheduler.version, inputs.snapshot.pods
-    moved = (pods.class_of(pods.row[move.pod.namespace, move.pod.name]) for move in plan.moves)
+    moved = (
+        pods.class_of(pods.row[move.pod.namespace, move.pod.name]) for move in plan.moves if not move.finished
+    )
     reason = why_unverified(version, moved)
     if reason and not inputs.policy.scheduler.allow_unverified_version:
         raise SafetyError(
@@ -445,13 +444,3 @@ def _journal(run_options: RunOptions, run_id: str) -> Journal:
     if run_options.journal is not None:
         return Journal.to_file(run_options.journal, run_id, time.time)
     return Journal(sys.stderr, run_id, time.time)
-
-
-def _lease(run_options: RunOptions, api: RawApi, run_id: str) -> RunLease:
-    namespace, name = _lease_place(run_options)
-    return RunLease(api, namespace, name, holder_identity(run_id), time.time)
-
-
-def _lease_place(run_options: RunOptions) -> tuple[str, str]:
-    namespace, name = run_options.lease.split("/")
-    return namespace, name

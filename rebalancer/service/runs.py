@@ -22,7 +22,7 @@ from rebalancer.reporting.metrics import RunMetrics
 from rebalancer.reporting.run_observers import LogObserver
 from rebalancer.reporting.words import counted, words
 from rebalancer.run.memory import Finding, finding
-from rebalancer.run.run import RunEnvironment, run_within
+from rebalancer.run.run import Run, RunEnvironment
 from rebalancer.service.policy_in_force import PolicyInForce
 from rebalancer.signals import StopSignals
 from rebalancer.state.run_state import RunState
@@ -114,7 +114,7 @@ class Runs:
 
     def act(self, held: HeldLease) -> None:
         """Plan, evict in waves and verify every landing, under a held lease. Raises what a run does."""
-        surroundings = RunEnvironment(
+        environment = RunEnvironment(
             api=self._api,
             cluster=self._cluster,
             loaded=self._policy.loaded,
@@ -123,13 +123,13 @@ class Runs:
             held=held,
         )
         log = LogObserver(LOGGER, journaled=self._run_options.journal is None)
-        _, outcomes = run_within(
-            surroundings,
+        _, outcomes = Run(
+            environment,
             self._options,
             self._run_options,
             (log, self._metrics.follow),
             self._planned,
-        )
+        ).finish()
         self._metrics.ended(outcomes.exit_code, time.time())
 
     def look(self) -> None:

@@ -47,8 +47,8 @@ from rebalancer.policy.load_sources import Prometheus, PromQuery, Signal
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PrometheusInputs:
-    """The values that node figures and pod figures are both read from."""
+class PrometheusQueries:
+    """What a policy asks one Prometheus about a cluster, and who answers."""
 
     settings: Prometheus
     ask: QueryFunction
@@ -174,7 +174,7 @@ class _Column:
 class NodeReading:
     """One reading of all nodes."""
 
-    def __init__(self, inputs: PrometheusInputs) -> None:
+    def __init__(self, inputs: PrometheusQueries) -> None:
         self.inputs = inputs
         self.nodes = inputs.nodes
         self.index = NodeNameIndex(inputs.nodes)
@@ -465,7 +465,7 @@ def read_pressure(reading: NodeReading) -> NodePressure:
 _TRAFFIC = frozenset({"networkReceive", "networkTransmit"})
 
 
-class PrometheusReader(PrometheusInputs):
+class PrometheusReader(PrometheusQueries):
     """Reads one Prometheus: one request per metric, whatever the number of nodes and pods."""
 
     __slots__ = ()

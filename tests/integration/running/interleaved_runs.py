@@ -6,7 +6,7 @@ import contextlib
 import io
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from rebalancer.planning.plan import Landing, Move, Plan, PodReference
 from rebalancer.policy.schema import Execution
 from rebalancer.retries import Retries
 from rebalancer.run.memory import RunMemory
-from rebalancer.run.run import RunSequence
+from rebalancer.run.run import RunOrder
 from rebalancer.state.run_state import MoveHistory, after_plan, decode
 from rebalancer.state.stores import ConfigMapStore
 from tests.unit.execution.contexts import a_context
@@ -303,19 +303,9 @@ class Run:
 
     def _carry_out(self) -> None:
         api = RawApi(self, Retries(pause=self.sleep, clock=self.monotonic, random=lambda: 0.0))  # type: ignore[arg-type]
-        sequence = RunSequence(
-            run=f"run-{self.number}",
-            lease=RunLease(api, "rebalancer", "rebalancer", f"run-{self.number}", self.clock),
-            store=ConfigMapStore(api, "rebalancer", "rebalancer-state"),
-            keeps_seconds=86_400.0,
-            make_plan=lambda memory: self._plan(api, memory),
-            act=lambda plan, held, memory: self._act(api, plan, held, memory),
-            meanwhile=lambda _held: contextlib.nullcontext(),
-            clock=self.clock,
-        )
-        sequence.carry_out()
+        _Steps(self, api).carry_out()
 
-    def _plan(self, api: RawApi, memory: RunMemory) -> Plan:
+    def plan(self, api: RawApi, memory: RunMemory) -> Plan:
         found = json.loads(api.get("read", PLANNED))["items"]
         memory.found(lambda state: after_plan(state, ["hot"], self.clock(), 450.0))
         moves = [
@@ -330,7 +320,7 @@ class Run:
         ]
         return Plan(source="", policy="", inputs="", now=times.render(BEGIN), moves=tuple(moves))
 
-    def _act(self, api: RawApi, plan: Plan, held: HeldLease, memory: RunMemory) -> Outcomes:
+    def act(self, api: RawApi, plan: Plan, held: HeldLease, memory: RunMemory) -> Outcomes:
         journal = Journal(io.StringIO(), "run", self.clock)
         context = a_context(
             api,
@@ -344,6 +334,38 @@ class Run:
             save=memory.checkpoint,
         )
         return carry_out(plan, context)
+
+
+class _Steps(RunOrder[None, Plan]):
+    """A run in the order of every run, with a planner that knows two workloads."""
+
+    def __init__(self, run: Run, api: RawApi) -> None:
+        self._run = run
+        self._api = api
+        self._id = f"run-{run.number}"
+
+    @contextlib.contextmanager
+    def lease(self) -> Iterator[HeldLease]:
+        held = RunLease(self._api, "rebalancer", "rebalancer", self._id, self._run.clock).acquire()
+        try:
+            yield held
+        finally:
+            held.release()
+
+    def memory(self, held: HeldLease | None) -> RunMemory:
+        assert held is not None
+        store = ConfigMapStore(self._api, "rebalancer", "rebalancer-state")
+        return RunMemory.under(held, store, self._id, 86_400.0, self._run.clock)
+
+    def read(self, memory: RunMemory) -> None:
+        """The planner reads the cluster itself."""
+
+    def plan(self, read: None, memory: RunMemory) -> Plan:
+        return self._run.plan(self._api, memory)
+
+    def act(self, planned: Plan, held: HeldLease | None, memory: RunMemory) -> Outcomes:
+        assert held is not None
+        return self._run.act(self._api, planned, held, memory)
 
 
 def _operation(method: str, path: str) -> str:

@@ -1,0 +1,70 @@
+"""What is observed of a live cluster and recorded gives the plan of the live cluster, to the byte."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rebalancer.cluster.dumps.writer import save
+from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.observe.read import observe, open_api, policy_of, read_inputs
+from rebalancer.observe.recorded import documents_of
+from rebalancer.planning.assemble import assemble
+from rebalancer.planning.plan import encode
+from rebalancer.planning.planner import make_plan
+from rebalancer.state.run_state import RunState
+from rebalancer_demo.hot_cluster import POLICY
+from tests.integration.running.hot_clusters import HotCluster, cluster
+
+__all__ = ["cluster"]
+NOBODY = "http://load-watcher.nowhere:2020"
+BY_METRICS = "load: {sources: [{metricsServer: {}}], minCoverage: 10%}\n"
+BY_NOBODY = f'load: {{sources: [{{loadWatcher: {{address: "{NOBODY}"}}}}, {{metricsServer: {{}}}}]}}\n'
+BY_REQUESTS = "load: {sources: [{requests: {}}]}\nhotNodes: {forRuns: 2}\n"
+HEAD = "apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n"
+
+
+@pytest.fixture
+def options(cluster: HotCluster) -> PlanOptions:
+    kubeconfig = cluster.sandbox.write_kubeconfig(cluster.folder / "kubeconfig")
+    return PlanOptions(policy_path=cluster.folder / "policy.yaml", kubeconfig=kubeconfig)
+
+
+@pytest.mark.parametrize("policy", [POLICY, HEAD + BY_METRICS, HEAD + BY_NOBODY, HEAD + BY_REQUESTS])
+def test_a_live_plan_is_made_again_from_its_recording(
+    cluster: HotCluster, options: PlanOptions, tmp_path: Path, policy: str
+) -> None:
+    (cluster.folder / "policy.yaml").write_text(policy)
+    loaded, state = policy_of(options), RunState(hot_streaks={"node-1": 1})
+    environment = {"POD_NAMESPACE": "ops", "POD_NAME": "rebalancer-1"}
+    observation = observe(options, (loaded,), open_api(options), environment=environment)
+    live = make_plan(assemble(observation, loaded, state))
+
+    documents = documents_of(observation, state)
+    recording = dataclasses.replace(observation.snapshot.recording, documents=documents)
+    save(recording, tmp_path / "recorded", observation.now)
+    offline = dataclasses.replace(options, source=tmp_path / "recorded", kubeconfig=None)
+    again = make_plan(*read_inputs(offline, (loaded,), None, None))
+
+    assert again.inputs == live.inputs
+    assert encode(msgspec.structs.replace(again, source=live.source)) == encode(live)
+
+
+def test_one_reading_serves_several_policies(
+    cluster: HotCluster, options: PlanOptions, tmp_path: Path
+) -> None:
+    policies = []
+    for number, text in enumerate((HEAD + BY_METRICS, HEAD + BY_NOBODY)):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(text)
+        policies.append(policy_of(dataclasses.replace(options, policy_path=path)))
+    api = open_api(options)
+
+    together = read_inputs(options, policies, api, None)
+
+    assert together[0].snapshot is together[1].snapshot
+    assert together[0].now == together[1].now
+    assert [NOBODY in inputs.view.missing for inputs in together] == [False, True]
