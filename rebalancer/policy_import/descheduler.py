@@ -36,7 +36,7 @@ _EVICTOR_OF_V1ALPHA1 = (
 )
 _NEVER = {
     "evictSystemCriticalPods": "pods of the system priority classes are never evicted",
-    "evictFailedBarePods": "pods without a controller are never evicted: nothing would make them again",
+    "evictFailedBarePods": "pods without a controller are removed where strategies.failed.barePods is true",
     "evictDaemonSetPods": "DaemonSet pods are never evicted: they come back to the same node",
 }
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rebalancer.cli.program import main
 from rebalancer.documents import to_yaml
 from rebalancer.errors import InputError, RebalancerError
+from rebalancer.planning.strategies.failed import Failed, FailedSettings
 from rebalancer.planning.strategies.misplaced import Misplaced, MisplacedSettings
 from rebalancer.policy.policy_file import parse_policy
 from rebalancer.policy.schema import RebalancePolicy
@@ -133,6 +134,28 @@ def test_what_has_no_counterpart_is_named_with_its_place_and_why() -> None:
     assert said["evictSystemCriticalPods"].startswith("not mapped")
     where = next(note.where for note in found.notes if note.key == "thresholds")
     assert where == f"theirs.yaml:{CURRENT[: CURRENT.index(' thresholds')].count(chr(10)) + 1}:11"
+
+
+def test_a_plugin_whose_place_a_strategy_takes_hands_on_its_arguments() -> None:
+    arguments = (
+        "{minPodLifetimeSeconds: 3600, reasons: [Evicted], exitCodes: [1, 137], excludeOwnerKinds: [Job], "
+        "includingInitContainers: true, labelSelector: {matchLabels: {app: web}}}"
+    )
+    text = CURRENT.replace("{maxPodLifeTimeSeconds: 86400}", arguments)
+    text = text.replace("PodLifeTime", "RemoveFailedPods")
+    policy, found = imported(text)
+
+    assert Failed.settings_in(policy) == FailedSettings(
+        min_age=3600,
+        reasons=("Evicted",),
+        exit_codes=(1, 137),
+        including_init_containers=True,
+        exclude_owner_kinds=("Job",),
+    )
+    said = notes(found)
+    assert said["RemoveFailedPods"] == "mapped: strategies.failed"
+    assert said["minPodLifetimeSeconds"] == "mapped: strategies.failed.minAge"
+    assert said["labelSelector"] == "not mapped: strategies.failed has no such setting"
 
 
 def test_a_plugin_without_a_counterpart_is_named_by_its_name() -> None:
