@@ -301,7 +301,7 @@ class RunSpans:
         self._wave = ExitStack()
         self._eviction = ExitStack()
         self._current: Span | None = None  # of the eviction that is being requested
-        self._granted: dict[str, Span] = {}  # by uid of the pod
+        self._granted: dict[str, Span] = {}  # by uid of the pod: a replacement will land
 
     def __call__(self, event: RunEvent) -> None:
         """See Subscriber."""
@@ -313,7 +313,7 @@ class RunSpans:
                 self._current = self._eviction.enter_context(current)
             case EvictionAnswered(attempt, dry_run) if self._current is not None:
                 self._current.add(verdict=attempt.verdict.value, attempts=attempt.requests)
-                if attempt.is_granted and not dry_run:
+                if attempt.is_granted and not (dry_run or attempt.move.finished):
                     self._granted[attempt.move.pod.uid] = self._current
                 self._eviction.close()
             case MoveEnded(outcome):

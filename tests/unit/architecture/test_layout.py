@@ -1,4 +1,4 @@
-"""The layout: small folders, no import cycles, unmistakable names, and a page that names every package."""
+"""The layout: modules that hold one idea, no import cycles, clear names, a page that names every package."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PROGRAM = ROOT / "rebalancer"
 MAX_LINES = 600  # of one module, as long as it is one idea
+PAGE_LINES = 80  # a module that is shorter, and used by one other, belongs to that other
+MIN_MODULES = 3  # of one folder, besides its __init__; subfolders count
+# A feature is one file, however short it is: found in its folder, and named by one line of a registry.
+FEATURES = ("rebalancer/cli/commands/", "rebalancer/planning/strategies/", "rebalancer/scheduling/plugins/")
 MAX_TEST_LINES = 420  # of one module of tests, which may hold long tables
 # A name that is a thing of the field (nodes, pods, plan) may occur once per folder, which says what view of
 # it the module holds: tables/plan.py prints what planning/plan.py defines. A name that only says what is
@@ -30,6 +34,37 @@ def modules() -> list[Path]:
 
 def packages() -> set[str]:
     return {str(path.parent.relative_to(ROOT)) for path in PROGRAM.rglob("__init__.py")}
+
+
+def test_a_folder_holds_at_least_three_modules() -> None:
+    sizes = {
+        package: sum(
+            entry.stem != "__init__" and not entry.name.startswith("_")
+            for entry in entries_of(ROOT / package)
+        )
+        for package in packages()
+    }
+
+    assert {package: size for package, size in sizes.items() if size < MIN_MODULES} == {}
+
+
+def entries_of(folder: Path) -> list[Path]:
+    """The modules and subfolders of a folder."""
+    return [entry for entry in folder.iterdir() if entry.suffix == ".py" or (entry / "__init__.py").exists()]
+
+
+def test_a_module_that_one_other_uses_is_at_least_a_page_long_or_a_feature() -> None:
+    graph = grimp.build_graph("rebalancer", exclude_type_checking_imports=False, cache_dir=None)
+    short = {}
+    for path in modules():
+        name = str(path.relative_to(ROOT))
+        importers = graph.find_modules_that_directly_import(name.removesuffix(".py").replace("/", "."))
+        if len(importers) == 1 and not name.startswith(FEATURES):
+            lines = len(path.read_text().splitlines())
+            if lines < PAGE_LINES:
+                short[name] = (lines, *importers)
+
+    assert short == {}
 
 
 def test_no_module_is_longer_than_one_idea_needs() -> None:
