@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
-from rebalancer.cluster.arrays import FloatArray
+from rebalancer.cluster.arrays import FloatArray, PodRow
+from rebalancer.cluster.kinds import SERVICES
+from rebalancer.cluster.records import Service
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.plugin_sources import read_view, watcher_addresses
 from rebalancer.load.services import service_of
@@ -13,7 +17,7 @@ from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.inputs import Observation, PlanningInputs, digest_of
 from rebalancer.planning.scheduler_facts import configuration_of, scheduler_facts, scored_resources
 from rebalancer.planning.warnings import of_inputs
-from rebalancer.planning.workloads.system_pods import system_workloads
+from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.policy.load_sources import LoadWatcherSource, PrometheusSource
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import RebalancePolicy
@@ -21,6 +25,52 @@ from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.registry import plugin_queries
 from rebalancer.scheduling.resources import pod_requests, requested_amounts
 from rebalancer.state.run_state import RunState
+
+# The workloads that plans rely on, schedulers and load sources: without them a run could not go on.
+
+
+# Image names, without registry and tag, of what schedules pods or measures load.
+_IMAGES = frozenset({"kube-scheduler", "load-watcher", "metrics-server", "prometheus", "rebalancer"})
+
+
+def _image_name(image: str) -> str:
+    return image.rsplit("/", 1)[-1].split("@", 1)[0].split(":", 1)[0]
+
+
+def system_workloads(
+    snapshot: Snapshot, services: Collection[tuple[str, str]], namespaces: Collection[str]
+) -> frozenset[str]:
+    """``namespace/Kind/name`` of the workloads behind these (namespace, name) services, of well-known images,
+    and of schedulers in these namespaces (where a scheduler's configuration lives).
+    """
+    selectors = [
+        (item.metadata.namespace, item.spec.selector)
+        for item in snapshot.recording.records(SERVICES)
+        if isinstance(item, Service)
+        and (item.metadata.namespace, item.metadata.name) in services
+        and item.spec.selector
+    ]
+    workloads = Workloads(snapshot)
+    found: set[str] = set()
+    matching = [
+        index
+        for index, pod in enumerate(snapshot.pods.classes)
+        if any(
+            _image_name(container.image) in _IMAGES
+            or (pod.namespace in namespaces and "scheduler" in _image_name(container.image))
+            for container in pod.spec.containers or ()
+        )
+        or any(
+            namespace == pod.namespace
+            and all(pod.labels.get(key) == value for key, value in selector.items())
+            for namespace, selector in selectors
+        )
+    ]
+    wanted = frozenset(matching)
+    for row, pod_class in enumerate(snapshot.pods.pod_class.tolist()):
+        if pod_class in wanted:
+            found.add(workloads.of(PodRow(row)).key)
+    return frozenset(found)
 
 
 def assemble(

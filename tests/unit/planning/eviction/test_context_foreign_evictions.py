@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from rebalancer.cluster.foreign_evictions import ForeignEvictions
+from rebalancer.planning.eviction.context import ForeignEvictions
 from tests.builders import a_recording
 
 

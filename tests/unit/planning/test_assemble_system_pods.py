@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rebalancer.cluster.kinds import KINDS
-from rebalancer.planning.workloads.system_pods import system_workloads
+from rebalancer.planning.assemble import system_workloads
 from tests.builders import a_snapshot
 from tests.unit.planning.builders import Workload, a_workload
 
