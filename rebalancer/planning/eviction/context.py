@@ -4,8 +4,8 @@ A rule is a function of this context and of a pod's row. It keeps nothing, so th
 of which reason is reported, never of what is allowed.
 
 Pods that somebody else is evicting are looked up here too. Since Kubernetes 1.37 (alpha) an EvictionRequest
-asks for the eviction of a pod, and an Eviction is its progress; both name the pod by its uid. Such a pod leaves
-without us, so it counts as one that is terminating and is no candidate.
+asks for the eviction of a pod, and an Eviction is its progress; both name the pod by its uid. Such a pod
+leaves without us, so it counts as one that is terminating and is no candidate.
 
     EvictionRequest, intent Eviction, no condition         being evicted
     EvictionRequest, intent Withdrawn                      stays

@@ -20,7 +20,7 @@ MIN_MODULES = 3  # of one folder, besides its __init__; subfolders count
 FEATURES = ("rebalancer/cli/commands/", "rebalancer/planning/strategies/", "rebalancer/scheduling/plugins/")
 MAX_TEST_LINES = 420  # of one module of tests, which may hold long tables
 APART = {  # short, used by one other, and apart from it for a reason
-    "rebalancer/policy/strategies.py": "builds its model when the first policy is read, not when the schema is imported",
+    "rebalancer/policy/strategies.py": "builds its model when the first policy is read, not on import",
     "rebalancer/reporting/console.py": "imports rich, which help and machine output do without",
 }
 # A name that is a thing of the field (nodes, pods, plan) may occur once per folder, which says what view of
