@@ -116,7 +116,7 @@ def observation_of(snapshot: Snapshot, own_pod: str) -> Observation:
         figures=RawFigures(answered, found.missing, answers),
         now=found.now,
         own_pod=found.own_pod,
-        server=found.server,
+        server=found.server or ApiServer(),
         configurations={} if written is None else {found.configuration.place: written},
         starts=found.starts,
     )

@@ -26,9 +26,6 @@ from rebalancer.scheduling.registry import plugin_queries
 from rebalancer.scheduling.resources import pod_requests, requested_amounts
 from rebalancer.state.run_state import RunState
 
-# The workloads that plans rely on, schedulers and load sources: without them a run could not go on.
-
-
 # Image names, without registry and tag, of what schedules pods or measures load.
 _IMAGES = frozenset({"kube-scheduler", "load-watcher", "metrics-server", "prometheus", "rebalancer"})
 

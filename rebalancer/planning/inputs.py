@@ -48,7 +48,7 @@ def _decides_nothing(why: str, **options: Any) -> Any:
 class ApiServer:
     """The API server that was read: its version, and what its connection lacks."""
 
-    version: str | None = None  # as it says; None: nobody needed it
+    version: str | None = None  # as it says; None: nobody needed it, or it is not known
     unprotected: str = ""  # how somebody on the way could forge or read what was sent, in words
 
 
@@ -90,7 +90,7 @@ class Observation:
     figures: RawFigures
     now: float  # Unix seconds
     own_pod: str = ""  # namespace/name of the pod this program runs in
-    server: ApiServer | None = None  # None: not known, as in a dump that kubectl printed
+    server: ApiServer = ApiServer()  # of a dump that kubectl printed nothing is known
     # The scheduler's, by the place that a policy names (``place_of``); None where that means the defaults.
     configurations: Mapping[str, ConfigurationText | None] = field(default_factory=dict)
     assumed_neutral: tuple[str, ...] = ()  # plugins that an option states to be neutral

@@ -119,7 +119,7 @@ class Move(Value, frozen=True):
 
 
 class Kept(Value, frozen=True):
-    """A pod on a hot node that is not moved, with the reason."""
+    """A pod that a strategy wished to move, such as one on a hot node, and that stays, with the reason."""
 
     pod: PodReference
     node: str

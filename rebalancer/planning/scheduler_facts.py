@@ -212,7 +212,7 @@ def scheduler_version(
     if settings.version:
         return major_minor(settings.version)
     running = versions_running(observation.snapshot)
-    of_server = observation.server.version if observation.server is not None else None
+    of_server = observation.server.version
     if len(running) == 1 and (of_server is None or is_seen(observation.snapshot, configuration)):
         return running[0]
     return major_minor(of_server or "")

@@ -58,9 +58,7 @@ def of_inputs(
     return (
         *unmatched_names(policy, snapshot, configuration, observation.assumed_neutral),
         *misfits(policy, snapshot, configuration),
-        *insecure_connections(
-            policy, configuration, observation.server.unprotected if observation.server else ""
-        ),
+        *insecure_connections(policy, configuration, observation.server.unprotected),
         *_of_scheduler(policy, snapshot, scheduler),
         *_of_cluster(snapshot),
         *_of_load(view, load),

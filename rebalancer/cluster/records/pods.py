@@ -1,4 +1,4 @@
-"""Pods, with the fields that scheduling and eviction look at.
+"""Pods and nodes, with the fields that scheduling and eviction look at.
 
 Of command lines only that of a kube-scheduler is kept, as far as it decides placements: its feature gates.
 Others are dropped as soon as they are decoded, because they may hold secrets.
@@ -286,9 +286,6 @@ class Pod(Record, frozen=True):
     metadata: Metadata = Metadata()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
-
-
-# Nodes.
 
 
 class NodeImage(Record, frozen=True):

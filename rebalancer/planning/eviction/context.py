@@ -2,6 +2,14 @@
 
 A rule is a function of this context and of a pod's row. It keeps nothing, so the order of rules is a matter
 of which reason is reported, never of what is allowed.
+
+Pods that somebody else is evicting are looked up here too. Since Kubernetes 1.37 (alpha) an EvictionRequest
+asks for the eviction of a pod, and an Eviction is its progress; both name the pod by its uid. Such a pod
+leaves without us, so it counts as one that is terminating and is no candidate.
+
+    EvictionRequest, intent Eviction, no condition         being evicted
+    EvictionRequest, intent Withdrawn                      stays
+    Eviction, condition Failed, as when it is cancelled    stays
 """
 
 from __future__ import annotations
@@ -27,18 +35,6 @@ from rebalancer.planning.workloads.lookup import Autoscalers, WorkloadInfo, Work
 from rebalancer.planning.workloads.replacement import Replacement, Replacements
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.state.run_state import MoveHistory
-
-# Pods that somebody else is evicting, by objects of the EvictionRequest API.
-#
-# Since Kubernetes 1.37 (alpha) an EvictionRequest asks for the eviction of a pod, and an Eviction is its
-# progress; both name the pod by its uid. Such a pod leaves without us, so it counts as one that is
-# terminating:
-# it is not a candidate.
-#
-#     EvictionRequest, intent Eviction, no condition         being evicted
-#     EvictionRequest, intent Withdrawn                      stays
-#     Eviction, condition Failed, as when it is cancelled    stays
-
 
 _KINDS = (EVICTION_REQUESTS, EVICTIONS)
 _WITHDRAWN = "Withdrawn"

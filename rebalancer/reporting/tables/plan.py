@@ -331,7 +331,7 @@ def plan_table(
     write_benefit(lines, plan)
     write_hot_nodes(lines, plan)
     write_moves(lines, listed)
-    _kept(lines, listed.kept)
+    _kept(lines, listed)
     _unsolved(lines, plan)
     _obstacles(lines, plan)
     _warnings(lines, plan)
@@ -405,7 +405,8 @@ def _obstacles(lines: Lines, plan: Plan) -> None:
     lines.more(len(plan.obstacles) - len(shown), "setting or reason", plural="settings or reasons")
 
 
-def _kept(lines: Lines, kept: Sequence[Kept]) -> None:
+def _kept(lines: Lines, plan: Plan) -> None:
+    kept = plan.kept
     if not kept:
         return
     by_reason: defaultdict[str, list[Kept]] = defaultdict(list)
@@ -413,7 +414,9 @@ def _kept(lines: Lines, kept: Sequence[Kept]) -> None:
         by_reason[item.reason].append(item)
     reasons = sorted(by_reason, key=lambda reason: (-len(by_reason[reason]), reason))
     shown = reasons[: lines.shown(len(reasons), _MAX_REASONS)]
-    lines.heading("PODS NOT MOVED", f"{counted(len(kept), 'pod')} on hot nodes, by reason")
+    hot = {node.name for node in plan.nodes if node.hot}
+    where = " on hot nodes" if all(item.node in hot for item in kept) else ""
+    lines.heading("PODS NOT MOVED", f"{counted(len(kept), 'pod')}{where}, by reason")
     width = max(len(plain(reason)) for reason in shown)
     for reason in shown:
         pods = by_reason[reason]
