@@ -156,8 +156,12 @@ def observe(
         texts = {place: written or recorded for place, written in texts.items()}
         if options.now is not None:
             observation = dataclasses.replace(observation, now=options.now)
-        for loaded in policies if recorded is not None else ():
-            _configured(options, loaded, recorded, plugins, unusable)
+        found = [
+            (loaded, _configured(options, loaded, texts[place_of(loaded)], plugins, unusable))
+            for loaded in policies
+        ]
+        if observation.starts is None and not any(_cares_for_start(snapshot, *item) for item in found):
+            observation = dataclasses.replace(observation, starts={})  # as a live cluster is observed then
     else:
         from rebalancer.load.prometheus.responses import RecordedResponses  # noqa: PLC0415
         from rebalancer.observe.needs import Needs  # noqa: PLC0415 - not before the reading
@@ -195,6 +199,16 @@ def _configured(
             raise
         unusable(error)
         return None
+
+
+def _cares_for_start(
+    snapshot: Snapshot, loaded: LoadedPolicy, configuration: SchedulerConfiguration | None
+) -> bool:
+    """Whether a plugin of the scheduler scores otherwise right after its start."""
+    from rebalancer.planning.scheduler_facts import starting_scheduler  # noqa: PLC0415 - imports the model
+
+    settings = loaded.policy.scheduler
+    return configuration is not None and starting_scheduler(settings, configuration, snapshot) is not None
 
 
 def _own_pod(environment: Mapping[str, str]) -> str:

@@ -47,7 +47,7 @@ class _Configuration(msgspec.Struct, frozen=True, rename="camel"):
 class _Document(msgspec.Struct, frozen=True, rename="camel"):
     now: float
     own_pod: str = ""
-    server: ApiServer | None = None
+    server: ApiServer = ApiServer()
     configuration: _Configuration = _Configuration()
     watcher: str = ANY_ADDRESS  # whose answer watcher.json is
     watchers: dict[str, msgspec.Raw] = {}  # further answers, by address

@@ -95,7 +95,8 @@ class Observation:
     configurations: Mapping[str, ConfigurationText | None] = field(default_factory=dict)
     assumed_neutral: tuple[str, ...] = ()  # plugins that an option states to be neutral
     installed_plugins: tuple[PluginDescription, ...] = ()  # those that a configuration asked for
-    # When schedulers started, by SchedulerLocation.key; None: nobody asked, and it is taken to be long ago.
+    # When schedulers started, by SchedulerLocation.key, as far as plugins care. None: nobody could ask, as of
+    # a dump that kubectl printed, and it is taken to be long ago.
     starts: Mapping[str, SchedulerStart] | None = None
     live: bool = _decides_nothing("only the hint of an error, when no load source answered", default=False)
 
