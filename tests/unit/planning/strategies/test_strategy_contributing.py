@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rebalancer.planning.strategies import STRATEGIES
 from rebalancer.policy.policy_file import schema
 from tests.unit.planning.strategies.registered import registered
 
@@ -31,3 +32,9 @@ def test_the_example_of_a_strategy_passes_the_test_beside_it(monkeypatch: pytest
             case()
         assert "maxAge" in schema()["$defs"]["AgeSettings"]["properties"]
     assert len(tests) == 2
+
+
+def test_the_line_of_the_registry_names_the_strategies_that_there_are() -> None:
+    names = ", ".join(strategy.__name__ for strategy in STRATEGIES)
+
+    assert f"STRATEGIES: tuple[type[Strategy], ...] = ({names}, Age)" in PAGE.read_text()
