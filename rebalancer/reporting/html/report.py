@@ -90,6 +90,8 @@ def _verdict(plan: Plan) -> str:
         )
     if plan.hot_count:
         return f"Evict nothing: {counted(plan.hot_count, 'hot node')} cannot be cooled"
+    if plan.kept:  # by the wish of another strategy
+        return f"Evict nothing: no node is hot, and {counted(len(plan.kept), 'other pod')} cannot be moved"
     return "Nothing to do: no node is hot"
 
 

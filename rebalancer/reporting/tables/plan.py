@@ -349,6 +349,9 @@ def _headline(lines: Lines, plan: Plan) -> None:
         lines.add(("Plan: ", "bold"), (verdict, "bold"))
     elif plan.hot_count:
         lines.add(("Plan: ", "bold"), (_why_nothing(lines, plan), "bold"))
+    elif plan.kept:  # by the wish of another strategy
+        stay = f"evict nothing: no node is hot, and {counted(len(plan.kept), 'other pod')} cannot be moved"
+        lines.add(("Plan: ", "bold"), (stay, "bold"))
     else:
         lines.add(("Plan: ", "bold"), ("nothing to do: no node is hot", "bold green"))
     unknown = plan.node_count - plan.known_count

@@ -180,6 +180,13 @@ def test_without_hot_nodes_there_is_nothing_to_do() -> None:
     assert "MOVES" not in text
 
 
+def test_pods_that_another_strategy_cannot_move_are_not_nothing_to_do() -> None:
+    kept = a_plan().kept[:1]
+    text = plan_table(a_plan(hot_count=0, nodes=(), moves=(), kept=kept, unsolved={})).plain
+
+    assert text.startswith("Plan: evict nothing: no node is hot, and 1 other pod cannot be moved")
+
+
 def test_hot_nodes_without_a_move_are_said_to_stay_as_they_are() -> None:
     assert plan_table(a_plan(moves=())).plain.startswith("Plan: evict nothing: 2 hot nodes")
 
