@@ -11,7 +11,7 @@ from rebalancer.documents.reading import ScalarError, parse, resolve
 from rebalancer.errors import InputError
 from rebalancer.redaction import is_secret, redacted, without_secrets
 
-_COMMENTED_KEY = re.compile(r"#[^\n]*?([A-Za-z][A-Za-z0-9_-]*)[\"']?\s*[:=]\s*\S")
+_KEY = re.compile(r"(?<![\w-])([\w-]++)[\"']?[ \t]*+[:=]")  # of an entry that a comment holds
 
 
 class _Dumper(yaml.SafeDumper):
@@ -47,7 +47,8 @@ def redacted_text(text: str, source: str) -> str:
     """
     value = parse(text, source).value
     safe = redacted_document(value)
-    commented = any(is_secret(match[1]) for match in _COMMENTED_KEY.finditer(text))
+    comments = (line.partition("#")[2] for line in text.splitlines())
+    commented = any(is_secret(key) for comment in comments for key in _KEY.findall(comment))
     if safe == value and not commented and without_secrets(text) == text:
         return text
     return to_yaml(safe)

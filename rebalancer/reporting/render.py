@@ -28,11 +28,13 @@ if TYPE_CHECKING:
 _NAME = r"(?:\\.|[^\s.\[\]{}()=<>!,'\"\\|&@$?*])+"
 _STEP = re.compile(rf"(?P<deep>\.\.)?\.?(?P<name>{_NAME}|\*)")
 _ESCAPED = re.compile(r"\\(.)")
-_STRING = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
-_CODE = re.compile(rf"\{{((?>{_STRING.pattern}|[^}}])*+)\}}", re.DOTALL)
+# One without its closing quote goes to the end, where it is refused: it is not begun at each quote in it.
+_STRING = re.compile(r"'(?:\\.|[^'\\])*+(?:'|\\?\Z)|\"(?:\\.|[^\"\\])*+(?:\"|\\?\Z)", re.DOTALL)
+_CODE = re.compile(rf"\{{((?>{_STRING.pattern}|[^{{}}'\"])*+)\}}", re.DOTALL)
 _BRACKET_OR_STRING = re.compile(rf"{_STRING.pattern}|[\[\]]", re.DOTALL)
 _PATH_IN_FILTER = re.compile(rf"{_STRING.pattern}|(?<=[@$])(?P<steps>(?:\.{_NAME})+)", re.DOTALL)
-_FORMULA = ("=", "+", "-", "@")  # what a spreadsheet takes for the beginning of a formula
+# What a spreadsheet takes for the beginning of a formula, at full width too.
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 Find = Callable[[Any, Any], list[Any]]  # (the whole value, the current one) -> what a path names
 
@@ -58,10 +60,7 @@ DOCUMENTS = frozenset({Format.JSON, Format.YAML, Format.JSONPATH})  # the whole 
 
 def to_json(value: Any, *, indent: int = 0) -> str:
     """JSON of msgspec structs, dataclasses, maps and lists, with a newline at its end."""
-    encoded = msgspec.json.encode(value, order="deterministic")
-    if indent:
-        encoded = msgspec.json.format(encoded, indent=indent)
-    return safe_json(encoded.decode()) + "\n"
+    return safe_json(value, indent=indent) + "\n"
 
 
 def to_yaml(value: Any) -> str:
@@ -254,4 +253,4 @@ def _printed(value: Any) -> str:
         return plain(value)
     if value is None:
         return ""
-    return safe_json(json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True))
+    return safe_json(value)
