@@ -122,15 +122,23 @@ def safe_json(value: Any, *, indent: int = 0) -> str:
     encoded = msgspec.json.encode(each_text(plain, without_secrets))
     if indent:
         encoded = msgspec.json.format(encoded, indent=indent)
-    return TERMINAL_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", encoded.decode())
+    return without_controls(encoded.decode())
 
 
-def each_text(value: Any, changed: Callable[[str], str]) -> Any:
-    """A plain value with every text in it changed, those of its keys too."""
+def without_controls(quoted: str) -> str:
+    """JSON or YAML with characters escaped that act on a terminal; they stand in double quotes only."""
+    return TERMINAL_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
+
+
+def each_text(value: Any, changed: Callable[[str], str], *, keys: bool = True) -> Any:
+    """A plain value with every text in it changed, those of its ``keys`` too."""
     if isinstance(value, str):
         return changed(value)
     if isinstance(value, Mapping):
-        return {each_text(key, changed): each_text(item, changed) for key, item in value.items()}
+        return {
+            changed(key) if keys and isinstance(key, str) else key: each_text(item, changed, keys=keys)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [each_text(item, changed) for item in value]
+        return [each_text(item, changed, keys=keys) for item in value]
     return value

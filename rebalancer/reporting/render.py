@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rebalancer.errors import InputError
-from rebalancer.redaction import TERMINAL_CONTROLS, safe_json
+from rebalancer.redaction import safe_json
 from rebalancer.reporting.words import plain, words
 
 if TYPE_CHECKING:
@@ -67,10 +67,7 @@ def to_yaml(value: Any) -> str:
     """The data of ``to_json`` as YAML."""
     from rebalancer.documents.writing import to_yaml as dump_yaml  # noqa: PLC0415 - only YAML needs it
 
-    encoded = to_json(value)
-    text = dump_yaml(msgspec.json.decode(encoded))
-    # YAML cannot escape these characters in every position. JSON can, and is valid YAML.
-    return encoded if TERMINAL_CONTROLS.search(text) else text
+    return dump_yaml(msgspec.json.decode(to_json(value)))
 
 
 def to_jsonpath(value: Any, template: str) -> str:

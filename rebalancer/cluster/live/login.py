@@ -23,7 +23,7 @@ import ssl
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,7 @@ _MAX_CONNECTIONS = 64  # that are kept: a watch a kind, and the requests beside 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TOKEN_SECONDS = 60.0  # a token in a file is read again as often as the official client reads it
 _MAX_CONFIG_BYTES = 1 << 20
-_MAX_LOADED_BYTES = 4 << 20  # of a kubeconfig that the official client loads, which takes seconds for one
+_MAX_LOADED_BYTES = 2 << 20  # of a kubeconfig that the official client loads, which takes seconds for one
 _CLUSTER = frozenset(
     {
         "server",
@@ -291,10 +291,8 @@ def connect(kubeconfig: Path | None = None, context: str | None = None) -> clien
     where = str(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG") or "~/.kube/config"
     if kubeconfig is not None and not is_file(kubeconfig):
         raise InputError("no such kubeconfig", where=where, hint="is the path right?")
+    _check_bounds(where.split(os.pathsep))
     try:
-        for path in where.split(os.pathsep):
-            if is_file(file := Path(path).expanduser()):
-                check_bounds(read_text(file, largest=_MAX_LOADED_BYTES), path)
         if kubeconfig is None and context is None:
             with contextlib.suppress(config.ConfigException):
                 config.load_incluster_config(client_configuration=settings)
@@ -320,6 +318,18 @@ def connect(kubeconfig: Path | None = None, context: str | None = None) -> clien
         raise InputError(message, where=where, hint=hint) from error
     except _UNUSABLE as error:
         raise InputError(_unusable(error), where=where, hint=_GIVE) from error
+
+
+def _check_bounds(paths: Iterable[str]) -> None:
+    """InputError for a kubeconfig that would keep the official client's YAML parser busy, or end it."""
+    for path in paths:
+        if not is_file(file := Path(path).expanduser()):
+            continue
+        try:
+            check_bounds(read_text(file, largest=_MAX_LOADED_BYTES), path)
+        except InputError as error:
+            message = f"no usable Kubernetes configuration: {error.message}"
+            raise InputError(message, where=path, hint=_GIVE) from error
 
 
 def _client(settings: client.Configuration) -> client.ApiClient:
