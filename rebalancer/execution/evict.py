@@ -21,8 +21,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+import msgspec
+from msgspec.structs import replace
 
 from rebalancer.cluster.live import RawApi, object_path
 from rebalancer.cluster.live.failures import StatusError
@@ -61,8 +63,7 @@ class Verdict(StrEnum):
     UNKNOWN = "Unknown"  # the answer was lost and the pod cannot be read
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """What was requested for one move, and what that came to; times in Unix seconds."""
 
     move: Move
@@ -83,21 +84,19 @@ class Attempt:
         return self.verdict in (Verdict.EVICTED, Verdict.STARTED, Verdict.RESTARTED)
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(msgspec.Struct, frozen=True):
     """How long one eviction is tried: no attempt after so many, and none begins after so many seconds."""
 
     attempts: int = 5
     seconds: float = 45.0  # room for a second attempt after one that got no answer for 30 s
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionClient:
+class EvictionClient(msgspec.Struct, frozen=True):
     """What every request of a run needs, and how long each is repeated."""
 
     api: RawApi
     clock: Callable[[], float]
-    patience: Patience = field(default_factory=Patience)
+    patience: Patience = msgspec.field(default_factory=Patience)
     why_forbidden: Callable[[], str] = lambda: ""  # why nothing may be requested now; empty when it may
     interrupted: Callable[[], bool] = lambda: False
     dry_run: bool = False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from rebalancer.execution.outcomes import Outcome, Outcomes
 from rebalancer.execution.outcomes import encode as encode_outcomes
@@ -19,8 +20,7 @@ from rebalancer.reporting.words import counted, plain
 _MAX_NODES, _MAX_KEPT_OF_A_REASON, _MAX_SCORED = 200, 50, 8
 
 
-@dataclass(frozen=True, slots=True)
-class ReportInputs:
+class ReportInputs(msgspec.Struct, frozen=True):
     """A plan, its policy as YAML without secrets, and by pod uid what the scheduler's cycle looks like."""
 
     plan: Plan
@@ -102,8 +102,7 @@ def _likeliest(move: Move) -> str:
     return f"{best.node} ({best.probability:.0%})" if best else "nowhere"
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
+class Scores(msgspec.Struct, frozen=True):
     """The best nodes of a cycle and the plugins by which they differ."""
 
     plugins: tuple[str, ...]
