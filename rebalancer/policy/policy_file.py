@@ -29,6 +29,7 @@ from rebalancer.documents import to_yaml as dump_yaml
 from rebalancer.policy.hotness import DeviationRule, HotRule, UtilizationRule
 from rebalancer.policy.load_sources import BUILT_IN_RESOURCES, PrometheusSource
 from rebalancer.policy.schema import API_VERSION, KIND, RebalancePolicy
+from rebalancer.policy.units import Amount
 
 SCHEMA_ID = "urn:rebalancer:policy:v1alpha1"
 EVERYWHERE = ("cpu", "memory")  # what every source measures
@@ -207,6 +208,10 @@ class _WrittenDefaults(GenerateJsonSchema):
         if field.get("default") is not None and "function" in serialization:
             field["default"] = serialization["function"](schema["default"])
         return field
+
+    def encode_default(self, dft: Any) -> Any:
+        """A default as JSON; an amount as a policy would write it."""
+        return super().encode_default(str(dft) if isinstance(dft, Amount) else dft)
 
 
 def schema() -> dict[str, Any]:

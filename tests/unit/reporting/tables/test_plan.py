@@ -169,7 +169,7 @@ def test_each_hot_node_shows_its_load_before_and_after() -> None:
 def test_a_node_that_only_receives_pods_is_not_called_hot() -> None:
     text = plan_table(a_plan(hot_count=0, nodes=(a_node(hot=False, after=70.0),), unsolved={})).plain
 
-    assert "no longer hot: 0 of 0" in text
+    assert "no longer hot" not in text
     assert "HOT NODES" not in text
 
 
