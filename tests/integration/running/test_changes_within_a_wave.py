@@ -23,7 +23,7 @@ def at_the_first_eviction(cluster: HotCluster, happens: Any) -> None:
                 happens(path.split("/")[-2])
         return pick(method, path)
 
-    cluster.sandbox.faults.pick = picked  # type: ignore[method-assign]
+    cluster.sandbox.faults.pick = picked  # type: ignore[method-assign, assignment]
 
 
 def test_a_pod_that_is_protected_after_its_wave_was_checked_is_not_evicted(cluster: HotCluster) -> None:
