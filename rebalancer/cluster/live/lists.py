@@ -22,8 +22,9 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, collector_paused
 from rebalancer.cluster.kinds import Kind
@@ -47,13 +48,11 @@ _FEWER = 4  # by how much a page that is too large is made smaller
 _SMALL = 8  # a page of less than this part of the bound may have more objects the next time
 
 
-@dataclass(frozen=True, slots=True)
-class ListBegins:
+class ListBegins(msgspec.Struct, frozen=True):
     """A LIST begins, or begins again: the pages before do not count."""
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedPage:
+class FetchedPage(msgspec.Struct, frozen=True):
     """A page as it came, or a part of a whole list, with its items still encoded."""
 
     head: Page
@@ -70,8 +69,7 @@ class FetchedPage:
             builder.add_protobuf(self.protobuf)
 
 
-@dataclass(frozen=True, slots=True)
-class ListSource:
+class ListSource(msgspec.Struct, frozen=True):
     """Where the pages of one LIST come from: ``fetch`` answers a GET with these query options."""
 
     kind: Kind

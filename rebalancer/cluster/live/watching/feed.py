@@ -16,8 +16,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
+
+import msgspec
 
 from rebalancer.cluster import records
 from rebalancer.cluster.dumps.listing import Listing
@@ -49,8 +50,7 @@ class _OverError(Exception):
     """The feed cannot go on."""
 
 
-@dataclass(slots=True)
-class Traffic:
+class Traffic(msgspec.Struct):
     """What watching cost so far."""
 
     watches: int = 0  # requests

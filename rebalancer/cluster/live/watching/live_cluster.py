@@ -33,7 +33,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, Recording
 from rebalancer.cluster.kinds import KINDS, METRICS, PODS, Kind
@@ -60,22 +61,20 @@ COMPARED_SECONDS = 3600.0  # a kind is compared with a LIST as often as that
 AFTER_CUT_SECONDS = 600.0  # a kind whose watches a proxy cuts again and again is not compared more often
 
 
-@dataclass(frozen=True, slots=True)
-class _Fence:
+class _Fence(msgspec.Struct, frozen=True):
     """The version that a kind must have reached, and the moment before it was asked for."""
 
     version: int
     asked_at: float  # Unix seconds
 
 
-@dataclass(slots=True)
-class _Compared:
+class _Compared(msgspec.Struct):
     """When the watch of a kind last agreed with a LIST, by the monotonic clock."""
 
     at: float
     cuts: int = 0  # of its feed, until then
     after_cut_at: float = -float("inf")  # when that was because it had been cut
-    before: tuple[int, Mapping[Key, int]] = field(default=(-1, {}))  # what it knew when the LIST began
+    before: tuple[int, Mapping[Key, int]] = (-1, {})  # what it knew when the LIST began
 
 
 class LiveCluster:
