@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -119,7 +118,6 @@ def watched(
     *,
     kind: Kind = PODS,
     protobuf: bool = False,
-    clock: Callable[[], float] = time.monotonic,
 ) -> Watched:
     churn = Churn(5, kind, names=8)
     objects = latest_objects(*churn.listed())
@@ -129,7 +127,7 @@ def watched(
     if spoil is not None:
         server.spoil = spoil
     changed = threading.Condition(threading.RLock())
-    feed = Feed(cast("RawApi", server), objects, changed, clock)
+    feed = Feed(cast("RawApi", server), objects, changed, lambda: 0.0)
     feed.start()
     return Watched(churn, server, feed, changed)
 
@@ -393,35 +391,6 @@ def test_a_watch_without_end_brings_no_more_objects_than_a_list_may(monkeypatch:
         assert found.changed.wait_for(lambda: bool(found.feed.over), HANG_SECONDS)
     assert "more than 10 objects" in found.feed.over
     found.feed.join(HANG_SECONDS)
-
-
-@pytest.mark.parametrize("brings", ["nothing", "a bookmark", "an event"])
-def test_watches_that_end_at_once_for_ever_cost_a_few_requests_a_minute(
-    brings: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(feed_module, "_FIRST_WAIT_SECONDS", 0.1)
-    now, two_hours = [0.0], 7200.0
-
-    def waited(feed: Feed, seconds: float) -> None:
-        now[0] += seconds
-        if now[0] > two_hours:
-            feed.close()
-
-    def spoil(opened: int, events: list[bytes]) -> Iterator[Piece]:
-        if brings == "an event":
-            metadata = {"name": "web", "namespace": "shop", "resourceVersion": str(10**6 + opened)}
-            yield json_line("ADDED", {"metadata": metadata})
-        elif brings == "a bookmark":
-            yield a_bookmark(10**6 + opened)
-        yield None
-
-    monkeypatch.setattr(Feed, "_waited", waited)
-    found = watched(spoil, clock=lambda: now[0])
-    found.feed.join(HANG_SECONDS)
-    assert not found.feed.alive
-    assert found.feed.over == ""
-    assert found.server.opened < two_hours / 4
-    assert found.feed.cuts == found.server.opened
 
 
 def test_bookmarks_alone_show_that_nothing_happened() -> None:
