@@ -55,7 +55,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move, Plan
 from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import PreparedInputs, prepare
-from rebalancer.planning.revalidation import check_landing, revalidate_moves
+from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
 from rebalancer.planning.scheduler_facts import schedulers_of
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.schema import Safety
@@ -408,6 +408,7 @@ class _Replanner:
         self._signals = signals
         self._is_first = True
         self._read = [(planned.inputs.now, planned.inputs.view)]
+        self._of_wave: PreparedInputs | None = planned.prepared  # the cluster before this wave
 
     def validate(self, moves: Sequence[Move]) -> Mapping[str, str | Move]:
         """See Replanner. Raises StopRequestedError when a signal comes meanwhile."""
@@ -422,7 +423,15 @@ class _Replanner:
         self._read.append((inputs.now, inputs.view))
         scheduler = dataclasses.replace(inputs.scheduler, earlier_views=earlier)
         inputs = dataclasses.replace(inputs, scheduler=scheduler)
-        return revalidate_moves(inputs, moves, self._memory.moved)
+        found = revalidate_moves(inputs, moves, self._memory.moved)
+        self._of_wave = found.prepared
+        return found.verdicts
+
+    def next_in_wave(self, landed: Sequence[tuple[Move, str]], move: Move) -> str | Move:
+        """See Replanner."""
+        if self._of_wave is None:
+            return "too little is known of the cluster to act on"
+        return next_in_wave(self._of_wave, landed, move)
 
     def check_landing(self, move: Move, node: str) -> str | None:
         """See Replanner."""

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.scheduling.framework.race import Workers
-from rebalancer.scheduling.framework.sampling import Search, Searches, heap_roots
+from rebalancer.scheduling.framework.sampling import Search, Searches
 from rebalancer.scheduling.framework.scores import RawScores
+from rebalancer.scheduling.framework.start_index import heap_roots
 from tests.unit.scheduling.framework.plain_plugins import Plain
 
 
@@ -60,7 +61,7 @@ def test_chances_are_those_of_the_search_from_every_start(data: st.DataObject) -
         data.draw(st.lists(st.integers(0, 3), min_size=len(positions), max_size=len(positions)))
     )
     limit = data.draw(st.integers(1, candidates))
-    search = Search(positions, np.arange(candidates), limit, takes_root=True)
+    search = Search(positions, np.arange(candidates), limit, heap=True)
     found = search.chances([RawScores(Plain(), 1, totals)])
     np.testing.assert_allclose(found, by_search(totals, positions, candidates, limit), atol=1e-9)
 
