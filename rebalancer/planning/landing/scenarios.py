@@ -103,14 +103,19 @@ def branches_of(placements: Sequence[Placement], starts: IntArray | None) -> tup
             taken = placement.tie.by_start[every]
             parts = [
                 (place, float(np.mean(taken == place)), every[taken == place])
-                for place in np.unique(taken).tolist()
+                for place in _distinct(taken).tolist()
             ]
         for place, chance, leading in parts:
             node = int(placement.feasible[place])
             before, known = found.get(node, (0.0, leading))
-            merged = None if known is None or leading is None else np.union1d(known, leading)
-            found[node] = before + chance / len(placements), merged
+            both = None if known is None or leading is None else np.concatenate([known, leading])
+            found[node] = before + chance / len(placements), None if both is None else _distinct(both)
     return tuple(Branch(NodeRow(node), chance, leading) for node, (chance, leading) in sorted(found.items()))
+
+
+def _distinct(values: IntArray) -> IntArray:
+    """Numbers that are not negative, each once, ascending; what numpy has for it imports much else."""
+    return np.flatnonzero(np.bincount(values))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -323,10 +328,10 @@ class Scenarios:
         chance = np.array([each for _, _, each in ways])
         edges, wanted = np.cumsum(chance[rest]), most - len(fullest)
         at = edges.searchsorted((np.arange(wanted) + 0.5) / wanted * edges[-1])
-        kept, times = np.unique(rest[np.minimum(at, len(rest) - 1)], return_counts=True)
+        standing = Counter(rest[np.minimum(at, len(rest) - 1)].tolist())
         share = float(edges[-1]) / wanted
-        chances = {int(one): float(chance[one]) for one in fullest}
-        chances |= {one: share * many for one, many in zip(kept.tolist(), times.tolist(), strict=True)}
+        chances = {one: float(chance[one]) for one in fullest.tolist()}
+        chances |= {one: share * times for one, times in standing.items()}
         return [(*ways[one][:2], chances[one]) for one in sorted(chances)]
 
     def _landed(self, nodes: Sequence[NodeRow]) -> None:
