@@ -13,12 +13,11 @@ it is on one of them only that counts.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodRow
 from rebalancer.errors import SafetyError
@@ -92,40 +91,39 @@ def _now(
 def next_in_wave(prepared: PreparedInputs, landed: Sequence[tuple[Move, str]], move: Move) -> str | Move:
     """Whether a move holds now that those before it in its wave have landed.
 
-    ``prepared`` is of the cluster as it was read before the wave; ``landed`` are the moves of the wave so far
-    whose pod has left or is leaving, in their order, with the node that their replacement is on. Returns the
-    move with the landings it has now, or why it does not hold.
+    ``landed`` are the moves of the wave whose replacements are bound, in their order, with the nodes of
+    these. Those whose pod is live in ``prepared``, which may have been read before or since, are made in it
+    first.
+    Returns the move with the landings it has now, or why it does not hold.
     """
     builder, strategies = PlanBuilder(prepared), strategies_of(prepared)
     for earlier, name in landed:
-        if earlier.finished:
-            continue
-        row, node = _row(prepared, earlier), prepared.nodes.row.get(name)
+        row, node = _live(prepared, earlier), prepared.nodes.row.get(name)
         if row is None:
-            return f"{earlier.pod.full_name}, which left before it, was not there when the wave began"
+            continue
         if node is None:
-            where = name or "no node"
-            return f"{earlier.pod.full_name} landed on {where}, which was not there when the wave began"
+            return f"{earlier.pod.full_name} landed on {name}, which was not there when the wave began"
         builder.landed(prepared.candidate(row), NodeRow(node))
-    row = _row(prepared, move)
+    row = _live(prepared, move)
     if row is None:
         return POD_GONE
     tried = _try_again(prepared, ((row,),), {row: move}, builder, strategies)
     for kept in tried.kept.values():
         return f"{kept.reason}: {kept.message}"
     landings = possible_landings(prepared, tried.moves[-1].evaluation.landings())
-    return msgspec.structs.replace(move, landings=landings)
+    return replace(move, landings=landings)
 
 
-def _row(prepared: PreparedInputs, move: Move) -> PodRow | None:
-    """The row of the pod of a move; None where it is not in the snapshot."""
+def _live(prepared: PreparedInputs, move: Move) -> PodRow | None:
+    """The row of the pod of a move; None where it is gone or leaves."""
     pods = prepared.pods.with_finished
     row = pods.row.get((move.pod.namespace, move.pod.name))
-    return None if row is None or pods.uids[row] != move.pod.uid else PodRow(row)
+    if row is None or pods.uids[row] != move.pod.uid or pods.terminating[row]:
+        return None
+    return PodRow(row)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Revalidation:
+class Revalidation(msgspec.Struct, frozen=True, eq=False):
     """What has become of moves not made yet."""
 
     # By the uid of their pod: the move with the landings it has now, after the moves before it, or why it no
@@ -143,7 +141,7 @@ def revalidate_moves(
     show them yet.
     """
     corrected = correct(inputs.load, inputs.snapshot.nodes, made)
-    inputs = dataclasses.replace(inputs, load=corrected.load)
+    inputs = replace(inputs, load=corrected.load)
     pods = inputs.snapshot.pods.with_finished
     found: dict[str, str | Move] = {}
     rows: dict[PodRow, Move] = {}
@@ -173,7 +171,7 @@ def revalidate_moves(
     for planned in tried.moves:
         move = rows[planned.evaluation.candidate.row]
         landings = possible_landings(prepared, planned.evaluation.landings())
-        found[move.pod.uid] = msgspec.structs.replace(move, landings=landings)
+        found[move.pod.uid] = replace(move, landings=landings)
     return Revalidation(found, prepared)
 
 

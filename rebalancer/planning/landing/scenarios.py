@@ -34,8 +34,8 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow
@@ -46,8 +46,7 @@ from rebalancer.scheduling.state.cluster_state import ClusterState
 _NEGLIGIBLE = 1e-12  # a chance below this is floating-point error
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LandingDistribution:
+class LandingDistribution(msgspec.Struct, frozen=True, eq=False):
     """The nodes a replacement may land on and the chance of each."""
 
     rows: IntArray  # of nodes
@@ -77,8 +76,7 @@ def mean_of(
     return LandingDistribution(rows, total[rows] / len(placements))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Branch:
+class Branch(msgspec.Struct, frozen=True, eq=False):
     """One way in which a landing may turn out in a scenario."""
 
     node: NodeRow
@@ -118,8 +116,7 @@ def _distinct(values: IntArray) -> IntArray:
     return np.flatnonzero(np.bincount(values))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JointLandings:
+class JointLandings(msgspec.Struct, frozen=True, eq=False):
     """The landings of all moves together: in each course the node of each replacement, in their order.
 
     A race within the scheduler may take any single landing to another of its best nodes: ``RACED``.
@@ -132,8 +129,7 @@ class JointLandings:
 MAX_SCENARIOS = 8
 
 
-@dataclass(slots=True, eq=False)
-class Scenario:
+class Scenario(msgspec.Struct, eq=False):
     """One way the moves so far may have turned out."""
 
     while_terminating: ClusterState  # pods evicted in this wave still terminate

@@ -20,9 +20,9 @@ set for extenders only), :905 (heap); v1.37.2 framework/sorted_nodes.go:33.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
@@ -81,8 +81,7 @@ def heap_roots(totals: IntArray, width: int) -> IntArray:
     return np.asarray(np.concatenate(first) + np.arange(len(best)), np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TieBreak:
+class TieBreak(msgspec.Struct, frozen=True, eq=False):
     """Which of the best nodes a search over all nodes takes, by the index at which it starts."""
 
     best: IntArray  # which of the feasible nodes are equally good, ascending; more than one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, Metric, SchedulerView, WatcherMetrics
 from rebalancer.planning.inputs import PlanningInputs
@@ -162,7 +162,7 @@ def test_a_move_that_holds_comes_with_the_landings_it_has_now() -> None:
     assert [landing.node for landing in move.landings] == ["cool"]
     assert isinstance(now, Move)
     assert [landing.node for landing in now.landings] == ["cold"]
-    assert msgspec.structs.replace(now, landings=move.landings) == move
+    assert replace(now, landings=move.landings) == move
 
 
 def test_a_move_must_hold_with_figures_that_the_scheduler_may_not_have_renewed() -> None:
@@ -213,12 +213,12 @@ def test_a_move_must_hold_with_every_figure_that_the_scheduler_may_still_have() 
 
 
 def test_moves_of_one_wave_are_judged_together() -> None:
-    moves = tuple(msgspec.structs.replace(move, wave=1) for move in plan_of(several()).moves)
+    moves = tuple(replace(move, wave=1) for move in plan_of(several()).moves)
     allowed_one = [a_budget("web", labels={"app": "web"}, allowed=1)]
     nodes = [a_node("hot", cpu=10), a_node("cool", cpu=100)]
     inputs = planning_inputs(nodes, [a_workload("web", ["hot"] * 9)], poddisruptionbudgets=allowed_one)
     assert set(failing(inputs, moves)) == {"web-1", "web-2"}
-    apart = tuple(msgspec.structs.replace(move, wave=number) for number, move in enumerate(moves, 1))
+    apart = tuple(replace(move, wave=number) for number, move in enumerate(moves, 1))
     assert failing(inputs, apart) == {}
 
 
@@ -307,9 +307,16 @@ def test_nothing_follows_a_landing_on_a_node_that_came_meanwhile() -> None:
     assert said == "default/one-0 landed on new, which was not there when the wave began"
 
 
-def test_nothing_follows_a_pod_that_was_not_there_when_the_wave_began() -> None:
+def test_what_the_cluster_shows_already_is_not_counted_again() -> None:
+    """The first pod had left when the cluster was read, and its replacement is one of the pods there."""
     first, second = two_moves()
-    stranger = msgspec.structs.replace(first, pod=msgspec.structs.replace(first.pod, uid="other"))
-    said = next_in_wave(two_equal_pods(), [(stranger, "b")], second)
-    assert said == "default/one-0, which left before it, was not there when the wave began"
-    assert next_in_wave(two_equal_pods(), [], stranger) == POD_GONE
+    before = replace(first, pod=replace(first.pod, uid="of a pod that is gone"))
+    now = next_in_wave(two_equal_pods(cool=65), [(before, "b")], second)
+    assert isinstance(now, Move)
+    assert now == next_in_wave(two_equal_pods(cool=65), [], second)
+
+
+def test_a_pod_that_is_gone_is_not_moved_next() -> None:
+    _, second = two_moves()
+    gone = replace(second, pod=replace(second.pod, uid="other"))
+    assert next_in_wave(two_equal_pods(), [], gone) == POD_GONE
