@@ -58,8 +58,8 @@ def test_fuzzing_begins_with_seeds_and_what_was_kept_and_keeps_what_is_new(
 LARGEST = MAX_BYTES
 HOSTILE: dict[str, bytes] = {
     **{f"{unit!r} over and over": unit * (LARGEST // len(unit)) for unit in (
-        b"[", b"{", b'{"a":', b"- ", b"{a: ", b"? ", b"!!x ", b"&a ", b"# ", b"#h", b"1", b'"', b"\\", b"(", b"\x0a",
-        b"\x12\x80\x80\x04", b"\x13", b"\x0b", b"a:\n ", b"@", b"http://a",
+        b"[", b"{", b'{"a":', b"- ", b"{a: ", b"? ", b"!!x ", b"&a ", b"# ", b"#h", b"1", b'"', b"\\", b"(",
+        b"\x0a", b"\x12\x80\x80\x04", b"\x13", b"\x0b", b"a:\n ", b"@", b"http://a",
     )},
     "a deep value in an object": b'{"kind":"List","items":[{"metadata":' + b"[" * LARGEST,
     "a deep value that is sound": b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
@@ -67,7 +67,7 @@ HOSTILE: dict[str, bytes] = {
     "aliases": b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
         b"%c: &%c [%s]\n" % (98 + i, 98 + i, b",".join([b"*%c" % (97 + i)] * 9)) for i in range(12)
     ),
-    "a policy whose comment is one word": b"apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n# " + b"h" * 200_000,
+    "a comment of one word": b"apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n# " + b"h" * 200_000,
 }  # fmt: skip
 
 
