@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -38,6 +38,7 @@ from rebalancer.cluster.pod_classes import (
     as_written,
     classes_before_binding,
 )
+from rebalancer.cluster.wire.known_fields import unknown_in_spec
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 # Set by whoever moves a pod in the background, such as KubeVirt, while that is under way.
@@ -130,7 +131,12 @@ class Encoding(Protocol):
     def conditions(self, status: Any, /) -> Iterable[records.Condition]:
         """Its conditions; of those in ``USUAL_CONDITIONS`` the ones that are true may be left out."""
 
-    def class_and_reports(self, pod: Any, resize_infeasible: bool, /) -> tuple[int, list[ContainerReport]]:
+    def node_name(self, pod: Any, /) -> str:
+        """The node it is on; empty for none."""
+
+    def class_and_reports(
+        self, pod: Any, node_name: str, resize_infeasible: bool, /
+    ) -> tuple[int, list[ContainerReport]]:
         """The number of its class, and what its containers and then its init containers have to report.
 
         Raises ValueError when a quantity it requests is malformed.
@@ -151,11 +157,11 @@ def read_pod(pod: Any, encoding: Encoding) -> PodFields:
 
     Raises ValueError when a quantity or a time in it is malformed.
     """
-    metadata, spec, status = pod.metadata, pod.spec, pod.status
+    metadata, status = pod.metadata, pod.status
     conditions = encoding.conditions(status)
     ready, resize_infeasible, unusual = _read_conditions(conditions) if conditions else (False, False, ())
-    pod_class, reports = encoding.class_and_reports(pod, resize_infeasible)
-    node_name, annotations = spec.node_name, metadata.annotations
+    node_name, annotations = encoding.node_name(pod), metadata.annotations
+    pod_class, reports = encoding.class_and_reports(pod, node_name, resize_infeasible)
     return PodFields(  # by place, which is faster than by name
         metadata.name,
         metadata.namespace,
@@ -297,6 +303,21 @@ def _taken_reports(status: records.PodStatus) -> list[ContainerReport]:
     return reports
 
 
+class _SpecHead(msgspec.Struct, rename="camel", gc=False):
+    node_name: str = ""
+
+
+_heads, _specs = msgspec.json.Decoder(_SpecHead), msgspec.json.Decoder(records.PodSpec)
+_Decoded = TypeVar("_Decoded")
+
+
+def _decoded(decoder: msgspec.json.Decoder[_Decoded], spec: msgspec.Raw) -> _Decoded:
+    try:
+        return decoder.decode(spec)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error).replace(" - at `$", " - at `$.spec")) from error
+
+
 class PodsInJson:
     """``Encoding`` of pods as records, which JSON is decoded to."""
 
@@ -305,24 +326,32 @@ class PodsInJson:
         self._known: dict[bytes, int] = {}  # class by what is written of a pod that has nothing to report
         self.seconds = times.parse_optional
 
+    def node_name(self, pod: records.EncodedPod) -> str:
+        """As ``Encoding`` says."""
+        return _decoded(_heads, pod.spec).node_name
+
     def conditions(self, status: records.PodStatus) -> Iterable[records.Condition]:
         """All of them."""
         return status.conditions or ()
 
     def class_and_reports(
-        self, pod: records.Pod, resize_infeasible: bool
+        self, pod: records.EncodedPod, node_name: str, resize_infeasible: bool
     ) -> tuple[int, list[ContainerReport]]:
         """As ``Encoding`` says; one written like a sibling with nothing to report has nothing either."""
-        written = as_written(pod, resize_infeasible)
+        written = as_written(pod, node_name, resize_infeasible)
         number = self._known.get(written)
         if number is not None:
             return number, []
         reports = _taken_reports(pod.status)
         if reports:
-            written = as_written(pod, resize_infeasible)
+            written = as_written(pod, node_name, resize_infeasible)
             number = self._known.get(written)
         if number is None:
-            number = self._classes.number_of(pod)
+            spec = _decoded(_specs, pod.spec)
+            unknown = unknown_in_spec(pod.spec)
+            if unknown:
+                spec = msgspec.structs.replace(spec, unknown_field=unknown)
+            number = self._classes.number_of(records.Pod(pod.metadata, spec, pod.status))
             if len(self._known) >= _MAX_KNOWN:  # pods that resemble no other: nothing is gained
                 self._known.clear()
             self._known[written] = number

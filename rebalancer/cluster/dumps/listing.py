@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -22,6 +22,7 @@ from rebalancer.cluster.malformed import Encoded, Malformed, check_names, descri
 from rebalancer.cluster.metrics import PodMetricsCollector
 from rebalancer.cluster.pods import ListedPods, PodCollector
 from rebalancer.cluster.wire.json_items import decode_page
+from rebalancer.cluster.wire.known_fields import is_known_list, unknown_in_template
 from rebalancer.cluster.wire.protobuf import Pods, ProtobufPods
 
 _ANNOTATION_DOMAINS = frozenset({"kubernetes.io", "k8s.io", "karpenter.sh"})
@@ -212,6 +213,19 @@ def _decoder(record: type[records.Record]) -> msgspec.json.Decoder[records.Recor
     return msgspec.json.Decoder(record)
 
 
+def decoding_of(kind: Kind) -> Callable[[Encoded], records.Record]:
+    """What decodes an item of a kind, or raises ValueError; a template names a field that is not known."""
+    decode = _decoder(kind.record).decode
+
+    def workload(item: Encoded) -> records.Record:
+        record, unknown = decode(item), unknown_in_template(item)
+        if unknown and isinstance(record, records.Workload) and record.spec.template is not None:
+            msgspec.structs.force_setattr(record.spec.template.spec, "unknown_field", unknown)
+        return record
+
+    return workload if kind.record is records.Workload else decode
+
+
 class _Items(Protocol):
     items: list[records.Record] | None
 
@@ -223,7 +237,7 @@ def _list_decoder(record: type[records.Record]) -> msgspec.json.Decoder[_Items]:
 
 
 def _rows_for(kind: Kind) -> Rows:
-    if kind.record is records.Pod:
+    if kind.record is records.EncodedPod:
         return PodCollector()
     return PodMetricsCollector() if kind.record is records.PodMetrics else RecordCollector()
 
@@ -233,7 +247,7 @@ class ListingBuilder:
 
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
-        self._decode = _decoder(kind.record).decode
+        self._decode = decoding_of(kind)
         self.rows = _rows_for(kind)
         self._malformed: list[Malformed] = []
         self._count = 0
@@ -259,12 +273,15 @@ class ListingBuilder:
         Raises ValueError when it is not a list.
         """
         try:
-            found = _list_decoder(self._kind.record).decode(body).items or ()
+            found = _list_decoder(self._kind.record).decode(body).items
+            one_by_one = self._kind.record is records.Workload and not is_known_list(body)
         except (ValueError, RecursionError):
+            one_by_one = True
+        if one_by_one:
             for item in decode_page(body).items:
                 self.add(item)
             return
-        for record in found:
+        for record in found or ():
             self.add_record(record)
 
     def add_protobuf(self, pods: Pods) -> None:

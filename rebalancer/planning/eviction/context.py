@@ -115,7 +115,7 @@ class EvictionContext:
         return cls(
             inputs=inputs,
             workloads=workloads,
-            replacements=Replacements(snapshot.pods, workloads),
+            replacements=Replacements(snapshot, workloads),
             budgets=Budgets(snapshot),
             quotas=Quotas(snapshot),
             autoscalers=Autoscalers(snapshot),
