@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.cluster import quantities, records
 from rebalancer.cluster.arrays import PodClassIndex
@@ -34,8 +34,7 @@ _NODE_NAME = b'"nodeName"'
 POD_ITSELF = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True):
     """The controller of a pod."""
 
     kind: str
@@ -47,8 +46,7 @@ class Owner:
 NO_OWNER = Owner("", "", "", "")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PodClass:
+class PodClass(msgspec.Struct, frozen=True, eq=False):
     """Pods the scheduler cannot tell apart: namespace, labels, controller and scheduling fields."""
 
     namespace: str
@@ -135,7 +133,7 @@ def _is_token(volume: records.Volume) -> bool:
 def _scheduling_spec(spec: records.PodSpec) -> records.PodSpec:
     """A spec without what is each pod's own."""
     volumes = [volume for volume in spec.volumes or () if not _is_token(volume)]
-    return msgspec.structs.replace(spec, node_name="", volumes=volumes or None)
+    return replace(spec, node_name="", volumes=volumes or None)
 
 
 def pod_class_of(pod: records.Pod) -> tuple[bytes, PodClass]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class Reason(StrEnum):
@@ -141,7 +142,7 @@ class Reason(StrEnum):
     NO_RELIEF = "NoRelief", "it uses none of the resources in which its node is above coolTo"
     LITTLE_RELIEF = (
         "LittleRelief",
-        "moving it removes less excess than the policy's planning.leastRelief asks for",
+        "moving it relieves its node by less than the policy's planning.leastRelief asks for",
         "planning.leastRelief",
     )
     GROUP = "Group", "it would move only together with another pod, which stays"
@@ -152,8 +153,7 @@ class Reason(StrEnum):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class NotMoved:
+class NotMoved(msgspec.Struct, frozen=True):
     """Why a pod may not be evicted: a code, the sentence for this very pod, and what the policy sets."""
 
     reason: Reason

@@ -9,9 +9,9 @@ policy's value at every level.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Annotated, Literal, Self
 
+import msgspec
 from pydantic import Field, model_validator
 
 from rebalancer.policy.model import Percent, PolicyModel, ResourceName
@@ -20,14 +20,13 @@ from rebalancer.policy.units import Duration
 DEFAULT = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(msgspec.Struct, frozen=True):
     """What one aggressiveness level stands for; the fields are those of ``Planning``."""
 
     min_gain: float  # points
     confidence: float
     partial_relief: bool
-    least_relief: float  # points of excess for each unit of cost
+    least_relief: float  # points above coolTo for each unit of cost
 
 
 LEVELS: Mapping[int, Level] = {
@@ -111,10 +110,18 @@ class Planning(PolicyModel):
         default=LEVELS[DEFAULT].least_relief,
         ge=0,
         le=100,
-        description="Minimum excess, in percentage points of allocatable above coolTo, that a move removes "
-        "for each unit of its cost; a move costs 1 and its disruption cost. Where moving small pods makes a "
-        "node no longer hot, half of what they remove on average is enough, down to a tenth of leastRelief. "
-        "Default: by aggressiveness.",
+        description="Minimum relief, in percentage points of allocatable above coolTo, that a move gives its "
+        "node for each unit of its cost; a move costs 1 and its disruption cost. Where moving small pods "
+        "makes a node no longer hot, half of what they remove on average is enough, down to a tenth of "
+        "leastRelief. Default: by aggressiveness.",
+    )
+    overload: float = Field(
+        default=1.0,
+        ge=0,
+        le=100,
+        description="How much more a point of excess counts above the threshold than below it. Above 100 "
+        "percent of allocatable, where pods starve, it counts three times that much more. With 1 points "
+        "count 1, 2 and 4; with 0 they all count alike.",
     )
     confidence: float = Field(
         default=LEVELS[DEFAULT].confidence,
@@ -160,7 +167,7 @@ class Planning(PolicyModel):
     def _by_aggressiveness(self) -> Self:
         """What the policy does not name is as the aggressiveness level says."""
         level, named = LEVELS[self.aggressiveness], self.model_fields_set
-        for key in (item.name for item in fields(Level)):
+        for key in Level.__struct_fields__:
             if key not in named:
                 object.__setattr__(self, key, getattr(level, key))
         return self

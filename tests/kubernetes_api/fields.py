@@ -38,7 +38,7 @@ _PREFIX = re.compile(r"^\.?k8s\.io\.(?:api|apimachinery)\.")
 
 
 class Field(NamedTuple):
-    """A field of a message: its number in protobuf, and the type of its values, a message of the list or not."""
+    """A field of a message: its number in protobuf, and the type of its values."""
 
     number: int
     type: str
@@ -83,7 +83,11 @@ def _fields(folder: Path, package: str) -> Iterator[tuple[str, str, Field]]:
             said = structs.get(message, {}).get(found[3])
             name = said.name if said else found[3]
             kind = _type(found[1] or found[2], package)
-            yield f"{package}.{message}", f"{INLINE}{found[3]}" if name == INLINE else name, Field(int(found[4]), kind)
+            yield (
+                f"{package}.{message}",
+                f"{INLINE}{found[3]}" if name == INLINE else name,
+                Field(int(found[4]), kind),
+            )
 
 
 def _type(written: str, package: str) -> str:

@@ -139,8 +139,11 @@ NOT_READ: Mapping[str, tuple[tuple[str, Mapping[str, int]], ...]] = {
 }
 _SOURCE = {"VolumeSource": "Volume"}  # whose fields JSON writes into the volume
 _UNKNOWN = re.compile(
-    r"Object contains unknown field `(.{1,253})`(?: - at `\$(?:\.spec\.template\.spec)?\.?(.*)`)?"
+    r"Object contains unknown field `(?P<name>.*?)`"
+    r"(?: - at `\$(?:\.spec\.template\.spec)?\.?(?P<path>[^`]*)`)?",
+    re.DOTALL,
 )
+_FIELD_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]{0,99}", re.ASCII)
 
 
 def _not_read(record: str) -> Mapping[str, int]:
@@ -187,7 +190,7 @@ def _is_record(annotation: Any) -> bool:
 
 
 def unknown_in_spec(encoded: bytes | msgspec.Raw) -> str:
-    """The first unknown field of a spec in JSON, such as ``containers[...].gpu``; empty for none."""
+    """The first unknown field of a spec in JSON, such as ``containers[0].gpu``; empty for none."""
     return _refused(_decoders()[0], encoded)
 
 
@@ -206,7 +209,10 @@ def _refused(decoder: msgspec.json.Decoder[Any], encoded: bytes | memoryview | m
         decoder.decode(encoded)
     except msgspec.ValidationError as error:
         found = _UNKNOWN.match(str(error))  # what else is wrong with it, reading it says
-        return ".".join(filter(None, (found[2], found[1]))) if found else ""
+        if found is None:
+            return ""
+        name = found["name"] if _FIELD_NAME.fullmatch(found["name"]) else "a field that no API has"
+        return ".".join(filter(None, (found["path"], name)))
     return ""
 
 

@@ -11,7 +11,8 @@ replacement's while it is placed, unless the template has them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from rebalancer.cluster.arrays import PodClassIndex, PodRow
 from rebalancer.cluster.kinds import RUNTIME_CLASSES
@@ -28,8 +29,7 @@ from rebalancer.planning.workloads.stateful_sets import (
 from rebalancer.planning.workloads.templates import Verdict, admitted, differences, why_not_placed
 
 
-@dataclass(frozen=True, slots=True)
-class Replacement:
+class Replacement(msgspec.Struct, frozen=True):
     """The class of the replacement, as an index of the pod table; or why it cannot be known."""
 
     pod_class: PodClassIndex
@@ -110,8 +110,7 @@ class Replacements:
         return _by_template(template, own, newest, self._runtime_classes)
 
 
-@dataclass(frozen=True, slots=True)
-class _Comparable:
+class _Comparable(msgspec.Struct, frozen=True):
     """A pod's class, and what of it may be compared with its template and its siblings."""
 
     index: PodClassIndex

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from rebalancer.planning.strategies import STRATEGIES, label_of
 
@@ -20,8 +21,7 @@ class MetricKind(StrEnum):
     HISTOGRAM = "histogram"  # since the process began
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(msgspec.Struct, frozen=True):
     """One metric: its name, its help text, its labels, and its buckets if it is a histogram."""
 
     name: str
@@ -58,7 +58,9 @@ HIGHEST_LOAD_AFTER = Metric(
     "Highest load of any reported node expected after the plan, percent of allocatable.",
     ("resource",),
 )
-EXCESS = Metric("rebalancer_excess_points", "Points above coolTo, summed over hot nodes and resources.")
+EXCESS = Metric(
+    "rebalancer_excess_points", "Points above coolTo, as planning.overload counts them, over all hot nodes."
+)
 EXCESS_AFTER = Metric("rebalancer_excess_after_points", "The same, as expected after the plan.")
 DEVIATION = Metric(
     "rebalancer_load_deviation_points",
