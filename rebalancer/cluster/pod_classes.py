@@ -16,7 +16,6 @@ Source: kubernetes v1.36.3 plugin/pkg/admission/podtopologylabels/admission.go:5
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -28,8 +27,6 @@ from rebalancer.cluster.quantities import checked_amount
 
 # Admission mounts a service account's token under a name of each pod's own; nothing depends on it.
 _TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - a volume's name
-_TOKEN = re.compile(rb'"(kube-api-access-[a-z0-9]{5})"', re.ASCII)
-_NODE_NAME = b'"nodeName"'
 # Among the statuses of a class: that of the pod itself, whose resources may be resized as a whole.
 POD_ITSELF = ""
 
@@ -78,7 +75,6 @@ class _ClassParts(msgspec.Struct, array_like=True, frozen=True, gc=False):
     resize_infeasible: bool
 
 
-_as_written = msgspec.json.Encoder()
 _canonical = msgspec.json.Encoder(order="deterministic")
 _parts = msgspec.json.Decoder(_ClassParts)
 
@@ -198,35 +194,6 @@ def _check_limits(where: str, resources: records.ResourceRequirements) -> None:
     for resource, text in (resources.limits or {}).items():
         if quantities.parse(text) < 0:
             raise ValueError(f"{where}.{resource} is negative: {text}")
-
-
-def as_written(pod: records.EncodedPod, node_name: str, resize_infeasible: bool) -> bytes:
-    """All that the class of a pod on a node may depend on, as it is written: equal bytes, equal classes."""
-    metadata, status = pod.metadata, pod.status
-    written = _as_written.encode(
-        (
-            metadata.namespace,
-            metadata.labels,
-            metadata.owner_references,
-            status.container_statuses,
-            status.init_container_statuses,
-            status.resources,
-            status.allocated_resources,
-            resize_infeasible,
-        )
-    )
-    return written + _shared(bytes(pod.spec), node_name)
-
-
-def _shared(spec: bytes, node_name: str) -> bytes:
-    """A spec without its node and the name of its token; whole where it is not plain which text that is."""
-    if token := _TOKEN.search(spec):
-        spec = spec.replace(token[1], b"")
-    if not node_name or spec.count(_NODE_NAME) != 1:
-        return spec
-    before, _, after = spec.partition(_NODE_NAME)
-    between, found, rest = after.partition(node_name.encode() + b'"')
-    return before + rest if found and b"".join(between.split()) == b':"' else spec
 
 
 class ClassIndex:

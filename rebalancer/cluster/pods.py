@@ -18,8 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from itertools import pairwise
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol
 
 import msgspec
 import numpy as np
@@ -28,16 +27,12 @@ from msgspec.structs import replace
 from rebalancer.cluster import records, times
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, PodClassIndex
 from rebalancer.cluster.columns import FEW, SHARED, UNCOMPARED, Columns, ColumnsBuilder, Few
-from rebalancer.cluster.kinds import Kind
-from rebalancer.cluster.malformed import LISTED_TWICE, Malformed, admitted
 from rebalancer.cluster.pod_classes import (
     POD_ITSELF,
     ClassIndex,
     PodClass,
-    as_written,
     classes_before_binding,
 )
-from rebalancer.cluster.wire.known_fields import unknown_in_spec
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 # Set by whoever moves a pod in the background, such as KubeVirt, while that is under way.
@@ -68,7 +63,6 @@ USUAL_CONDITIONS = frozenset(
 )
 RUNS = records.ContainerState()
 _COMPLETED = "Completed"
-_MAX_KNOWN = 1 << 16
 _MAX_VERSION_LENGTH = 18  # digits that fit an int64
 
 
@@ -285,86 +279,6 @@ def version_number(version: str) -> int:
     return int(version) if usable else -1
 
 
-def _taken_reports(status: records.PodStatus) -> list[ContainerReport]:
-    """What the containers of a pod have to report, which is taken out of their statuses.
-
-    So what is left is written as it is of siblings that have nothing to report.
-    """
-    reports: list[ContainerReport] = []
-    for init, statuses in ((False, status.container_statuses), (True, status.init_container_statuses)):
-        for found in statuses or ():
-            state, last = found.state or RUNS, found.last_state or RUNS
-            report = report_of(found.name, init, found.restart_count, state, last)
-            if report is not None:
-                reports.append(report)
-                for field, value in (("restart_count", 0), ("state", RUNS), ("last_state", RUNS)):
-                    msgspec.structs.force_setattr(found, field, value)
-    return reports
-
-
-class _SpecHead(msgspec.Struct, rename="camel", gc=False):
-    node_name: str = ""
-
-
-_heads, _specs = msgspec.json.Decoder(_SpecHead), msgspec.json.Decoder(records.PodSpec)
-_Decoded = TypeVar("_Decoded")
-
-
-def _decoded(decoder: msgspec.json.Decoder[_Decoded], spec: msgspec.Raw) -> _Decoded:
-    try:
-        return decoder.decode(spec)
-    except msgspec.ValidationError as error:
-        raise ValueError(str(error).replace(" - at `$", " - at `$.spec")) from error
-
-
-class PodsInJson:
-    """``Encoding`` of pods as records, which JSON is decoded to."""
-
-    def __init__(self, classes: ClassIndex) -> None:
-        self._classes = classes
-        self._known: dict[bytes, int] = {}  # class by what is written of a pod that has nothing to report
-        self.seconds = times.parse_optional
-
-    def node_name(self, pod: records.EncodedPod) -> str:
-        """As ``Encoding`` says."""
-        return _decoded(_heads, pod.spec).node_name
-
-    def conditions(self, status: records.PodStatus) -> Iterable[records.Condition]:
-        """All of them."""
-        return status.conditions or ()
-
-    def class_and_reports(
-        self, pod: records.EncodedPod, node_name: str, resize_infeasible: bool
-    ) -> tuple[int, list[ContainerReport]]:
-        """As ``Encoding`` says; one written like a sibling with nothing to report has nothing either."""
-        written = as_written(pod, node_name, resize_infeasible)
-        number = self._known.get(written)
-        if number is not None:
-            return number, []
-        reports = _taken_reports(pod.status)
-        if reports:
-            written = as_written(pod, node_name, resize_infeasible)
-            number = self._known.get(written)
-        if number is None:
-            spec = _decoded(_specs, pod.spec)
-            unknown = unknown_in_spec(pod.spec)
-            if unknown:
-                spec = msgspec.structs.replace(spec, unknown_field=unknown)
-            number = self._classes.number_of(records.Pod(pod.metadata, spec, pod.status))
-            if len(self._known) >= _MAX_KNOWN:  # pods that resemble no other: nothing is gained
-                self._known.clear()
-            self._known[written] = number
-        return number, reports
-
-    def time_text(self, time: str | None) -> str | None:
-        """The text itself."""
-        return time
-
-    def text(self, annotation: str) -> str:
-        """The value itself."""
-        return annotation
-
-
 class ListedPods(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Pods of a LIST, their nodes by name: each part in order of namespace and name, finished ones last."""
 
@@ -411,58 +325,6 @@ def _renumbered(column: IntArray) -> tuple[IntArray, list[int]]:
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     return rank[inverse], known[order].tolist()
-
-
-class PodCollector:
-    """Collects pods in the order they are read: of a pod listed twice the newest."""
-
-    def __init__(self) -> None:
-        self.classes = ClassIndex()
-        self._in_json = PodsInJson(self.classes)
-        self._rows = ColumnsBuilder(PodFields)
-        self.keep = self._rows.add
-
-    def add(self, pod: records.Record) -> None:
-        """Keep what we use of a pod; ValueError when a quantity or time in it is malformed."""
-        self.keep(read_pod(pod, self._in_json))
-
-    def seal(self, kind: Kind) -> tuple[tuple[()], ListedPods, list[Malformed]]:
-        """The rows in order of namespace and name, and the older versions of pods listed twice."""
-        columns = self._rows.columns()
-        keys = list(zip(columns.texts("namespace"), columns.texts("name"), strict=True))
-        order = sorted(range(len(keys)), key=keys.__getitem__)
-        older = _listed_twice(columns, keys, order)
-        malformed = [
-            Malformed(kind.name, *keys[row], node_name if admitted(node_name) else "", LISTED_TWICE)
-            for row, node_name in older.items()
-            if node_name is not None
-        ]
-        del keys  # before anything is copied
-        at = np.array([row for row in order if row not in older] if older else order, np.int64)
-        return (), listed_pods(columns.take(at), self.classes), malformed
-
-
-def _listed_twice(
-    columns: Columns[PodFields], keys: list[tuple[str, str]], order: list[int]
-) -> dict[int, str | None]:
-    """The rows that a newer version replaces, and the node each puts in doubt; None where it is equal."""
-
-    def rank(row: int) -> tuple[int, bool, str]:
-        """What makes one version of a pod newer than another, whichever came first."""
-        fields = columns.row(row)
-        return fields.version, not fields.finished, repr(replace(fields, version=0))
-
-    older: dict[int, str | None] = {}
-    newest: dict[tuple[str, str], int] = {}
-    for left, right in pairwise(order):
-        if keys[left] != keys[right]:
-            continue
-        low, high = sorted((newest.get(keys[left], left), right), key=rank)
-        newest[keys[left]] = high
-        replaced, counts = columns.row(low), columns.row(high)
-        node_name = "" if replaced.finished and counts.finished else replaced.node_name
-        older[low] = None if rank(low)[1:] == rank(high)[1:] else node_name
-    return older
 
 
 def _texts(field: str) -> cached_property[tuple[str, ...]]:

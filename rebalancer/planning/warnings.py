@@ -33,7 +33,6 @@ from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.defaults import OF_KUBERNETES
 from rebalancer.profiles.types import ExtensionPoint, Profile, SchedulerConfiguration
-from rebalancer.scheduling.plugins.pod_topology_spread import PodTopologySpreadArguments
 from rebalancer.scheduling.versions.release import Release
 from rebalancer.scheduling.versions.rules import OPPORTUNISTIC_BATCHING
 from rebalancer.scheduling.versions.verified import version_warnings
@@ -106,9 +105,7 @@ def reuses_orders(profile: Profile, release: Release) -> bool:
         return False
     spread = profile.argument("PodTopologySpread")
     return "PodTopologySpread" not in profile.plugin_names or (
-        isinstance(spread, PodTopologySpreadArguments)
-        and spread.defaulting_type == "List"
-        and not spread.default_constraints
+        getattr(spread, "defaulting_type", "") == "List" and not getattr(spread, "default_constraints", ())
     )
 
 

@@ -10,17 +10,30 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import pairwise
 from typing import Protocol
 
 import msgspec
+import numpy as np
 from msgspec.structs import astuple, replace
 
 from rebalancer.cluster import records
+from rebalancer.cluster.columns import Columns, ColumnsBuilder
 from rebalancer.cluster.kinds import Kind
-from rebalancer.cluster.malformed import Encoded, Malformed, check_names, describe, listed_twice
+from rebalancer.cluster.malformed import (
+    LISTED_TWICE,
+    Encoded,
+    Malformed,
+    admitted,
+    check_names,
+    describe,
+    listed_twice,
+)
 from rebalancer.cluster.metrics import PodMetricsCollector
-from rebalancer.cluster.pods import ListedPods, PodCollector
+from rebalancer.cluster.pod_classes import ClassIndex
+from rebalancer.cluster.pods import ListedPods, PodFields, listed_pods, read_pod
 from rebalancer.cluster.wire.json_items import decode_page
+from rebalancer.cluster.wire.json_pods import PodsInJson
 from rebalancer.cluster.wire.known_fields import is_known_list, unknown_in_template
 from rebalancer.cluster.wire.protobuf import Pods, ProtobufPods
 
@@ -81,6 +94,58 @@ def _rank(record: records.Record) -> tuple[int, bytes]:
     version = records.metadata_of(record).resource_version
     usable = version.isascii() and version.isdigit() and len(version) < _MAX_VERSION_LENGTH
     return int(version) if usable else -1, _encoder.encode(record)
+
+
+class PodCollector:
+    """Collects pods in the order they are read: of a pod listed twice the newest."""
+
+    def __init__(self) -> None:
+        self.classes = ClassIndex()
+        self._in_json = PodsInJson(self.classes)
+        self._rows = ColumnsBuilder(PodFields)
+        self.keep = self._rows.add
+
+    def add(self, pod: records.Record) -> None:
+        """Keep what we use of a pod; ValueError when a quantity or time in it is malformed."""
+        self.keep(read_pod(pod, self._in_json))
+
+    def seal(self, kind: Kind) -> tuple[tuple[()], ListedPods, list[Malformed]]:
+        """The rows in order of namespace and name, and the older versions of pods listed twice."""
+        columns = self._rows.columns()
+        keys = list(zip(columns.texts("namespace"), columns.texts("name"), strict=True))
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        older = _listed_twice(columns, keys, order)
+        malformed = [
+            Malformed(kind.name, *keys[row], node_name if admitted(node_name) else "", LISTED_TWICE)
+            for row, node_name in older.items()
+            if node_name is not None
+        ]
+        del keys  # before anything is copied
+        at = np.array([row for row in order if row not in older] if older else order, np.int64)
+        return (), listed_pods(columns.take(at), self.classes), malformed
+
+
+def _listed_twice(
+    columns: Columns[PodFields], keys: list[tuple[str, str]], order: list[int]
+) -> dict[int, str | None]:
+    """The rows that a newer version replaces, and the node each puts in doubt; None where it is equal."""
+
+    def rank(row: int) -> tuple[int, bool, str]:
+        """What makes one version of a pod newer than another, whichever came first."""
+        fields = columns.row(row)
+        return fields.version, not fields.finished, repr(replace(fields, version=0))
+
+    older: dict[int, str | None] = {}
+    newest: dict[tuple[str, str], int] = {}
+    for left, right in pairwise(order):
+        if keys[left] != keys[right]:
+            continue
+        low, high = sorted((newest.get(keys[left], left), right), key=rank)
+        newest[keys[left]] = high
+        replaced, counts = columns.row(low), columns.row(high)
+        node_name = "" if replaced.finished and counts.finished else replaced.node_name
+        older[low] = None if rank(low)[1:] == rank(high)[1:] else node_name
+    return older
 
 
 class RecordCollector:

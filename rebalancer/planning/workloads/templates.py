@@ -261,7 +261,8 @@ def _narrowed(wanted: NodeSelectorTerm, actual: NodeSelectorTerm) -> bool:
 _BY_FIELD: Mapping[str, _Compare] = {
     # The scheduler sets it, and ``why_not_placed`` asks the template for it.
     "node_name": _ignored,
-    # How long a pod takes to stop says nothing of where the next one starts.
+    # How long a pod runs, and takes to stop, says nothing of where the next one starts.
+    "active_deadline_seconds": _ignored,
     "termination_grace_period_seconds": _ignored,
     # Admission Priority sets the three from the PriorityClass, which a rule of its own looks up.
     "priority": _given,

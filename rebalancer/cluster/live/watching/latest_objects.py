@@ -31,11 +31,11 @@ from rebalancer.cluster.pod_classes import ClassIndex
 from rebalancer.cluster.pods import (
     ListedPods,
     PodFields,
-    PodsInJson,
     listed_pods,
     read_pod,
     version_number,
 )
+from rebalancer.cluster.wire.json_pods import PodsInJson
 from rebalancer.cluster.wire.protobuf import ProtobufPods
 from rebalancer.cluster.wire.watch_events import BOOKMARK, DELETED, WatchEvent
 

@@ -67,7 +67,7 @@ def inputs_with(workload: Workload, **more: Any) -> PlanningInputs:
 def test_an_extender_concerns_the_pods_that_ask_for_what_it_manages(
     managed: list[str], requests: dict[str, str], limits: dict[str, str], init: bool, asked: bool
 ) -> None:
-    extender = {"urlPrefix": "http://x/gpu", "filterVerb": "filter"}
+    extender: dict[str, Any] = {"urlPrefix": "http://x/gpu", "filterVerb": "filter"}
     if managed:
         extender |= {"managedResources": [{"name": name} for name in managed]}
     inputs = inputs_with(
