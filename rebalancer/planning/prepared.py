@@ -31,6 +31,7 @@ from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.plan import PodReference
 from rebalancer.planning.reasons import NotMoved, Reason
+from rebalancer.planning.steering import nodes_to_steer, steered
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.schema import RebalancePolicy
@@ -91,6 +92,7 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     state: ClusterState  # Pending pods placed; copy it before changing it
     usage: FloatArray  # (nodes, measured resources) expected, Pending pods placed
     pending: Pending
+    tainted: tuple[str, ...] = ()  # nodes that have the soft taint of hot nodes while the run lasts
 
     @property
     def pods(self) -> PodTable:
@@ -206,6 +208,13 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     inputs = replace(inputs, load=corrected.load)
     schedulers = ProfileSchedulers(inputs)
     hotness = find_hot_nodes(inputs, schedulers.rule_scores())
+    tainted = inputs.tainted
+    if tainted is None:
+        tainted = nodes_to_steer(inputs.snapshot, hotness.hot, inputs.policy.execution)
+    snapshot = steered(inputs.snapshot, tainted)
+    if snapshot is not inputs.snapshot:
+        inputs = replace(inputs, snapshot=snapshot)
+        schedulers = ProfileSchedulers(inputs)
     recent = _recent_load(inputs, schedulers, (*earlier, *made))
     state, usage = schedulers.state.copy(), inputs.load.usage.copy()
     usage[~hotness.hot] += recent.missing[~hotness.hot]
@@ -220,6 +229,7 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
         state=state,
         usage=usage,
         pending=pending,
+        tainted=tainted,
     )
 
 
