@@ -63,7 +63,9 @@ STOPPED = EventKind(
     "Stopped", "the Lease of the runs", "the safety check or the outcome that stopped a run early", True
 )
 STEERED = EventKind(
-    "Steered", "a hot node that has a soft taint while a run lasts", "until when the taint stays at the latest"
+    "Steered",
+    "a hot node that has a soft taint while a run lasts",
+    "until when the taint may stay",
 )
 EVENT_KINDS = (REBALANCED, CANNOT_BE_COOLED, STEERED, STOPPED)
 
@@ -129,7 +131,7 @@ class EventWriter:
         """Record on each node that it has a soft taint; on the first ones by name, if there are many."""
         for node in sorted(nodes)[:MAX_NODE_EVENTS]:
             regarding = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node}
-            note = f"Hot: the scheduler prefers other nodes while a run lasts, until {times.render(until)} at most"
+            note = f"Hot: a run lets the scheduler prefer other nodes, until {times.render(until)} at most"
             name = f"steered-{node}"[:200] + f".{int(until)}"
             self._write(_Event(STEERED, name, "default", regarding, "Steer", note))
 

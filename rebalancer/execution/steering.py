@@ -122,4 +122,6 @@ def _decoded(content: bytes, what: str) -> _WholeNode:
     try:
         return msgspec.json.decode(content, type=_WholeNode)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise RequestRejectedError(f"{what}: the answer is not a Node: {str(error)[:200]}", status=422) from error
+        raise RequestRejectedError(
+            f"{what}: the answer is not a Node: {str(error)[:200]}", status=422
+        ) from error

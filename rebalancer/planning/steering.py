@@ -15,7 +15,7 @@ anything. A run that lasts plans with the taints that it set, whatever has becom
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
 
@@ -83,26 +83,35 @@ def steered(snapshot: Snapshot, nodes: Collection[str]) -> Snapshot:
     return replace(snapshot, nodes=replace(table, records=found))
 
 
-def advice(plan: Plan, other: Plan, *, steers: bool) -> tuple[str, ...]:
-    """What a plan says of one that steers otherwise: ``steers`` says whether the plan itself steers.
+def advice(plan: Plan, other: Plan) -> tuple[str, ...]:
+    """What a plan says of one that steers where it does not, or the other way round.
 
-    The first sentence compares the two; one for each node follows whose taint lets more pods leave it.
+    The first sentence compares the two; one follows for each node whose taint lets more pods leave it.
     """
-    with_taints, without = (plan, other) if steers else (other, plan)
-    first = (
-        f"with execution.steer: softTaint {_summary(with_taints)}, without it {_summary(without)}"
-        if with_taints.moves or without.moves
-        else "execution.steer: softTaint would let no pod move either"
-    )
-    more = _moves_by_node(with_taints)
+    with_taints, without = (plan, other) if plan.tainted else (other, plan)
+    if not with_taints.tainted:
+        return ("execution.steer: softTaint would change nothing: no pod would move with it that stays now",)
     before = _moves_by_node(without)
-    gained = sorted(((count - before.get(node, 0), node) for node, count in more.items()), reverse=True)
-    return (first, *(f"the taint on {node} lets {count} more pods leave it" for count, node in gained if count > 0))
+    more = {node: count - before.get(node, 0) for node, count in _moves_by_node(with_taints).items()}
+    return (
+        f"with execution.steer: softTaint {_summary(with_taints)}; without it {_summary(without)}",
+        *(
+            f"the taint on {node} lets {count} more pod{'s' * (count > 1)} leave it"
+            for node, count in sorted(more.items(), key=lambda item: (-item[1], item[0]))
+            if count > 0
+        ),
+    )
 
 
 def _summary(plan: Plan) -> str:
-    cooled = sum(1 for node in plan.nodes if node.hot and node.after is not None and not node.after.hot)
-    return f"{len(plan.moves)} pods move and {plan.hot_count - cooled} of {plan.hot_count} nodes stay hot"
+    """``43 pods move, 2 of 9 hot nodes stay hot, 332 of 914 points are left``."""
+    if plan.benefit is None:
+        return "no pod moves"
+    nodes, excess = plan.benefit.hot_nodes, plan.benefit.excess
+    return (
+        f"{plan.benefit.pods_moved} pods move, {nodes.after:.0f} of {nodes.before:.0f} hot nodes stay hot, "
+        f"{excess.after:.0f} of {excess.before:.0f} points are left"
+    )
 
 
 def _moves_by_node(plan: Plan) -> Mapping[str, int]:
@@ -113,11 +122,10 @@ def _moves_by_node(plan: Plan) -> Mapping[str, int]:
 
 
 def _with_taint(node: Node, wanted: bool) -> Node:
-    others: Sequence[Taint] = [taint for taint in node.spec.taints or () if not is_ours(taint)]
-    taints = [*others, Taint(key=TAINT_KEY, value="", effect=SOFT)] if wanted else others
-    if len(taints) == len(node.spec.taints or ()) and not wanted:
-        return node
-    return replace(node, spec=replace(node.spec, taints=tuple(taints) or None))
+    taints = [taint for taint in node.spec.taints or () if not is_ours(taint)]
+    if wanted:
+        taints.append(Taint(key=TAINT_KEY, effect=SOFT))
+    return replace(node, spec=replace(node.spec, taints=taints or None))
 
 
 def _pool(node: Node) -> object:

@@ -116,12 +116,12 @@ class Execution(PolicyModel):
     steer_limit: Duration = Field(
         default=900.0,
         gt=0,
-        description="A run that steers begins its last wave after this time at the latest, and its taints are "
-        "taken away one waveTimeout later, by whichever run or service of this program comes first.",
+        description="Longest time in which a run that steers begins waves. Its taints say that they may stay "
+        "for one waveTimeout more; the next run takes away those that outlived their own.",
     )
     steer_karpenter: bool = Field(
         default=False,
-        description="Steer on nodes of Karpenter too, which may add a node for a Pending pod instead of using "
+        description="Steer on nodes of Karpenter too, which may add a node for a Pending pod rather than use "
         "one that has a soft taint.",
     )
 
