@@ -90,13 +90,13 @@ def advice(plan: Plan, other: Plan) -> tuple[str, ...]:
     """
     with_taints, without = (plan, other) if plan.tainted else (other, plan)
     if not with_taints.tainted:
-        return ("execution.steer: softTaint would change nothing: no pod would move with it that stays now",)
+        return ("execution.steer: softTaint would change nothing: no pod that stays would move with it",)
     before = _moves_by_node(without)
     more = {node: count - before.get(node, 0) for node, count in _moves_by_node(with_taints).items()}
     return (
         f"with execution.steer: softTaint {_summary(with_taints)}; without it {_summary(without)}",
         *(
-            f"the taint on {node} lets {count} more pod{'s' * (count > 1)} leave it"
+            f"the taint on {node} lets {_pods(count)} more leave it"
             for node, count in sorted(more.items(), key=lambda item: (-item[1], item[0]))
             if count > 0
         ),
@@ -104,14 +104,18 @@ def advice(plan: Plan, other: Plan) -> tuple[str, ...]:
 
 
 def _summary(plan: Plan) -> str:
-    """``43 pods move, 2 of 9 hot nodes stay hot, 332 of 914 points are left``."""
+    """``43 pods would move, 2 of 9 hot nodes stay hot, 332 of 914 points are left``."""
     if plan.benefit is None:
         return "no pod moves"
     nodes, excess = plan.benefit.hot_nodes, plan.benefit.excess
     return (
-        f"{plan.benefit.pods_moved} pods move, {nodes.after:.0f} of {nodes.before:.0f} hot nodes stay hot, "
-        f"{excess.after:.0f} of {excess.before:.0f} points are left"
+        f"{_pods(plan.benefit.pods_moved)} would move, "
+        f"{nodes.after:.0f} of {nodes.before:.0f} hot nodes stay hot, {excess.after:.0f} of {excess.before:.0f} points are left"
     )
+
+
+def _pods(count: int) -> str:
+    return f"{count} pod{'s' * (count != 1)}"
 
 
 def _moves_by_node(plan: Plan) -> Mapping[str, int]:
