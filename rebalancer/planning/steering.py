@@ -110,7 +110,8 @@ def _summary(plan: Plan) -> str:
     nodes, excess = plan.benefit.hot_nodes, plan.benefit.excess
     return (
         f"{_pods(plan.benefit.pods_moved)} would move, "
-        f"{nodes.after:.0f} of {nodes.before:.0f} hot nodes stay hot, {excess.after:.0f} of {excess.before:.0f} points are left"
+        f"{nodes.after:.0f} of {nodes.before:.0f} hot nodes stay hot, "
+        f"{excess.after:.0f} of {excess.before:.0f} points are left"
     )
 
 
