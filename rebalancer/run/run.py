@@ -48,7 +48,7 @@ from rebalancer.execution.lease import HeldLease, RunLease, holder_identity
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Outcome, Outcomes
 from rebalancer.execution.safety import PauseSwitch, SafetyChecks
-from rebalancer.execution.steering import SoftTaints
+from rebalancer.execution.soft_taints import SoftTaints
 from rebalancer.execution.waves import RunContext, WorkloadPods, carry_out
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions

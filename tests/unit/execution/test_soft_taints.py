@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import RebalancerError, RightsError, SafetyError
-from rebalancer.execution.steering import SoftTaints
+from rebalancer.execution.soft_taints import SoftTaints
 from rebalancer.planning.steering import TAINT_KEY
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
 
