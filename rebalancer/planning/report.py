@@ -8,10 +8,9 @@ import numpy as np
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, PodRow
-from rebalancer.load.report import percent_of_allocatable
 from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.builder import PartialPlan, PlannedMove
-from rebalancer.planning.hotness import Hotness, pressure_after_cooling
+from rebalancer.planning.hotness import Hotness, leaving_load, pressure_after_cooling
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.scenarios import LandingDistribution
 from rebalancer.planning.plan import (
@@ -70,14 +69,16 @@ def _node_reports(
     """All nodes, in order of name; ``after`` holds those that the plan concerns."""
     inputs, hotness = prepared.inputs, prepared.hotness
     scores, settling = prepared.schedulers.node_scores(), prepared.landing_check.settling
-    waiting = pressure_after_cooling(inputs, hotness)
+    said = (
+        pressure_after_cooling(inputs, hotness),
+        leaving_load(inputs, hotness, prepared.eviction.leaving),
+    )
     reports = []
     for row, name in enumerate(inputs.snapshot.nodes.names):
         because = hotness.because.get(row, ())
         if not inputs.load.known[row]:
             because = (f"{_unknown(inputs, row)}: {UNKNOWN_NODE}",)
-        if name in waiting:
-            because = (*because, waiting[name])
+        because = (*because, *(words[name] for words in said if name in words))
         if row in settling:
             because = (*because, f"settling: {settling[row]}")
         changed = after.get(row)
@@ -144,14 +145,7 @@ def _after(prepared: PreparedInputs, decided: PartialPlan) -> dict[int, tuple[Fl
     every = np.array(sorted(rows), np.int64)
     if not len(every):
         return {}
-    allocatable = prepared.inputs.load.allocatable[every]
-    percents = [
-        percent_of_allocatable(
-            scenario.usage[every], scenario.after_termination.pod_count[every], allocatable
-        )
-        for scenario in decided.scenarios.all
-    ]
-    mean = np.mean(percents, axis=0)
+    mean = decided.scenarios.mean_percent(prepared.inputs.load.allocatable)[every]
     hot = prepared.hotness.hot_at(every, mean)
     return {int(row): (mean[position], bool(hot[position])) for position, row in enumerate(every)}
 

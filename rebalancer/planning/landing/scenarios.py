@@ -106,7 +106,11 @@ class Scenario:
 class Scenarios:
     """All scenarios of a plan; they start as one and split where a landing is uncertain."""
 
-    def __init__(self, state: ClusterState, usage: FloatArray, random: np.random.Generator) -> None:
+    def __init__(
+        self, state: ClusterState, usage: FloatArray, random: np.random.Generator, leaving: IntArray
+    ) -> None:
+        """``leaving`` is how many pods of each node, (nodes,), are still in the state and count no more."""
+        self._leaving = leaving
         self._random = random
         self._most = MAX_SCENARIOS
         self.all = [Scenario(state, state.copy(), usage.copy(), np.zeros_like(usage))]
@@ -137,7 +141,7 @@ class Scenarios:
         """
         usage = np.array([scenario.usage[node] for scenario in self.all])
         count = np.array([scenario.after_termination.pod_count[node] for scenario in self.all])
-        return percent_of_allocatable(usage, count, allocatable[node])
+        return percent_of_allocatable(usage, count - self._leaving[node], allocatable[node])
 
     def expected_percent(self, node: NodeRow, allocatable: FloatArray) -> FloatArray:
         """(resources,) percent of a node's allocatable, the mean over the scenarios."""
@@ -146,7 +150,7 @@ class Scenarios:
     def mean_percent(self, allocatable: FloatArray) -> FloatArray:
         """(nodes, resources) percent of allocatable of every node, the mean over the scenarios."""
         levels = [
-            percent_of_allocatable(item.usage, np.array(item.after_termination.pod_count), allocatable)
+            percent_of_allocatable(item.usage, item.after_termination.pod_count - self._leaving, allocatable)
             for item in self.all
         ]
         return np.asarray(np.mean(levels, axis=0), np.float64)
