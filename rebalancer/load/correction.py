@@ -17,8 +17,8 @@ millicores started a minute ago:
 Requests are estimates, so they are added where a landing is judged, and never make a node hot.
 
 ``end_times`` says when pods leave by themselves: when the grace period of a pod that terminates ends, or
-activeDeadlineSeconds of a pod or of its Job. What pods use that are gone by the next run makes no node hot, or
-others would be restarted for it. Until then it is there, so it counts wherever a pod may land.
+activeDeadlineSeconds of a pod or of its Job. What pods use that are gone by the next run makes no node hot,
+or others would be restarted for it. Until then it is there, so it counts wherever a pod may land.
 
     web-1  deleted, its grace period ends in 25 s          leaves
     job-7  activeDeadlineSeconds 600, started 590 s ago    leaves
@@ -28,11 +28,11 @@ others would be restarted for it. Until then it is there, so it counts wherever 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
@@ -47,8 +47,7 @@ from rebalancer.state.results import LoadAfter, Result
 from rebalancer.state.run_state import PastMove
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Corrected:
+class Corrected(msgspec.Struct, frozen=True, eq=False):
     """The report as if every window had begun after our last moves, as far as it can be corrected."""
 
     load: LoadReport
@@ -85,7 +84,7 @@ def correct(load: LoadReport, nodes: NodeTable, moves: Iterable[PastMove]) -> Co
                 1.0,
             )
     least = np.minimum(load.usage, load.least_usage)  # what runs there now is not taken away
-    return Corrected(dataclasses.replace(load, usage=np.maximum(usage, least)), figures_outdated)
+    return Corrected(replace(load, usage=np.maximum(usage, least)), figures_outdated)
 
 
 def _apply(
@@ -127,8 +126,7 @@ MAX_ADDED_POINTS = 10.0
 _REQUESTS = "requests"  # the source whose figures hold every bound pod, however young
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RecentLoad:
+class RecentLoad(msgspec.Struct, frozen=True, eq=False):
     """What figures do not show yet."""
 
     missing: FloatArray  # (nodes, resources) to add to what is expected of each node; 0 where too much is

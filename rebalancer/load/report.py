@@ -15,9 +15,9 @@ the larger figure counts: a node uses at least what its pods use.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster import times
@@ -45,8 +45,7 @@ _ROUNDING = 1e-9  # by which sums of the same figures differ
 _MAX_NAMED = 5
 
 
-@dataclass(frozen=True, eq=False)
-class LoadReport:
+class LoadReport(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Usage of nodes and pods; NaN is unknown.
 
     Columns are ``resources``: cpu, memory, then what else the policy names. Percentages have one more,
@@ -67,7 +66,7 @@ class LoadReport:
     required: tuple[str, ...] = RESOURCES  # without a fresh figure of these a node is unknown
     statistics: tuple[tuple[str, ...], ...] = ()  # by source and resource: what of their window figures are
     deviation: FloatArray | None = None  # (nodes, resources) standard deviation in the window, NaN unknown
-    pressure: Mapping[str, FloatArray] = field(default_factory=dict)  # (nodes,) percent of time, NaN unknown
+    pressure: Mapping[str, FloatArray] = {}  # (nodes,) percent of time, NaN unknown
 
     @cached_property
     def percent(self) -> FloatArray:

@@ -8,12 +8,12 @@ same place, and none of them can see what another one did.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodRow
 from rebalancer.cluster.nodes import NodeTable
@@ -44,8 +44,7 @@ from rebalancer.state.run_state import PastMove
 MAX_WAITING_CLASSES = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(msgspec.Struct, frozen=True):
     """What became of the Pending pods in the model."""
 
     waiting: Sequence[int]  # classes that fit nowhere, in queue order
@@ -80,8 +79,7 @@ def place_pending(
     return Pending(tuple(infeasible)[:MAX_WAITING_CLASSES], placed, unplaced)
 
 
-@dataclass(frozen=True, eq=False)
-class PreparedInputs:
+class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     """The inputs of a plan, and what follows from them before any pod is moved."""
 
     inputs: PlanningInputs  # with figures corrected for the moves of earlier runs
@@ -117,9 +115,9 @@ class PreparedInputs:
 
     def scenarios(self) -> Scenarios:
         """The one scenario before any move, with the generator that will draw landings."""
-        return Scenarios(
-            self.state.copy(), self.usage.copy(), np.random.default_rng(self.inputs.seed), self.leaving_count
-        )
+        random = np.random.default_rng(self.inputs.seed)
+        allocatable = self.inputs.load.allocatable
+        return Scenarios(self.state.copy(), self.usage.copy(), random, allocatable, self.leaving_count)
 
     def evaluator(self) -> MoveEvaluator:
         """An evaluator that has placed nothing yet."""
@@ -210,7 +208,7 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     earlier = inputs.state.moves if inputs.state else ()
     corrected = correct(inputs.load, inputs.snapshot.nodes, earlier)
     settling = {**_still_leaving(inputs, earlier), **corrected.figures_outdated}
-    inputs = dataclasses.replace(inputs, load=corrected.load)
+    inputs = replace(inputs, load=corrected.load)
     schedulers = ProfileSchedulers(inputs)
     load, leaving = inputs.load, _leaving(inputs)
     hotness = find_hot_nodes(inputs, schedulers.rule_scores(), leaving)
@@ -248,7 +246,7 @@ def hot_nodes_of(inputs: PlanningInputs) -> frozenset[str]:
     """
     _check_coverage(inputs)
     earlier = inputs.state.moves if inputs.state else ()
-    inputs = dataclasses.replace(inputs, load=correct(inputs.load, inputs.snapshot.nodes, earlier).load)
+    inputs = replace(inputs, load=correct(inputs.load, inputs.snapshot.nodes, earlier).load)
     by_score = any(isinstance(rule, ScoreRule) for rule in inputs.policy.hot_nodes.every_rule)
     scores = ProfileSchedulers(inputs).rule_scores() if by_score else {}
     hotness = find_hot_nodes(inputs, scores, _leaving(inputs))

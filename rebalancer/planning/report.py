@@ -145,7 +145,7 @@ def _after(prepared: PreparedInputs, decided: PartialPlan) -> dict[int, tuple[Fl
     every = np.array(sorted(rows), np.int64)
     if not len(every):
         return {}
-    mean = decided.scenarios.mean_percent(prepared.inputs.load.allocatable)[every]
+    mean = decided.scenarios.mean_percent()[every]
     hot = prepared.hotness.hot_at(every, mean)
     return {int(row): (mean[position], bool(hot[position])) for position, row in enumerate(every)}
 
