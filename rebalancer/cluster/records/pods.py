@@ -231,6 +231,7 @@ class PodSpec(Record, frozen=True):
     scheduling_group: Present | None = None
     workload_ref: Present | None = None
     termination_grace_period_seconds: Int64 | None = None
+    active_deadline_seconds: Int64 | None = None
     restart_policy: str = ""
     runtime_class_name: str = ""
     # The first field found that is neither here nor among those known to matter nothing: ``known_fields``
