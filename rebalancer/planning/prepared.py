@@ -92,11 +92,8 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     state: ClusterState  # Pending pods placed; copy it before changing it
     usage: FloatArray  # (nodes, measured resources) expected, Pending pods placed
     pending: Pending
-<<<<<<< HEAD
-    tainted: tuple[str, ...] = ()  # nodes that have the soft taint of hot nodes while the run lasts
-=======
     leaving_count: IntArray  # (nodes,) pods of hot nodes that are gone before the next run
->>>>>>> main
+    tainted: tuple[str, ...] = ()  # nodes that have the soft taint of hot nodes while the run lasts
 
     @property
     def pods(self) -> PodTable:
@@ -215,8 +212,8 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     settling = {**_still_leaving(inputs, earlier), **corrected.figures_outdated}
     inputs = replace(inputs, load=corrected.load)
     schedulers = ProfileSchedulers(inputs)
-<<<<<<< HEAD
-    hotness = find_hot_nodes(inputs, schedulers.rule_scores())
+    load, leaving = inputs.load, _leaving(inputs)
+    hotness = find_hot_nodes(inputs, schedulers.rule_scores(), leaving)
     tainted = inputs.tainted
     if tainted is None:
         tainted = nodes_to_steer(inputs.snapshot, hotness.hot, inputs.policy.execution)
@@ -224,10 +221,6 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     if snapshot is not inputs.snapshot:
         inputs = replace(inputs, snapshot=snapshot)
         schedulers = ProfileSchedulers(inputs)
-=======
-    load, leaving = inputs.load, _leaving(inputs)
-    hotness = find_hot_nodes(inputs, schedulers.rule_scores(), leaving)
->>>>>>> main
     recent = _recent_load(inputs, schedulers, (*earlier, *made))
     # What leaves by itself is not hot, and is there for a while; nor can nodes use less than their pods do.
     hot, gone = hotness.hot[:, None], load.usage_of(leaving)
@@ -245,11 +238,8 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
         state=state,
         usage=usage,
         pending=pending,
-<<<<<<< HEAD
-        tainted=tainted,
-=======
         leaving_count=np.where(hotness.hot, load.count_of(leaving), 0),
->>>>>>> main
+        tainted=tainted,
     )
 
 
