@@ -33,7 +33,6 @@ NOT_READ: Mapping[str, tuple[tuple[str, Mapping[str, int]], ...]] = {
         (
             _KUBELET,
             {
-                "activeDeadlineSeconds": 5,
                 "dnsPolicy": 6,
                 "hostPID": 12,
                 "hostIPC": 13,

@@ -120,7 +120,9 @@ NOT_READ: Mapping[str, Mapping[str, str]] = {
         "failedIndexes": "counted by ``failed``",
     },
     "core/v1.Namespace": {"spec": _BOOKKEEPING, "status": "that it is being deleted its metadata says"},
-    "core/v1.ResourceQuotaSpec": {"scopeSelector": "not read so far: a quota with scopes counts for all pods"},
+    "core/v1.ResourceQuotaSpec": {
+        "scopeSelector": "not read so far: a quota with scopes counts for all pods"
+    },
     "scheduling/v1.PriorityClass": {
         "description": _WORDS,
         "preemptionPolicy": "a pod that has another than its template is not predicted",
