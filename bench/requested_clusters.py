@@ -76,9 +76,7 @@ def requested_inputs(
     used = np.bincount(placed, amounts[:, 0], minlength=nodes)
     amounts[:, 0] *= np.minimum(_BUSIEST * 1000.0 * cores / np.maximum(used, 1.0), 1.0)[placed]
     names = [item["metadata"]["name"] for item in items["pods"]]
-    usage = {
-        name: (cpu, memory * 2**20) for name, (cpu, memory) in zip(names, amounts.tolist(), strict=True)
-    }
+    usage = {name: (cpu, memory * 2**20) for name, (cpu, memory) in zip(names, amounts.tolist(), strict=True)}
     return inputs_of(items, usage, f"requested-{seed}", policy)
 
 
