@@ -1,7 +1,7 @@
 """How good plans are: against exact optima on random clusters, and against others on a recorded one.
 
-python -m bench.quality [--clusters 60] [--busy 20] [--loads 55,65,75] [--nodes 10,20] [--seconds 60] [--bounds]
-                        [--from DUMP --policy FILE] [--seed 0]
+python -m bench.quality [--clusters 60] [--busy 20] [--loads 55,65,75] [--nodes 10,20] [--seconds 60]
+                        [--bounds] [--from DUMP --policy FILE] [--seed 0]
 
 Needs scipy (the extra ``bench``); the program itself does without. ``make quality DUMP=PATH`` brings it.
 """
@@ -229,7 +229,7 @@ def busy_clusters(
                     found.append(relieved(inputs, seconds, bounds=bounds))
             alike = [item for item in found if item.known.excess >= item.left - 0.01]
             more = [(item.moves + 1) / (item.known.moves + 1) for item in alike]
-            ratios = [item.ratio for item in found]
+            ratios, seconds_each = [item.ratio for item in found], [item.seconds for item in found]
             print(
                 f"{name:25s} {load:3d} % {len(found):9d} {sum(item.before for item in found):15.1f} "
                 f"{sum(item.left for item in found):7.1f} "
@@ -238,7 +238,7 @@ def busy_clusters(
                 f"{sum(item.bound for item in found):7.1f} {sum(item.with_chains for item in found):7.1f} "
                 f"{sum(item.moves for item in found):6d} {sum(item.known.moves for item in found):6d} "
                 f"{np.mean(more) if more else 1.0:6.3f} "
-                f"{np.mean([item.seconds for item in found]):9.2f} {max(item.seconds for item in found):6.2f}",
+                f"{np.mean(seconds_each):9.2f} {max(seconds_each):6.2f}",
                 flush=True,
             )
     print(

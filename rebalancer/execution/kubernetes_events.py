@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -20,8 +19,8 @@ from rebalancer.cluster.live import RawApi, object_path
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.errors import RebalancerError
 from rebalancer.execution.events import EvictionAnswered, RunEvent, RunFinished, RunStarted
-from rebalancer.execution.evict import Verdict
 from rebalancer.execution.outcomes import Stop
+from rebalancer.execution.verdicts import Verdict
 from rebalancer.planning.plan import Move
 
 MAX_NODE_EVENTS = 20  # in one run: more nodes than that are one event's worth of trouble
@@ -37,8 +36,7 @@ _API_VERSIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class EventKind:
+class EventKind(msgspec.Struct, frozen=True):
     """Events of one reason: which object they are about, and what their note holds."""
 
     reason: str
@@ -67,8 +65,7 @@ STOPPED = EventKind(
 EVENT_KINDS = (REBALANCED, CANNOT_BE_COOLED, STOPPED)
 
 
-@dataclass(frozen=True, slots=True)
-class _Event:
+class _Event(msgspec.Struct, frozen=True):
     """What an Event says, and of which object."""
 
     kind: EventKind
@@ -142,9 +139,18 @@ class EventWriter:
             "kind": "Lease",
             "namespace": namespace,
             "name": lease,
+            **self._uid_of_lease(namespace, lease),
         }
         note = f"Stopped early: {because}"
         self._write(_Event(STOPPED, f"stopped-{run}", namespace, regarding, "Run", note))
+
+    def _uid_of_lease(self, namespace: str, lease: str) -> dict[str, str]:
+        """``kubectl describe`` finds the events of an object by its uid."""
+        path = object_path("coordination.k8s.io/v1", namespace, "leases", lease)
+        with contextlib.suppress(RebalancerError, msgspec.DecodeError, LookupError, TypeError):
+            found = msgspec.json.decode(self._api.get(f"read lease {namespace}/{lease}", path))
+            return {"uid": str(found["metadata"]["uid"])}
+        return {}
 
     def _write(self, event: _Event) -> None:
         now = times.render_micro(self._clock())

@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import copy
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.cluster.pod_classes import PodClass
@@ -36,15 +37,14 @@ from rebalancer.policy.schema import Limits
 from rebalancer.scheduling.state.pod_classes import PodClasses
 
 
-@dataclass(slots=True)
-class UsedLimits:
+class UsedLimits(msgspec.Struct):
     """Evictions of the plan so far, by what limits count."""
 
     limits: Limits
     total: int = 0
-    by_node: Counter[NodeRow] = field(default_factory=Counter)
-    by_namespace: Counter[str] = field(default_factory=Counter)
-    by_workload: Counter[str] = field(default_factory=Counter)
+    by_node: Counter[NodeRow] = msgspec.field(default_factory=Counter)
+    by_namespace: Counter[str] = msgspec.field(default_factory=Counter)
+    by_workload: Counter[str] = msgspec.field(default_factory=Counter)
 
     def copy(self, limits: Limits | None = None) -> UsedLimits:
         """An independent count, under other limits if given."""
@@ -152,16 +152,14 @@ class WaveQuotas:
             self._made[pod.namespace].append(pod)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AcceptedMove:
+class AcceptedMove(msgspec.Struct, frozen=True, eq=False):
     """A move whose landings are acceptable, not yet made."""
 
     evaluation: Evaluation
     later: bool  # to be made in the next wave
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PlannedMove:
+class PlannedMove(msgspec.Struct, frozen=True, eq=False):
     """A move with the evaluation that justified it."""
 
     evaluation: Evaluation
@@ -184,7 +182,6 @@ class PlanBuilder:
         self.moves: list[PlannedMove] = []
         self._policy = inputs.policy
         self._most = inputs.policy.planning.max_placements
-        self._allocatable = inputs.load.allocatable
         self._pods = inputs.snapshot.pods
         self._eviction = eviction
         self._confidence = 1.0
@@ -199,7 +196,7 @@ class PlanBuilder:
 
     def expected_percent(self, node: NodeRow) -> FloatArray:
         """(resources,) percent of allocatable expected on a node after the moves so far (mean)."""
-        return self.scenarios.expected_percent(node, self._allocatable)
+        return self.scenarios.expected_percent(node)
 
     def copy(self, limits: Limits | None = None, placements: int | None = None) -> PlanBuilder:
         """An independent builder with the same moves, which will draw the same landings.
@@ -329,14 +326,25 @@ class PlanBuilder:
             self._place(evaluation)
 
     def _place(self, evaluation: Evaluation) -> None:
-        """Take a pod from its node, and draw a landing of its replacement in every scenario."""
+        """Take a pod from its node, and put its replacement on a node in every scenario."""
         candidate = evaluation.candidate
-        by_scenario = list(evaluation.by_scenario)
-        if len(self.scenarios.all) == 1 and len(by_scenario[0].rows) > 1:
-            self.scenarios.split()
-            by_scenario *= len(self.scenarios.all)
-        for scenario, landings in zip(self.scenarios.all, by_scenario, strict=True):
-            target = self.scenarios.draw(landings)
+        targets = self.scenarios.land(evaluation.by_scenario, evaluation.branches, candidate.usage)
+        self._confidence *= 1.0 - evaluation.unacceptable
+        self._move(candidate, targets)
+
+    def landed(self, candidate: Candidate, node: NodeRow) -> None:
+        """Count a move of this wave that was made, and whose replacement is on a node by now."""
+        self.evaluator.placements.forget()
+        self._later = None
+        evaluation = self.evaluator.evaluate(candidate, self.scenarios, complete=True)
+        self.scenarios.landed_at(node, evaluation.branches)
+        self.used.count(candidate)
+        self._in_wave += 1
+        self._move(candidate, [node] * len(self.scenarios.all))
+
+    def _move(self, candidate: Candidate, targets: Sequence[NodeRow]) -> None:
+        """``targets`` is where the replacement is, by scenario."""
+        for scenario, target in zip(self.scenarios.all, targets, strict=True):
             for state in (scenario.while_terminating, scenario.after_termination):
                 if state is scenario.after_termination:
                     state.remove(candidate.row)
@@ -349,19 +357,17 @@ class PlanBuilder:
             scenario.usage[target] += candidate.usage
         self._wave_budgets.spend(self._eviction.budgets.spending(candidate.row))
         self._wave_quotas.spend(candidate)
-        self._confidence *= 1.0 - evaluation.unacceptable
         self._controllers |= {self._controller(candidate)}
         # Such a move ends long after the others of its wave, so it is planned last in it and closes it.
         self._closed = candidate.ends_its_wave
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PartialPlan:
+class PartialPlan(msgspec.Struct, frozen=True, eq=False):
     """What the strategies asked so far decided; the last of them leaves what the plan is written from."""
 
     builder: PlanBuilder
     kept: Mapping[PodRow, NotMoved]  # pods that some strategy wished to move and that stay
-    notes: Mapping[str, str] = field(default_factory=dict)  # by strategy: what it says of the plan
+    notes: Mapping[str, str] = {}  # by strategy: what it says of the plan
 
     @property
     def moves(self) -> tuple[PlannedMove, ...]:

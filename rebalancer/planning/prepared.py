@@ -8,12 +8,12 @@ same place, and none of them can see what another one did.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.cluster.nodes import NodeTable
@@ -44,8 +44,7 @@ from rebalancer.state.run_state import PastMove
 MAX_WAITING_CLASSES = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(msgspec.Struct, frozen=True):
     """What became of the Pending pods in the model."""
 
     waiting: Sequence[int]  # classes that fit nowhere, in queue order
@@ -80,8 +79,7 @@ def place_pending(
     return Pending(tuple(infeasible)[:MAX_WAITING_CLASSES], placed, unplaced)
 
 
-@dataclass(frozen=True, eq=False)
-class PreparedInputs:
+class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     """The inputs of a plan, and what follows from them before any pod is moved."""
 
     inputs: PlanningInputs  # with figures corrected for the moves of earlier runs
@@ -116,7 +114,8 @@ class PreparedInputs:
 
     def scenarios(self) -> Scenarios:
         """The one scenario before any move, with the generator that will draw landings."""
-        return Scenarios(self.state.copy(), self.usage.copy(), np.random.default_rng(self.inputs.seed))
+        random = np.random.default_rng(self.inputs.seed)
+        return Scenarios(self.state.copy(), self.usage.copy(), random, self.inputs.load.allocatable)
 
     def evaluator(self) -> MoveEvaluator:
         """An evaluator that has placed nothing yet."""
@@ -205,7 +204,7 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     earlier = inputs.state.moves if inputs.state else ()
     corrected = correct(inputs.load, inputs.snapshot.nodes, earlier)
     settling = {**_still_leaving(inputs, earlier), **corrected.figures_outdated}
-    inputs = dataclasses.replace(inputs, load=corrected.load)
+    inputs = replace(inputs, load=corrected.load)
     schedulers = ProfileSchedulers(inputs)
     hotness = find_hot_nodes(inputs, schedulers.rule_scores())
     recent = _recent_load(inputs, schedulers, (*earlier, *made))
@@ -232,7 +231,7 @@ def hot_nodes_of(inputs: PlanningInputs) -> frozenset[str]:
     """
     _check_coverage(inputs)
     earlier = inputs.state.moves if inputs.state else ()
-    inputs = dataclasses.replace(inputs, load=correct(inputs.load, inputs.snapshot.nodes, earlier).load)
+    inputs = replace(inputs, load=correct(inputs.load, inputs.snapshot.nodes, earlier).load)
     by_score = any(isinstance(rule, ScoreRule) for rule in inputs.policy.hot_nodes.every_rule)
     hotness = find_hot_nodes(inputs, ProfileSchedulers(inputs).rule_scores() if by_score else {})
     return frozenset(inputs.snapshot.nodes.names[row] for row in np.flatnonzero(hotness.hot).tolist())

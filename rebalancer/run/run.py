@@ -18,21 +18,21 @@ goes on; how old the plan may be is asked of ``PlanAge``:
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer import files
 from rebalancer.cluster.kinds import REPLICATION_CONTROLLERS
 from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.pods import version_number
 from rebalancer.cluster.records import LabelSelector
 from rebalancer.cluster.selectors import query
 from rebalancer.cluster.snapshot import Snapshot
@@ -44,7 +44,8 @@ from rebalancer.execution.events import Subscriber
 from rebalancer.execution.journal import Journal
 from rebalancer.execution.kubernetes_events import EventWriter
 from rebalancer.execution.lease import HeldLease, RunLease, holder_identity
-from rebalancer.execution.outcomes import Outcomes
+from rebalancer.execution.observed_pods import ObservedPod
+from rebalancer.execution.outcomes import Outcome, Outcomes
 from rebalancer.execution.safety import PauseSwitch, SafetyChecks
 from rebalancer.execution.waves import RunContext, WorkloadPods, carry_out
 from rebalancer.load.scheduler_view import SchedulerView
@@ -55,7 +56,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move, Plan
 from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import PreparedInputs, prepare
-from rebalancer.planning.revalidation import check_landing, revalidate_moves
+from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
 from rebalancer.planning.scheduler_facts import schedulers_of
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.schema import Safety
@@ -163,8 +164,7 @@ class PlanAge:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunEnvironment:
+class RunEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     """The connection, the policy, the signals, and the lease if somebody else takes and renews it."""
 
     api: RawApi
@@ -201,8 +201,7 @@ def safety_of(options: PlanOptions, loaded: LoadedPolicy) -> Callable[[], Safety
     return lambda: parse_policy(read_text_again(path), str(path)).policy.safety
 
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
+class _Planned(msgspec.Struct, frozen=True):
     """A plan, and what it was made from."""
 
     inputs: PlanningInputs  # before they were prepared
@@ -408,21 +407,42 @@ class _Replanner:
         self._signals = signals
         self._is_first = True
         self._read = [(planned.inputs.now, planned.inputs.view)]
+        self._of_wave: PreparedInputs | None = planned.prepared  # the cluster before this wave
+        self._pods = planned.inputs.snapshot.pods  # as moves were checked last
 
-    def validate(self, moves: Sequence[Move]) -> Mapping[str, str | Move]:
+    def validate(self, moves: Sequence[Move], landed: Sequence[Outcome] = ()) -> Mapping[str, str | Move]:
         """See Replanner. Raises StopRequestedError when a signal comes meanwhile."""
-        return self._signals.interruptibly(lambda: self._validate(moves))
+        return self._signals.interruptibly(lambda: self._validate(moves, landed))
 
-    def _validate(self, moves: Sequence[Move]) -> Mapping[str, str | Move]:
+    def has_seen(self, pod: ObservedPod) -> bool:
+        """See Replanner."""
+        pods, metadata = self._pods.with_finished, pod.metadata
+        row = pods.row.get((metadata.namespace, metadata.name))
+        version = version_number(metadata.resource_version)
+        return row is not None and 0 <= version == pods.fields(row).version
+
+    def _validate(self, moves: Sequence[Move], landed: Sequence[Outcome]) -> Mapping[str, str | Move]:
         was_first, self._is_first = self._is_first, False
         if was_first and self._planned.age.fresh:
             return {}
         inputs = self._read_again()
+        self._pods = inputs.snapshot.pods
         earlier = still_in_use(self._read, inputs.now - SCHEDULER_LAG_SECONDS)
         self._read.append((inputs.now, inputs.view))
-        scheduler = dataclasses.replace(inputs.scheduler, earlier_views=earlier)
-        inputs = dataclasses.replace(inputs, scheduler=scheduler)
-        return revalidate_moves(inputs, moves, self._memory.moved)
+        scheduler = replace(inputs.scheduler, earlier_views=earlier)
+        inputs = replace(inputs, scheduler=scheduler)
+        # A move that is looked at again just before it is made is announced already.
+        asked = {move.pod.uid for move in moves}
+        made = [past for past in self._memory.moved_with(landed) if past.uid not in asked]
+        found = revalidate_moves(inputs, moves, made)
+        self._of_wave = found.prepared
+        return found.verdicts
+
+    def next_in_wave(self, landed: Sequence[Outcome], move: Move) -> str | Move:
+        """See Replanner."""
+        if self._of_wave is None:
+            return "too little is known of the cluster to act on"
+        return next_in_wave(self._of_wave, [(item.move, item.node) for item in landed], move)
 
     def check_landing(self, move: Move, node: str) -> str | None:
         """See Replanner."""

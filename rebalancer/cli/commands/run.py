@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import os
 import select
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from rebalancer import __version__, files
 from rebalancer.cli.invocation import Session
@@ -36,7 +36,7 @@ from rebalancer.cli.user_files import (
 )
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions
-from rebalancer.otlp import export_metrics, exported_traces, is_wanted
+from rebalancer.otlp import MetricsExport, exported_traces, is_wanted
 from rebalancer.reporting.render import TABLES, Format
 from rebalancer.telemetry import listening
 
@@ -97,24 +97,25 @@ def run(
     policy = _policy_for_page(options) if output.format is Format.HTML else None
     code = int(ExitCode.INTERNAL)
     metrics = _wanted_metrics(run_options)
-    try:
-        dry_run = run_options.dry_run
-        ask = not yes and not dry_run and _can_be_asked()
-        shown = functools.partial(_show_plan, output=output, dry_run=dry_run, ask=ask)
-        follow = listening(metrics) if metrics is not None else contextlib.nullcontext()
-        with exported_traces(__version__), follow:
-            plan, outcomes = _carried_out(options, run_options, shown, metrics)
-        code = session.exit_code = outcomes.exit_code
-    except RebalancerError as error:
-        code = int(error.exit_code)
-        raise
-    except KeyboardInterrupt:
-        code = int(ExitCode.INTERRUPTED)
-        raise
-    finally:
-        if metrics is not None:
-            metrics.ended(code, time.time())
-            _export(metrics.registry, run_options)
+    with MetricsExport(__version__) as sent, exported_traces(__version__):
+        try:
+            dry_run = run_options.dry_run
+            ask = not yes and not dry_run and _can_be_asked()
+            shown = functools.partial(_show_plan, output=output, dry_run=dry_run, ask=ask)
+            follow = listening(metrics) if metrics is not None else contextlib.nullcontext()
+            with follow:
+                plan, outcomes = _carried_out(options, run_options, shown, metrics)
+            code = session.exit_code = outcomes.exit_code
+        except RebalancerError as error:
+            code = int(error.exit_code)
+            raise
+        except KeyboardInterrupt:
+            code = int(ExitCode.INTERRUPTED)
+            raise
+        finally:
+            if metrics is not None:
+                metrics.ended(code, time.time())
+                _export(metrics.registry, run_options, sent)
     from rebalancer.reporting.tables.outcomes import outcomes_table  # noqa: PLC0415
 
     if policy is not None:
@@ -124,13 +125,13 @@ def run(
     return code
 
 
-def _export(registry: CollectorRegistry, options: RunOptions) -> None:
+def _export(registry: CollectorRegistry, options: RunOptions, sent: MetricsExport) -> None:
     """Write and push metrics, and send them where the OTEL_* variables say; a failure is only a warning."""
     from http.client import HTTPException  # noqa: PLC0415 - slow to import, as the next one
 
     from prometheus_client import generate_latest, push_to_gateway, write_to_textfile  # noqa: PLC0415
 
-    export_metrics(registry, __version__)
+    sent.send(registry)
     path, gateway = options.metrics_textfile, options.metrics_push
     if path is not None:
         try:
@@ -205,7 +206,7 @@ def _carried_out(
     journaled = run_options.journal is None  # then it goes to stderr, where the log goes
     with observer(console(stderr=True), LOGGER, dry_run=run_options.dry_run, journaled=journaled) as watching:
         return run(
-            dataclasses.replace(options, progress=lambda kind: LOGGER.debug("reading %s", kind)),
+            replace(options, progress=lambda kind: LOGGER.debug("reading %s", kind)),
             run_options,
             (watching,) if metrics is None else (watching, metrics.follow),
             planned,
@@ -229,7 +230,7 @@ def _with_journal(run_options: RunOptions) -> RunOptions:
     path = default_journal()
     prepare_state_folder()
     LOGGER.info("journal: %s (show it with: rebalancer journal show)", path)
-    return dataclasses.replace(run_options, journal=path)
+    return replace(run_options, journal=path)
 
 
 def _show_plan(plan: Plan, *, output: Output, dry_run: bool = False, ask: bool = False) -> None:

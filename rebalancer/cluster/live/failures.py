@@ -1,8 +1,8 @@
 """Which of our errors follows from a request to an API server that failed, in words that say what to change.
 
     HTTP 401, 403                         RightsError, with what to grant
+    429, 5xx, or no answer                UnreachableError
     3xx, any other 4xx                    RequestRejectedError: it answers, and rejects this request
-    5xx, or no answer                     UnreachableError
 
 The transport's own words say what it noticed, not what is wrong: with https:// in the kubeconfig and a port
 that speaks plain HTTP it says ``SSLError: [SSL: WRONG_VERSION_NUMBER]``. So where no answer came they are
@@ -15,8 +15,9 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+import msgspec
 
 from rebalancer.errors import ExitCode, RightsError, UnreachableError
 from rebalancer.http import RETRIED_STATUSES, Answer, NoAnswerError, retry_after_seconds
@@ -25,8 +26,7 @@ from rebalancer.retries import Retry
 _ADDRESS = "is the API server up, and does the kubeconfig name it?"
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionFailure:
+class ConnectionFailure(msgspec.Struct, frozen=True):
     """What went wrong, and what to do about it."""
 
     message: str
@@ -103,6 +103,7 @@ def connection_failure(words: str) -> ConnectionFailure:
 _GRANT = "grant it as in k8s/base, for a run as in k8s/overlays/active"
 _LOGIN = "the credentials are not accepted: a token may have expired, so log in again"
 _NO_API_SERVER = "is this an API server, or a proxy before one?"
+_OVERLOADED = "it is overloaded, or turns away too many requests: see API priority and fairness"
 _PLAIN_HTTP = "HTTP request to an HTTPS server"  # what Go's servers answer to it
 TOO_MANY_REQUESTS = 429
 
@@ -117,7 +118,7 @@ class StatusError(Exception):
         self._document: Any = None
         with contextlib.suppress(ValueError, TypeError, RecursionError):
             self._document = json.loads(answer.body)
-        self._plain_http = _PLAIN_HTTP in answer.body[:500].decode(errors="replace")
+        self.text = answer.body[:500].decode(errors="replace")  # as it begins, whatever it is
 
     @property
     def is_status(self) -> bool:
@@ -127,7 +128,7 @@ class StatusError(Exception):
     @property
     def message(self) -> str:
         """The message of the Status object, else the status line."""
-        if self._plain_http:
+        if _PLAIN_HTTP in self.text:
             return "the server speaks HTTPS, and the address begins with http://"
         message = self._document.get("message") if isinstance(self._document, dict) else None
         return message[:500] if isinstance(message, str) and message else str(self)
@@ -138,6 +139,10 @@ class StatusError(Exception):
             causes = self._document["details"]["causes"][:10]
             return [str(cause["message"]) for cause in causes if cause["reason"] == reason]
         return []
+
+
+class AnswerTooLargeError(UnreachableError):
+    """The answer is larger than the request may bring; what came of it was dropped."""
 
 
 class RequestRejectedError(UnreachableError):
@@ -161,6 +166,8 @@ def translated(what: str, host: str) -> Iterator[None]:
             raise RightsError(line, where=host, hint=_LOGIN) from error
         if error.status == 403:
             raise RightsError(line, where=host, hint=_GRANT) from error
+        if error.status == TOO_MANY_REQUESTS:
+            raise UnreachableError(line, where=host, hint=_OVERLOADED) from error
         if error.status < 500:
             hint = "" if error.is_status else _NO_API_SERVER
             raise RequestRejectedError(line, where=host, hint=hint, status=error.status) from error

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+
+import msgspec
 
 from rebalancer.cluster import quantities
 from rebalancer.cluster.kinds import RESOURCE_QUOTAS
@@ -24,8 +25,7 @@ from rebalancer.scheduling.resources import pod_requests
 ALWAYS_ALLOW = "AlwaysAllow"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Budget:
+class Budget(msgspec.Struct, frozen=True, eq=False):
     """One disruption budget: which pods it matches and how many a wave may disrupt."""
 
     name: str  # namespace/name
@@ -69,8 +69,7 @@ def _budget(record: DisruptionBudget) -> Budget:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Spending:
+class Spending(msgspec.Struct, frozen=True):
     """What evicting a pod would spend: its budgets, and whether it is free (an unready pod may be)."""
 
     budgets: tuple[Budget, ...]

@@ -20,10 +20,10 @@ framework/runtime/framework.go:1145.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
@@ -33,6 +33,7 @@ from rebalancer.scheduling.framework.plugin import Plugin
 from rebalancer.scheduling.framework.race import Workers
 from rebalancer.scheduling.framework.sampling import Searches, nodes_to_find
 from rebalancer.scheduling.framework.scores import RawScores, WeightedScores, notes, out_of_range
+from rebalancer.scheduling.framework.start_index import TieBreak
 from rebalancer.scheduling.state.cluster_state import GONE, UNBOUND, ClusterState
 from rebalancer.scheduling.versions.rules import HEAP_TIES
 
@@ -42,8 +43,7 @@ NOT_A_CANDIDATE = "PreFilterResult"
 _NO_NODES: IntArray = np.zeros(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Placement:
+class Placement(msgspec.Struct, frozen=True, eq=False):
     """What one scheduling cycle would do with a pod; rows are those of the node table."""
 
     feasible: IntArray  # (feasible,) node rows, ascending
@@ -55,6 +55,7 @@ class Placement:
         ""  # "Plugin: message" when the nodes could not be scored, even if one needs no score
     )
     notes: tuple[str, ...] = ()  # "Plugin: message", remarks on how to read the scores
+    tie: TieBreak | None = None  # what decides among equal totals where nothing is drawn
 
     @property
     def totals(self) -> IntArray:
@@ -64,9 +65,14 @@ class Placement:
             total += values
         return total
 
+    def chance_from(self, starts: IntArray | None) -> FloatArray:
+        """(feasible,) the chance of being chosen if the search starts at one of these; None: at any."""
+        if self.tie is None or starts is None:
+            return self.chance
+        return self.tie.chance(len(self.feasible), starts)
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rejections:
+
+class Rejections(msgspec.Struct, frozen=True, eq=False):
     """Why each node was rejected: ``Plugin: reason`` by node row; feasible nodes are absent."""
 
     reasons: Mapping[int, str]
@@ -110,8 +116,7 @@ def other_scores(
     return [list(choice) for choice in product(*choices)][1:], ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Candidates:
+class _Candidates(msgspec.Struct, frozen=True, eq=False):
     """What the PreFilters left: the nodes to look at and the filters to run."""
 
     rejected: str
@@ -296,7 +301,7 @@ class Scheduler:
         # One feasible node is taken without scoring, and so is the node the pod was nominated to.
         nominated = np.flatnonzero(feasible == state.nominated[pod]) if pod in state.nominated else _NO_NODES
         if len(nominated):
-            chance = np.zeros(len(feasible))
+            chance, tie = np.zeros(len(feasible)), None
             chance[nominated] = 1.0
         elif failing and (len(feasible) > 1 or self._filter_failure):
             return Placement(
@@ -306,7 +311,7 @@ class Scheduler:
             # Nodes that a PreFilter names are looked at in no particular order.
             heap = state.classes.release.has(HEAP_TIES) and candidates.restricted_to is None
             search = self._searches.over(feasible, looked_at, limit, heap=heap)
-            chance = search.chances(raw)
+            chance, tie = search.outcome(raw)
             others: Sequence[list[RawScores]] = ()
             unknown = ""
             if self._is_uncertain and len(feasible) > 1:
@@ -315,11 +320,12 @@ class Scheduler:
                 return Placement(feasible, scores, np.zeros(len(feasible)), without_scores, unknown)
             if others:
                 chances = [chance, *(search.chances(other) for other in others)]
-                chance = np.asarray(np.mean(chances, axis=0), np.float64)
+                chance, tie = np.asarray(np.mean(chances, axis=0), np.float64), None
         return Placement(
             feasible=feasible,
             scores=scores,
             chance=chance,
+            tie=tie,
             total_without_scores=without_scores,
             notes=tuple(notes(raw)),
             score_failure=failing,
@@ -380,8 +386,7 @@ def _pre_filtered(plugins: Sequence[Plugin], state: ClusterState, pod_class: int
     return _Candidates(rejected, restricted, frozenset(skipped))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Preemption:
+class Preemption(msgspec.Struct, frozen=True, eq=False):
     """Rows of the nodes that would admit the pod without the pods of lower priority there.
 
     Which of them the scheduler would choose, and which pods there it would spare, is not modelled.

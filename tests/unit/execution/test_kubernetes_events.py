@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.execution.kubernetes_events import MAX_NODE_EVENTS, EventWriter
 from tests.unit.execution.builders import NOW, a_move
@@ -38,7 +38,7 @@ def test_an_event_that_cannot_be_written_never_matters(fault: Answer | Exception
 
 def test_a_note_in_any_script_keeps_to_the_bytes_the_api_admits() -> None:
     api, transport = fake_api(lambda _request: Answer(201, {}))
-    move = msgspec.structs.replace(a_move(), because="節点が熱い" * 200)
+    move = replace(a_move(), because="節点が熱い" * 200)
     EventWriter(api, "run-1", lambda: NOW).evicted(move)
     note = transport.requests[0].body["note"]
 
@@ -81,11 +81,23 @@ def test_only_so_many_nodes_have_an_event_in_one_run() -> None:
 
 
 def test_a_run_that_stopped_has_an_event_on_its_lease() -> None:
-    api, transport = fake_api(lambda _request: Answer(201, {}))
+    """And with its uid, by which ``kubectl describe lease`` asks for events."""
+    api, transport = fake_api(lambda _request: Answer(201, {"metadata": {"uid": "lease-uid"}}))
     EventWriter(api, "run-1", lambda: NOW).stopped("rebalancer", "mine", "3f2a", "3 of 9 nodes are not ready")
-    [request] = transport.requests
+    [request] = transport.sent("POST")
     assert request.path == "/apis/events.k8s.io/v1/namespaces/rebalancer/events"
     assert request.body["regarding"]["kind"] == "Lease"
     assert request.body["regarding"]["name"] == "mine"
+    assert request.body["regarding"]["uid"] == "lease-uid"
     assert request.body["note"] == "Stopped early: 3 of 9 nodes are not ready"
     assert len(request.body["metadata"]["name"]) <= 253
+
+
+@pytest.mark.parametrize(
+    "answer", [refusal(403, "no"), Answer(200, {}), Answer(200, []), Answer(200, b"<html>")]
+)
+def test_a_run_that_stopped_has_its_event_also_where_the_lease_cannot_be_read(answer: Answer) -> None:
+    api, transport = fake_api(lambda request: answer if request.method == "GET" else Answer(201, {}))
+    EventWriter(api, "run-1", lambda: NOW).stopped("rebalancer", "mine", "3f2a", "paused")
+    [request] = transport.sent("POST")
+    assert "uid" not in request.body["regarding"]

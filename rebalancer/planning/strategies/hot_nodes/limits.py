@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from rebalancer.planning.builder import PlanBuilder
@@ -38,8 +38,7 @@ _LIFTED: Mapping[str, object] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Estimate:
+class _Estimate(msgspec.Struct, frozen=True):
     excess: float
     cool: int  # hot nodes at or below their coolTo
     words: str  # perRun 70

@@ -99,8 +99,8 @@ class MovablePods:
     def least(self, asked: float, percent: FloatArray) -> FloatArray:
         """(pods,) points above coolTo without which moving a pod can never pay.
 
-        Where a node stays hot although all of its pods leave, that is ``asked``, a leastRelief; else so little
-        as may be usual there.
+        Where a node stays hot although all of its pods leave, that is ``asked``, a leastRelief; else so
+        little as may be usual there.
         """
         stays = self.still_hot(self.with_all_gone(percent))
         return np.where(stays, asked, least_relief(asked, 0.0))[self.node] * self.price
@@ -113,7 +113,7 @@ class MovablePods:
         )
 
     def best(self, value: FloatArray, percent: FloatArray) -> int:
-        """The pod of most value, of the node with most excess; of its pods that cool it alone the best fit."""
+        """The pod of most value, of the hottest node; of the pods that cool that alone the best fit."""
         rounded = np.round(value, _DIGITS)
         alike = np.flatnonzero(rounded == rounded.max())
         best = int(alike[np.argmax(np.round(self.excess(percent)[self.node[alike]], _DIGITS))])
@@ -134,7 +134,7 @@ def _joined(parts: Iterable[FloatArray]) -> FloatArray:
 
 
 def _relief_of(candidates: Sequence[Candidate], whole: FloatArray) -> FloatArray:
-    """(pods, resources) points that leave with each; ``whole`` is what the node of each pod has to allocate."""
+    """(pods, resources) points that leave with each; ``whole`` is what the nodes of the pods have."""
     if not candidates:
         return np.zeros_like(whole)
     amounts = with_pods(np.array([item.usage for item in candidates]), 1.0)

@@ -22,8 +22,8 @@ left out, and so are small ones off nodes that stay hot. Then other pods may tak
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow
@@ -46,8 +46,7 @@ Quality = tuple[float, int, float, int]
 Choice = Callable[[FloatArray, FloatArray], int]  # of (pods,) values, at (hot nodes, resources) percent
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class Found(msgspec.Struct, frozen=True, eq=False):
     """A plan, and why each of the pods that it could have moved stays."""
 
     quality: Quality  # what plans are compared by, less is better: excess, nodes still hot, cost, moves
