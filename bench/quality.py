@@ -215,8 +215,8 @@ def busy_clusters(
     """Part (c): the excess left and the moves made, against the best known and the bounds, by mean load."""
     print(f"\nclusters of {nodes} nodes; best known: {seconds:g} s of random search for each, or the plan")
     print(
-        "generator                 load  clusters  excess: before    left   known  ratio  worst   bound  chains"
-        "  moves  known  ratio  s a plan   most"
+        "generator                 load  clusters  excess: before    left   known  ratio  worst   bound"
+        "  chains  moves  known  ratio  s a plan   most"
     )
     for name, inputs_of in _kinds(nodes).items():
         for load in loads:

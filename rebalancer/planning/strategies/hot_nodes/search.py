@@ -1,17 +1,17 @@
 """The search for moves that relieve hot nodes: one greedy builder, begun again with other preferences.
 
 **Greedy.** Arithmetic says how much excess each pod would take away, for each unit of what moving it costs.
-The pod of most value is placed. If its landing is acceptable it moves; otherwise it stays, and the next one is
-placed. A refused pod is placed again once another has landed on the node that refused it, or that is cool.
+The pod of most value is placed. If its landing is acceptable it moves; otherwise it stays, and the next one
+is placed. A refused pod is placed again once another has landed on the node that refused it, or that is cool.
 
     a 95 %, cool at 65 %   pods of 20, 20, 5 points: the first removes 20
     b 90 %, cool at 65 %   pods of 27, 10, 10 points: the first removes 25
     b moves 27; a moves 20, and then another 20, which removes the 10 points that are left
 
 **Drafts.** What is taken early may be in the way later, and where the scheduler puts one pod decides where it
-puts the next. So where excess is left, drafts are made: the same, but pods are drawn, those of more value more
-often, and pods that may land on several nodes come last. The generator is seeded by the number of the draft,
-and placements are counted, never time, so the same cluster has the same plan. In a draft each move is a wave
+puts the next. So where excess is left, drafts are made: the same, but pods are drawn, those of more value
+more often, and pods that may land on several nodes come last. The generator is seeded by the number of the
+draft, and placements are counted, never time, so the same cluster has the same plan. In a draft each move is a wave
 of its own and nothing is placed twice. A draft that promises less excess than the best plan is made a plan,
 which is held to waves and scenarios like any other.
 
