@@ -55,7 +55,7 @@ class _RandomSearch:
         self._source = np.array([pod.source for pod in self._pods], np.int64)
         self._relief = np.zeros((len(self._pods), len(prepared.hotness.names)))
         if self._pods:
-            amounts = with_pods(np.array([pod.usage for pod in self._pods]), 1.0)
+            amounts = with_pods(np.array([pod.relief for pod in self._pods]), 1.0)
             self._relief = np.nan_to_num(100.0 * amounts / prepared.inputs.load.allocatable[self._source])
         self._least = prepared.policy.planning.least_relief
 

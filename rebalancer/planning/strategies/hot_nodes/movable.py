@@ -137,7 +137,7 @@ def _relief_of(candidates: Sequence[Candidate], whole: FloatArray) -> FloatArray
     """(pods, resources) points that leave with each; ``whole`` is what the nodes of the pods have."""
     if not candidates:
         return np.zeros_like(whole)
-    amounts = with_pods(np.array([item.usage for item in candidates]), 1.0)
+    amounts = with_pods(np.array([item.relief for item in candidates]), 1.0)
     return np.nan_to_num(np.where(whole > 0, 100.0 * amounts / np.where(whole > 0, whole, 1.0), 0.0))
 
 
@@ -169,6 +169,6 @@ def fragmentation_relief(
     whole = np.where(room > 0, room, np.nan)
     before = 100.0 * usage[node, : len(RESOURCES)] / whole
     rows = np.array(pods, np.int64)
-    after = before - 100.0 * load.pod_usage[rows, : len(RESOURCES)] / whole
+    after = before - 100.0 * load.relief[rows, : len(RESOURCES)] / whole
     narrowed = np.abs(before[0] - before[1]) - np.abs(after[:, 0] - after[:, 1])
     return np.asarray(np.nan_to_num(narrowed, nan=0.0), np.float64)
