@@ -11,9 +11,9 @@ is placed. A refused pod is placed again once another has landed on the node tha
 **Drafts.** What is taken early may be in the way later, and where the scheduler puts one pod decides where it
 puts the next. So where excess is left, drafts are made: the same, but pods are drawn, those of more value
 more often, and pods that may land on several nodes come last. The generator is seeded by the number of the
-draft, and placements are counted, never time, so the same cluster has the same plan. In a draft each move is a wave
-of its own and nothing is placed twice. A draft that promises less excess than the best plan is made a plan,
-which is held to waves and scenarios like any other.
+draft, and placements are counted, never time, so the same cluster has the same plan. In a draft each move is
+a wave of its own and nothing is placed twice. A draft that promises less excess than the best plan is made a
+plan, which is held to waves and scenarios like any other.
 
 **Pruning.** Whether a move pays is decided on the finished plan. Moves that a later one has made needless are
 left out, and so are small ones off nodes that stay hot. Then other pods may take the room of those.
