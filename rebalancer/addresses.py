@@ -30,7 +30,10 @@ def checked_path(path: str) -> str:
 
 def checked_address(address: str) -> str:
     """The address, unchanged; ValueError, without any of its words, unless it leads to its own host alone."""
-    url = urlsplit(address)
+    try:
+        url = urlsplit(address)
+    except ValueError:
+        raise ValueError("the address is not a URL") from None
     if "@" in f"{url.path}{url.query}{url.fragment}":
         raise ValueError(
             "the address holds an @ behind its host; a password in which / ? or # stands has to be encoded"

@@ -16,6 +16,7 @@ import click
 from msgspec.structs import replace
 
 from rebalancer import __version__, files
+from rebalancer.addresses import checked_address
 from rebalancer.cli.invocation import Session
 from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.options import (
@@ -143,6 +144,7 @@ def _export(registry: CollectorRegistry, options: RunOptions, sent: MetricsExpor
             LOGGER.warning("cannot write metrics to %s: %s", str(path), error.strerror or error)
     if gateway is not None:
         try:
+            checked_address(gateway if "://" in gateway else f"http://{gateway}")  # says nothing of a login
             push_to_gateway(gateway, job="rebalancer", registry=registry, timeout=_PUSH_SECONDS)
         except (OSError, ValueError, HTTPException) as error:
             LOGGER.warning("cannot push metrics to %s: %s", gateway, error)

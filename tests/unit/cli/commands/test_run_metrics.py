@@ -101,3 +101,13 @@ def test_metrics_follow_a_link(rebalancer_program: Program, pipeline: FakePipeli
 
     assert (tmp_path / "link").is_symlink()
     assert "rebalancer_" in (tmp_path / "metrics.prom").read_text()
+
+
+@pytest.mark.parametrize("address", ["http://bob:x/hidden@127.0.0.1:1", "http://bob:hidden/x@127.0.0.1:1"])
+def test_a_login_in_a_bad_address_of_a_pushgateway_is_not_shown(
+    rebalancer_program: Program, pipeline: FakePipeline, address: str
+) -> None:
+    result = rebalancer_program("run", "--metrics-push", address)
+
+    assert "cannot push metrics to http://REDACTED@127.0.0.1:1" in result.stderr
+    assert "hidden" not in result.stderr

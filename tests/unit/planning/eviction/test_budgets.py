@@ -114,3 +114,7 @@ def test_a_budget_of_an_unreadable_namespace_protects_all() -> None:
     budget = a_budget("bad", labels={"app": "other"}, allowed=1)
     budget["metadata"] = {"name": "bad", "generation": "many"}
     assert kept(with_budgets(budget)) == {"web-0": "Unpredictable"}
+
+
+def test_budgets_after_one_that_could_not_be_read_still_count() -> None:
+    assert kept(with_budgets(damaged("shop"), a_budget("web", labels=WEB, allowed=0))) == {"web-0": "Budget"}
