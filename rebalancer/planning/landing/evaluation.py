@@ -410,7 +410,7 @@ class MoveEvaluator:
     def _lost(
         self, candidate: Candidate, scenarios: Scenarios, landings: Sequence[LandingDistribution]
     ) -> tuple[float, float, float]:
-        """The chances to join another replica and to empty a zone, and the cost; 0 of moves that are refused."""
+        """The chances to join another replica and to empty a zone, and the cost; 0 of refused moves."""
         found = np.zeros(3)
         if len(landings) == len(scenarios.all):
             for scenario, landing in zip(scenarios.all, landings, strict=True):

@@ -32,7 +32,7 @@ from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.load.report import PERCENT_RESOURCES, percent_of_allocatable
 from rebalancer.planning.hotness import Hotness
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.spread import Spread
+from rebalancer.planning.landing.spread import MOST_LOST, Spread
 from rebalancer.scheduling.framework.cycle import Placement
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
@@ -121,11 +121,16 @@ class CoolerNode(msgspec.Struct, frozen=True, eq=False):
 
     def serves(self, landings: Landings) -> BoolArray:
         """(nodes,) whether each node gains enough in every resource."""
-        return np.asarray(np.all(self.gains(landings) >= self._asked(landings)[:, None], axis=1), np.bool_)
+        least = self.gains(landings).min(axis=1)
+        enough = np.asarray(least >= self.min_gain, np.bool_)
+        most_asked = self.min_gain * (1.0 + MOST_LOST * self.spread_weight)
+        if (enough & (least < most_asked)).any():  # looked up only where it matters
+            enough &= least >= self._asked(landings)
+        return enough
 
     def _asked(self, landings: Landings) -> FloatArray:
         """(nodes,) points that a landing on each node must gain."""
-        if landings.state is None or not self.spread_weight:
+        if landings.state is None:
             return np.full(len(landings.rows), self.min_gain)
         lost = self.spread.lost(landings.state, landings.pod, landings.source, landings.rows)
         return self.min_gain * (1.0 + self.spread_weight * lost.cost)

@@ -23,6 +23,7 @@ from rebalancer.cluster.pods import PodTable
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.nodes import zone_key
 
+MOST_LOST = 2.0  # units that a landing costs at most: the last other node, and the last other zone
 _NOTHING = np.zeros(0, np.int64)
 
 
