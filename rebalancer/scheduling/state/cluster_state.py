@@ -171,7 +171,8 @@ class Column:
         values = np.zeros(len(pods), np.int64)
         first = pods < len(self._first)
         values[first] = np.frombuffer(self._first, np.int64)[pods[first]] if len(self._first) else 0
-        for at in np.flatnonzero(np.isin(pods, list(self._changed))).tolist():
+        changed = np.sort(np.array([*self._changed, self._length], np.int64))  # none has the last number
+        for at in np.flatnonzero(changed[changed.searchsorted(pods)] == pods).tolist():
             values[at] = self._changed[int(pods[at])]
         return values
 
