@@ -24,6 +24,7 @@ ROLES = {
     "events": Path("k8s/overlays/active/clusterrole-events.yaml"),
     "own": Path("k8s/overlays/active/role.yaml"),
     "surge": Path("k8s/components/surge/clusterrole.yaml"),
+    "steer": Path("k8s/components/steer/clusterrole.yaml"),
 }
 _SURGE_ONLY = Path("k8s/components/surge/validatingadmissionpolicy.yaml")
 _PRIORITY = Path("k8s/base/priorityclass.yaml")
