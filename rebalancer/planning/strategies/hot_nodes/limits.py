@@ -211,6 +211,7 @@ class TighterLimits:
             or any(
                 used >= limits.per_workload.of(self._desired[key])
                 for key, used in reference.by_workload.items()
+                if key in self._desired
             )
         )
 
@@ -247,7 +248,11 @@ class TighterLimits:
         limits, percent = self._limits, self._limits.per_workload.percent
         nodes = [used + _MORE for used in reference.by_node.values()]
         namespaces = [used + _MORE for used in reference.by_namespace.values()]
-        workloads = [(self._desired[key], used + _MORE) for key, used in reference.by_workload.items()]
+        workloads = [
+            (self._desired[key], used + _MORE)
+            for key, used in reference.by_workload.items()
+            if key in self._desired  # those that the run has moved before have no candidates
+        ]
         most = 100 if percent else max((used for _, used in workloads), default=0)
         return [
             _distinct(limits.per_node, max(nodes, default=0), lambda given: [min(given, n) for n in nodes]),
