@@ -10,8 +10,8 @@ A wave ends early where a replacement is not bound within seconds, or lands wher
 it is another wave, which begins only once the first was verified. So however large a wave is, it goes on only
 while it goes well:
 
-    wave of 5: web-1 lands on b, as expected     web-2 is evicted
-               web-2 lands on c, not on b        the other three are checked again, as c is now
+    wave of 5: web-1 lands on b, where it must   web-2 is evicted
+               web-2 lands on c of b, c and d    web-3 is judged as c is now, and so is each after it
                web-3 is not bound within 3 s     the wave is verified; web-4 and web-5 wait for that
 
 A run does not end when its plan is used up. Where moves were skipped, or landed elsewhere than most likely,
@@ -86,6 +86,9 @@ class Replanner(Protocol):
 
         Its waves are numbered from the one after ``waves``. Raises RebalancerError.
         """
+
+    def next_in_wave(self, landed: Sequence[Outcome], move: Move) -> str | Move:
+        """Whether a move holds after these of its wave, as the cluster was read last; see ``validate``."""
 
     def has_seen(self, pod: ObservedPod) -> bool:
         """Whether the last check of the moves saw this version of the pod."""
@@ -288,7 +291,9 @@ class _Run:
 
     def _still_holding(self, moves: Sequence[Move]) -> list[Move]:
         """The moves with the landings they have now; those that no longer hold are skipped."""
-        verdicts = self._context.replanner.validate(moves, self._landed)
+        return self._holding(moves, self._context.replanner.validate(moves, self._landed))
+
+    def _holding(self, moves: Sequence[Move], verdicts: Mapping[str, str | Move]) -> list[Move]:
         holding: list[Move] = []
         for move in moves:
             verdict = verdicts.get(move.pod.uid, move)
@@ -318,7 +323,8 @@ class _Run:
                 self._stream.stop(over)
             if self._stream.stop_reason is not None:
                 break
-            attempt = self._evict(left.pop(0))
+            following, left = self._after_landings(left[0]), left[1:]
+            attempt = self._evict(following) if following else None
             if attempt is None:
                 continue
             landings.evicted.append(attempt)
@@ -328,16 +334,18 @@ class _Run:
             if last is None or self._must_end(last):
                 break
             self._landed = landings.landed
-            if last.outcome.node != attempt.move.landings[0].node:
-                try:
-                    left = self._still_holding(left)
-                except RebalancerError as error:
-                    self._stop_after(error)
         if landings.evicted:
             self._verify(wave, landings)
         self._landed = ()
         self._stream.publish(WaveFinished(wave))
         return left
+
+    def _after_landings(self, move: Move) -> Move | None:
+        """The next move as it is after the landings of its wave so far; None where it does not hold."""
+        if all([item.node for item in outcome.move.landings] == [outcome.node] for outcome in self._landed):
+            return move  # they landed where alone they could
+        verdict = self._context.replanner.next_in_wave(self._landed, move)
+        return next(iter(self._holding([move], {move.pod.uid: verdict})), None)
 
     def _must_end(self, appraisal: Appraisal) -> bool:
         """Whether a landing seen within the wave is one after which nothing more is evicted."""

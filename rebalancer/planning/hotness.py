@@ -100,7 +100,8 @@ _STARVING = 100.0  # percent of allocatable above which pods get less than they 
 def _beyond(percent: FloatArray, level: FloatArray) -> FloatArray:
     """Points above a level; 0 where either is unknown or there is no level."""
     with np.errstate(invalid="ignore"):
-        return np.maximum(np.nan_to_num(percent - level, nan=0.0, posinf=0.0, neginf=0.0), 0.0)
+        gap = percent - level
+    return np.where((gap > 0.0) & (gap < np.inf), gap, 0.0)
 
 
 def short_level(percent: float) -> str:

@@ -56,7 +56,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move, Plan
 from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import PreparedInputs, prepare
-from rebalancer.planning.revalidation import check_landing, revalidate_moves
+from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
 from rebalancer.planning.scheduler_facts import schedulers_of
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.schema import Safety
@@ -415,6 +415,7 @@ class _Replanner:
         self._signals = signals
         self._is_first = True
         self._read = [(planned.inputs.now, planned.inputs.view)]
+        self._of_wave: PreparedInputs | None = planned.prepared  # the cluster before this wave
         self._pods = planned.inputs.snapshot.pods  # as moves were checked last
 
     def validate(self, moves: Sequence[Move], landed: Sequence[Outcome] = ()) -> Mapping[str, str | Move]:
@@ -436,6 +437,7 @@ class _Replanner:
             return planned
 
         self._planned, self._is_first = self._signals.interruptibly(plan), True
+        self._of_wave = self._planned.prepared
         return self._planned.plan
 
     def has_seen(self, pod: ObservedPod) -> bool:
@@ -453,7 +455,15 @@ class _Replanner:
         # A move that is looked at again just before it is made is announced already.
         asked = {move.pod.uid for move in moves}
         made = [past for past in self._memory.moved_with(landed) if past.uid not in asked]
-        return revalidate_moves(inputs, moves, made)
+        found = revalidate_moves(inputs, moves, made)
+        self._of_wave = found.prepared
+        return found.verdicts
+
+    def next_in_wave(self, landed: Sequence[Outcome], move: Move) -> str | Move:
+        """See Replanner."""
+        if self._of_wave is None:
+            return "too little is known of the cluster to act on"
+        return next_in_wave(self._of_wave, [(item.move, item.node) for item in landed], move)
 
     def _inputs(self, state: RunState | None) -> PlanningInputs:
         """Read the cluster again, with the figures that the scheduler may still have."""

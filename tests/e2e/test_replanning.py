@@ -94,12 +94,12 @@ def _fill(api: Api, chance: random.Random) -> None:
 
 def _bind(api: Api, wanted: list[_Pod]) -> None:
     wait_until(lambda: len(api.list(_PODS)) == len(wanted), f"{len(wanted)} pods made", seconds=300, every=1)
-    left = {}
+    left: dict[str, list[str]] = {}
     for pod in wanted:
         left.setdefault(pod.workload, []).append(pod.node)
-    for pod in api.list(_PODS):
-        name = pod["metadata"]["name"]
-        target = {"kind": "Node", "name": left[pod["metadata"]["labels"]["app"]].pop()}
+    for made in api.list(_PODS):
+        name = made["metadata"]["name"]
+        target = {"kind": "Node", "name": left[made["metadata"]["labels"]["app"]].pop()}
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
         api.request("POST", f"{_PODS}/{name}/binding", binding)
 

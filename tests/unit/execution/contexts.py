@@ -20,6 +20,7 @@ from tests.unit.execution.builders import a_plan
 PlanAgain = Callable[[Sequence[Move], int], Plan]
 Validate = Callable[[Sequence[Move]], Mapping[str, str | Move]]
 CheckLanding = Callable[[Move, str], str | None]
+NextInWave = Callable[[Sequence[Outcome], Move], str | Move]
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class FixedReplanner:
     validation: Validate
     landing_check: CheckLanding
     seen: Callable[[ObservedPod], bool]
+    after_landings: NextInWave
     again: PlanAgain
 
     def validate(self, moves: Sequence[Move], landed: Sequence[Outcome] = ()) -> Mapping[str, str | Move]:
@@ -36,6 +38,9 @@ class FixedReplanner:
 
     def plan_again(self, made: Sequence[Move], waves: int) -> Plan:
         return self.again(made, waves)
+
+    def next_in_wave(self, landed: Sequence[Outcome], move: Move) -> str | Move:
+        return self.after_landings(landed, move)
 
     def has_seen(self, pod: ObservedPod) -> bool:
         return self.seen(pod)
@@ -62,6 +67,7 @@ def a_context(
     seen: Callable[[ObservedPod], bool] = lambda _: True,
     again: PlanAgain | None = None,
     execution: Execution | None = None,
+    next_in_wave: NextInWave = lambda _landed, move: move,
     max_duration_seconds: float | None = None,
     stop_requested: Callable[[], bool] = lambda: False,
     pods_seen: Any = lambda _: None,
@@ -85,7 +91,9 @@ def a_context(
         safety=SafetyChecks(policy=safety, pause=pause),
         schedulers_of=lambda _: schedulers,
         execution=(execution or Execution()).model_copy(update={"replan": again is not None}),
-        replanner=FixedReplanner(validate, check_landing, seen, again or (lambda _made, _waves: a_plan())),
+        replanner=FixedReplanner(
+            validate, check_landing, seen, next_in_wave, again or (lambda _made, _waves: a_plan())
+        ),
         pods=WorkloadPods(watched=pods_seen),
         **{"run": "run-1", "lease": None, **more},
     )
