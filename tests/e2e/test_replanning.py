@@ -147,7 +147,6 @@ def test_one_run_leaves_at_most_one_node_hot(
         f"{plan['moves']} moves: {plan['made']} made, {plan['elsewhere']} elsewhere, {plan['skipped']} skipped"
         for plan in document["plans"]
     )
-    print(plans, len(before), len(after), len(moved), seconds)
     record_property(
         SUMMARY,
         f"e2e replanning, seed {SEED}: {len(before)} -> {len(after)} hot nodes in one run, {len(moved)} "
