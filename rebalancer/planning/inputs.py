@@ -132,6 +132,8 @@ class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     ignore_coverage: bool = False
     # What this run has moved by an earlier plan: it counts against the limits, and no workload moves twice.
     made: tuple[Move, ...] = ()
+    # Nodes that a run which lasts has given the soft taint of hot nodes; None: the plan says which get it.
+    tainted: tuple[str, ...] | None = None
 
 
 def digest_of(observation: Observation, policy: LoadedPolicy, state: RunState | None) -> str:

@@ -76,10 +76,12 @@ def daemon_set(context: EvictionContext, row: PodRow) -> NotMoved | None:
 
 
 def terminating(context: EvictionContext, row: PodRow) -> NotMoved | None:
-    """Pods that are being deleted, or that somebody else is evicting."""
+    """Pods that are being deleted, that end by themselves, or that somebody else is evicting."""
     pods = context.pods
     if pods.terminating[row]:
         return NotMoved(Reason.TERMINATING, "is already being deleted")
+    if not context.finished and context.leaving[row]:
+        return NotMoved(Reason.TERMINATING, "its activeDeadlineSeconds end before the next run")
     if EVICTION_IN_PROGRESS in pods.annotations[row]:
         return NotMoved(
             Reason.TERMINATING, f"is being evicted already: it has the annotation {EVICTION_IN_PROGRESS}"
