@@ -144,7 +144,7 @@ def test_one_run_leaves_at_most_one_node_hot(
     moved = [item["move"] for item in document["outcomes"] if item.get("evictedAt") is not None]
     landings = [_as_likeliest(item) for item in document["outcomes"] if item.get("evictedAt") is not None]
     plans = "; then ".join(
-        f"{plan['moves']} moves: {plan['made']} made, {plan['elsewhere']} elsewhere, {plan['skipped']} skipped"
+        f"{plan['made']} of {plan['moves']} made, {plan['elsewhere']} elsewhere, {plan['skipped']} skipped"
         for plan in document["plans"]
     )
     record_property(
