@@ -35,7 +35,6 @@ from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.state.run_state import PastMove
 
-
 _NOBODY_COMES = "the pod for which it would make room does not move"
 
 
