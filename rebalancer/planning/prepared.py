@@ -27,14 +27,14 @@ from rebalancer.planning.hotness import Hotness, find_hot_nodes
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import NO_CLASS, Candidate, MoveEvaluator, Wish
 from rebalancer.planning.landing.landing_check import CoolerNode, LandingCheck
-from rebalancer.planning.landing.scenarios import Scenarios
+from rebalancer.planning.landing.scenarios import MIN_SCENARIOS, Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.plan import PodReference
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.scheduling.framework.cycle import waiting_pods
+from rebalancer.scheduling.framework.cycle import Placement, waiting_pods
 from rebalancer.scheduling.resources import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.state.results import Result
@@ -42,6 +42,7 @@ from rebalancer.state.run_state import PastMove
 
 # Classes of Pending pods that fit nowhere, looked at again whenever a move would free room.
 MAX_WAITING_CLASSES = 20
+_MAX_PENDING_PLACEMENTS = 2000  # with more Pending pods than that allows fewer scenarios are kept
 
 
 class Pending(msgspec.Struct, frozen=True):
@@ -52,30 +53,38 @@ class Pending(msgspec.Struct, frozen=True):
     unplaced: int
 
 
-def place_pending(
-    inputs: PlanningInputs, schedulers: ProfileSchedulers, state: ClusterState, usage: FloatArray
-) -> Pending:
-    """Bind every feasible Pending pod in ``state`` where it most likely lands; add its request to ``usage``.
+def place_pending(inputs: PlanningInputs, schedulers: ProfileSchedulers, scenarios: Scenarios) -> Pending:
+    """Bind every Pending pod that fits, and add its request to what its node uses.
 
-    What they will use is not known yet; their requests are the best estimate.
+    One that may go to several nodes splits the scenarios, as the landing of a replacement does. What they
+    will use is not known yet; their requests are the best estimate.
     """
     pods = inputs.snapshot.pods
     infeasible: dict[int, None] = {}
+    nowhere: set[int] = set()
     placed = unplaced = 0
-    for row in waiting_pods(state, pods):
+    state = scenarios.all[0].after_termination
+    rows = waiting_pods(state, pods)
+    scenarios.limit(max(MIN_SCENARIOS, _MAX_PENDING_PLACEMENTS // max(len(rows), 1)))
+    for row in rows:
         pod_class = state.pod_class[row]
         scheduler = schedulers.by_name.get(pods.classes[pod_class].scheduler_name)
         if scheduler is None:
             continue
-        placement = None if pod_class in infeasible else scheduler.place(state, pod_class, row)
-        if placement is None or not len(placement.feasible) or not placement.chance.any():
-            infeasible.setdefault(pod_class)
+        placements: list[Placement] = []
+        if pod_class not in nowhere:
+            placements = [scheduler.place(item.after_termination, pod_class, row) for item in scenarios.all]
+        fits = [bool(placement.chance.any()) for placement in placements]
+        if not all(fits) or not fits:
+            infeasible.setdefault(pod_class)  # in one scenario at least
+        if not any(fits):
+            nowhere.add(pod_class)
             unplaced += 1
             continue
-        target = int(placement.feasible[int(np.argmax(placement.chance))])
-        state.bind(row, target)
-        usage[target] += requested_amounts(state.classes.requests[pod_class].incoming, inputs.load.resources)
+        request = requested_amounts(state.classes.requests[pod_class].incoming, inputs.load.resources)
+        scenarios.place_pending(row, placements, np.array(request, np.float64))
         placed += 1
+    scenarios.begin_moves()
     return Pending(tuple(infeasible)[:MAX_WAITING_CLASSES], placed, unplaced)
 
 
@@ -88,8 +97,7 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     hotness: Hotness
     landing_check: LandingCheck
     cooler_node: CoolerNode  # the purpose of moves that are to relieve their node
-    state: ClusterState  # Pending pods placed; copy it before changing it
-    usage: FloatArray  # (nodes, measured resources) expected, Pending pods placed
+    start: Scenarios  # Pending pods placed; copy them before changing them
     pending: Pending
 
     @property
@@ -112,10 +120,15 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
         rows = self.pods.by_node.get(node)
         return [] if rows is None else [PodRow(row) for row in rows.tolist()]
 
-    def scenarios(self) -> Scenarios:
-        """The one scenario before any move, with the generator that will draw landings."""
-        random = np.random.default_rng(self.inputs.seed)
-        return Scenarios(self.state.copy(), self.usage.copy(), random, self.inputs.load.allocatable)
+    @property
+    def state(self) -> ClusterState:
+        """The cluster with the Pending pods where they most likely go; copy it before changing it."""
+        return self.start.likeliest.after_termination
+
+    @property
+    def usage(self) -> FloatArray:
+        """(nodes, measured resources) expected there."""
+        return self.start.likeliest.usage
 
     def evaluator(self) -> MoveEvaluator:
         """An evaluator that has placed nothing yet."""
@@ -208,9 +221,11 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     schedulers = ProfileSchedulers(inputs)
     hotness = find_hot_nodes(inputs, schedulers.rule_scores())
     recent = _recent_load(inputs, schedulers, (*earlier, *made))
-    state, usage = schedulers.state.copy(), inputs.load.usage.copy()
+    usage = inputs.load.usage.copy()
     usage[~hotness.hot] += recent.missing[~hotness.hot]
-    pending = place_pending(inputs, schedulers, state, usage)
+    random = np.random.default_rng(inputs.seed)
+    start = Scenarios(schedulers.state.copy(), usage, random, inputs.load.allocatable)
+    pending = place_pending(inputs, schedulers, start)
     return PreparedInputs(
         inputs=inputs,
         schedulers=schedulers,
@@ -218,8 +233,7 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
         hotness=hotness,
         cooler_node=CoolerNode(hotness, inputs.policy.planning.min_gain),
         landing_check=LandingCheck(inputs, hotness, settling, recent.recent_arrivals),
-        state=state,
-        usage=usage,
+        start=start,
         pending=pending,
     )
 

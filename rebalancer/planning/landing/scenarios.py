@@ -63,6 +63,10 @@ class LandingDistribution(msgspec.Struct, frozen=True, eq=False):
         return NodeRow(int(self.rows[min(position, len(self.rows) - 1)]))
 
 
+NOWHERE = NodeRow(-1)
+NO_LANDING = LandingDistribution(np.zeros(0, np.int64), np.zeros(0))
+
+
 def mean_of(
     placements: Sequence[Placement], nodes: int, starts: IntArray | None = None
 ) -> LandingDistribution:
@@ -126,7 +130,7 @@ class JointLandings(msgspec.Struct, frozen=True, eq=False):
     chance: FloatArray  # (courses,)
 
 
-MAX_SCENARIOS = 8
+MIN_SCENARIOS, MAX_SCENARIOS = 2, 8
 
 
 class Scenario(msgspec.Struct, eq=False):
@@ -202,11 +206,14 @@ class Scenarios:
         other._rescale()
         return other
 
-    def up_to(self, most: int) -> Scenarios:
-        """The same scenarios, of which so many may be kept from now on."""
-        other = self.copy()
-        other._most = most
-        return other
+    def limit(self, most: int) -> None:
+        """Split into so many at most from now on, unless that is more than ever."""
+        self._most = min(most, MAX_SCENARIOS)
+
+    @property
+    def likeliest(self) -> Scenario:
+        """The scenario with the highest chance; of several, the first."""
+        return max(self.all, key=lambda scenario: round(scenario.chance, 9))
 
     def next_wave(self) -> Scenarios:
         """The scenarios of the next wave; they share state with these, so only one may be used further."""
@@ -317,7 +324,7 @@ class Scenarios:
         usage = np.array([scenario.usage[way.node] for scenario, way, _ in ways]) + pod_usage
         count = np.array([scenario.after_termination.pod_count[way.node] + 1 for scenario, way, _ in ways])
         after = percent_of_allocatable(usage, count, self._allocatable[rows])
-        fullness = np.nan_to_num(after, nan=np.inf).max(axis=1)
+        fullness = np.where(rows < 0, 0.0, np.nan_to_num(after, nan=np.inf).max(axis=1))
         order = np.argsort(-fullness, kind="stable")
         most = max(self._most, len(self.all))
         fullest, rest = np.sort(order[: most // 2]), np.sort(order[most // 2 :])
@@ -333,6 +340,32 @@ class Scenarios:
     def _landed(self, nodes: Sequence[NodeRow]) -> None:
         for scenario, node in zip(self.all, nodes, strict=True):
             scenario.landed = (*scenario.landed, node)
+
+    def place_pending(self, pod: int, placements: Sequence[Placement], request: FloatArray) -> None:
+        """Bind a Pending pod in each scenario where it fits; ``request`` is what it will use."""
+        nodes = len(self._allocatable)
+        landings = [
+            mean_of([found], nodes, item.starts) if found.chance.any() else NO_LANDING
+            for item, found in zip(self.all, placements, strict=True)
+        ]
+        branches = [
+            branches_of([found], item.starts) if found.chance.any() else (Branch(NOWHERE, 1.0, item.starts),)
+            for item, found in zip(self.all, placements, strict=True)
+        ]
+        targets = self.land(landings, branches, request)
+        for scenario, target in zip(self.all, targets, strict=True):
+            if target == NOWHERE:
+                continue
+            for state in (scenario.while_terminating, scenario.after_termination):
+                state.bind(pod, target)
+            scenario.usage[target] += request
+
+    def begin_moves(self) -> None:
+        """What has landed so far was no replacement."""
+        self._most = MAX_SCENARIOS
+        self.filled_to = np.zeros_like(self._allocatable)
+        for scenario in self.all:
+            scenario.landed = ()
 
     def landed_at(self, node: NodeRow, branches: Sequence[tuple[Branch, ...]]) -> None:
         """The landing was seen: keep the start indices that lead to it, or all where none does."""
