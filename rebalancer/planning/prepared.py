@@ -27,7 +27,7 @@ from rebalancer.planning.hotness import Hotness, find_hot_nodes
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import NO_CLASS, Candidate, MoveEvaluator, Wish
 from rebalancer.planning.landing.landing_check import CoolerNode, LandingCheck
-from rebalancer.planning.landing.scenarios import MIN_SCENARIOS, Scenarios
+from rebalancer.planning.landing.scenarios import MAX_SCENARIOS, MIN_SCENARIOS, Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.plan import PodReference
 from rebalancer.planning.reasons import NotMoved, Reason
@@ -65,7 +65,8 @@ def place_pending(inputs: PlanningInputs, schedulers: ProfileSchedulers, scenari
     placed = unplaced = 0
     state = scenarios.all[0].after_termination
     rows = waiting_pods(state, pods)
-    scenarios.limit(max(MIN_SCENARIOS, _MAX_PENDING_PLACEMENTS // max(len(rows), 1)))
+    most = max(MIN_SCENARIOS, min(MAX_SCENARIOS, _MAX_PENDING_PLACEMENTS // max(len(rows), 1)))
+    scenarios.limit(most)
     for row in rows:
         pod_class = state.pod_class[row]
         scheduler = schedulers.by_name.get(pods.classes[pod_class].scheduler_name)
@@ -84,6 +85,7 @@ def place_pending(inputs: PlanningInputs, schedulers: ProfileSchedulers, scenari
         request = requested_amounts(state.classes.requests[pod_class].incoming, inputs.load.resources)
         scenarios.place_pending(row, placements, np.array(request, np.float64))
         placed += 1
+    scenarios.limit(MAX_SCENARIOS)
     scenarios.begin_moves()
     return Pending(tuple(infeasible)[:MAX_WAITING_CLASSES], placed, unplaced)
 

@@ -188,9 +188,13 @@ class Scenarios:
         self._random = random
         self._allocatable = allocatable
         self._most = most
-        # (nodes, resources) percent up to which a landing may fill each node, in any scenario; 0: none does.
-        self.filled_to: FloatArray = np.zeros_like(allocatable)
         self.all = [Scenario(state, state.copy(), usage.copy(), np.zeros_like(usage))]
+        # (nodes, resources) percent up to which landings may fill each node; 0: nothing may land there.
+        self.filled_to: FloatArray
+        self._coming: (
+            FloatArray  # (nodes, measured resources and pods) what is on each, and all that may come
+        )
+        self.begin_moves()
 
     def copy(self) -> Scenarios:
         """Independent scenarios that will draw the same landings."""
@@ -207,8 +211,8 @@ class Scenarios:
         return other
 
     def limit(self, most: int) -> None:
-        """Split into so many at most from now on, unless that is more than ever."""
-        self._most = min(most, MAX_SCENARIOS)
+        """Split into so many at most from now on."""
+        self._most = most
 
     @property
     def likeliest(self) -> Scenario:
@@ -267,7 +271,7 @@ class Scenarios:
 
         ``landings`` and ``branches`` are by scenario, the branches empty where the scheduler draws.
         """
-        self._fill(landings, pod_usage)
+        self._fill(landings, branches, pod_usage)
         if all(branches):
             return self._branch(branches, pod_usage)
         landings, branches = list(landings), list(branches)
@@ -286,14 +290,26 @@ class Scenarios:
         self._landed(nodes)
         return nodes
 
-    def _fill(self, landings: Sequence[LandingDistribution], pod_usage: FloatArray) -> None:
-        filled = self.filled_to.copy()
+    def _fill(
+        self, landings: Sequence[LandingDistribution], branches: Sequence[tuple[Branch, ...]], pod: FloatArray
+    ) -> None:
+        """Note up to where a landing may fill each node: in any scenario and, where the scheduler draws, if
+        all pods that may go there do.
+        """
+        filled, coming = self.filled_to.copy(), self._coming.copy()
         for scenario, landing in zip(self.all, landings, strict=True):
-            rows = landing.rows
-            count = scenario.after_termination.pod_count[rows] + 1
-            after = percent_of_allocatable(scenario.usage[rows] + pod_usage, count, self._allocatable[rows])
-            filled[rows] = np.maximum(filled[rows], after)
-        self.filled_to = filled
+            count = scenario.after_termination.pod_count[landing.rows] + 1
+            self._raise(filled, landing.rows, scenario.usage[landing.rows] + pod, count)
+        rows = _distinct(np.concatenate([landing.rows for landing in landings]))
+        coming[rows, :-1] += pod
+        coming[rows, -1] += 1
+        if not all(branches):
+            self._raise(filled, rows, coming[rows, :-1], coming[rows, -1].astype(np.int64))
+        self.filled_to, self._coming = filled, coming
+
+    def _raise(self, filled: FloatArray, rows: IntArray, usage: FloatArray, count: IntArray) -> None:
+        after = percent_of_allocatable(usage, count, self._allocatable[rows])
+        filled[rows] = np.maximum(filled[rows], after)
 
     def _branch(self, branches: Sequence[tuple[Branch, ...]], pod_usage: FloatArray) -> list[NodeRow]:
         """Follow every branch of every scenario, or as many as may be kept."""
@@ -362,8 +378,14 @@ class Scenarios:
 
     def begin_moves(self) -> None:
         """What has landed so far was no replacement."""
-        self._most = MAX_SCENARIOS
         self.filled_to = np.zeros_like(self._allocatable)
+        self._coming = np.max(
+            [
+                np.column_stack([scenario.usage, np.array(scenario.after_termination.pod_count)])
+                for scenario in self.all
+            ],
+            axis=0,
+        )
         for scenario in self.all:
             scenario.landed = ()
 
