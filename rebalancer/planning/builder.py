@@ -152,7 +152,7 @@ class WaveQuotas:
             self._made[pod.namespace].append(pod)
 
 
-class _AcceptedMove(msgspec.Struct, frozen=True, eq=False):
+class AcceptedMove(msgspec.Struct, frozen=True, eq=False):
     """A move whose landings are acceptable, not yet made."""
 
     evaluation: Evaluation
@@ -237,19 +237,20 @@ class PlanBuilder:
 
     def try_move(self, candidate: Candidate, *, may_wait: bool = True) -> NotMoved | None:
         """Move a pod in this wave or, if it may wait, in the next one; else return why it stays."""
-        accepted = self._find(candidate, may_wait=may_wait)
+        accepted = self.find(candidate, may_wait=may_wait)
         if isinstance(accepted, NotMoved):
             return accepted
-        self._make(accepted)
+        self.add(accepted)
         return None
 
-    def _find(self, candidate: Candidate, *, may_wait: bool) -> _AcceptedMove | NotMoved:
+    def find(self, candidate: Candidate, *, may_wait: bool = True) -> AcceptedMove | NotMoved:
+        """A move in this wave or, if it may wait, in the next one, not made yet; else why the pod stays."""
         limit = self.used.refusal(candidate)
         if limit:
             return limit
         if candidate.has_finished:
             full = self._in_wave > 0 and self._wave_is_full()
-            return _AcceptedMove(self.evaluator.evaluate(candidate, self.scenarios), later=may_wait and full)
+            return AcceptedMove(self.evaluator.evaluate(candidate, self.scenarios), later=may_wait and full)
         if self._out_of_placements(candidate):
             return self.search_ended()
         exhausted = self._wave_budgets.exhausted(self._eviction.budgets.spending(candidate.row))
@@ -275,7 +276,7 @@ class PlanBuilder:
                 )
                 return NotMoved(Reason.CONFIDENCE, message)
             return evaluation.refused
-        return _AcceptedMove(evaluation, later)
+        return AcceptedMove(evaluation, later)
 
     def _wave_is_full(self) -> bool:
         execution = self._policy.execution
@@ -309,7 +310,7 @@ class PlanBuilder:
         self._wave_budgets = WaveBudgets()
         self._wave_quotas = self._wave_quotas.of_next_wave()
 
-    def _make(self, move: _AcceptedMove) -> None:
+    def add(self, move: AcceptedMove) -> None:
         """Make a move in every scenario, each of which draws its own landing."""
         if move.later:
             self.next_wave()
@@ -350,8 +351,8 @@ class PlanBuilder:
                 else:
                     state.evict(candidate.row)
                 state.bind(state.add(candidate.replacement), target)
-            scenario.usage[candidate.source] -= candidate.usage
-            scenario.terminating_usage[candidate.source] += candidate.usage
+            scenario.usage[candidate.source] -= candidate.relief
+            scenario.terminating_usage[candidate.source] += candidate.relief
             scenario.is_terminating = True
             scenario.usage[target] += candidate.usage
         self._wave_budgets.spend(self._eviction.budgets.spending(candidate.row))

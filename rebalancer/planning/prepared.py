@@ -15,11 +15,11 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
+from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodRow
 from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PHASE_INDEX, PodTable
 from rebalancer.errors import SafetyError
-from rebalancer.load.correction import RecentLoad, correct, recent_load
+from rebalancer.load.correction import RecentLoad, correct, end_times, leaving_pods, recent_load
 from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.coverage import coverage_of
 from rebalancer.planning.eviction import EvictionContext, moves_by_restart
@@ -31,6 +31,7 @@ from rebalancer.planning.landing.scenarios import MAX_SCENARIOS, MIN_SCENARIOS, 
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.plan import PodReference
 from rebalancer.planning.reasons import NotMoved, Reason
+from rebalancer.planning.steering import nodes_to_steer, steered
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.schema import RebalancePolicy
@@ -101,6 +102,7 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     cooler_node: CoolerNode  # the purpose of moves that are to relieve their node
     start: Scenarios  # Pending pods placed; copy them before changing them
     pending: Pending
+    tainted: tuple[str, ...] = ()  # nodes that have the soft taint of hot nodes while the run lasts
 
     @property
     def pods(self) -> PodTable:
@@ -176,6 +178,7 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
         """A pod as the evaluator needs it; without a wish it is looked at as if its node had to cool."""
         finished, table = self.has_finished(row), self.table_of(row)
         restarted = not finished and moves_by_restart(self.eviction, row)
+        nothing = np.zeros(self.usage.shape[1])
         replacement = NO_CLASS if finished else self.eviction.replacement(row).pod_class
         return Candidate(
             row=row,
@@ -183,7 +186,8 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
             namespace=table.namespaces[row],
             workload=None if finished else self.eviction.workload(row),
             replacement=self.schedulers.next_revision(replacement) if restarted else replacement,
-            usage=np.zeros(self.usage.shape[1]) if finished else self.inputs.load.pod_usage[row],
+            usage=nothing if finished else self.inputs.load.pod_usage[row],
+            relief=nothing if finished else self.inputs.load.relief[row],
             wish=wish or Wish("", self.cooler_node),
             replaced_late=not finished and replaced_after_termination(table.class_of(row).owner),
             restarted=restarted,
@@ -221,23 +225,41 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     settling = {**_still_leaving(inputs, earlier), **corrected.figures_outdated}
     inputs = replace(inputs, load=corrected.load)
     schedulers = ProfileSchedulers(inputs)
-    hotness = find_hot_nodes(inputs, schedulers.rule_scores())
+    load, leaving = inputs.load, _leaving(inputs)
+    hotness = find_hot_nodes(inputs, schedulers.rule_scores(), leaving)
+    tainted = inputs.tainted
+    if tainted is None:
+        tainted = nodes_to_steer(inputs.snapshot, hotness.hot, inputs.policy.execution)
+    snapshot = steered(inputs.snapshot, tainted)
+    if snapshot is not inputs.snapshot:
+        inputs = replace(inputs, snapshot=snapshot)
+        schedulers = ProfileSchedulers(inputs)
     recent = _recent_load(inputs, schedulers, (*earlier, *made))
-    usage = inputs.load.usage.copy()
-    usage[~hotness.hot] += recent.missing[~hotness.hot]
+    # What leaves by itself is not hot, and is there for a while; nor can nodes use less than their pods do.
+    hot, gone = hotness.hot[:, None], load.usage_of(leaving)
+    usage = np.where(hot, np.maximum(load.usage - gone, 0.0), load.usage + recent.missing)
+    lingering = np.nan_to_num(np.maximum(load.least_usage - usage, np.where(hot, load.usage - usage, 0.0)))
+    leaving_count = np.where(hotness.hot, load.count_of(leaving), 0)
     random = np.random.default_rng(inputs.seed)
-    start = Scenarios(schedulers.state.copy(), usage, random, inputs.load.allocatable)
+    start = Scenarios(schedulers.state.copy(), usage, random, load.allocatable, leaving_count)
     pending = place_pending(inputs, schedulers, start)
     return PreparedInputs(
         inputs=inputs,
         schedulers=schedulers,
-        eviction=EvictionContext.of(inputs, schedulers.unpredictable(), schedulers.claims),
+        eviction=EvictionContext.of(inputs, schedulers.unpredictable(), schedulers.claims, leaving),
         hotness=hotness,
         cooler_node=CoolerNode(hotness, inputs.policy.planning.min_gain),
-        landing_check=LandingCheck(inputs, hotness, settling, recent.recent_arrivals),
+        landing_check=LandingCheck(inputs, hotness, settling, recent.recent_arrivals, lingering),
         start=start,
         pending=pending,
+        tainted=tainted,
     )
+
+
+def _leaving(inputs: PlanningInputs) -> BoolArray:
+    """(pods,) whose load is gone before the next run, whatever this one does."""
+    ends = end_times(inputs.snapshot)
+    return leaving_pods(ends, inputs.now, inputs.policy.hot_nodes.run_interval)
 
 
 def hot_nodes_of(inputs: PlanningInputs) -> frozenset[str]:
@@ -249,7 +271,8 @@ def hot_nodes_of(inputs: PlanningInputs) -> frozenset[str]:
     earlier = inputs.state.moves if inputs.state else ()
     inputs = replace(inputs, load=correct(inputs.load, inputs.snapshot.nodes, earlier).load)
     by_score = any(isinstance(rule, ScoreRule) for rule in inputs.policy.hot_nodes.every_rule)
-    hotness = find_hot_nodes(inputs, ProfileSchedulers(inputs).rule_scores() if by_score else {})
+    scores = ProfileSchedulers(inputs).rule_scores() if by_score else {}
+    hotness = find_hot_nodes(inputs, scores, _leaving(inputs))
     return frozenset(inputs.snapshot.nodes.names[row] for row in np.flatnonzero(hotness.hot).tolist())
 
 

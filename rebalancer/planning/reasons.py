@@ -24,7 +24,10 @@ class Reason(StrEnum):
     # Never evicted, whatever the policy says.
     STATIC_POD = "StaticPod", "it is a mirror or static pod, which belongs to its node"
     DAEMON_SET = "DaemonSet", "its DaemonSet would recreate it on the same node"
-    TERMINATING = "Terminating", "it is already being deleted, or somebody else is evicting it"
+    TERMINATING = (
+        "Terminating",
+        "it is already being deleted, ends by itself before the next run, or somebody else is evicting it",
+    )
     NO_CONTROLLER = "NoController", "no controller that is known to recreate pods owns it"
     OVERLAPPING_BUDGETS = (
         "OverlappingBudgets",
@@ -159,6 +162,9 @@ class NotMoved(msgspec.Struct, frozen=True):
     reason: Reason
     message: str
     settings: tuple[str, ...] = ()  # where they differ from pod to pod; else the code's own
+    node: int | None = (
+        None  # the row of the node on which its replacement must not land, where one is to blame
+    )
 
     @property
     def setting(self) -> str:

@@ -23,15 +23,18 @@ from rebalancer.documents import did_you_mean
 from rebalancer.load.report import LoadReport, named
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.planning.coverage import coverage_of
-from rebalancer.planning.hotness import pressure_after_cooling, score_key
-from rebalancer.planning.inputs import About, Observation, PlanWarning, SchedulerFacts
+from rebalancer.planning.hotness import leaving_load, pressure_after_cooling, score_key
+from rebalancer.planning.inputs import About, Observation, PlanningInputs, PlanWarning, SchedulerFacts
 from rebalancer.planning.landing.schedulers import neutral_everywhere
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.scheduler_facts import gates_running
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.profiles.types import ExtensionPoint, SchedulerConfiguration
+from rebalancer.profiles.defaults import OF_KUBERNETES
+from rebalancer.profiles.types import ExtensionPoint, Profile, SchedulerConfiguration
+from rebalancer.scheduling.versions.release import Release
+from rebalancer.scheduling.versions.rules import OPPORTUNISTIC_BATCHING
 from rebalancer.scheduling.versions.verified import version_warnings
 
 _ALWAYS_EXCLUDED = "kube-system"  # by default, whether it is there or not
@@ -75,11 +78,35 @@ def _of_scheduler(
     if neutral:
         yield PlanWarning(About.SCHEDULER, not_modelled(neutral))
     for extender in configuration.extenders:
-        text = f"extender {extender.url_prefix} is not modelled: all pods of its scheduler are protected"
+        asked = ", ".join(item.name for item in extender.managed_resources)
+        whom = f"pods that ask for {asked}" if asked else "all pods of its scheduler"
+        text = f"extender {extender.url_prefix} is not modelled: {whom} are protected"
         yield PlanWarning(About.SCHEDULER, text)
+    for profile in configuration.profiles:
+        if reuses_orders(profile, scheduler.release):
+            text = (
+                f"OpportunisticBatching is live for {profile.scheduler_name}, and not modelled: of equal "
+                "pods in a row one may land where the last one's order says, if that one's node is full"
+            )
+            yield PlanWarning(About.SCHEDULER, text)
     yield from contradicted_gates(policy, snapshot, configuration)
     for text in configuration.warnings:
         yield PlanWarning(About.SCHEDULER, text)
+
+
+def reuses_orders(profile: Profile, release: Release) -> bool:
+    """Whether a profile may place a pod by the order of nodes that was computed for the one before it.
+
+    A plugin that cannot say when two pods are equal to it prevents that: PodTopologySpread with default
+    constraints, and every plugin from outside Kubernetes. Source: kubernetes v1.36.3 pkg/scheduler,
+    framework/runtime/batch.go and SignPod of the plugins.
+    """
+    if not release.has(OPPORTUNISTIC_BATCHING) or profile.plugin_names - OF_KUBERNETES:
+        return False
+    spread = profile.argument("PodTopologySpread")
+    return "PodTopologySpread" not in profile.plugin_names or (
+        getattr(spread, "defaulting_type", "") == "List" and not getattr(spread, "default_constraints", ())
+    )
 
 
 def not_modelled(plugins: Iterable[str]) -> str:
@@ -140,6 +167,9 @@ def of_plan(prepared: PreparedInputs) -> Iterator[PlanWarning]:
     runs = inputs.policy.hot_nodes.for_runs
     if inputs.state is None and runs > 1:
         yield PlanWarning(About.LOAD, f"no state of earlier runs: hotNodes.forRuns {runs} is taken as met")
+    yield from _figures_that_differ(inputs)
+    for name, words in leaving_load(inputs, prepared.hotness, prepared.eviction.leaving).items():
+        yield PlanWarning(About.LOAD, f"{name}: {words}")
     for name, words in pressure_after_cooling(inputs, prepared.hotness).items():
         yield PlanWarning(About.PODS, f"{name}: {words}")
     if prepared.pending.unplaced:
@@ -148,6 +178,33 @@ def of_plan(prepared: PreparedInputs) -> Iterator[PlanWarning]:
     if prepared.pods.nominated:
         text = f"{len(prepared.pods.nominated)} Pending pods are nominated to a node by preemption"
         yield PlanWarning(About.PODS, text)
+
+
+_CONTRADICTING_POINTS = 10.0  # of allocatable: windows and clocks explain less
+
+
+def _figures_that_differ(inputs: PlanningInputs) -> Iterator[PlanWarning]:
+    """That pods add up to more than their nodes, and which of the two is believed."""
+    load = inputs.load
+    columns = [load.percent_resources.index(name) for name in load.resources]
+    whole = load.allocatable[:, columns]
+    pods, nodes = (
+        np.nan_to_num(100.0 * amounts / np.where(whole > 0, whole, np.nan))
+        for amounts in (load.least_usage, load.usage)
+    )
+    points = np.where(load.known[:, None], pods - nodes, 0.0)
+    rows = np.flatnonzero((points > _CONTRADICTING_POINTS).any(axis=1)).tolist()
+    if not rows:
+        return
+    row, column = (int(at) for at in np.unravel_index(np.argmax(points), points.shape))
+    names = inputs.snapshot.nodes.names
+    yield PlanWarning(
+        About.LOAD,
+        f"pods use more than their nodes report: {named([names[at] for at in rows])} (most on {names[row]}: "
+        f"{load.resources[column]} {pods[row, column]:.0f} % and {nodes[row, column]:.0f} %); a node is hot "
+        "by its own figure, of which a pod that leaves takes its share, and where pods may land the larger "
+        "figure counts",
+    )
 
 
 def _score_rules(prepared: PreparedInputs) -> Iterator[PlanWarning]:

@@ -117,6 +117,7 @@ class TiedCase:
             np.zeros((nodes, 1)),
             np.random.default_rng(0),
             np.full((nodes, 2), 100.0),
+            np.zeros(nodes, np.int64),
             MAX_SCENARIOS if self.draws else _UNBOUNDED,
         )
         if start is not None:

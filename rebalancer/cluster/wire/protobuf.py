@@ -20,6 +20,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
+
 from rebalancer.cluster import records, times
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.malformed import Malformed, admitted, check_names, node_in_doubt
@@ -33,6 +35,7 @@ from rebalancer.cluster.pods import (
     report_of,
 )
 from rebalancer.cluster.wire.json_items import Page
+from rebalancer.cluster.wire.known_fields import unknown_in_message
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import FieldDescriptor
@@ -194,12 +197,16 @@ class ProtobufPods:
             if not item.startswith(_USUAL)
         ]
 
+    def node_name(self, pod: pods_pb2.PodOutline) -> str:
+        """As ``Encoding`` says."""
+        return pod.spec.node_name
+
     def class_and_reports(
-        self, pod: pods_pb2.PodOutline, resize_infeasible: bool
+        self, pod: pods_pb2.PodOutline, node_name: str, resize_infeasible: bool
     ) -> tuple[int, list[ContainerReport]]:
         """The class by what the siblings of a pod have too, and what its containers alone have to report."""
         metadata, spec, status = pod.metadata, pod.spec, pod.status
-        node_name, spec.node_name = spec.node_name, ""
+        spec.node_name = ""
         written = spec.SerializeToString()  # the bytes of all other fields, as they came
         spec.node_name = node_name
         token = _TOKEN_NAME.search(written)
@@ -226,7 +233,11 @@ class ProtobufPods:
         )
         number = self._classes.get(key)
         if number is None:
-            record = to_record(parse(self._messages.Pod, pod.SerializeToString()))
+            message = parse(self._messages.Pod, pod.SerializeToString())
+            record = to_record(message)
+            unknown = unknown_in_message(message.spec)
+            if unknown:
+                msgspec.structs.force_setattr(record.spec, "unknown_field", unknown)
             number = self._numbers.number_of(record)
             if len(self._classes) >= _MAX_CACHED_CLASSES:  # pods that resemble no other: nothing is gained
                 self._classes.clear()

@@ -76,10 +76,12 @@ def daemon_set(context: EvictionContext, row: PodRow) -> NotMoved | None:
 
 
 def terminating(context: EvictionContext, row: PodRow) -> NotMoved | None:
-    """Pods that are being deleted, or that somebody else is evicting."""
+    """Pods that are being deleted, that end by themselves, or that somebody else is evicting."""
     pods = context.pods
     if pods.terminating[row]:
         return NotMoved(Reason.TERMINATING, "is already being deleted")
+    if not context.finished and context.leaving[row]:
+        return NotMoved(Reason.TERMINATING, "its activeDeadlineSeconds end before the next run")
     if EVICTION_IN_PROGRESS in pods.annotations[row]:
         return NotMoved(
             Reason.TERMINATING, f"is being evicted already: it has the annotation {EVICTION_IN_PROGRESS}"
@@ -360,10 +362,16 @@ def priority_class(context: EvictionContext, row: PodRow) -> NotMoved | None:
 
 
 def placement_known(context: EvictionContext, row: PodRow) -> NotMoved | None:
-    """Pods whose replacement cannot be predicted, or cannot be placed by the model."""
+    """Pods whose replacement no scheduler places, or that cannot be predicted or placed by the model."""
+    replacement = context.replacement(row)
+    if replacement.bound_to:
+        message = (
+            f"its template names node {replacement.bound_to} (spec.nodeName): its replacement is bound there "
+            "and no scheduler places it"
+        )
+        return NotMoved(Reason.NO_BETTER_LANDING, message)
     if context.policy.scheduler.allow_unpredictable:
         return None
-    replacement = context.replacement(row)
     unpredictable_reason = replacement.unpredictable_reason or context.unpredictable.get(
         replacement.pod_class, ""
     )

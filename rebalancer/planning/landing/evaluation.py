@@ -240,6 +240,7 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
     workload: WorkloadInfo | None  # whose replica it is; None for a pod that has finished
     replacement: PodClassIndex  # of the pod that comes back
     usage: FloatArray  # (measured resources,) thousandths of a core, bytes, …
+    relief: FloatArray  # (measured resources,) by how much the figure of its node falls when it leaves
     replaced_late: bool  # its replacement is created only after it is gone (StatefulSet)
     wish: Wish
     restarted: bool = False  # by the rolling update of its Deployment, which makes the replacement first
@@ -302,6 +303,7 @@ class _Score(msgspec.Struct, eq=False):
     why: str = ""
     reason: Reason = Reason.NO_BETTER_LANDING
     settings: tuple[str, ...] = ()  # of the policy, without which the landing would be acceptable
+    node: int | None = None  # the likeliest of the unacceptable ones
 
 
 class _InScenario(msgspec.Struct, frozen=True, eq=False):
@@ -381,7 +383,9 @@ class MoveEvaluator:
             gain = np.minimum(gain, found.worst.gain)
             if found.worst.unacceptable > _NEGLIGIBLE:
                 only_while_terminating &= found.only_while_terminating
-                refused = refused or NotMoved(found.worst.reason, found.worst.why, found.worst.settings)
+                refused = refused or NotMoved(
+                    found.worst.reason, found.worst.why, found.worst.settings, found.worst.node
+                )
                 if not complete and (not found.sampled or masses[-1] >= 1.0):
                     break
             if found.placements:
@@ -519,4 +523,5 @@ class MoveEvaluator:
             why = check.why_not(landings, likeliest, purpose)
             score.why = f"may land ({chance[~good].sum():.0%}) where it must not: {why}"
             score.settings = check.settings_behind(landings, likeliest, purpose)
+            score.node = int(rows[likeliest])
         return score

@@ -182,18 +182,22 @@ class Scenarios:
         usage: FloatArray,
         random: np.random.Generator,
         allocatable: FloatArray,
+        leaving: IntArray,
         most: int = MAX_SCENARIOS,
     ) -> None:
-        """``allocatable`` is (nodes, resources), as ``usage``; so many scenarios are kept at ``most``."""
+        """``allocatable`` is (nodes, resources), as ``usage``; so many scenarios are kept at ``most``.
+
+        ``leaving`` is how many pods of each node, (nodes,), are in the state still and count no more.
+        """
+        self._leaving = leaving
         self._random = random
         self._allocatable = allocatable
         self._most = most
         self.all = [Scenario(state, state.copy(), usage.copy(), np.zeros_like(usage))]
         # (nodes, resources) percent up to which landings may fill each node; 0: nothing may land there.
         self.filled_to: FloatArray
-        self._coming: (
-            FloatArray  # (nodes, measured resources and pods) what is on each, and all that may come
-        )
+        # (nodes, measured resources and pods) what is on each node, and all that may come.
+        self._coming: FloatArray
         self.begin_moves()
 
     def copy(self) -> Scenarios:
@@ -240,7 +244,7 @@ class Scenarios:
         """(scenarios, resources) percent of a node's allocatable expected in each scenario."""
         usage = np.array([scenario.usage[node] for scenario in self.all])
         count = np.array([scenario.after_termination.pod_count[node] for scenario in self.all])
-        return percent_of_allocatable(usage, count, self._allocatable[node])
+        return percent_of_allocatable(usage, count - self._leaving[node], self._allocatable[node])
 
     def expected_percent(self, node: NodeRow) -> FloatArray:
         """(resources,) percent of a node's allocatable, the mean over the scenarios."""
@@ -251,7 +255,7 @@ class Scenarios:
         return np.array(
             [
                 percent_of_allocatable(
-                    item.usage, np.array(item.after_termination.pod_count), self._allocatable
+                    item.usage, item.after_termination.pod_count - self._leaving, self._allocatable
                 )
                 for item in self.all
             ]

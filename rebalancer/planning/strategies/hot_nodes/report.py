@@ -28,7 +28,7 @@ from rebalancer.planning.eviction import every_refusal
 from rebalancer.planning.plan import CHANCE_DIGITS, PERCENT_DIGITS, Benefit, Change, Obstacle
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
-from rebalancer.planning.strategies.hot_nodes.node_pods import NEGLIGIBLE
+from rebalancer.planning.strategies.hot_nodes.movable import NEGLIGIBLE
 
 _NEVER_MOVE = frozenset({Reason.STATIC_POD, Reason.DAEMON_SET, Reason.TERMINATING, Reason.SYSTEM_COMPONENT})
 # What the search and the state of a node say of pods that no rule keeps.
@@ -173,7 +173,7 @@ def _staying(prepared: PreparedInputs, plan: PartialPlan) -> Iterator[tuple[PodR
         if node not in left or kept.reason in _NEVER_MOVE or not pods.class_of(row).owner.kind:
             continue
         above, whole = left[node], load.allocatable[node]
-        used = with_pods(load.pod_usage[row], 1.0)[above]
+        used = with_pods(load.relief[row], 1.0)[above]
         yield row, kept, float(np.nan_to_num(100.0 * used / whole[above]).sum())
 
 
