@@ -40,7 +40,15 @@ MODULES = (
 )  # fmt: skip
 LEAST_SHARE = 0.95
 # Survivors that are no gap, by module and change, with the reason.
-EQUIVALENT: dict[tuple[str, str], str] = {}
+EQUIVALENT = {
+    ("planning/eviction/budgets", "room: continue  →  break"): (
+        "one quota that cannot be read leaves no room already"
+    ),
+    (
+        "execution/lease",
+        "work: self._lost is not None or self._released  →  self._lost is not None and self._released",
+    ): "the thread ends later only: renew_if_due asks for both itself",
+}
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -134,6 +142,7 @@ def mutants_of(module: str) -> list[Mutant]:
     """Every mutant of a module."""
     tree = ast.parse((ROOT / "rebalancer" / f"{module}.py").read_text())
     found = []
+    functions = [item for item in ast.walk(tree) if isinstance(item, ast.FunctionDef)]
     for way in places(tree):
         node = _at(tree, way)
         for change in changes_of(node):
@@ -149,9 +158,10 @@ def mutants_of(module: str) -> list[Mutant]:
                 ast.copy_location(item, node) if not hasattr(item, "lineno") else None
             ast.fix_missing_locations(copied)
             after = ast.unparse(changed).splitlines()[0]
-            found.append(
-                Mutant(module, getattr(node, "lineno", 0), f"{before[:70]}  →  {after[:70]}", copied)
-            )
+            line = getattr(node, "lineno", 0)
+            around = [item for item in functions if item.lineno <= line <= (item.end_lineno or 0)]
+            function = max(around, key=lambda item: item.lineno).name
+            found.append(Mutant(module, line, f"{function}: {before[:70]}  →  {after[:70]}", copied))
     return found
 
 
