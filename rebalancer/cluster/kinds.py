@@ -71,6 +71,7 @@ EVICTION_REQUESTS = Kind(
 )
 EVICTIONS = Kind("evictions", "Eviction", *_LIFECYCLE, records.EvictionRequest, optional=True)
 RESOURCE_QUOTAS = Kind("resourcequotas", "ResourceQuota", "", "v1", records.ResourceQuota)
+LIMIT_RANGES = Kind("limitranges", "LimitRange", "", "v1", records.LimitRange)
 NODE_METRICS = Kind(
     "nodemetrics", "NodeMetrics", "metrics.k8s.io", "v1beta1", records.NodeMetrics, False, "nodes"
 )
@@ -100,6 +101,7 @@ KINDS = (
     HORIZONTAL_AUTOSCALERS,
     VERTICAL_AUTOSCALERS,
     RESOURCE_QUOTAS,
+    LIMIT_RANGES,
     EVICTION_REQUESTS,
     EVICTIONS,
     *METRICS,

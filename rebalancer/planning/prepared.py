@@ -9,8 +9,9 @@ same place, and none of them can see what another one did.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -31,7 +32,6 @@ from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.plan import PodReference
 from rebalancer.planning.reasons import NotMoved, Reason
-from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.scheduling.framework.cycle import waiting_pods
@@ -39,9 +39,6 @@ from rebalancer.scheduling.resources import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.state.results import Result
 from rebalancer.state.run_state import PastMove
-
-# Classes of Pending pods that fit nowhere, looked at again whenever a move would free room.
-MAX_WAITING_CLASSES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +48,7 @@ class Pending:
     waiting: Sequence[int]  # classes that fit nowhere, in queue order
     placed: int
     unplaced: int
+    of_others: Mapping[str, int] = field(default_factory=dict)  # pods by scheduler that is not configured
 
 
 def place_pending(
@@ -58,15 +56,20 @@ def place_pending(
 ) -> Pending:
     """Bind every feasible Pending pod in ``state`` where it most likely lands; add its request to ``usage``.
 
-    What they will use is not known yet; their requests are the best estimate.
+    What they will use is not known yet; their requests are the best estimate. Where pods of a scheduler that
+    is not configured go is not known, but that those wait for room is that fit on no node.
     """
     pods = inputs.snapshot.pods
     infeasible: dict[int, None] = {}
     placed = unplaced = 0
+    of_others: Counter[str] = Counter()
     for row in waiting_pods(state, pods):
         pod_class = state.pod_class[row]
-        scheduler = schedulers.by_name.get(pods.classes[pod_class].scheduler_name)
-        if scheduler is None:
+        scheduler = schedulers.likely_scheduler(pod_class)
+        if schedulers.is_foreign(pod_class):
+            of_others[pods.classes[pod_class].scheduler_name] += 1
+            if pod_class not in infeasible and not scheduler.feasible(state, pod_class).any():
+                infeasible.setdefault(pod_class)
             continue
         placement = None if pod_class in infeasible else scheduler.place(state, pod_class, row)
         if placement is None or not len(placement.feasible) or not placement.chance.any():
@@ -77,7 +80,7 @@ def place_pending(
         state.bind(row, target)
         usage[target] += requested_amounts(state.classes.requests[pod_class].incoming, inputs.load.resources)
         placed += 1
-    return Pending(tuple(infeasible)[:MAX_WAITING_CLASSES], placed, unplaced)
+    return Pending(tuple(infeasible), placed, unplaced, of_others)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,15 +166,16 @@ class PreparedInputs:
         finished, table = self.has_finished(row), self.table_of(row)
         restarted = not finished and moves_by_restart(self.eviction, row)
         replacement = NO_CLASS if finished else self.eviction.replacement(row).pod_class
+        workload = None if finished else self.eviction.workload(row)
         return Candidate(
             row=row,
             source=self.node_of(row),
             namespace=table.namespaces[row],
-            workload=None if finished else self.eviction.workload(row),
+            workload=workload,
             replacement=self.schedulers.next_revision(replacement) if restarted else replacement,
             usage=np.zeros(self.usage.shape[1]) if finished else self.inputs.load.pod_usage[row],
             wish=wish or Wish("", self.cooler_node),
-            replaced_late=not finished and replaced_after_termination(table.class_of(row).owner),
+            replaced_late=workload is not None and workload.replaced_late,
             restarted=restarted,
         )
 

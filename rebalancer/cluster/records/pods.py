@@ -231,6 +231,7 @@ class PodSpec(Record, frozen=True):
     scheduling_group: Present | None = None
     workload_ref: Present | None = None
     termination_grace_period_seconds: Int64 | None = None
+    active_deadline_seconds: Int64 | None = None
     restart_policy: str = ""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster import times
@@ -30,6 +31,8 @@ from rebalancer.cluster.records import (
     Workload,
 )
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.planning.workloads.jobs import replaces_only_failed
+from rebalancer.planning.workloads.limit_ranges import LimitRanges
 from rebalancer.planning.workloads.stateful_sets import revision_of
 
 # Controllers that recreate a pod that was evicted.
@@ -64,9 +67,25 @@ class WorkloadInfo:
     name: str  # Kind/name of the top-most controller known
     key: str  # namespace/Kind/name: what limits and cooldowns count by
     desired: int | None  # replicas wanted of the pod's controller; None unknown
-    template: PodTemplate | None
+    template: PodTemplate | None  # with what LimitRanges add to a pod of it
     uid: str = ""  # of the top-most controller known
     counted: bool = False  # it is of a kind that is not read, so ``desired`` are the pods it has
+
+    @property
+    def replaced_late(self) -> bool:
+        """Whether the replacement is made only once the pod is gone: a StatefulSet uses its name again."""
+        if self.owner.kind == "Job":
+            return self.record is not None and replaces_only_failed(self.record)
+        return self.owner.kind == "StatefulSet"
+
+    @property
+    def replaced_any_time(self) -> bool:
+        """Whether the replacement may be made while the pod terminates, or long after it is gone.
+
+        A Job waits longer after each failure, and of a kind that is not read nobody knows: one that gives its
+        pods names of their own makes the next when the last is gone, as Strimzi's StrimziPodSet does.
+        """
+        return not self.replaced_late and (self.counted or self.owner.kind == "Job")
 
 
 class Workloads:
@@ -77,6 +96,7 @@ class Workloads:
         self._found: dict[int, WorkloadInfo] = {}
         self._chains: dict[int, list[tuple[str, Workload]]] = {}
         self._siblings: dict[str, list[PodRow]] = {}
+        self.limit_ranges = LimitRanges(snapshot)
 
     def of(self, row: PodRow) -> WorkloadInfo:
         """The workload of a pod."""
@@ -101,10 +121,24 @@ class Workloads:
             wanted = record.spec.parallelism if owner.kind == "Job" else record.spec.replicas
             desired = 1 if wanted is None else wanted
         template = record.spec.template if record else None
+        if template is not None:
+            admitted = self.limit_ranges.admitted(namespace, template.spec)
+            template = msgspec.structs.replace(template, spec=admitted)
         counted = bool(owner.kind) and not is_read_kind(owner.kind)
         if counted:
             desired = len(self._pods_of(owner.uid))
         return WorkloadInfo(owner, record, top, f"{namespace}/{top}", desired, template, uid, counted)
+
+    def pods_of(self, row: PodRow) -> int:
+        """How many pods of a pod's controller are not being deleted, that one included."""
+        return len(self._pods_of(self._snapshot.pods.class_of(row).owner.uid))
+
+    def terminating_pods(self, row: PodRow) -> list[str]:
+        """The uids of the pods of a pod's controller that are being deleted."""
+        pods = self._snapshot.pods
+        classes = self._classes[pods.class_of(row).owner.uid]
+        rows = np.flatnonzero(pods.terminating & np.isin(pods.pod_class, classes))
+        return [pods.uids[index] for index in rows.tolist()]
 
     def ready_pods(self, row: PodRow) -> int:
         """How many pods of a pod's controller are ready, that one included."""
@@ -175,6 +209,13 @@ class Workloads:
             controllers.append((found[0].name, found[1]))
             above = controller_of(found[1].metadata)
         return controllers
+
+    def missing_above(self, row: PodRow) -> OwnerReference | None:
+        """A controller above a pod's own that does not exist any more; None when all there are exist."""
+        chain = self.chain(row)
+        above = controller_of(chain[-1][1].metadata) if chain else None
+        kind = BY_NAME.get(above.kind) if above and len(chain) < _MAX_OWNER_CHAIN else None
+        return above if kind is not None and self._snapshot.has(kind) else None
 
     def unread_above(self, row: PodRow) -> OwnerReference | None:
         """A controller above a pod's own whose kind was not read; None when all there are were."""
