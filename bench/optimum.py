@@ -138,16 +138,25 @@ def least_excess(prepared: PreparedInputs, problem: Problem, moves: int) -> Reli
     pairs = _admitted(prepared, problem)
     pods, hotness, percent = len(problem.pods), prepared.hotness, prepared.inputs.load.percent
     rows, _, arrivals = _landings(problem, pairs, len(percent))
-    # Columns: does a pod leave, does it land on a node, is a hot node above its coolTo, by how many points.
+    # Columns: does a pod leave, does it land on a node, is a hot node above its coolTo, by how many points,
+    # and by how many above each level from which on points count more.
     first = pods + len(pairs)
     above = {node: first + at for at, node in enumerate(problem.hot)}
     cells = [(node, column) for node in problem.hot for column in range(3) if hotness.resources[node, column]]
-    points = {cell: first + len(above) + at for at, cell in enumerate(cells)}
-    columns = first + len(above) + len(points)
+    columns = first + len(above)
+    points: dict[tuple[int, int], int] = {}  # above coolTo
+    counts: dict[int, float] = {}  # by column of points
+    for node, column in cells:
+        points[node, column] = columns
+        for level, more in hotness.steps(node):
+            upper = float(level[column] - percent[node, column])
+            rows.add([(columns, -1.0), *_changes(problem, arrivals, node, column)], upper)
+            counts[columns] = more
+            columns += 1
     for (node, column), at in points.items():
-        upper = float(hotness.cool_to[node, column] - percent[node, column])
-        rows.add([(at, -1.0), *_changes(problem, arrivals, node, column)], upper)
-        rows.add([(at, 1.0), (above[node], upper)], 0.0)
+        rows.add(
+            [(at, 1.0), (above[node], float(hotness.cool_to[node, column] - percent[node, column]))], 0.0
+        )
     for node, landings in arrivals.items():
         if node in above:  # nothing lands on a node that is above its coolTo
             for _, at in landings:
@@ -158,12 +167,12 @@ def least_excess(prepared: PreparedInputs, problem: Problem, moves: int) -> Reli
             if np.isfinite(upper) and landings and (node, column) not in points and upper >= 0:
                 rows.add(_changes(problem, arrivals, node, column), upper)
     _room(prepared, problem, rows, arrivals)
-    leaving, left = [(pod, 1.0) for pod in range(pods)], [(at, 1.0) for at in points.values()]
-    rows.add(leaving, float(moves))
+    rows.add([(pod, 1.0) for pod in range(pods)], float(moves))
+    left = list(counts)
     cost = np.zeros(columns)
-    cost[[at for at, _ in left]] = 1.0
+    cost[left] = list(counts.values())
     upper_bounds, integrality = np.ones(columns), np.ones(columns)
-    upper_bounds[list(points.values())], integrality[list(points.values())] = np.inf, 0
+    upper_bounds[left], integrality[left] = np.inf, 0
     solved = milp(
         cost,
         constraints=rows.constraint(columns),
@@ -174,7 +183,7 @@ def least_excess(prepared: PreparedInputs, problem: Problem, moves: int) -> Reli
     if solved.x is None:
         return Relief(moves, np.nan, False)
     moved = int(np.round(solved.x[:pods]).sum())
-    return Relief(moved, float(solved.x[list(points.values())].sum()), solved.status == 0)
+    return Relief(moved, float(cost @ solved.x), solved.status == 0)
 
 
 def _max_after(prepared: PreparedInputs, column: int) -> float:

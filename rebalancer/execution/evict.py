@@ -1,16 +1,16 @@
 """One eviction through the Eviction API, never a DELETE; every answer is reduced to one verdict.
 
-The uid travels as a precondition, so that a new pod of the same name is never evicted. An answer that says
-nothing certain (a lost connection, 409, 5xx) is settled by reading the pod again:
+Before each request the pod is read. One that changed since its move was checked, as by an annotation that
+protects it, is judged anew. The request bears the uid and the version that were read as preconditions, so
+that neither a new pod of the same name is evicted nor one that changed meanwhile; the answer is then 409, and
+the pod is looked at again. What an answer means stands in the table of ``verdicts``:
 
-    the lease or a safety check forbids it  SKIPPED, without a request
-    429 from a budget                       try again; REFUSED at the end
-    429 of an evacuation that began         STARTED, never asked again
-    400, 405, 410, 413, 422                 REFUSED, never asked again, for any pod unless a webhook denied it
-    connection lost, pod is terminating     EVICTED
-    connection lost, pod is unchanged       try again; UNKNOWN at the end: the request may still arrive
-    connection lost, then 404               EVICTED: the lost request did it
-    404 to the first request                GONE: somebody else deleted the pod
+    read web-1, version 7, as it was checked     request with uid and version 7
+    409                                          read: version 8, which says safe-to-evict: "false"
+    judged anew: protected                       SKIPPED
+
+The API server spends a budget before it checks the preconditions, so a 409 may cost a disruption for the two
+minutes that the budget remembers it. That is rare: reading and request lie milliseconds apart.
 
 ``Attempts`` is what an eviction shares with the restart of a Deployment: a request is repeated while no
 verdict is certain, another attempt may help, and the patience lasts. It is finished even after the run was
@@ -22,56 +22,35 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from rebalancer.cluster.live import RawApi, object_path
 from rebalancer.cluster.live.failures import StatusError
 from rebalancer.deadlines import ANSWER_SECONDS, Deadline
 from rebalancer.errors import RebalancerError, StopRequestedError
-from rebalancer.execution.observed_pods import PodReader
+from rebalancer.execution.observed_pods import ObservedPod, PodReader
+from rebalancer.execution.verdicts import NO_ANSWER, AnswerRow, Ends, Verdict, row_of
 from rebalancer.http import Answer, NoAnswerError, http_date
 from rebalancer.planning.plan import Move
 from rebalancer.retries import Retries, Retry
 
 READ_SECONDS = 30.0
-DENIED = "denied the request"  # how the API server words the verdict of a webhook, whatever its status
 REQUESTER = "rebalancer"
 _FIRST_WAIT_SECONDS = 0.5
 _MAX_WAIT_SECONDS = 8.0
 _MAX_BYTES = 1 << 20
 _MAX_REASON = 1024  # characters
-_TWO_BUDGETS = "more than one PodDisruptionBudget"
-_GATEWAY_TIMEOUTS = frozenset({502, 504})  # a proxy stopped waiting: the request may still be carried out
-_STORAGE = "etcdserver:"  # how the API server words that its storage did not answer in time
-# How KubeVirt, and whoever follows it, answers: the pod was not evicted, and is moved in another way
-# (kubevirt pkg/virt-api/webhooks/validating-webhook/admitters/pod-eviction-admitter.go).
-_EVACUATION = "Eviction triggered evacuation"
-_NO_RIGHT = "cannot create resource"  # how the API server words a missing right, and no webhook does
-
-
-class Verdict(StrEnum):
-    """What the request to move a pod came to."""
-
-    EVICTED = "Evicted"
-    STARTED = "Started"  # somebody else moves the pod now, as KubeVirt does: it leaves later, or not at all
-    RESTARTED = "Restarted"  # the pod's Deployment was asked to replace it by a rolling update
-    GONE = "Gone"  # the pod left by itself, or was replaced by another: this run evicted nothing
-    SKIPPED = "Skipped"  # nothing was requested
-    REFUSED = "Refused"  # by a budget, a missing right or the API's rules: nothing happened
-    UNKNOWN = "Unknown"  # the answer was lost and the pod cannot be read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """What was requested for one move, and what that came to; times in Unix seconds."""
 
-    move: Move
+    move: Move  # with the landings it had when it was requested
     verdict: Verdict  # the one that counts where no further request is made
     message: str  # why it is so
-    may_retry: bool = False  # another request may lead to another verdict
-    retry_after: float | None = None  # so many seconds later, if the server said
-    rights_missing: bool = False
-    rejected: bool = False  # the API server does not accept such a request, whatever the pod
+    retry: Retry | None = None  # why another request may lead to another verdict, if it may
+    ends: Ends | None = None  # why no other move would fare better, if so
+    failure: RebalancerError | None = None  # why the pod could not be looked at before the request
     at: float = 0.0  # by our clock, when the verdict was known
     not_before: float = 0.0  # no replacement is older; the earlier of our clock and the server's
     requests: int = 1
@@ -99,6 +78,8 @@ class EvictionClient:
     clock: Callable[[], float]
     patience: Patience = field(default_factory=Patience)
     why_forbidden: Callable[[], str] = lambda: ""  # why nothing may be requested now; empty when it may
+    # A move of a pod as it was read just now: the move as it holds, or why it does not hold any more.
+    judge: Callable[[Move, ObservedPod], Move | str] = lambda move, _: move
     interrupted: Callable[[], bool] = lambda: False
     dry_run: bool = False
 
@@ -128,119 +109,168 @@ class EvictionClient:
 class Attempts(ABC):
     """The requests made for one move, and what the earlier ones left open."""
 
+    granted: Verdict  # what a request comes to that is carried out
+    done: str  # what is seen of it then
+
     def __init__(self, client: EvictionClient, move: Move) -> None:
         self.client = client
         self.move = move
-        self.count = 0
+        self.api = client.api.finishing()
+        self.pods = PodReader(self.api)
         self.not_before = client.clock()
         self.restarted_at = ""
-        self.perhaps_sent = False  # a request may have been carried out
+        self.open = False  # a request may still be carried out, or have been
+        self._count = 0
 
     @abstractmethod
-    def request(self) -> Attempt:
-        """Send one request, unless that is forbidden, and find out what it did."""
+    def why_not(self, pod: ObservedPod | None) -> Attempt | None:
+        """What the move came to where no request must be sent for the pod as it is now; None to send one.
 
-    def retry(self, what: str) -> Attempt:
+        Raises RebalancerError when that cannot be found out.
+        """
+
+    @abstractmethod
+    def send(self, pod: ObservedPod) -> Answer:
+        """Send one request. Raises StatusError, NoAnswerError or StopRequestedError."""
+
+    @abstractmethod
+    def is_done(self) -> bool | None:
+        """Whether a request is seen to have been carried out; None where what it was for is gone.
+
+        Raises RebalancerError when that cannot be found out.
+        """
+
+    def repeat(self, what: str) -> Attempt:
         """Repeat the request while that is safe and may help; ``what`` names it in logs."""
-        last = self.client.retries.until(what, self.request, self._again)
+        last = self.client.retries.until(what, self._request, self._again)
         return replace(
             last,
+            move=self.move,
             at=self.client.clock(),
             not_before=self.not_before,
-            requests=self.count,
+            requests=self._count,
             restarted_at=self.restarted_at,
         )
 
     def ended(
-        self, verdict: Verdict, message: str, *, rights_missing: bool = False, rejected: bool = False
+        self,
+        verdict: Verdict,
+        message: str,
+        *,
+        ends: Ends | None = None,
+        retry: Retry | None = None,
+        failure: RebalancerError | None = None,
     ) -> Attempt:
-        """The verdict is certain, or no further request may be made."""
+        """What the move came to, unless another request is made."""
         return Attempt(
-            move=self.move, verdict=verdict, message=message, rights_missing=rights_missing, rejected=rejected
+            move=self.move, verdict=verdict, message=message, ends=ends, retry=retry, failure=failure
         )
 
-    def uncertain(self, verdict: Verdict, message: str, retry_after: float | None = None) -> Attempt:
-        """Another request may help; without one, this is the verdict."""
-        return Attempt(
-            move=self.move, verdict=verdict, message=message, may_retry=True, retry_after=retry_after
-        )
-
-    def forbidden(self) -> Attempt | None:
-        """What the move came to when nothing may be requested now; None when it may."""
-        why = self.client.why_forbidden()
-        return self.ended(self.not_sent, why) if why else None
+    def left(self, message: str, *, by_itself: bool) -> Attempt:
+        """The pod is gone: this run moved it, unless it surely did not."""
+        return self.ended(Verdict.GONE if by_itself else self.granted, message)
 
     @property
     def not_sent(self) -> Verdict:
         """The verdict when no further request is sent: an earlier one may have been carried out."""
-        return Verdict.UNKNOWN if self.perhaps_sent else Verdict.SKIPPED
+        return Verdict.UNKNOWN if self.open else Verdict.SKIPPED
 
-    def accepted(self, verdict: Verdict, message: str, answer: Answer) -> Attempt:
-        """The API server did what was asked; its clock may be behind ours."""
+    def _request(self) -> Attempt:
+        """Look at the pod, send one request, unless that is forbidden, and find out what it did."""
+        try:
+            pod = self.pods.pod(self.move.pod.namespace, self.move.pod.name)
+            if pod is not None and pod.metadata.uid != self.move.pod.uid:
+                pod = None
+            refusal = self.why_not(pod)
+            if refusal is not None or pod is None:
+                return refusal or self.left("the pod is gone already", by_itself=not self.open)
+            verdict = self.client.judge(self.move, pod)
+        except RebalancerError as error:
+            return self.ended(self.not_sent, f"it cannot be looked at again: {error}", failure=error)
+        why = verdict if isinstance(verdict, str) else self.client.why_forbidden()
+        if isinstance(verdict, str) or why:
+            return self.ended(self.not_sent, why)
+        self.move = verdict
+        self._count += 1
+        try:
+            answer = self.send(pod)
+        except StatusError as error:
+            return self._answered(row_of(error), _in_words(error), error.retry_after)
+        except StopRequestedError as error:
+            return self._answered(NO_ANSWER, f"the answer was not awaited ({error.message})")
+        except NoAnswerError as error:
+            return self._answered(NO_ANSWER, f"the answer was lost ({error.kind})")
         server = http_date(answer.headers.get("Date"))
         if server is not None:
-            self.not_before = min(self.not_before, server)
-        return self.ended(verdict, message)
+            self.not_before = min(self.not_before, server)  # its clock may be behind ours
+        return self.ended(self.granted, "accepted by the API server")
 
-    def rejected(self, verdict: Verdict, status: int, message: str) -> Attempt:
-        """An answer by which no such request is accepted, for any pod, unless a webhook denied this one."""
-        why = f"the API server rejected the request with HTTP {status}: {message}"
-        return self.ended(verdict, why, rejected=DENIED not in message)
+    def _answered(self, row: AnswerRow, message: str, retry_after: float | None = None) -> Attempt:
+        """What an answer means, once the pod has been looked at where the table says so."""
+        was_open, self.open = self.open, self.open or row.open
+        verdict = Verdict.UNKNOWN if self.open and row.verdict is Verdict.REFUSED else row.verdict
+        if not row.look:
+            return self.ended(verdict, message, ends=row.ends)
+        try:
+            done = self.is_done()
+        except RebalancerError as error:
+            return self.ended(Verdict.UNKNOWN, f"{message}, and what it did cannot be read: {error}")
+        if done:
+            return self.ended(self.granted, f"{message}; {self.done}")
+        if done is None:
+            by_itself = row.absent is Verdict.GONE and not was_open
+            return self.left(f"{message}; the pod is gone", by_itself=by_itself)
+        retry = Retry(message, retry_after) if row.again else None
+        return self.ended(verdict, f"{message}; the pod is still there", ends=row.ends, retry=retry)
 
     def _again(self, attempt: Attempt) -> Retry | None:
-        if not attempt.may_retry or self.client.interrupted():
-            return None
-        return Retry(attempt.message, attempt.retry_after)
+        return attempt.retry if attempt.retry is not None and not self.client.interrupted() else None
+
+
+def _in_words(error: StatusError) -> str:
+    """What an answer says, with who says it where that is not the API server's usual way to refuse."""
+    budgets = " ".join(error.causes("DisruptionBudget"))[:500]
+    if not error.is_status:
+        return f"it was not the API server that answered with HTTP {error.status}: {error.message}"
+    if error.status in (401, 403, 409, 429) or error.status >= 500:
+        return budgets or error.message
+    return f"the API server rejected the request with HTTP {error.status}: {error.message}"
 
 
 def evict(client: EvictionClient, move: Move) -> Attempt:
     """Ask the API server to evict the pod of a move; repeated while that is safe and may help."""
-    return _Eviction(client, move).retry(f"evict {move.pod.full_name}")
+    return _Eviction(client, move).repeat(f"evict {move.pod.full_name}")
 
 
 class _Eviction(Attempts):
     """The requests made for one pod, and what the earlier ones left open."""
 
-    def __init__(self, client: EvictionClient, move: Move) -> None:
-        super().__init__(client, move)
-        self._pods = PodReader(client.api.finishing())
-        self._answer_lost = False  # a request may still arrive, or still be at work
+    granted = Verdict.EVICTED
+    done = "the pod is terminating"
 
-    def request(self) -> Attempt:
-        """Send one request and find out what it did."""
-        forbidden = self.forbidden()
-        if forbidden is not None:
-            return forbidden
-        self.count += 1
-        try:
-            answer = self._post()
-        except StatusError as error:
-            return self._refused(error)
-        except StopRequestedError as error:
-            self._answer_lost = self.perhaps_sent = True
-            return self._looked_up(f"the answer was not awaited ({error.message})")
-        except NoAnswerError as error:
-            self._answer_lost = self.perhaps_sent = True
-            return self._looked_up(f"the answer was lost ({error.kind})")
-        return self.accepted(Verdict.EVICTED, "accepted by the API server", answer)
+    def why_not(self, pod: ObservedPod | None) -> Attempt | None:
+        """A pod that leaves already needs no request."""
+        if pod is None or not pod.terminating:
+            return None
+        return self.left("the pod is terminating already", by_itself=not self.open)
 
-    def _post(self) -> Answer:
-        """Send one eviction. Raises StatusError, NoAnswerError or StopRequestedError."""
-        pod = self.move.pod
+    def send(self, pod: ObservedPod) -> Answer:
+        """Send one eviction, of the pod that was read."""
+        preconditions = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version}
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             # For audit logs and admission webhooks, under the names that descheduler made known.
             "metadata": {
-                "name": pod.name,
-                "namespace": pod.namespace,
+                "name": pod.metadata.name,
+                "namespace": pod.metadata.namespace,
                 "annotations": {"requester": REQUESTER, "reason": self.move.because[:_MAX_REASON]},
             },
-            "deleteOptions": {"preconditions": {"uid": pod.uid}},
+            "deleteOptions": {"preconditions": preconditions},
         }
         return self.client.api.client.send(
             "POST",
-            object_path("v1", pod.namespace, "pods", pod.name, "eviction"),
+            object_path("v1", pod.metadata.namespace, "pods", pod.metadata.name, "eviction"),
             self.client.options,
             body=body,
             max_bytes=_MAX_BYTES,
@@ -250,50 +280,9 @@ class _Eviction(Attempts):
             body_needed=False,
         )
 
-    def _refused(self, error: StatusError) -> Attempt:
-        message, status = error.message, error.status
-        if status == 429 and _EVACUATION in message:
-            return self.ended(Verdict.STARTED, message)
-        if status == 429:
-            budgets = " ".join(error.causes("DisruptionBudget"))[:500]
-            return self.uncertain(self._not_accepted, budgets or message, error.retry_after)
-        if status == 404:
-            return self._gone("the pod is gone already")
-        if status == 409:
-            return self._looked_up(message, skipped="the pod was replaced by another one")
-        if status >= 500:
-            self.perhaps_sent = True
-            self._answer_lost |= status in _GATEWAY_TIMEOUTS or _STORAGE in message
-            return self._looked_up(message, final=_TWO_BUDGETS in message)
-        if status in (401, 403):
-            missing = status == 401 or _NO_RIGHT in message
-            return self.ended(self._not_accepted, message, rights_missing=missing)
-        return self.rejected(self._not_accepted, status, message)
-
-    @property
-    def _not_accepted(self) -> Verdict:
-        """The verdict after a refusal: an earlier request whose answer was lost may still arrive."""
-        return Verdict.UNKNOWN if self._answer_lost else Verdict.REFUSED
-
-    def _gone(self, message: str) -> Attempt:
-        """The pod is gone: evicted by an earlier request, if one may have been carried out."""
-        if self.perhaps_sent:
-            return self.ended(
-                Verdict.EVICTED, f"{message}: an earlier request that returned an error did evict it"
-            )
-        return self.ended(Verdict.GONE, message)
-
-    def _looked_up(self, message: str, *, skipped: str = "", final: bool = False) -> Attempt:
-        """Read the pod again to find out what a request did whose answer does not say."""
-        try:
-            pod = self._pods.pod(self.move.pod.namespace, self.move.pod.name)
-        except RebalancerError as error:
-            return self.ended(Verdict.UNKNOWN, f"{message}, and the pod cannot be read: {error}")
+    def is_done(self) -> bool | None:
+        """Whether the pod leaves."""
+        pod = self.pods.pod(self.move.pod.namespace, self.move.pod.name)
         if pod is None or pod.metadata.uid != self.move.pod.uid:
-            if skipped:
-                return self._gone(skipped)
-            return self.ended(Verdict.EVICTED, f"{message}; the pod is gone")
-        if pod.terminating:
-            return self.ended(Verdict.EVICTED, f"{message}; the pod is terminating")
-        message = f"{message}; the pod is still there"
-        return (self.ended if final else self.uncertain)(self._not_accepted, message)
+            return None
+        return pod.terminating

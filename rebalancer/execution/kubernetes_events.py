@@ -20,8 +20,8 @@ from rebalancer.cluster.live import RawApi, object_path
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.errors import RebalancerError
 from rebalancer.execution.events import EvictionAnswered, RunEvent, RunFinished, RunStarted
-from rebalancer.execution.evict import Verdict
 from rebalancer.execution.outcomes import Stop
+from rebalancer.execution.verdicts import Verdict
 from rebalancer.planning.plan import Move
 
 MAX_NODE_EVENTS = 20  # in one run: more nodes than that are one event's worth of trouble

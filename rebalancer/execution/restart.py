@@ -7,9 +7,8 @@ chosen once for all attempts, so a restart whose answer was lost is never made t
     the lease or a safety check forbids it          SKIPPED, without a request
     it rolls out, is paused, is scaled, …           SKIPPED: the plan holds no longer
     the pod or the Deployment is gone               GONE
-    409, or the answer was lost                     read again; RESTARTED if it has the annotation by then
-    401, 403                                        REFUSED, with the right that is missing
-    400, 422 and other refusals                     REFUSED, never asked again
+    any answer but success                          read again; RESTARTED if it has the annotation by then,
+                                                    else as the table of ``verdicts`` says
 
 The pods of the rolling update carry the annotation. How far it has come:
 
@@ -23,17 +22,19 @@ The pods of the rolling update carry the annotation. How far it has come:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import msgspec
 
 from rebalancer.cluster import times
 from rebalancer.cluster.live import object_path
-from rebalancer.cluster.live.failures import RequestRejectedError, StatusError
+from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.cluster.records import Workload
-from rebalancer.errors import RebalancerError, RightsError, StopRequestedError
-from rebalancer.execution.evict import DENIED, READ_SECONDS, Attempt, Attempts, EvictionClient, Verdict
-from rebalancer.execution.observed_pods import ObservedPod, PodReader
-from rebalancer.http import NoAnswerError
+from rebalancer.errors import RightsError
+from rebalancer.execution.evict import READ_SECONDS, Attempt, Attempts, EvictionClient
+from rebalancer.execution.observed_pods import ObservedPod
+from rebalancer.execution.verdicts import Ends, Verdict
+from rebalancer.http import Answer
 from rebalancer.planning.plan import Move
 from rebalancer.planning.workloads.rolling_updates import RESTARTED_AT, why_no_surge
 from rebalancer.state.results import Result
@@ -46,115 +47,86 @@ _deployment = msgspec.json.Decoder(Workload)
 
 def restart(client: EvictionClient, move: Move) -> Attempt:
     """Ask the Deployment of a move's pod to replace it; repeated while that is safe and may help."""
-    return _Restart(client, move).retry(f"restart {move.pod.workload}")
+    attempt = _Restart(client, move).repeat(f"restart {move.pod.workload}")
+    if attempt.ends is not Ends.RIGHTS:
+        return attempt
+    return replace(attempt, message=f"{attempt.message} ({_RIGHT})")
 
 
 class _Restart(Attempts):
     """The requests made for one Deployment, and what the earlier ones left open."""
 
+    granted = Verdict.RESTARTED
+    done = "the Deployment has the new template"
+
     def __init__(self, client: EvictionClient, move: Move) -> None:
         super().__init__(client, move)
-        self._api = client.api.finishing()
         namespace, name = move.pod.namespace, move.pod.workload.partition("/")[2]
         self._what = f"deployment {namespace}/{name}"
         self._path = object_path("apps/v1", namespace, "deployments", name)
+        self._version = ""  # of the Deployment as it was judged
         self.restarted_at = times.render(self.not_before)
 
-    def request(self) -> Attempt:
-        """Judge the Deployment as it is now, and change its template if that still holds."""
-        forbidden = self.forbidden()
-        if forbidden is not None:
-            return forbidden
-        try:
-            found = self._read()
-            refusal = self._judge(found)
-        except RightsError as error:
-            return self.ended(self._not_accepted, f"{error} ({_RIGHT})", rights_missing=True)
-        except RebalancerError as error:
-            return self.ended(self.not_sent, f"{self._what} or the pod cannot be read: {error}")
-        if refusal is not None:
-            return refusal
-        assert found is not None  # else it was refused
-        self.count += 1
-        return self._patch(found)
+    def left(self, message: str, *, by_itself: bool = True) -> Attempt:  # noqa: ARG002 - a restart evicts no pod
+        """The pod or the Deployment is gone, and no request did that."""
+        return super().left(message, by_itself=True)
 
-    @property
-    def _not_accepted(self) -> Verdict:
-        """The verdict after a refusal: an earlier request whose answer was lost may still arrive."""
-        return Verdict.UNKNOWN if self.perhaps_sent else Verdict.REFUSED
+    def why_not(self, pod: ObservedPod | None) -> Attempt | None:
+        """Judge the Deployment, whose version the request will bear, and the pod."""
+        found = self._read()
+        if found is None:
+            return self.left(f"{self._what} is gone already")
+        if self.open and self._is_restarted(found):
+            return self.ended(self.granted, f"the answer was lost; {self.done}")
+        why = why_no_surge(found)
+        if why:
+            return self.ended(self.not_sent, f"{self.move.pod.workload} {why}")
+        self._version = found.metadata.resource_version
+        return self.left("the pod is gone already") if pod is None or pod.terminating else None
+
+    def send(self, pod: ObservedPod) -> Answer:  # noqa: ARG002 - the Deployment is asked
+        """Send one patch, of the Deployment that was read."""
+        body = {
+            "metadata": {"resourceVersion": self._version},
+            "spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: self.restarted_at}}}},
+        }
+        return self.api.client.send(
+            "PATCH",
+            self._path,
+            {"fieldManager": _MANAGER, **self.client.options},
+            body=body,
+            max_bytes=_MAX_BYTES,
+            read_seconds=READ_SECONDS,
+            deadline=self.client.deadline,
+            what=f"restart {self._what}",
+            body_needed=False,
+        )
+
+    def is_done(self) -> bool | None:
+        """Whether the Deployment has the new template."""
+        found = self._read()
+        return None if found is None else self._is_restarted(found)
+
+    def _is_restarted(self, found: Workload) -> bool:
+        annotations = (found.spec.template.metadata.annotations if found.spec.template else None) or {}
+        return annotations.get(RESTARTED_AT) == self.restarted_at
 
     def _read(self) -> Workload | None:
-        """The Deployment as it is now; None when there is none of that name."""
-        api = self._api
+        """The Deployment as it is now; None when it is gone."""
+        what = f"read {self._what}"
         try:
-            body = api.get(f"read {self._what}", self._path)
-            return _deployment.decode(body)
+            found = _deployment.decode(self.api.get(what, self._path))
+        except RightsError as error:
+            raise RightsError(error.message, where=error.where, hint=_RIGHT) from error
         except RequestRejectedError as error:
             if error.status == 404:
                 return None
             raise
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise RequestRejectedError(
-                f"read {self._what}: the answer is not a Deployment: {str(error)[:200]}", where=api.host
+                f"{what}: the answer is not a Deployment: {str(error)[:200]}", where=self.api.host
             ) from error
-
-    def _judge(self, found: Workload | None) -> Attempt | None:
-        """Why the Deployment must not be asked to replace the pod, or need not be; None when it should."""
-        pod = self.move.pod
-        if found is None or found.metadata.uid != pod.workload_uid:
-            return self.ended(Verdict.GONE, f"{self._what} is gone already")
-        annotations = (found.spec.template.metadata.annotations if found.spec.template else None) or {}
-        if self.perhaps_sent and annotations.get(RESTARTED_AT) == self.restarted_at:
-            message = "the answer was lost; the Deployment has the new template"
-            return self.ended(Verdict.RESTARTED, message)
-        why = why_no_surge(found)
-        if why:
-            return self.ended(self.not_sent, f"{pod.workload} {why}")
-        present = PodReader(self._api).pod(pod.namespace, pod.name)
-        if present is None or present.metadata.uid != pod.uid or present.terminating:
-            return self.ended(Verdict.GONE, "the pod is gone already")
-        return None
-
-    def _patch(self, found: Workload) -> Attempt:
-        body = {
-            "metadata": {"resourceVersion": found.metadata.resource_version},
-            "spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: self.restarted_at}}}},
-        }
-        try:
-            answer = self._api.client.send(
-                "PATCH",
-                self._path,
-                {"fieldManager": _MANAGER, **self.client.options},
-                body=body,
-                max_bytes=_MAX_BYTES,
-                read_seconds=READ_SECONDS,
-                deadline=self.client.deadline,
-                what=f"restart {self._what}",
-                body_needed=False,
-            )
-        except StatusError as error:
-            return self._refused(error)
-        except (NoAnswerError, StopRequestedError) as error:
-            self.perhaps_sent = True
-            return self.uncertain(Verdict.UNKNOWN, f"the answer was lost ({error})")
-        return self.accepted(Verdict.RESTARTED, "the API server accepted the new pod template", answer)
-
-    def _refused(self, error: StatusError) -> Attempt:
-        message, status = error.message, error.status
-        if status == 429:
-            return self.uncertain(self._not_accepted, message, error.retry_after)
-        if status == 409:
-            return self.uncertain(self._not_accepted, message)
-        if status == 404:
-            return self.ended(Verdict.GONE, f"{self._what} is gone already")
-        if status >= 500:
-            self.perhaps_sent = True
-            return self.uncertain(Verdict.UNKNOWN, message)
-        if status in (401, 403):
-            missing = DENIED not in message
-            message = f"{message} ({_RIGHT})" if missing else message
-            return self.ended(self._not_accepted, message, rights_missing=missing)
-        return self.rejected(self._not_accepted, status, message)
+        return found if found.metadata.uid == self.move.pod.workload_uid else None
 
 
 _REPLICA_SET = "ReplicaSet"

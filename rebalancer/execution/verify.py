@@ -1,4 +1,7 @@
-"""After a wave: wait until every evicted pod is gone and replaced, then compare the landings with the plan.
+"""Where the replacements of a wave are: asked within it and at its end, and compared with the plan.
+
+Within a wave the next pod is evicted only once the replacement of the one before is bound to a node that is
+acceptable. At its end every evicted pod must be gone, and its replacement ready.
 
 The API does not record which replica replaced which. Replicas of one controller are interchangeable, so
 of all pairings that the creation times allow, one with the most planned landings is taken:
@@ -26,16 +29,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
 from rebalancer.errors import InternalError, RebalancerError
 from rebalancer.execution.clock import RunClock
-from rebalancer.execution.evict import Attempt, Verdict
+from rebalancer.execution.evict import Attempt
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Outcome
 from rebalancer.execution.restart import appraise_rollout, made_by_rollout
+from rebalancer.execution.verdicts import Verdict
 from rebalancer.planning.plan import Move
 from rebalancer.state.results import Result
 
@@ -132,51 +136,115 @@ def _planned(items: Sequence[Attempt], pods: Sequence[ObservedPod]) -> dict[int,
 LandingCheck = Callable[[Move, str], str | None]
 """Why the node on which a replacement landed is not acceptable; None when it is."""
 
-Appraisal = tuple[Outcome, bool]
-"""The outcome of a move as it stands, and whether it is settled: waiting longer would not change it."""
+ReadPods = Callable[[Sequence[Move], float], Sequence[ObservedPod]]
+"""The pods of the controllers of these moves, read within so many seconds."""
 
+
+class Appraisal(NamedTuple):
+    """The outcome of a move as it stands."""
+
+    outcome: Outcome
+    settled: bool  # waiting longer would not change it
+    placed: bool  # the replacement is bound, and has not failed
+
+
+MAX_SECONDS_TO_PLACE = 3.0
 FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 5.0
+_FIRST_LOOK_SECONDS = 0.05
 _LAST_READ_SECONDS = 1.0  # for the read that ends the waiting, begun just in time
 
 
-def await_landings(
-    evicted: Sequence[Attempt],
-    before: Collection[str],
-    read: Callable[[float], Sequence[ObservedPod]],
-    check: LandingCheck,
-    clock: RunClock,
-    *,
-    timeout_seconds: float,
-    watched: Callable[[], bool | None] = lambda: None,
-    after_each_read: Callable[[Sequence[Appraisal]], None] = lambda _: None,
-) -> tuple[Outcome, ...]:
-    """Wait until all moves of a wave are settled, or the timeout; one outcome for each, in order.
+class LandingPoller:
+    """Asks where the replacements of one wave are, and says what has become of its moves so far."""
 
-    ``read`` returns the pods of their controllers in so many seconds, and ``watched`` says whether a watch
-    shows them all replaced, None where it shows nothing. Read errors are tolerated until the timeout; moves
-    still unseen are reported Unknown.
-    """
-    if not evicted:
-        return ()
-    check = _checked_once(check)
-    deadline = clock.monotonic() + timeout_seconds
-    appraisals: tuple[Appraisal, ...] = ()
-    trouble = ""  # why the pods could not be read
+    def __init__(
+        self,
+        before: Collection[str],
+        read: ReadPods,
+        check: LandingCheck,
+        clock: RunClock,
+        pods_seen: PodsSeen = lambda _: None,
+    ) -> None:
+        """``before`` are the uids of the pods that existed before the wave."""
+        self.evicted: list[Attempt] = []
+        self._landed: dict[str, Outcome] = {}  # by uid of the evicted pod: replacements that were seen bound
+        self._before = before
+        self._read = read
+        self._check = _checked_once(check)
+        self._clock = clock
+        self._pods_seen = pods_seen
 
-    def settled() -> bool:
-        nonlocal appraisals, trouble
-        left = max(deadline - clock.monotonic(), _LAST_READ_SECONDS)
-        appraisals, trouble = _read(evicted, before, lambda: read(left), check)
-        after_each_read(appraisals)
-        return not trouble and all(is_settled for _, is_settled in appraisals)
+    @property
+    def landed(self) -> tuple[Outcome, ...]:
+        """The outcomes so far of the moves whose replacements were seen bound to a node."""
+        return tuple(self._landed.values())
 
-    first_pause = FIRST_PAUSE_SECONDS if watched() is None else MAX_PAUSE_SECONDS
-    if not settled():
-        clock.wait_until(settled, deadline, first_pause, MAX_PAUSE_SECONDS, poke=watched)
-    if clock.stop_requested():
-        trouble = trouble or "the run was interrupted"
-    return tuple(_unseen(item, trouble) if trouble else item[0] for item in appraisals)
+    def until_placed(self, give_up: Callable[[], bool]) -> Appraisal | None:
+        """Wait up to 3 s until the last evicted pod's replacement is bound; None when it was not seen to be.
+
+        The plan assumes that replacements are scheduled in the order of the evictions, so the next eviction
+        waits for this.
+        """
+        last = self.evicted[-1].move.pod
+        siblings = [item for item in self.evicted if item.move.pod.controller_uid == last.controller_uid]
+        watched = WatchedReplacements(self._pods_seen, siblings, self._before)
+        deadline = self._clock.monotonic() + MAX_SECONDS_TO_PLACE
+        found: Appraisal | None = None
+
+        def placed() -> bool:
+            nonlocal found
+            if watched.placed() is False:
+                return False
+            appraisals, trouble = self._look(siblings, deadline - self._clock.monotonic())
+            if trouble:
+                return True  # waiting is of no use: the wave is verified before it goes on
+            found = appraisals[-1] if appraisals[-1].placed else None
+            return found is not None
+
+        self._clock.wait_until(placed, deadline, _FIRST_LOOK_SECONDS, poke=watched.placed, give_up=give_up)
+        return found
+
+    def until_settled(
+        self, timeout_seconds: float, after_each_read: Callable[[Sequence[Appraisal]], None] = lambda _: None
+    ) -> tuple[Outcome, ...]:
+        """Wait until all moves are settled, or the timeout; one outcome for each, in order.
+
+        Read errors are tolerated until the timeout; moves still unseen are reported Unknown.
+        """
+        if not self.evicted:
+            return ()
+        clock, watched = self._clock, WatchedReplacements(self._pods_seen, self.evicted, self._before)
+        deadline = clock.monotonic() + timeout_seconds
+        appraisals: tuple[Appraisal, ...] = ()
+        trouble = ""  # why the pods could not be read
+
+        def settled() -> bool:
+            nonlocal appraisals, trouble
+            left = max(deadline - clock.monotonic(), _LAST_READ_SECONDS)
+            appraisals, trouble = self._look(self.evicted, left)
+            after_each_read(appraisals)
+            return not trouble and all(item.settled for item in appraisals)
+
+        first_pause = FIRST_PAUSE_SECONDS if watched.ready() is None else MAX_PAUSE_SECONDS
+        if not settled():
+            clock.wait_until(settled, deadline, first_pause, MAX_PAUSE_SECONDS, poke=watched.ready)
+        if clock.stop_requested():
+            trouble = trouble or "the run was interrupted"
+        return tuple(_unseen(item, trouble) if trouble else item.outcome for item in appraisals)
+
+    def _look(self, evicted: Sequence[Attempt], seconds: float) -> tuple[tuple[Appraisal, ...], str]:
+        """These moves as they stand, and why they could not be read if they could not."""
+        try:
+            pods = self._read([item.move for item in evicted], seconds)
+        except InternalError:
+            raise
+        except RebalancerError as error:
+            trouble = f"how it ended could not be seen: {error}"
+            return tuple(_so_far(item, Result.UNKNOWN, trouble) for item in evicted), trouble
+        appraisals = appraise(evicted, self._before, pods, self._check)
+        self._landed |= {item.outcome.move.pod.uid: item.outcome for item in appraisals if item.placed}
+        return appraisals, ""
 
 
 def appraise(
@@ -259,11 +327,12 @@ def _so_far(
     *,
     settled: bool = False,
 ) -> Appraisal:
+    node = replacement.spec.node_name if replacement else ""
     outcome = Outcome(
         move=item.move,
         result=result,
         because=because,
-        node=replacement.spec.node_name if replacement else "",
+        node=node,
         replacement=replacement.metadata.name if replacement else "",
         replacement_uid=replacement.metadata.uid if replacement else "",
         replacement_controller_uid=replacement.controller_uid if replacement else "",
@@ -271,7 +340,8 @@ def _so_far(
         bound_at=_not_before(item.at, replacement.bound_at if replacement else None),
         ready_at=_not_before(item.at, replacement.ready_at if replacement else None),
     )
-    return outcome, settled
+    placed = replacement is not None and bool(node) and not replacement.failed
+    return Appraisal(outcome, settled, placed)
 
 
 def _not_before(evicted_at: float, moment: float | None) -> float | None:
@@ -279,26 +349,10 @@ def _not_before(evicted_at: float, moment: float | None) -> float | None:
     return None if moment is None else max(evicted_at, moment)
 
 
-def _read(
-    evicted: Sequence[Attempt],
-    before: Collection[str],
-    read: Callable[[], Sequence[ObservedPod]],
-    check: LandingCheck,
-) -> tuple[tuple[Appraisal, ...], str]:
-    """The moves as they stand, and why they could not be read if they could not."""
-    try:
-        return appraise(evicted, before, read(), check), ""
-    except InternalError:
-        raise
-    except RebalancerError as error:
-        trouble = f"how it ended could not be seen: {error}"
-        return tuple(_so_far(item, Result.UNKNOWN, trouble) for item in evicted), trouble
-
-
 def _unseen(appraisal: Appraisal, why: str) -> Outcome:
     """The outcome of a move that was not waited for to the end."""
-    outcome, settled = appraisal
-    if settled or outcome.result is Result.UNKNOWN:
+    outcome = appraisal.outcome
+    if appraisal.settled or outcome.result is Result.UNKNOWN:
         return outcome
     verb = "restarted" if outcome.move.is_restart else "evicted"
     because = f"{verb}; {why} before its end was seen ({outcome.because})"

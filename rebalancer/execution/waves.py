@@ -1,9 +1,18 @@
 """Carries out a plan wave by wave, until it is done or there is a reason to stop.
 
     before each wave        the safety checks; moves that no longer hold are skipped
-    within a wave           one eviction after another, each announced, requested and answered; the next one
-                            once the replacement of the one before is placed
+    within a wave           one eviction after another, each announced, requested and answered; a pod that
+                            changed meanwhile is checked again; the next one is evicted once the replacement
+                            of the one before is bound to a node that is acceptable
     at the end of a wave    all replacements are waited for, and compared with the plan
+
+A wave ends early where a replacement is not bound within seconds, or lands where it must not. What is left of
+it is another wave, which begins only once the first was verified. So however large a wave is, it goes on only
+while it goes well:
+
+    wave of 5: web-1 lands on b, as expected     web-2 is evicted
+               web-2 lands on c, not on b        the other three are checked again, as c is now
+               web-3 is not bound within 3 s     the wave is verified; web-4 and web-5 wait for that
 
 Everything that happens is published as an event; see ``events`` for who keeps what of it.
 """
@@ -15,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from rebalancer.cluster.live import RawApi
-from rebalancer.errors import InputError, InternalError, RebalancerError, UnreachableError
+from rebalancer.errors import InputError, RebalancerError, UnreachableError
 from rebalancer.execution.clock import RunClock
 from rebalancer.execution.events import (
     EventStream,
@@ -35,39 +44,34 @@ from rebalancer.execution.events import (
     WaveStarted,
     stop_reason_for,
 )
-from rebalancer.execution.evict import Attempt, EvictionClient, Patience, Verdict, evict
+from rebalancer.execution.evict import Attempt, EvictionClient, Patience, evict
 from rebalancer.execution.journal import Journal
 from rebalancer.execution.lease import HeldLease
 from rebalancer.execution.observed_pods import ObservedPod, PodReader, Scope
 from rebalancer.execution.outcomes import Outcome, Outcomes, Stop, StopReason, exit_code
 from rebalancer.execution.restart import restart
 from rebalancer.execution.safety import ClusterHealth, SafetyChecks, read_health
-from rebalancer.execution.verify import (
-    Appraisal,
-    PodsSeen,
-    WatchedReplacements,
-    await_landings,
-    match,
-)
+from rebalancer.execution.verdicts import Ends, Verdict
+from rebalancer.execution.verify import Appraisal, LandingPoller, PodsSeen
 from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan
 from rebalancer.policy.schema import Execution
 from rebalancer.state.results import Result
 
-# The plan assumes that replacements are scheduled in the order of the evictions, so each eviction waits for
-# the replacement of the one before, at most so long. Verification finds landings that went wrong by that.
-MAX_SECONDS_TO_PLACE = 3.0
-_FIRST_LOOK_SECONDS = 0.05
 _LAST_LOOK_SECONDS = 3.0  # after a request to stop: where the replacements are by then
 
 
 class Replanner(Protocol):
     """Judges moves by the cluster as it is now, as the planner did when it made the plan."""
 
-    def validate(self, moves: Sequence[Move]) -> Mapping[str, str | Move]:
+    def validate(self, moves: Sequence[Move], landed: Sequence[Outcome] = ()) -> Mapping[str, str | Move]:
         """Read the cluster again: pod uid -> why the move no longer holds, or the move with its new landings.
 
-        Moves that are absent from the answer hold unchanged.
+        ``landed`` are moves of the wave that goes on whose replacements are bound. Moves that are absent from
+        the answer hold unchanged.
         """
+
+    def has_seen(self, pod: ObservedPod) -> bool:
+        """Whether the last check of the moves saw this version of the pod."""
 
     def check_landing(self, move: Move, node: str) -> str | None:
         """Why the node on which a replacement landed is not acceptable; None when it is."""
@@ -133,12 +137,14 @@ class _Run:
         self._stream = stream
         self._clock = context.clock
         self._outcomes: dict[str, Outcome] = {}  # by uid of the pod, provisional ones too
+        self._landed: tuple[Outcome, ...] = ()  # of this wave: moves whose replacements are bound
         self._begun_at = context.clock.now()
         self._client = EvictionClient(
             context.api,
             context.clock.now,
             patience=context.patience,
             why_forbidden=self._why_forbidden,
+            judge=self._as_it_is_now,
             interrupted=lambda: self._clock.stop_requested() or self._is_stopped(),
             dry_run=context.dry_run,
         )
@@ -149,9 +155,7 @@ class _Run:
             try:
                 self._waves()
             except RebalancerError as error:
-                # A request that ended with the run's own time says less than that the time is over.
-                over = self._clock.why_over() if isinstance(error, UnreachableError) else None
-                self._stream.stop(over or stop_reason_for(error))
+                self._stop_after(error)
             self._stream.publish(WavesEnded())
             for move in self._plan.moves:
                 if move.pod.uid not in self._outcomes:
@@ -161,6 +165,11 @@ class _Run:
         outcomes = self._finished()
         self._stream.publish(RunFinished(outcomes))
         return outcomes
+
+    def _stop_after(self, error: RebalancerError) -> None:
+        # A request that ended with the run's own time says less than that the time is over.
+        over = self._clock.why_over() if isinstance(error, UnreachableError) else None
+        self._stream.stop(over or stop_reason_for(error))
 
     def _finished(self) -> Outcomes:
         stop, dry_run = self._stream.stop_reason, self._context.dry_run
@@ -179,7 +188,8 @@ class _Run:
 
     def _waves(self) -> None:
         left = sorted(self._plan.moves, key=lambda move: move.wave)
-        for wave in sorted({move.wave for move in left}):
+        while left:
+            wave = left[0].wave
             reason = self._clock.why_over() or self._unsafe()
             if reason is not None:
                 self._stream.stop(reason)
@@ -188,7 +198,7 @@ class _Run:
             moves = [move for move in left if move.wave == wave]
             left = [move for move in left if move.wave != wave]
             if moves:
-                self._wave(wave, moves)
+                left = [*self._wave(wave, moves), *left]
             if self._stream.stop_reason is not None:
                 return
 
@@ -207,7 +217,7 @@ class _Run:
 
     def _still_holding(self, moves: Sequence[Move]) -> list[Move]:
         """The moves with the landings they have now; those that no longer hold are skipped."""
-        verdicts = self._context.replanner.validate(moves)
+        verdicts = self._context.replanner.validate(moves, self._landed)
         holding: list[Move] = []
         for move in moves:
             verdict = verdicts.get(move.pod.uid, move)
@@ -220,26 +230,55 @@ class _Run:
             holding.append(verdict)
         return holding
 
-    def _wave(self, wave: int, moves: Sequence[Move]) -> None:
-        """Evict these pods and verify the landings. Raises when the pods cannot be read beforehand."""
+    def _wave(self, wave: int, moves: Sequence[Move]) -> list[Move]:
+        """Evict these pods while it goes well, and verify the landings; the moves that have yet to be made.
+
+        Raises when the pods cannot be read beforehand.
+        """
         pods = PodReader(self._context.api).pods(self._scopes(moves))
         before = frozenset(pod.metadata.uid for pod in pods)
         self._stream.publish(WaveStarted(wave, moves))
-        evicted: list[Attempt] = []
-        for position, move in enumerate(moves):
+        check, watched = self._context.replanner.check_landing, self._context.pods.watched
+        landings = LandingPoller(before, self._read, check, self._clock, watched)
+        left, self._landed = list(moves), ()
+        while left:
             over = self._clock.why_over()
             if over is not None:
                 self._stream.stop(over)
             if self._stream.stop_reason is not None:
                 break
-            attempt = self._evict(move)
-            if attempt is not None:
-                evicted.append(attempt)
-                if position + 1 < len(moves):
-                    self._await_placement(evicted, before)
-        if evicted:
-            self._verify(wave, evicted, before)
+            attempt = self._evict(left.pop(0))
+            if attempt is None:
+                continue
+            landings.evicted.append(attempt)
+            if not left:
+                break
+            last = landings.until_placed(self._is_stopped)
+            if last is None or self._must_end(last):
+                break
+            self._landed = landings.landed
+            if last.outcome.node != attempt.move.landings[0].node:
+                try:
+                    left = self._still_holding(left)
+                except RebalancerError as error:
+                    self._stop_after(error)
+        if landings.evicted:
+            self._verify(wave, landings)
+        self._landed = ()
         self._stream.publish(WaveFinished(wave))
+        return left
+
+    def _must_end(self, appraisal: Appraisal) -> bool:
+        """Whether a landing seen within the wave is one after which nothing more is evicted."""
+        allowed = self._context.execution.on_unexpected_landing
+        return appraisal.settled and appraisal.outcome.result.ends_run(allowed)
+
+    def _as_it_is_now(self, move: Move, pod: ObservedPod) -> Move | str:
+        """A move whose pod was just read: as it holds, or why it does not. Raises RebalancerError."""
+        replanner = self._context.replanner
+        if replanner.has_seen(pod):
+            return move
+        return replanner.validate([move], self._landed).get(move.pod.uid, move)
 
     def _scopes(self, moves: Sequence[Move]) -> frozenset[Scope]:
         """The pods among which replacements are looked for, and no others: they are read again and again."""
@@ -301,7 +340,7 @@ class _Run:
         self._stream.publish(EvictionAnnounced(outcome))
         stop = self._stream.stop_reason
         if stop is not None:
-            self._end(move, Result.SKIPPED, f"it could not be saved for the next run: {stop.message}")
+            self._end(move, Result.SKIPPED, f"the run stopped before it: {stop.message}")
         return stop is None
 
     def _not_granted(self, attempt: Attempt) -> None:
@@ -310,64 +349,32 @@ class _Run:
         perhaps = attempt.at if attempt.verdict is Verdict.UNKNOWN else None
         self._end(move, Result.of(attempt.verdict), message, evicted_at=perhaps)
         verb = "restarting" if move.is_restart else "evicting"
-        if attempt.rights_missing:
-            self._stream.stop(StopReason(Stop.RIGHTS, f"{verb} {move.pod.full_name}: {message}"))
-        elif attempt.rejected:
-            self._stream.stop(StopReason(Stop.REJECTED, f"{verb} {move.pod.full_name}: {message}"))
+        if attempt.failure is not None:
+            self._stop_after(attempt.failure)
+        elif attempt.ends is not None:
+            stop = Stop.RIGHTS if attempt.ends is Ends.RIGHTS else Stop.REJECTED
+            self._stream.stop(StopReason(stop, f"{verb} {move.pod.full_name}: {message}"))
         elif attempt.verdict is Verdict.UNKNOWN:
             done = "restarted" if move.is_restart else "evicted"
             unknown = f"whether {move.pod.full_name} was {done} is not known: {message}"
             self._stream.stop(StopReason(Stop.OUTCOME, unknown))
 
-    def _await_placement(self, evicted: Sequence[Attempt], before: frozenset[str]) -> None:
-        """Wait up to 3 s for the last evicted pod's replacement to be bound."""
-        move = evicted[-1].move
-        deadline = self._clock.monotonic() + MAX_SECONDS_TO_PLACE
-        watched = WatchedReplacements(self._context.pods.watched, evicted, before)
+    def _read(self, moves: Sequence[Move], seconds: float) -> Sequence[ObservedPod]:
+        api = self._context.api.finishing(_LAST_LOOK_SECONDS).within(seconds)
+        # After a request to stop the answer to one request is awaited, and none is tried again.
+        retries = replace(api.retries, pause=self._clock.sleep)
+        return PodReader(replace(api, retries=retries)).pods(self._scopes(moves))
 
-        def placed() -> bool:
-            shown = watched.placed()
-            if shown is not None:
-                return shown
-            pods = PodReader(self._context.api.within(deadline - self._clock.monotonic()))
-            try:
-                found = match(evicted, before, pods.pods(self._scopes([move]))).get(move.pod.uid)
-            except InternalError:
-                raise
-            except RebalancerError:
-                return True  # waiting is of no use: verification reads again at the end of the wave
-            return found is not None and bool(found.spec.node_name)
-
-        self._clock.wait_until(
-            placed, deadline, _FIRST_LOOK_SECONDS, poke=watched.placed, give_up=self._is_stopped
-        )
-
-    def _verify(self, wave: int, evicted: Sequence[Attempt], before: frozenset[str]) -> None:
+    def _verify(self, wave: int, landings: LandingPoller) -> None:
         """Wait for the replacements of a wave; a landing that the plan did not allow for stops the run."""
-        scopes = self._scopes([item.move for item in evicted])
-
-        def read(seconds: float) -> Sequence[ObservedPod]:
-            api = self._context.api.finishing(_LAST_LOOK_SECONDS).within(seconds)
-            # After a request to stop the answer to one request is awaited, and none is tried again.
-            retries = replace(api.retries, pause=self._clock.sleep)
-            return PodReader(replace(api, retries=retries)).pods(scopes)
 
         def after_each_read(appraisals: Sequence[Appraisal]) -> None:
-            settled = sum(is_settled for _, is_settled in appraisals)
+            settled = sum(item.settled for item in appraisals)
             self._stream.publish(ReplacementsSeen(wave, settled, len(appraisals)))
             self._keep_lease()
 
         execution = self._context.execution
-        outcomes = await_landings(
-            evicted,
-            before,
-            read,
-            self._context.replanner.check_landing,
-            self._clock,
-            timeout_seconds=execution.wave_timeout,
-            watched=WatchedReplacements(self._context.pods.watched, evicted, before).ready,
-            after_each_read=after_each_read,
-        )
+        outcomes = landings.until_settled(execution.wave_timeout, after_each_read)
         for outcome in outcomes:
             self._ended(outcome)
         reasons = [

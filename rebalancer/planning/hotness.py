@@ -46,15 +46,45 @@ class Hotness:
     because: Mapping[int, tuple[str, ...]]  # by node row
     names: tuple[str, ...] = PERCENT_RESOURCES  # of the resources, by column
     waiting: Mapping[int, str] = field(default_factory=dict)  # nodes that are not hot, yet pods wait there
+    overload: float = 0.0  # how much more a point above the threshold counts than one above coolTo
 
     def is_cool(self, row: int, percent: FloatArray) -> bool:
         """Whether no (resources,) percent is above its level to cool to; an unknown one is not above."""
         return not np.any(percent > self.cool_to[row])
 
-    def excess(self, row: int, percent: FloatArray) -> FloatArray:
-        """(resources,) points above coolTo, in the resources in which a node is hot; 0 in all others."""
-        above = np.nan_to_num(percent - self.cool_to[row], nan=0.0, neginf=0.0)
-        return np.where(self.resources[row], np.maximum(above, 0.0), 0.0)
+    def above(self, rows: int | IntArray, percent: FloatArray) -> FloatArray:
+        """(…, resources) points above coolTo, in the resources in which nodes are hot; 0 in all others.
+
+        ``rows`` is one node, or (nodes,) where ``percent`` is (nodes, resources).
+        """
+        return np.where(self.resources[rows], _beyond(percent, self.cool_to[rows]), 0.0)
+
+    def excess(self, rows: int | IntArray, percent: FloatArray) -> FloatArray:
+        """(…, resources) the same points, those that hurt pods more counted more: what plans reduce.
+
+        With ``overload`` 1 a point above coolTo counts 1, one above the threshold 2, one above 100 % 4. So a
+        point off the hotter of two nodes never counts less.
+        """
+        points = sum(counts * _beyond(percent, level) for level, counts in self.steps(rows))
+        return np.where(self.resources[rows], points, 0.0)
+
+    def steps(self, rows: int | IntArray) -> tuple[tuple[FloatArray, float], ...]:
+        """The (…, resources) levels at which excess becomes steeper, and by how much."""
+        starving = np.maximum(self.cool_to[rows], _STARVING)
+        return (
+            (self.cool_to[rows], 1.0),
+            (self.hot_above[rows], self.overload),
+            (starving, 2.0 * self.overload),
+        )
+
+    def removed(self, rows: int | IntArray, percent: FloatArray, relief: FloatArray) -> FloatArray:
+        """(pods,) points of excess that leave with each pod alone.
+
+        ``relief`` is (pods, resources) points of allocatable, ``rows`` one node or that of each pod, and
+        ``percent`` theirs.
+        """
+        left = self.excess(rows, percent - relief)
+        return np.asarray((self.excess(rows, percent) - left).sum(axis=1), np.float64)
 
     def hot_at(self, rows: IntArray, percent: FloatArray) -> BoolArray:
         """(rows,) whether nodes with (rows, resources) percent would be hot; an unknown percentage is not."""
@@ -63,6 +93,15 @@ class Hotness:
     def most(self, rows: IntArray) -> FloatArray:
         """(rows, resources) up to which a landing may fill each node; a node that was hot, to its coolTo."""
         return np.where(self.hot[rows, None], self.cool_to[rows], self.hot_above[rows])
+
+
+_STARVING = 100.0  # percent of allocatable above which pods get less than they ask for
+
+
+def _beyond(percent: FloatArray, level: FloatArray) -> FloatArray:
+    """Points above a level; 0 where either is unknown or there is no level."""
+    with np.errstate(invalid="ignore"):
+        return np.maximum(np.nan_to_num(percent - level, nan=0.0, posinf=0.0, neginf=0.0), 0.0)
 
 
 def short_level(percent: float) -> str:
@@ -272,7 +311,8 @@ def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore]) -> H
         resources[rows] = levels.resources[rows]
         because |= {row: tuple(sentences) for row, sentences in levels.because.items()}
     hot: BoolArray = np.asarray(resources.any(axis=1), np.bool_)
-    return Hotness(hot, resources, hot_above, cool_to, because, names, waiting)
+    overload = inputs.policy.planning.overload
+    return Hotness(hot, resources, hot_above, cool_to, because, names, waiting, overload)
 
 
 def _apply(

@@ -152,13 +152,13 @@ class Benefit(Value, frozen=True):
     """What the plan gains, and what it costs."""
 
     hot_nodes: Change
-    excess: Change  # points above coolTo, summed over hot nodes and the resources in which they are hot
+    excess: Change  # points above coolTo, as ``planning.overload`` counts them, over hot nodes
     peak: dict[str, Change] = {}  # percent of the busiest node, by resource
     deviation: dict[str, Change] = {}  # standard deviation over the nodes in points, by resource
     pods_moved: int = 0
     pods: int = 0  # that run in the cluster
     cost: float = 0.0  # 1 for each eviction, and what makes it worse, by planning.weights
-    score: float = 0.0  # points of excess removed for each unit of cost; what planning.leastRelief is held to
+    score: float = 0.0  # points of excess removed for each unit of cost
 
 
 class StrategyReport(Value, frozen=True):

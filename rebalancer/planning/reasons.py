@@ -153,7 +153,7 @@ class Reason(StrEnum):
     NO_RELIEF = "NoRelief", "it uses none of the resources in which its node is above coolTo"
     LITTLE_RELIEF = (
         "LittleRelief",
-        "moving it removes less excess than the policy's planning.leastRelief asks for",
+        "moving it relieves its node by less than the policy's planning.leastRelief asks for",
         "planning.leastRelief",
     )
     GROUP = "Group", "it would move only together with another pod, which stays"

@@ -27,7 +27,7 @@ class Level:
     min_gain: float  # points
     confidence: float
     partial_relief: bool
-    least_relief: float  # points of excess for each unit of cost
+    least_relief: float  # points above coolTo for each unit of cost
 
 
 LEVELS: Mapping[int, Level] = {
@@ -111,10 +111,18 @@ class Planning(PolicyModel):
         default=LEVELS[DEFAULT].least_relief,
         ge=0,
         le=100,
-        description="Minimum excess, in percentage points of allocatable above coolTo, that a move removes "
-        "for each unit of its cost; a move costs 1 and its disruption cost. Where moving small pods makes a "
-        "node no longer hot, half of what they remove on average is enough, down to a tenth of leastRelief. "
-        "Default: by aggressiveness.",
+        description="Minimum relief, in percentage points of allocatable above coolTo, that a move gives its "
+        "node for each unit of its cost; a move costs 1 and its disruption cost. Where moving small pods "
+        "makes a node no longer hot, half of what they remove on average is enough, down to a tenth of "
+        "leastRelief. Default: by aggressiveness.",
+    )
+    overload: float = Field(
+        default=1.0,
+        ge=0,
+        le=100,
+        description="How much more a point of excess counts above the threshold than below it. Above 100 "
+        "percent of allocatable, where pods starve, it counts three times that much more. With 1 points "
+        "count 1, 2 and 4; with 0 they all count alike.",
     )
     confidence: float = Field(
         default=LEVELS[DEFAULT].confidence,

@@ -24,8 +24,9 @@ from rebalancer.execution.events import (
     RunFinished,
     WaveStarted,
 )
-from rebalancer.execution.evict import Attempt, Verdict
+from rebalancer.execution.evict import Attempt
 from rebalancer.execution.outcomes import Outcome
+from rebalancer.execution.verdicts import Verdict
 from rebalancer.reporting.words import counted, words
 
 # What drawing on a closed stream raises; an IndexError comes from rich when a write fails inside a live bar.

@@ -76,6 +76,11 @@ class RunMemory:
         self._finding = finding
         self._keep(())
 
+    def moved_with(self, landed: Sequence[Outcome]) -> tuple[PastMove, ...]:
+        """What this run moved, with where replacements landed of which only that is known so far."""
+        now = {move.uid: move for move in past_moves(landed, self._run)}
+        return tuple(now.get(move.uid, move) for move in self.moved)
+
     def checkpoint(self, outcomes: Sequence[Outcome]) -> None:
         """Keep what is known about the moves so far. Raises SafetyError, once that is kept, as ``found``."""
         self.moved = past_moves(outcomes, self._run)

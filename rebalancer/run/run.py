@@ -33,6 +33,7 @@ import msgspec
 from rebalancer import files
 from rebalancer.cluster.kinds import REPLICATION_CONTROLLERS
 from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.pods import version_number
 from rebalancer.cluster.records import LabelSelector
 from rebalancer.cluster.selectors import query
 from rebalancer.cluster.snapshot import Snapshot
@@ -44,7 +45,8 @@ from rebalancer.execution.events import Subscriber
 from rebalancer.execution.journal import Journal
 from rebalancer.execution.kubernetes_events import EventWriter
 from rebalancer.execution.lease import HeldLease, RunLease, holder_identity
-from rebalancer.execution.outcomes import Outcomes
+from rebalancer.execution.observed_pods import ObservedPod
+from rebalancer.execution.outcomes import Outcome, Outcomes
 from rebalancer.execution.safety import PauseSwitch, SafetyChecks
 from rebalancer.execution.waves import RunContext, WorkloadPods, carry_out
 from rebalancer.load.scheduler_view import SchedulerView
@@ -408,21 +410,33 @@ class _Replanner:
         self._signals = signals
         self._is_first = True
         self._read = [(planned.inputs.now, planned.inputs.view)]
+        self._pods = planned.inputs.snapshot.pods  # as moves were checked last
 
-    def validate(self, moves: Sequence[Move]) -> Mapping[str, str | Move]:
+    def validate(self, moves: Sequence[Move], landed: Sequence[Outcome] = ()) -> Mapping[str, str | Move]:
         """See Replanner. Raises StopRequestedError when a signal comes meanwhile."""
-        return self._signals.interruptibly(lambda: self._validate(moves))
+        return self._signals.interruptibly(lambda: self._validate(moves, landed))
 
-    def _validate(self, moves: Sequence[Move]) -> Mapping[str, str | Move]:
+    def has_seen(self, pod: ObservedPod) -> bool:
+        """See Replanner."""
+        pods, metadata = self._pods.with_finished, pod.metadata
+        row = pods.row.get((metadata.namespace, metadata.name))
+        version = version_number(metadata.resource_version)
+        return row is not None and 0 <= version == pods.fields(row).version
+
+    def _validate(self, moves: Sequence[Move], landed: Sequence[Outcome]) -> Mapping[str, str | Move]:
         was_first, self._is_first = self._is_first, False
         if was_first and self._planned.age.fresh:
             return {}
         inputs = self._read_again()
+        self._pods = inputs.snapshot.pods
         earlier = still_in_use(self._read, inputs.now - SCHEDULER_LAG_SECONDS)
         self._read.append((inputs.now, inputs.view))
         scheduler = dataclasses.replace(inputs.scheduler, earlier_views=earlier)
         inputs = dataclasses.replace(inputs, scheduler=scheduler)
-        return revalidate_moves(inputs, moves, self._memory.moved)
+        # A move that is looked at again just before it is made is announced already.
+        asked = {move.pod.uid for move in moves}
+        made = [past for past in self._memory.moved_with(landed) if past.uid not in asked]
+        return revalidate_moves(inputs, moves, made)
 
     def check_landing(self, move: Move, node: str) -> str | None:
         """See Replanner."""

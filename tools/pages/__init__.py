@@ -8,13 +8,14 @@ from pathlib import Path
 
 def renewed(root: Path) -> dict[Path, str]:
     """What each generated file of a checkout should hold, by its path."""
-    from tools.pages import chart, dashboard, outputs, policy_keys, protections, scheduling  # noqa: PLC0415 - heavy
+    from tools.pages import chart, dashboard, excess, outputs, policy_keys, protections, scheduling  # noqa: PLC0415 - heavy
 
     folder = root / chart.CHART
     return {
         root / "docs" / "outputs.md": outputs.outputs_page(),
         root / "docs" / "policy.md": policy_keys.policy_page(),
         root / "docs" / "protections.md": protections.protections_page(),
+        root / "docs" / "pictures" / "excess.svg": excess.excess_picture(),
         root / "docs" / "scheduling-model.md": scheduling.scheduling_page(),
         folder / "values.yaml": chart.values(root),
         folder / "values.schema.json": chart.values_schema(root),

@@ -117,7 +117,7 @@ class StatusError(Exception):
         self._document: Any = None
         with contextlib.suppress(ValueError, TypeError, RecursionError):
             self._document = json.loads(answer.body)
-        self._plain_http = _PLAIN_HTTP in answer.body[:500].decode(errors="replace")
+        self.text = answer.body[:500].decode(errors="replace")  # as it begins, whatever it is
 
     @property
     def is_status(self) -> bool:
@@ -127,7 +127,7 @@ class StatusError(Exception):
     @property
     def message(self) -> str:
         """The message of the Status object, else the status line."""
-        if self._plain_http:
+        if _PLAIN_HTTP in self.text:
             return "the server speaks HTTPS, and the address begins with http://"
         message = self._document.get("message") if isinstance(self._document, dict) else None
         return message[:500] if isinstance(message, str) and message else str(self)

@@ -58,7 +58,9 @@ HIGHEST_LOAD_AFTER = Metric(
     "Highest load of any reported node expected after the plan, percent of allocatable.",
     ("resource",),
 )
-EXCESS = Metric("rebalancer_excess_points", "Points above coolTo, summed over hot nodes and resources.")
+EXCESS = Metric(
+    "rebalancer_excess_points", "Points above coolTo, as planning.overload counts them, over all hot nodes."
+)
 EXCESS_AFTER = Metric("rebalancer_excess_after_points", "The same, as expected after the plan.")
 DEVIATION = Metric(
     "rebalancer_load_deviation_points",

@@ -78,7 +78,7 @@ def test_a_passing_fault_is_survived(fault: Fault) -> None:
 def test_an_api_server_that_is_gone_after_an_eviction_leaves_it_unknown_and_stops() -> None:
     with a_hot_cluster() as runner:
         runner.sandbox.faults.add(Fault("reset-after", EVICTION, "POST"))
-        runner.sandbox.faults.add(Fault("reset-before", "/pods/web-0$", "GET", times=0))
+        runner.sandbox.faults.add(Fault("reset-before", "/pods/web-0$", "GET", times=0, skip=1))
         found, outcomes = results(runner, "web-0", "web-1")
         assert runner.sandbox.pod("shop", "web-1")["metadata"].get("deletionTimestamp") is None  # type: ignore[index]
     assert found == [Result.UNKNOWN, Result.SKIPPED]
@@ -88,7 +88,7 @@ def test_an_api_server_that_is_gone_after_an_eviction_leaves_it_unknown_and_stop
 
 def test_pods_that_cannot_be_seen_until_the_timeout_are_unknown() -> None:
     with a_hot_cluster() as runner:
-        runner.sandbox.faults.add(Fault("status", "/namespaces/shop/pods", "GET", code=503, times=0, skip=1))
+        runner.sandbox.faults.add(Fault("status", "/namespaces/shop/pods", "GET", code=503, times=0, skip=2))
         found, outcomes = results(runner, "web-0", "web-1", timeout=60)
     assert found == [Result.UNKNOWN, Result.SKIPPED]
     assert "could not be seen" in outcomes.outcomes[0].because

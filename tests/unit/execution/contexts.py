@@ -9,6 +9,8 @@ from typing import Any
 from rebalancer.cluster.live import RawApi
 from rebalancer.execution.clock import RunClock
 from rebalancer.execution.journal import Journal
+from rebalancer.execution.observed_pods import ObservedPod
+from rebalancer.execution.outcomes import Outcome
 from rebalancer.execution.safety import SafetyChecks
 from rebalancer.execution.waves import RunContext, WorkloadPods
 from rebalancer.planning.plan import Move
@@ -24,9 +26,13 @@ class FixedReplanner:
 
     validation: Validate
     landing_check: CheckLanding
+    seen: Callable[[ObservedPod], bool]
 
-    def validate(self, moves: Sequence[Move]) -> Mapping[str, str | Move]:
+    def validate(self, moves: Sequence[Move], landed: Sequence[Outcome] = ()) -> Mapping[str, str | Move]:
         return self.validation(moves)
+
+    def has_seen(self, pod: ObservedPod) -> bool:
+        return self.seen(pod)
 
     def check_landing(self, move: Move, node: str) -> str | None:
         return self.landing_check(move, node)
@@ -47,6 +53,7 @@ def a_context(
     schedulers: Any = (),
     validate: Validate = lambda _moves: {},
     check_landing: CheckLanding = only_hot,
+    seen: Callable[[ObservedPod], bool] = lambda _: True,
     max_duration_seconds: float | None = None,
     stop_requested: Callable[[], bool] = lambda: False,
     pods_seen: Any = lambda _: None,
@@ -65,7 +72,7 @@ def a_context(
             stop_requested=stop_requested,
         ),
         safety=SafetyChecks(policy=safety, pause=pause, schedulers=schedulers),
-        replanner=FixedReplanner(validate, check_landing),
+        replanner=FixedReplanner(validate, check_landing, seen),
         pods=WorkloadPods(watched=pods_seen),
         **{"run": "run-1", "execution": Execution(), "lease": None, **more},
     )

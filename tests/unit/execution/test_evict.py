@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
-from rebalancer.execution.evict import Attempt, EvictionClient, Patience, Verdict, evict
+from rebalancer.errors import RightsError
+from rebalancer.execution.evict import Attempt, EvictionClient, Patience, evict
+from rebalancer.execution.observed_pods import ObservedPod
+from rebalancer.execution.verdicts import Ends, Verdict
 from rebalancer.http import http_date
+from rebalancer.planning.plan import Move
 from tests.unit.execution.builders import NOW, a_move, a_pod_document
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, Script, Transport, fake_api, refusal
 
@@ -16,29 +22,36 @@ BUDGET = refusal(
     "Cannot evict pod as it would violate the pod's disruption budget.",
     causes=[{"reason": "DisruptionBudget", "message": "The disruption budget web needs 3 healthy pods"}],
 )
+ABSENT = refusal(404, "pods not found")
 LOST = ProtocolError("Connection aborted.", ConnectionResetError(104, "reset"))
 TWO_BUDGETS = refusal(500, "This pod has more than one PodDisruptionBudget, which is not supported.")
 
 
 def evicted(
     answers: Script,
-    pod: Answer | Exception | None = None,
+    pod: Answer | Exception | Script | None = None,
     *,
     dry_run: bool = False,
     interrupted: bool = False,
+    judge: Callable[[Move, ObservedPod], Move | str] = lambda move, _: move,
 ) -> tuple[Attempt, Transport, FakeTime]:
+    """An eviction of a pod that is there, and after the first request is ``pod``, or as before."""
     time = FakeTime(NOW)
+    now: Answer | Exception | Script = the_pod()
 
     def handler(request: Request) -> Answer | Exception:
+        nonlocal now
         if request.method == "POST":
+            now = pod or now
             return answers(request)
-        return pod if pod is not None else refusal(404, "pods not found")
+        return now(request) if isinstance(now, Script) else now
 
     api, transport = fake_api(handler, time)
     client = EvictionClient(
         api,
         time.clock,
         patience=Patience(attempts=4, seconds=20),
+        judge=judge,
         interrupted=lambda: interrupted,
         dry_run=dry_run,
     )
@@ -46,22 +59,23 @@ def evicted(
 
 
 def the_pod(**changes: object) -> Answer:
-    return Answer(200, a_pod_document("web-1", **changes))  # type: ignore[arg-type]
+    return Answer(200, a_pod_document("web-1", resourceVersion="7", **changes))  # type: ignore[arg-type]
 
 
-def test_an_eviction_names_the_uid_it_means() -> None:
+def test_an_eviction_names_the_uid_and_the_version_it_means() -> None:
     answer, transport, _ = evicted(Script(ACCEPTED))
     assert answer.verdict is Verdict.EVICTED
-    [post] = transport.requests
+    [post] = transport.sent("POST")
     assert post.path == "/api/v1/namespaces/shop/pods/web-1/eviction"
     assert post.body["apiVersion"] == "policy/v1"
-    assert post.body["deleteOptions"] == {"preconditions": {"uid": "uid-web-1"}}
+    preconditions = {"uid": "uid-web-1", "resourceVersion": "7"}
+    assert post.body["deleteOptions"] == {"preconditions": preconditions}
     assert post.body["metadata"]["annotations"] == {"requester": "rebalancer", "reason": "hot is at 90%"}
 
 
 def test_a_dry_run_asks_the_api_server_to_change_nothing() -> None:
     _, transport, _ = evicted(Script(ACCEPTED), dry_run=True)
-    assert transport.requests[0].query["dryRun"] == "All"
+    assert transport.sent("POST")[0].query["dryRun"] == "All"
 
 
 def test_nothing_is_ever_deleted() -> None:
@@ -73,7 +87,7 @@ def test_nothing_is_ever_deleted() -> None:
 def test_a_budget_is_asked_again_within_patience_then_its_refusal_stands() -> None:
     answer, transport, time = evicted(Script(BUDGET))
     assert answer.verdict is Verdict.REFUSED
-    assert answer.message == "The disruption budget web needs 3 healthy pods"
+    assert answer.message.startswith("The disruption budget web needs 3 healthy pods")
     assert answer.requests == len(transport.sent("POST")) == 4
     assert sum(time.slept) <= 20
 
@@ -92,12 +106,12 @@ def test_a_retry_after_longer_than_patience_is_a_refusal_at_once() -> None:
     answer, transport, time = evicted(Script(refusal(429, "too many requests", retry_after=86400)))
     assert answer.verdict is Verdict.REFUSED
     assert not time.slept
-    assert len(transport.requests) == 1
+    assert len(transport.sent("POST")) == 1
 
 
 @pytest.mark.parametrize("value", ["-5", "nan", "inf", "soon", "1e400", ""])
 def test_a_retry_after_that_is_none_is_not_waited_for(value: str) -> None:
-    odd = Answer(429, {"message": "too many requests"}, {"Retry-After": value})
+    odd = Answer(429, {"kind": "Status", "message": "too many requests"}, {"Retry-After": value})
     answer, _, time = evicted(Script(odd, ACCEPTED))
     assert answer.verdict is Verdict.EVICTED
     assert time.slept == [0.5]
@@ -114,7 +128,7 @@ def test_a_retry_after_that_is_none_is_not_waited_for(value: str) -> None:
 def test_an_evacuation_that_began_is_started_and_never_asked_again(message: str) -> None:
     answer, transport, time = evicted(Script(refusal(429, message, retry_after=1), ACCEPTED))
     assert (answer.verdict, answer.message, answer.requests) == (Verdict.STARTED, message, 1)
-    assert len(transport.requests) == 1
+    assert len(transport.sent("POST")) == 1
     assert not time.slept
 
 
@@ -126,16 +140,17 @@ def test_the_same_words_in_another_answer_start_nothing() -> None:
 @pytest.mark.parametrize("status", [400, 405, 410, 413, 422])
 def test_a_request_that_is_rejected_is_refused_at_once_with_its_status(status: int) -> None:
     answer, transport, time = evicted(Script(refusal(status, "no such thing", retry_after=1), ACCEPTED))
-    assert (answer.verdict, answer.rejected, answer.requests) == (Verdict.REFUSED, True, 1)
-    assert answer.message == f"the API server rejected the request with HTTP {status}: no such thing"
-    assert len(transport.requests) == 1
+    assert (answer.verdict, answer.ends, answer.requests) == (Verdict.REFUSED, Ends.REJECTED, 1)
+    words = f"the API server rejected the request with HTTP {status}: no such thing; the pod is still there"
+    assert answer.message == words
+    assert len(transport.sent("POST")) == 1
     assert not time.slept
 
 
 def test_a_webhook_may_deny_one_pod_with_any_status() -> None:
     denied = refusal(422, 'admission webhook "x" denied the request: not this one')
     answer, _, _ = evicted(Script(denied))
-    assert (answer.verdict, answer.rejected, answer.rights_missing) == (Verdict.REFUSED, False, False)
+    assert (answer.verdict, answer.ends) == (Verdict.REFUSED, None)
     assert "HTTP 422" in answer.message
 
 
@@ -152,8 +167,80 @@ def test_a_pod_of_two_budgets_is_refused_without_asking_again() -> None:
 
 
 def test_a_pod_that_is_gone_was_not_evicted_by_us() -> None:
-    answer, _, _ = evicted(Script(refusal(404, "pods not found")))
+    answer, _, _ = evicted(Script(ABSENT), ABSENT)
     assert answer.verdict is Verdict.GONE
+
+
+def test_a_pod_that_is_gone_before_the_request_is_not_asked_for() -> None:
+    for pod in (ABSENT, the_pod(uid="its-successor"), the_pod(terminating=True)):
+        api, transport = fake_api(lambda _, pod=pod: pod)  # type: ignore[misc]
+        attempt = evict(EvictionClient(api, lambda: NOW), a_move())
+        assert (attempt.verdict, attempt.requests) == (Verdict.GONE, 0)
+        assert not transport.sent("POST")
+
+
+@pytest.mark.parametrize("answer", [ABSENT, refusal(404, 'namespaces "shop" not found')])
+def test_a_404_is_not_believed_of_a_pod_that_is_there(answer: Answer) -> None:
+    attempt, _, _ = evicted(Script(answer))
+    assert (attempt.verdict, attempt.ends) == (Verdict.REFUSED, Ends.REJECTED)
+
+
+def test_a_pod_that_left_after_any_answer_at_all_is_remembered_as_evicted() -> None:
+    for status in (400, 403, 422, 429, 500, 503, 504):
+        for pod in (ABSENT, the_pod(terminating=True)):
+            assert evicted(Script(refusal(status, "x")), pod)[0].verdict is Verdict.EVICTED
+
+
+@pytest.mark.parametrize("status", [302, 400, 403, 404, 418, 429, 500, 502, 503, 504, 599])
+def test_what_does_not_bear_the_api_servers_own_status_leaves_open_what_happened(status: int) -> None:
+    attempt, transport, _ = evicted(Script(Answer(status, b"upstream connect error")))
+    assert attempt.verdict is Verdict.UNKNOWN
+    assert "not the API server that answered" in attempt.message
+    assert len(transport.sent("POST")) == (4 if status == 429 or status >= 500 else 1)
+
+
+@pytest.mark.parametrize("sentence", ["Too many requests, please", "The apiserver is shutting down, please"])
+def test_flow_control_turns_away_in_plain_text_and_has_carried_out_nothing(sentence: str) -> None:
+    turned_away = Answer(429, f"{sentence} try again later.\n".encode(), {"Retry-After": "1"})
+    attempt, _, time = evicted(Script(turned_away))
+    assert attempt.verdict is Verdict.REFUSED
+    assert time.slept[0] == 1
+
+
+def test_a_pod_that_changed_since_its_move_was_checked_is_judged_before_its_request() -> None:
+    attempt, transport, _ = evicted(Script(ACCEPTED), judge=lambda _, pod: f"{pod.full_name} is protected")
+    assert (attempt.verdict, attempt.message) == (Verdict.SKIPPED, "shop/web-1 is protected")
+    assert not transport.sent("POST")
+
+
+def test_a_pod_that_is_protected_between_two_requests_is_not_asked_for_again() -> None:
+    def judge(move: Move, pod: ObservedPod) -> Move | str:
+        return "protected" if pod.metadata.annotations else move
+
+    protected = the_pod(annotations={"safe": "no"})
+    attempt, transport, _ = evicted(Script(refusal(409, "another version")), protected, judge=judge)
+    assert (attempt.verdict, attempt.message) == (Verdict.SKIPPED, "protected")
+    attempt, transport, _ = evicted(Script(LOST), protected, judge=judge)
+    assert (attempt.verdict, attempt.message) == (Verdict.UNKNOWN, "protected")
+    assert len(transport.sent("POST")) == 1
+
+
+def test_a_pod_that_changes_again_and_again_is_given_up() -> None:
+    attempt, transport, _ = evicted(Script(refusal(409, "another version")))
+    assert attempt.verdict is Verdict.REFUSED
+    assert len(transport.sent("POST")) == 4
+
+
+def test_a_move_is_made_with_the_landings_it_has_when_it_is_requested() -> None:
+    attempt, _, _ = evicted(Script(ACCEPTED), judge=lambda _, pod: a_move(to=("cold",)))
+    assert attempt.move == a_move(to=("cold",))
+
+
+def test_a_pod_that_cannot_be_looked_at_is_not_evicted() -> None:
+    api, transport = fake_api(lambda _: refusal(403, "no"))
+    attempt = evict(EvictionClient(api, lambda: NOW), a_move())
+    assert (attempt.verdict, type(attempt.failure)) == (Verdict.SKIPPED, RightsError)
+    assert not transport.sent("POST")
 
 
 def test_another_pod_of_the_same_name_is_left_alone() -> None:
@@ -171,9 +258,9 @@ def test_a_conflict_on_the_same_pod_is_tried_again() -> None:
 def test_a_missing_right_is_distinguished_from_a_refusal() -> None:
     rbac = 'pods "web-1" is forbidden: User "x" cannot create resource "pods/eviction" in API group ""'
     answer, _, _ = evicted(Script(refusal(403, rbac)))
-    assert (answer.verdict, answer.rights_missing) == (Verdict.REFUSED, True)
+    assert (answer.verdict, answer.ends) == (Verdict.REFUSED, Ends.RIGHTS)
     answer, _, _ = evicted(Script(refusal(403, 'admission webhook "guard" denied the request')))
-    assert (answer.verdict, answer.rights_missing) == (Verdict.REFUSED, False)
+    assert (answer.verdict, answer.ends) == (Verdict.REFUSED, None)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +269,7 @@ def test_a_missing_right_is_distinguished_from_a_refusal() -> None:
 )
 def test_an_eviction_whose_answer_is_lost_counts_when_the_pod_is_going(fault: Exception) -> None:
     assert evicted(Script(fault), the_pod(terminating=True))[0].verdict is Verdict.EVICTED
-    assert evicted(Script(fault))[0].verdict is Verdict.EVICTED
+    assert evicted(Script(fault), ABSENT)[0].verdict is Verdict.EVICTED
     assert evicted(Script(fault), the_pod(uid="its-successor"))[0].verdict is Verdict.EVICTED
 
 
@@ -194,8 +281,10 @@ def test_an_eviction_whose_answer_is_lost_is_repeated_while_the_pod_stays() -> N
 
 def test_a_pod_that_goes_between_two_tries_was_evicted_by_the_lost_one() -> None:
     for fault in (LOST, refusal(504, "timeout")):
-        answer, _, _ = evicted(Script(fault, refusal(404, "pods not found")), the_pod())
-        assert answer.verdict is Verdict.EVICTED
+        answer, transport, _ = evicted(Script(fault), Script(the_pod(), ABSENT))
+        assert (answer.verdict, len(transport.sent("POST"))) == (Verdict.EVICTED, 1)
+        answer, transport, _ = evicted(Script(fault, ABSENT), Script(the_pod(), the_pod(), ABSENT))
+        assert (answer.verdict, len(transport.sent("POST"))) == (Verdict.EVICTED, 2)
 
 
 def test_an_answer_that_stays_lost_is_unknown_even_if_the_pod_is_there() -> None:
@@ -239,7 +328,7 @@ def test_a_server_error_is_looked_up_and_is_a_refusal_if_it_persists() -> None:
 @pytest.mark.parametrize("status", [302, 400, 401, 403, 404, 409, 418, 422, 429, 500, 599])
 def test_odd_answers_are_verdicts(status: int, body: bytes) -> None:
     answer, _, _ = evicted(Script(Answer(status, body)), the_pod())
-    assert answer.verdict in (Verdict.REFUSED, Verdict.GONE)
+    assert answer.verdict is (Verdict.REFUSED if status == 401 else Verdict.UNKNOWN)
     assert answer.message
 
 
@@ -256,7 +345,7 @@ def test_an_accepted_eviction_counts_whatever_its_body_says() -> None:
 def test_a_run_asked_to_stop_does_not_try_again() -> None:
     answer, transport, time = evicted(Script(BUDGET), interrupted=True)
     assert answer.verdict is Verdict.REFUSED
-    assert len(transport.requests) == 1
+    assert len(transport.sent("POST")) == 1
     assert not time.slept
 
 

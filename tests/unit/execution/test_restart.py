@@ -246,10 +246,31 @@ def test_a_restart_whose_answer_was_lost_is_made_once(arrived: bool) -> None:
 
 def test_what_cannot_be_found_out_is_unknown_and_ends_the_run() -> None:
     run = Rolling()
-    run.cluster.answers = [refusal(500, "etcd is away")] * 5
+    run.cluster.answers = [refusal(500, "etcdserver: request timed out")] * 5
     outcomes = run()
     assert [item.result for item in outcomes.outcomes] == [Result.UNKNOWN]
     assert outcomes.stop is Stop.OUTCOME
+
+
+def test_a_refusal_that_the_deployment_confirms_is_one() -> None:
+    run = Rolling()
+    run.cluster.answers = [refusal(500, "failed calling webhook")] * 5
+    assert [item.result for item in run().outcomes] == [Result.REFUSED]
+
+
+def test_a_404_is_not_believed_of_a_deployment_that_is_there() -> None:
+    run = Rolling()
+    run.cluster.answers = [refusal(404, 'namespaces "shop" not found')]
+    outcomes = run()
+    assert [item.result for item in outcomes.outcomes] == [Result.REFUSED]
+    assert outcomes.stop is Stop.REJECTED
+
+
+def test_a_pod_that_is_protected_by_now_is_not_restarted() -> None:
+    run = Rolling()
+    outcomes = run(seen=lambda _: False, validate=lambda moves: {moves[0].pod.uid: "protected"})
+    assert [item.because for item in outcomes.outcomes] == ["protected"]
+    assert run.cluster.patches == []
 
 
 def test_a_missing_right_is_named_with_the_manifest_that_grants_it() -> None:

@@ -10,7 +10,7 @@ from rebalancer.errors import UnreachableError
 from rebalancer.execution.clock import RunClock
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Outcome
-from rebalancer.execution.verify import appraise, await_landings
+from rebalancer.execution.verify import MAX_SECONDS_TO_PLACE, Appraisal, LandingPoller, appraise
 from rebalancer.planning.plan import Move
 from rebalancer.state.results import Result
 from tests.unit.execution.builders import NOW, a_granted, a_move, an_observed_pod
@@ -20,7 +20,7 @@ from tests.unit.execution.fake_api import FakeTime
 OLD = an_observed_pod("web-1", node="hot", created=NOW - 60, ready=True, terminating=True)
 
 
-def one(*now: ObservedPod, to: tuple[str, ...] = ("cool",)) -> tuple[Outcome, bool]:
+def one(*now: ObservedPod, to: tuple[str, ...] = ("cool",)) -> Appraisal:
     """The appraisal of one move, given the pods now."""
     [appraisal] = appraise([a_granted(a_move(to=to))], {"uid-web-1"}, now, only_hot)
     return appraisal
@@ -43,21 +43,22 @@ def one(*now: ObservedPod, to: tuple[str, ...] = ("cool",)) -> tuple[Outcome, bo
 def test_a_move_stands_as_its_replacement_does(
     replacement: ObservedPod | None, result: Result, settled: bool
 ) -> None:
-    outcome, is_settled = one(*([replacement] if replacement else []))
+    outcome, is_settled, placed = one(*([replacement] if replacement else []))
     assert (outcome.result, is_settled) == (result, settled)
+    assert placed == (outcome.node != "" and "failed" not in outcome.because)
     assert outcome.because
     assert outcome.evicted_at == NOW
 
 
 def test_a_landing_is_settled_only_when_the_old_pod_is_gone() -> None:
     landed = an_observed_pod("web-9", node="cool", ready=True)
-    outcome, settled = one(landed, OLD)
+    outcome, settled, _ = one(landed, OLD)
     assert (outcome.result, settled) == (Result.LANDED, False)
     assert "still terminating" in outcome.because
 
 
 def test_a_pending_replacement_says_what_the_scheduler_said() -> None:
-    outcome, _ = one(an_observed_pod("web-9", message="0/3 nodes are available"))
+    outcome, _, _ = one(an_observed_pod("web-9", message="0/3 nodes are available"))
     assert outcome.because.startswith("not bound: 0/3 nodes are available; ")
 
 
@@ -73,7 +74,7 @@ def test_a_node_that_was_relieved_is_told_from_a_replacement_that_serves(replace
 def test_a_pod_whose_eviction_was_only_answered_is_not_called_terminating() -> None:
     """A proxy that answers 200 to anything evicts nothing: nobody is deleting the pod."""
     still_there = an_observed_pod("web-1", node="hot", created=NOW - 60, ready=True)
-    outcome, settled = one(still_there)
+    outcome, settled, _ = one(still_there)
 
     assert (outcome.result, settled) == (Result.NOT_REPLACED, False)
     assert "the eviction was accepted, yet the pod is still there" in outcome.because
@@ -81,7 +82,7 @@ def test_a_pod_whose_eviction_was_only_answered_is_not_called_terminating() -> N
 
 
 def test_times_come_from_the_cluster() -> None:
-    outcome, _ = one(an_observed_pod("web-9", node="cool", ready=True, created=NOW + 5))
+    outcome, _, _ = one(an_observed_pod("web-9", node="cool", ready=True, created=NOW + 5))
     assert (outcome.bound_at, outcome.ready_at) == (NOW + 5, NOW + 7)
 
 
@@ -93,7 +94,7 @@ class Film:
         self.looks = 0
         self.allowed: list[float] = []  # seconds for each look
 
-    def __call__(self, seconds: float) -> Sequence[ObservedPod]:
+    def __call__(self, _moves: Sequence[Move], seconds: float) -> Sequence[ObservedPod]:
         self.allowed.append(seconds)
         self.looks += 1
         moment = self.moments.pop(0) if len(self.moments) > 1 else self.moments[0]
@@ -120,8 +121,9 @@ def a_clock(time: FakeTime, stop_requested: Callable[[], bool] = lambda: False) 
 def watched(film: Film, *, timeout: float = 60, interrupt_at: float = 1e9) -> tuple[Outcome, FakeTime]:
     time = FakeTime(NOW)
     clock = a_clock(time, lambda: time.now >= NOW + interrupt_at)
-    evicted = [a_granted(a_move())]
-    [outcome] = await_landings(evicted, {"uid-web-1"}, film, only_hot, clock, timeout_seconds=timeout)
+    poller = LandingPoller({"uid-web-1"}, film, only_hot, clock)
+    poller.evicted.append(a_granted(a_move()))
+    [outcome] = poller.until_settled(timeout)
     return outcome, time
 
 
@@ -172,11 +174,35 @@ def test_a_judge_is_asked_once_for_a_node() -> None:
         return None
 
     film = Film([an_observed_pod("web-9", node="other")])
-    await_landings([a_granted(a_move())], set(), film, judge, a_clock(time), timeout_seconds=30)
+    poller = LandingPoller(set(), film, judge, a_clock(time))
+    poller.evicted.append(a_granted(a_move()))
+    poller.until_placed(lambda: False)
+    poller.until_settled(30)
     assert asked == ["other"]
 
 
 def test_nothing_evicted_is_nothing_to_wait_for() -> None:
     time = FakeTime(NOW)
-    assert await_landings([], set(), Film([]), only_hot, a_clock(time), timeout_seconds=30) == ()
+    assert LandingPoller(set(), Film([]), only_hot, a_clock(time)).until_settled(30) == ()
     assert not time.slept
+
+
+@pytest.mark.parametrize(
+    ("film", "result"),
+    [
+        (Film([OLD], PENDING, [an_observed_pod("web-9", node="cool")]), Result.NOT_READY),
+        (Film([an_observed_pod("web-9", node="hot")]), Result.UNEXPECTED),
+        (Film(PENDING), None),
+        (Film([OLD]), None),
+        (Film([an_observed_pod("web-9", node="cool", phase="Failed")]), None),
+        (Film(DOWN, READY), None),  # whatever follows: the wave is verified first
+    ],
+)
+def test_within_a_wave_only_a_replacement_on_a_node_is_placed(film: Film, result: Result | None) -> None:
+    time = FakeTime(NOW)
+    poller = LandingPoller({"uid-web-1"}, film, only_hot, a_clock(time))
+    poller.evicted.append(a_granted(a_move()))
+    placed = poller.until_placed(lambda: False)
+    assert (placed.outcome.result if placed else None) is result
+    assert [item.node for item in poller.landed] == ([placed.outcome.node] if placed else [])
+    assert time.now - NOW <= MAX_SECONDS_TO_PLACE

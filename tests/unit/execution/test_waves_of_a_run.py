@@ -10,7 +10,7 @@ import pytest
 from rebalancer.errors import ExitCode, InputError, InternalError
 from rebalancer.execution.events import MoveEnded, RunEvent
 from rebalancer.execution.outcomes import Stop, decode, encode, exit_code
-from rebalancer.execution.waves import MAX_SECONDS_TO_PLACE
+from rebalancer.execution.verify import MAX_SECONDS_TO_PLACE
 from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move
 from rebalancer.state.results import Result
 from tests.unit.execution.builders import a_move, results
@@ -91,14 +91,6 @@ def test_a_pod_is_evicted_once_the_one_before_it_is_placed_again_so_that_they_ar
     first, second, third = run.cluster.evicted_at
     assert 1.5 <= second - first < MAX_SECONDS_TO_PLACE
     assert 1.5 <= third - second < MAX_SECONDS_TO_PLACE
-
-
-def test_a_replacement_that_is_long_in_coming_does_not_hold_up_the_wave() -> None:
-    run = Run("web-1", "web-2")
-    run.cluster.bound_after = 30.0
-    assert results(run(a_move("web-1"), a_move("web-2"))) == [Result.LANDED] * 2
-    first, second = run.cluster.evicted_at
-    assert MAX_SECONDS_TO_PLACE <= second - first < 2 * MAX_SECONDS_TO_PLACE
 
 
 def test_a_wave_of_which_nothing_holds_evicts_nothing() -> None:

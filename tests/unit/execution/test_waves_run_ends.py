@@ -137,7 +137,8 @@ def test_an_api_server_that_rejects_evictions_is_asked_once_and_the_run_ends_wit
     assert results(outcomes) == [Result.REFUSED, Result.SKIPPED]
     assert (outcomes.stop, outcomes.exit_code) == (Stop.REJECTED, ExitCode.REJECTED)
     assert outcomes.stopped == (
-        "evicting shop/web-1: the API server rejected the request with HTTP 405: not served"
+        "evicting shop/web-1: the API server rejected the request with HTTP 405: not served; "
+        "the pod is still there"
     )
 
 

@@ -46,9 +46,11 @@ from rebalancer.planning.landing.evaluation import Candidate, Predecessor, kind_
 from rebalancer.planning.landing.landing_check import Landings
 from rebalancer.planning.landing.scenarios import mean_of
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.planning.strategies.hot_nodes.node_pods import NEGLIGIBLE, NodePods, removed
+from rebalancer.planning.strategies.hot_nodes.node_pods import NEGLIGIBLE, NodePods, relieved
 from rebalancer.scheduling.framework.cycle import Placement
 
+# (hot nodes, resources) percent, (hot nodes,) points of excess, and whether each is hot.
+_Levels = tuple[FloatArray, FloatArray, tuple[bool, ...]]
 # A move as the scheduler sees it: the class that leaves, the node left, the landing.
 _Kind = tuple[int, NodeRow, NodeRow]
 
@@ -70,7 +72,8 @@ class Draft:
     pods: tuple[int, ...]  # of ``Drafts.pods``, in the order in which they move
     courses: tuple[_Course, ...]
     used: UsedLimits
-    excess: FloatArray  # (hot nodes, resources) points
+    percent: FloatArray  # (hot nodes, resources) of allocatable
+    excess: FloatArray  # (hot nodes,) points
     is_hot: tuple[bool, ...]  # by hot node: whether it still is
 
     @property
@@ -111,32 +114,30 @@ class Drafts:
         used = builder.used.copy()
         used.total = -len(self.pods)  # perRun cuts the moves of a plan, and decides nothing before
         course = _Course((), frozenset(), scenario.usage, np.array(self._state.pod_count))
-        excess, is_hot = self._levels((course,), range(len(self._hot)))
-        self.start = Draft((), (course,), used, excess, is_hot)
-        least = [
-            node.least(points, builder.expected_percent(node.node))
-            for node, points in zip(nodes.values(), excess, strict=True)
-        ]
+        self.start = Draft((), (course,), used, *self._levels((course,), range(len(self._hot))))
+        least = [node.least(builder.expected_percent(node.node)) for node in nodes.values()]
         self._wanted = np.concatenate([np.zeros(0), *least])
 
-    def _levels(self, courses: Sequence[_Course], hot: Sequence[int]) -> tuple[FloatArray, tuple[bool, ...]]:
-        """(hot nodes, resources) points of excess, and whether each is hot still; the mean over courses."""
+    def _levels(self, courses: Sequence[_Course], hot: Sequence[int]) -> _Levels:
+        """Percent of allocatable, excess, and whether each node is hot still; the mean over courses."""
         rows, hotness = np.array([self._hot[at] for at in hot], np.int64), self._prepared.hotness
         whole = self._prepared.inputs.load.allocatable[rows]
         percent = np.mean(
             [percent_of_allocatable(item.usage[rows], item.pod_count[rows], whole) for item in courses],
             axis=0,
         )
-        excess = [hotness.excess(row, item) for row, item in zip(rows.tolist(), percent, strict=True)]
         above = hotness.resources[rows] & (percent > hotness.hot_above[rows] + NEGLIGIBLE)
-        return np.array(excess).reshape(percent.shape), tuple(above.any(axis=1).tolist())
+        return percent, hotness.excess(rows, percent).sum(axis=1), tuple(above.any(axis=1).tolist())
 
     def gains(self, draft: Draft) -> FloatArray:
         """(pods,) points of excess that each pod would remove; 0 where that is not worth its cost."""
-        excess = draft.excess[self._node]
-        gain: FloatArray = removed(self._relief, excess)
-        ends = np.array(draft.is_hot, np.bool_)[self._node] & (gain >= excess.sum(axis=1) - NEGLIGIBLE)
-        gain[~((gain >= self._wanted - NEGLIGIBLE) | ends)] = 0.0
+        rows = np.array(self._hot, np.int64)[self._node]
+        hotness, percent = self._prepared.hotness, draft.percent[self._node]
+        need = hotness.above(rows, percent)
+        points = relieved(self._relief, need)
+        ends = np.array(draft.is_hot, np.bool_)[self._node] & (points >= need.sum(axis=1) - NEGLIGIBLE)
+        gain = hotness.removed(rows, percent, self._relief)
+        gain[~((points >= self._wanted - NEGLIGIBLE) | ends)] = 0.0
         gain[list(draft.pods)] = 0.0
         return gain
 
@@ -161,11 +162,11 @@ class Drafts:
         used.count(pod)
         changed = {pod.source} | {item.moves[-1][1] for item in courses}
         hot = [item for item, row in enumerate(self._hot) if row in changed]
-        excess, is_hot = draft.excess.copy(), list(draft.is_hot)
-        levels, still = self._levels(courses, hot)
-        for item, points, remains in zip(hot, levels, still, strict=True):
-            excess[item], is_hot[item] = points, remains
-        return Draft((*draft.pods, at), courses, used, excess, tuple(is_hot))
+        percent, excess, is_hot = draft.percent.copy(), draft.excess.copy(), list(draft.is_hot)
+        percent[hot], excess[hot], still = self._levels(courses, hot)
+        for item, remains in zip(hot, still, strict=True):
+            is_hot[item] = remains
+        return Draft((*draft.pods, at), courses, used, percent, excess, tuple(is_hot))
 
     def _moved(self, course: _Course, at: int, landing: NodeRow) -> _Course:
         pod = self.pods[at]

@@ -37,7 +37,7 @@ from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
-from rebalancer.planning.strategies.hot_nodes.node_pods import NEGLIGIBLE, NodePods, relief_of, removed
+from rebalancer.planning.strategies.hot_nodes.node_pods import NEGLIGIBLE, NodePods, relief_of, relieved
 from rebalancer.planning.strategies.hot_nodes.search import Order, ReliefSearch
 from rebalancer.policy.planning_settings import LEVELS
 from rebalancer.policy.schema import Limits
@@ -127,13 +127,13 @@ class RaisedLimits:
         return []
 
     def _points(self, builder: PlanBuilder, further: PlanBuilder) -> str:
-        """How much each of the further moves would remove, in words."""
+        """By how much each of the further moves would relieve its node, in words."""
         points: list[float] = []
         for move in further.moves[len(builder.moves) :]:
             candidate = move.candidate
             relief = relief_of([candidate], self._prepared.inputs.load.allocatable[candidate.source])
-            excess = self._prepared.hotness.excess(candidate.source, move.before)
-            points.append(float(removed(np.nan_to_num(relief), excess)[0]))
+            need = self._prepared.hotness.above(candidate.source, move.before)
+            points.append(float(relieved(np.nan_to_num(relief), need)[0]))
         if not points:
             return ""
         least, most = f"{min(points):.2g}", f"{max(points):.2g}"
@@ -180,21 +180,23 @@ class TighterLimits:
         owners = [prepared.eviction.workload(item.row) for items in candidates.values() for item in items]
         self._desired = {owner.key: owner.desired or 0 for owner in owners}
         namespaces = prepared.pods.namespaces
-        self._nodes: list[tuple[FloatArray, FloatArray, list[str]]] = []
+        self._hotness = prepared.hotness
+        self._nodes: list[tuple[NodeRow, FloatArray, FloatArray, list[str]]] = []
         for node, items in candidates.items():
-            excess = prepared.hotness.excess(node, start.expected_percent(node))
+            percent = start.expected_percent(node)
             relief = np.nan_to_num(relief_of(items, prepared.inputs.load.allocatable[node]))
-            self._nodes.append((excess, relief, [namespaces[item.row] for item in items]))
+            self._nodes.append((node, percent, relief, [namespaces[item.row] for item in items]))
 
     def least(self, limits: Limits) -> float:
         """The points of excess that would be left at least if all pods that may leave found a landing."""
         left, gains = 0.0, defaultdict[str, list[float]](list)
         total = 0.0
-        for excess, relief, namespaces in self._nodes:
+        for node, percent, relief, namespaces in self._nodes:
             most = -np.sort(-relief, axis=0)[: limits.per_node]
-            left += float(np.maximum(excess - most.sum(axis=0), 0.0).sum())
-            total += float(excess.sum())
-            for name, gain in zip(namespaces, removed(relief, excess).tolist(), strict=True):
+            left += float(self._hotness.excess(node, percent - most.sum(axis=0)).sum())
+            total += float(self._hotness.excess(node, percent).sum())
+            gains_here = self._hotness.removed(node, percent, relief)
+            for name, gain in zip(namespaces, gains_here.tolist(), strict=True):
                 gains[name].append(gain)
         most_removed = sum(
             sum(sorted(items, reverse=True)[: limits.per_namespace]) for items in gains.values()

@@ -47,8 +47,8 @@ class Group:
     room: IntArray  # (groups,) how many of its pods may still leave
 
 
-def removed(relief: FloatArray, need: FloatArray) -> FloatArray:
-    """(pods,) points of ``need`` that each pod removes alone; ``relief`` is (pods, resources) points."""
+def relieved(relief: FloatArray, need: FloatArray) -> FloatArray:
+    """(pods,) points above coolTo, ``need``, that leave with each pod; ``relief`` is (pods, resources)."""
     return np.asarray(np.minimum(relief, need).sum(axis=1), np.float64)
 
 
@@ -77,13 +77,13 @@ def pods_to_move(
         following = _next(relief, left, cost, usable, most - len(chosen), groups, chosen, fit_weight)
         chosen += following
         left = np.maximum(left - relief[following].sum(axis=0), 0.0)
-    gain = removed(relief, need)
+    gain = relieved(relief, need)
     return sorted(_needed(relief, need, chosen), key=lambda at: (-gain[at], cost[at], at))
 
 
 def _usable(relief: FloatArray, left: FloatArray, chosen: list[int], groups: Sequence[Group]) -> BoolArray:
     """(pods,) which may still be picked and would remove something."""
-    usable = np.asarray(removed(relief, left) > NEGLIGIBLE, np.bool_)
+    usable = np.asarray(relieved(relief, left) > NEGLIGIBLE, np.bool_)
     usable[chosen] = False
     for group in groups:
         room = group.room.copy()
@@ -103,7 +103,7 @@ def _next(
     fit_weight: float,
 ) -> list[int]:
     """The pod to pick next, or several where all that may leave are not enough."""
-    gain = removed(relief, left)
+    gain = relieved(relief, left)
     together = _within_groups(usable, -gain, groups, chosen)
     size = _fewest(relief[together], left)
     for pods in range(size, min(size + _MORE_PODS, most) + 1) if size else ():
@@ -259,6 +259,7 @@ class NodePods:
         self._price = self.cost + prepared.policy.planning.weights.fragmentation * shape
         self.refused: dict[int, NotMoved] = dict.fromkeys(range(len(rows)), give_up) if give_up else {}
         self.moved = {at for at, row in enumerate(rows) if row in moved}
+        self._hotness = prepared.hotness
         self._hot_above = prepared.hotness.hot_above[node]
         self.asked = prepared.policy.planning.least_relief if asked is None else asked
         self._chosen: list[int] = []  # the pods to move next, the first of them first
@@ -268,37 +269,39 @@ class NodePods:
         self._of_key = {item.key: item for item in workloads}
         self._namespaces, self._namespace_members = _numbered([prepared.pods.namespaces[row] for row in rows])
 
-    def least(self, excess: FloatArray, percent: FloatArray) -> FloatArray:
-        """(candidates,) points of excess that each must remove to be worth its cost.
+    def gain(self, percent: FloatArray) -> FloatArray:
+        """(candidates,) points of excess that leave with each alone, at (resources,) percent of the node."""
+        return self._hotness.removed(self.node, percent, self.relief)
 
-        ``excess`` is (resources,) points, ``percent`` what of its allocatable the node uses.
-        """
+    def least(self, percent: FloatArray) -> FloatArray:
+        """(candidates,) points above coolTo that each must take away to be worth its cost."""
         rows = [at for at in range(len(self.candidates)) if at not in self.refused]
         price, least = 1.0 + self.cost, self.asked
         may_leave = self.relief[[at for at in rows if at not in self.moved]].sum(axis=0)
-        cools = (excess > NEGLIGIBLE) & (percent - may_leave <= self._hot_above + NEGLIGIBLE)
+        above = self._hotness.above(self.node, percent) > NEGLIGIBLE
+        cools = above & (percent - may_leave <= self._hot_above + NEGLIGIBLE)
         if cools.any():
             usual = usual_relief(self.relief[rows][:, cools].sum(axis=1), price[rows])
             least = least_relief(self.asked, usual)
         return np.asarray(least * price, np.float64)
 
-    def worthwhile(self, excess: FloatArray, percent: FloatArray) -> BoolArray:
-        """(candidates,) which remove enough for their cost; one that ends its node's being hot does."""
-        gain = removed(self.relief, excess)
-        is_hot = bool(((percent > self._hot_above + NEGLIGIBLE) & (excess > 0)).any())
-        ends = is_hot & (gain >= float(excess.sum()) - NEGLIGIBLE)
-        return np.asarray((gain >= self.least(excess, percent) - NEGLIGIBLE) | ends, np.bool_)
+    def worthwhile(self, percent: FloatArray) -> BoolArray:
+        """(candidates,) which relieve enough for their cost; one that ends its node's being hot does."""
+        need = self._hotness.above(self.node, percent)
+        gain = relieved(self.relief, need)
+        is_hot = bool(((percent > self._hot_above + NEGLIGIBLE) & (need > 0)).any())
+        ends = is_hot & (gain >= float(need.sum()) - NEGLIGIBLE)
+        return np.asarray((gain >= self.least(percent) - NEGLIGIBLE) | ends, np.bool_)
 
-    def next(
-        self, excess: FloatArray, percent: FloatArray, used: UsedLimits
-    ) -> tuple[int, float, int] | None:
+    def next(self, percent: FloatArray, used: UsedLimits) -> tuple[int, float, int] | None:
         """The pod to move next, the excess it removes at most, and with how many others; None when none.
 
-        ``excess`` is (resources,) points, ``percent`` what of its allocatable the node uses.
+        ``percent`` is (resources,) what of its allocatable the node uses.
         """
-        if not excess.any():
+        need = self._hotness.above(self.node, percent)
+        if not need.any():
             return None
-        worthwhile = self.worthwhile(excess, percent)
+        worthwhile = self.worthwhile(percent)
         open_rows = [
             at
             for at in np.flatnonzero(worthwhile).tolist()
@@ -315,19 +318,19 @@ class NodePods:
             Group(self._namespace_members[rows], np.array([used.room_in(name) for name in self._namespaces])),
         )
         room = used.room_on(self.node)
-        if not self._suffices_still(rows, excess, room, groups):
-            found = pods_to_move(self.relief[rows], excess, self._price[rows], room, groups, self._fit_weight)
+        if not self._suffices_still(rows, need, room, groups):
+            found = pods_to_move(self.relief[rows], need, self._price[rows], room, groups, self._fit_weight)
             self._chosen = [open_rows[at] for at in found]
         if not self._chosen:
             return None
         first = self._chosen[0]
-        return first, float(removed(self.relief[[first]], excess)[0]), len(self._chosen)
+        return first, float(self.gain(percent)[first]), len(self._chosen)
 
-    def _suffices_still(self, rows: IntArray, excess: FloatArray, room: int, groups: Sequence[Group]) -> bool:
+    def _suffices_still(self, rows: IntArray, need: FloatArray, room: int, groups: Sequence[Group]) -> bool:
         """Whether the pods chosen before need not be chosen anew, which is slow for many pods.
 
         Those that have moved are left out; the others are all among ``rows``, which may leave, within the
-        room that limits leave, and enough for the (resources,) excess.
+        room that limits leave, and enough for the (resources,) points that are needed.
         """
         if len(self._chosen) <= _MANY_PODS:
             return False
@@ -337,7 +340,7 @@ class NodePods:
         return (
             int(among.sum()) == len(self._chosen) <= room
             and all((count <= group.room).all() for count, group in zip(counts, groups, strict=True))
-            and bool((self.relief[self._chosen].sum(axis=0) >= excess - NEGLIGIBLE).all())
+            and bool((self.relief[self._chosen].sum(axis=0) >= need - NEGLIGIBLE).all())
         )
 
     def reopen(self, refused_before: dict[PodRow, int], moves: int) -> bool:

@@ -14,7 +14,7 @@ from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
-from rebalancer.planning.strategies.hot_nodes.node_pods import NodePods, removed
+from rebalancer.planning.strategies.hot_nodes.node_pods import NodePods, relieved
 
 NOT_NEEDED = NotMoved(Reason.NOT_NEEDED, "its node cools without moving it")
 _NO_RELIEF = NotMoved(Reason.NO_RELIEF, "it uses nothing of what its node is above coolTo in")
@@ -114,7 +114,7 @@ class ReliefSearch:
     def _entry(self, pods: NodePods) -> tuple[_Entry, int] | None:
         """Where a node belongs in the queue, and the pod it would move next."""
         excess, percent = self._levels(pods.node)
-        found = pods.next(excess, percent, self._builder.used)
+        found = pods.next(percent, self._builder.used)
         if found is None:
             return None
         at, relieves, together = found
@@ -124,8 +124,8 @@ class ReliefSearch:
         kept: dict[PodRow, NotMoved] = {}
         for node, pods in self._pods.items():
             excess, percent = self._levels(node)
-            relieves: FloatArray = removed(pods.relief, excess)
-            worthwhile, least = pods.worthwhile(excess, percent), pods.least(excess, percent)
+            relieves = relieved(pods.relief, self._hotness.above(node, percent))
+            worthwhile, least = pods.worthwhile(percent), pods.least(percent)
             for at, candidate in enumerate(pods.candidates):
                 if at in pods.moved:
                     continue
@@ -141,7 +141,7 @@ class ReliefSearch:
                 elif not worthwhile[at]:
                     kept[candidate.row] = NotMoved(
                         Reason.LITTLE_RELIEF,
-                        f"it would remove {relieves[at]:.2g} points of excess; at its cost of "
+                        f"it would relieve its node by {relieves[at]:.2g} points; at its cost of "
                         f"{1.0 + pods.cost[at]:.2g} planning.leastRelief {pods.asked:g} asks for "
                         f"{least[at]:.2g}",
                     )

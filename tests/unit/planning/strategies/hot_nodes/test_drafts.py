@@ -70,7 +70,7 @@ def test_two_small_moves_are_found_that_remove_more_than_the_largest() -> None:
     _, _, drafts = drafts_of(room_for_two_small_pods_or_one_large())
     best = best_drafts(drafts, ENOUGH)[0]
     assert len(best.pods) == 2
-    assert best.left == pytest.approx(drafts.start.left - 13.0 - 12.0)
+    assert best.left == pytest.approx(drafts.start.left - 2 * 13.0 - 2 * 12.0)  # above their threshold
 
 
 def test_the_plan_is_as_good_as_the_best_draft(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ def benefit(plan: Plan) -> Benefit:
 def test_hot_nodes_excess_peak_and_deviation_are_told_before_and_after() -> None:
     found = benefit(one_hot_node())
     assert found.hot_nodes == Change(before=1, after=0)
-    assert found.excess == Change(before=25.0, after=0.0)  # 90 % and 60 %, cool at 65 %
+    assert found.excess == Change(before=35.0, after=0.0)  # 90 % and 60 %, hot above 80 %, cool at 65 %
     assert found.peak["cpu"] == Change(before=90.0, after=60.0)
     assert found.deviation["cpu"] == Change(before=45.0, after=15.0)
 
@@ -34,11 +34,11 @@ def test_the_score_is_the_excess_removed_for_each_unit_of_cost() -> None:
     found = benefit(one_hot_node())
     assert (found.pods_moved, found.pods) == (3, 9)
     assert found.cost == pytest.approx(3 * (1 + 0.9 / 9))
-    assert found.score == pytest.approx(25.0 / found.cost, abs=0.005)
+    assert found.score == pytest.approx(35.0 / found.cost, abs=0.005)
 
 
 def test_a_plan_without_moves_gains_nothing_and_costs_nothing() -> None:
     found = benefit(one_hot_node(perRun=0))
     assert (found.cost, found.score, found.pods_moved) == (0.0, 0.0, 0)
-    assert found.excess.before == found.excess.after == 25.0
+    assert found.excess.before == found.excess.after == 35.0
     assert all(change.before == change.after for change in (*found.peak.values(), *found.deviation.values()))

@@ -1,0 +1,128 @@
+"""What is seen between two evictions of a wave counts at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import msgspec
+import pytest
+
+from rebalancer.errors import UnreachableError
+from rebalancer.execution.outcomes import Stop
+from rebalancer.execution.verify import MAX_SECONDS_TO_PLACE
+from rebalancer.planning.plan import Move
+from rebalancer.policy.schema import Execution
+from rebalancer.state.results import Result
+from tests.unit.execution.builders import a_move, results
+from tests.unit.execution.tiny_cluster import Run
+
+FIVE = [f"web-{number}" for number in range(5)]
+
+
+def a_run_of_five() -> tuple[Run, list[Move]]:
+    return Run(*FIVE), [a_move(name) for name in FIVE]
+
+
+@pytest.mark.parametrize(
+    ("lands_on", "bound_after", "result"),
+    [("hot", 0.0, Result.UNEXPECTED), ("cool", 1e9, Result.PENDING), ("", 0.0, Result.NOT_REPLACED)],
+)
+def test_nothing_more_is_evicted_once_a_replacement_goes_astray(
+    lands_on: str, bound_after: float, result: Result
+) -> None:
+    run, moves = a_run_of_five()
+    run.cluster.lands_on, run.cluster.bound_after = lands_on, bound_after
+    outcomes = run(*moves)
+    assert run.cluster.evicted == ["web-0"]
+    assert results(outcomes) == [result, *[Result.SKIPPED] * 4]
+    assert outcomes.stop is Stop.OUTCOME
+
+
+def test_an_unexpected_landing_that_the_policy_bears_lets_the_wave_go_on_with_moves_that_still_hold() -> None:
+    run, moves = a_run_of_five()
+    run.cluster.lands_on = "hot"
+    asked: list[int] = []
+
+    def validate(moves: Sequence[Move]) -> dict[str, str]:
+        asked.append(len(moves))
+        return {}
+
+    bears = Execution(on_unexpected_landing="continue")
+    assert results(run(*moves, execution=bears, validate=validate)) == [Result.UNEXPECTED] * 5
+    assert asked == [5, 4, 3, 2, 1]
+
+
+def test_a_replacement_that_is_long_in_coming_holds_up_the_wave_until_it_is_verified() -> None:
+    run, moves = a_run_of_five()
+    run.cluster.bound_after = 30.0
+    assert results(run(*moves)) == [Result.LANDED] * 5
+    pauses = [later - earlier for earlier, later in pairwise(run.cluster.evicted_at)]
+    assert min(pauses) >= 30.0 > MAX_SECONDS_TO_PLACE
+    assert [event for event, _ in run.journal()].count("wave-finished") == 5
+
+
+def test_where_a_replacement_lands_elsewhere_than_expected_the_next_moves_are_checked_again() -> None:
+    run, _ = a_run_of_five()
+    moves = [a_move(name, to=("cold", "cool")) for name in FIVE]  # likeliest on cold, and lands on cool
+    checked: list[list[str]] = []
+
+    def validate(moves: Sequence[Move]) -> dict[str, str]:
+        checked.append([move.pod.name for move in moves])
+        return {"uid-web-3": "cool would be hot"} if len(checked) > 1 else {}
+
+    outcomes = run(*moves, validate=validate)
+    assert checked == [FIVE, FIVE[1:], ["web-2", "web-4"], ["web-4"]]
+    assert results(outcomes) == [*[Result.LANDED] * 3, Result.SKIPPED, Result.LANDED]
+
+
+def test_where_replacements_land_as_expected_nothing_is_checked_within_the_wave() -> None:
+    run, moves = a_run_of_five()
+    checked: list[int] = []
+
+    def validate(moves: Sequence[Move]) -> dict[str, str]:
+        checked.append(len(moves))
+        return {}
+
+    assert results(run(*moves, validate=validate)) == [Result.LANDED] * 5
+    assert checked == [5]
+
+
+def test_a_cluster_that_cannot_be_read_within_a_wave_ends_the_run_and_what_was_evicted_is_verified() -> None:
+    run, _ = a_run_of_five()
+
+    def validate(moves: Sequence[Move]) -> dict[str, str]:
+        if len(moves) < 5:
+            raise UnreachableError("down")
+        return {}
+
+    outcomes = run(*[a_move(name, to=("cold", "cool")) for name in FIVE], validate=validate)
+    assert results(outcomes) == [Result.LANDED, *[Result.SKIPPED] * 4]
+    assert outcomes.stop is Stop.UNREACHABLE
+
+
+def test_a_pod_that_changed_since_its_wave_was_checked_is_checked_again_at_its_own_eviction() -> None:
+    run, moves = a_run_of_five()
+
+    def validate(moves: Sequence[Move]) -> dict[str, str]:
+        return {"uid-web-2": "protected"} if len(moves) == 1 else {}
+
+    outcomes = run(*moves, validate=validate, seen=lambda pod: pod.metadata.name != "web-2")
+    assert results(outcomes) == [Result.LANDED, Result.LANDED, Result.SKIPPED, *[Result.LANDED] * 2]
+    assert outcomes.outcomes[2].because == "protected"
+    lines = [msgspec.json.decode(line) for line in run.stream.getvalue().splitlines()]
+    assert [line["because"] for line in lines if line["event"] == "skipped"] == ["protected"]
+
+
+def test_a_pod_that_cannot_be_checked_again_is_not_evicted_and_the_run_ends() -> None:
+    run, moves = a_run_of_five()
+
+    def validate(moves: Sequence[Move]) -> dict[str, str]:
+        if len(moves) == 1:
+            raise UnreachableError("down")
+        return {}
+
+    outcomes = run(*moves, validate=validate, seen=lambda _: False)
+    assert results(outcomes) == [Result.SKIPPED] * 5
+    assert outcomes.stop is Stop.UNREACHABLE
+    assert not run.cluster.evicted

@@ -1,0 +1,79 @@
+"""What a node above its coolTo is worth cooling."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalancer.cluster.arrays import FloatArray
+from rebalancer.planning.hotness import Hotness
+from rebalancer.planning.prepared import prepare
+from tests.builders import a_node
+from tests.unit.planning.builders import a_policy, a_workload, moved, plan_of, planning_inputs
+
+PERCENTS = st.floats(0, 300)
+
+
+def hotness_of(overload: float) -> Hotness:
+    """Of one node, hot above 80 % cpu and cool at 65 %."""
+    policy = a_policy(planning={"overload": overload})
+    return prepare(planning_inputs([a_node("a")], load={"a": 126}, policy=policy)).hotness
+
+
+def cpu(percent: float) -> FloatArray:
+    return np.array([percent, 50.0, 10.0])
+
+
+@pytest.mark.parametrize(
+    ("percent", "excess"), [(60, 0), (65, 0), (70, 5), (80, 15), (90, 35), (100, 55), (110, 95), (126, 159)]
+)
+def test_a_point_counts_more_above_the_threshold_and_more_still_above_100_percent(
+    percent: float, excess: float
+) -> None:
+    assert hotness_of(1.0).excess(0, cpu(percent)).tolist() == [excess, 0.0, 0.0]
+
+
+def test_without_overload_all_points_above_cool_to_count_alike() -> None:
+    assert hotness_of(0.0).excess(0, cpu(126)).tolist() == [61.0, 0.0, 0.0]
+
+
+@given(PERCENTS, PERCENTS, st.floats(0, 100), st.floats(0, 10))
+def test_the_same_points_off_a_hotter_node_never_remove_less(
+    one: float, other: float, points: float, overload: float
+) -> None:
+    hotness = hotness_of(1.0)
+    hotness = dataclasses.replace(hotness, overload=overload)
+    cooler, hotter = sorted((one, other))
+    relief = np.array([[points, 0.0, 0.0]])
+    less, more = (float(hotness.removed(0, cpu(level), relief)[0]) for level in (cooler, hotter))
+    assert 0.0 <= less <= more + 1e-6
+
+
+@pytest.mark.parametrize("percent", [np.nan, np.inf, -np.inf])
+def test_an_unknown_level_is_no_excess(percent: float) -> None:
+    assert hotness_of(1.0).excess(0, cpu(percent)).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_node_whose_pods_starve_is_relieved_before_one_that_is_only_hot() -> None:
+    """Room for one more pod: 14 points of a node at 126 %, or 15 of one at 84 %."""
+    pinned: Any = {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}}
+    workloads = [
+        a_workload("starving", ["a"] * 9, cpu="900m"),
+        a_workload("warm", ["b"], cpu="900m"),
+        a_workload("held-b", ["b"], cpu="7", **pinned),
+        a_workload("held-c", ["c"], cpu="6", **pinned),
+        a_workload("held-d", ["d"], cpu="9500m", **pinned),
+    ]
+    cores = {f"starving-{number}": 1.4 for number in range(9)}
+    cores |= {"warm-0": 1.5, "held-b-0": 6.9, "held-c-0": 6.4, "held-d-0": 7.9}
+    nodes = [a_node(name, cpu=10) for name in "abcd"]
+    assert {
+        pod.rsplit("-", 1)[0] for pod in moved(plan_of(planning_inputs(nodes, workloads, pod_load=cores)))
+    } == {"starving"}
+    linear = a_policy(planning={"overload": 0})
+    assert set(moved(plan_of(planning_inputs(nodes, workloads, pod_load=cores, policy=linear)))) == {"warm-0"}

@@ -1,0 +1,69 @@
+"""The picture of docs/planning.md: the excess of a node by its level, as the planner itself computes it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rebalancer.cluster.arrays import FloatArray
+from rebalancer.planning.hotness import Hotness
+
+_COOL_TO, _HOT_ABOVE = 65.0, 80.0  # percent of allocatable
+_COOLEST, _HOTTEST = 50.0, 130.0
+_MOST = 200  # points of excess
+_LEFT, _TOP, _WIDTH, _HEIGHT = 60, 20, 560, 300
+_BOTTOM, _RIGHT = _TOP + _HEIGHT, _LEFT + _WIDTH
+_OVERLOADS = ((0.0, "#787b7e"), (1.0, "#0087af"), (2.0, "#af5f00"))
+_LEVELS = ((_COOL_TO, "coolTo"), (_HOT_ABOVE, "threshold"), (100.0, "100 %"))
+_STYLE = "<style>text{font:14px system-ui,sans-serif;fill:#57606a} path{fill:none;stroke-width:2}</style>"
+
+
+def excess_picture() -> str:
+    """An SVG with the excess of a node from 50 to 130 %, for three values of ``planning.overload``."""
+    percents = np.arange(_COOLEST, _HOTTEST + 0.5, 0.5)
+    size = f'viewBox="0 0 {_RIGHT + 90} {_BOTTOM + 50}"'
+    lines = [
+        f'<svg {size} xmlns="http://www.w3.org/2000/svg" role="img">',
+        f"<title>Excess by the level of a node</title>{_STYLE}",
+        f'<path d="M{_LEFT} {_TOP}V{_BOTTOM}H{_RIGHT}" stroke="#57606a"/>',
+        _text(_LEFT + _WIDTH / 2, _BOTTOM + 44, "percent of allocatable", 'text-anchor="middle"'),
+    ]
+    for level, name in _LEVELS:
+        dashes = 'stroke="#d0d7de" stroke-dasharray="4"'
+        lines.append(f'<path d="M{_x(level):.1f} {_TOP}V{_BOTTOM}" {dashes}/>')
+        lines.append(_text(_x(level), _BOTTOM + 20, name, 'text-anchor="middle"'))
+    marks = range(0, _MOST + 1, 50)
+    lines += [_text(_LEFT - 8, _y(points) + 5, str(points), 'text-anchor="end"') for points in marks]
+    for overload, color in _OVERLOADS:
+        pairs = zip(percents.tolist(), _excess(percents, overload), strict=True)
+        shown = [(_x(percent), _y(excess)) for percent, excess in pairs if excess <= _MOST]
+        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in shown)
+        x, y = shown[-1]
+        lines.append(f'<path d="M{line}" stroke="{color}"/>')
+        lines.append(_text(x + 6, y + 5, f"overload {overload:g}", f'style="fill:{color}"'))
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def _excess(percents: FloatArray, overload: float) -> list[float]:
+    levels = np.ones((len(percents), 1))
+    hotness = Hotness(
+        hot=levels[:, 0] > 0,
+        resources=levels > 0,
+        hot_above=_HOT_ABOVE * levels,
+        cool_to=_COOL_TO * levels,
+        because={},
+        overload=overload,
+    )
+    points: list[float] = hotness.excess(np.arange(len(percents)), percents[:, None])[:, 0].tolist()
+    return points
+
+
+def _text(x: float, y: float, words: str, attributes: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" {attributes}>{words}</text>'
+
+
+def _x(percent: float) -> float:
+    return _LEFT + _WIDTH * (percent - _COOLEST) / (_HOTTEST - _COOLEST)
+
+
+def _y(excess: float) -> float:
+    return _BOTTOM - _HEIGHT * excess / _MOST
