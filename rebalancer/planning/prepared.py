@@ -67,6 +67,8 @@ def place_pending(
         pod_class = state.pod_class[row]
         scheduler = schedulers.likely_scheduler(pod_class)
         if schedulers.is_foreign(pod_class):
+            if pods.classes[pod_class].spec.scheduling_gates:
+                continue
             of_others[pods.classes[pod_class].scheduler_name] += 1
             if pod_class not in infeasible and not scheduler.feasible(state, pod_class).any():
                 infeasible.setdefault(pod_class)

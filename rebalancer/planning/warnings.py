@@ -149,7 +149,8 @@ def of_plan(prepared: PreparedInputs) -> Iterator[PlanWarning]:
         others = prepared.pending.of_others
         text = (
             f"{sum(others.values())} Pending pods have a scheduler that is not configured "
-            f"({', '.join(sorted(others))}): which nodes they take is not known, and no landing allows for them"
+            f"({', '.join(sorted(others))}): which nodes they take is not known, "
+            "and no landing allows for them"
         )
         yield PlanWarning(About.PODS, text)
     if prepared.pods.nominated:

@@ -192,7 +192,7 @@ class ProfileSchedulers:
         return self.state.classes[pod_class].scheduler_name not in self.by_name
 
     def likely_scheduler(self, pod_class: int) -> Scheduler:
-        """The scheduler of a class; where it is not configured, another one, which may ask for more or less."""
+        """The scheduler of a class; where it is not configured, one of those that are."""
         name = self.state.classes[pod_class].scheduler_name
         return self.by_name.get(name) or next(iter(self.by_name.values()))
 
