@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 import numpy as np
+from msgspec.structs import replace
 
 from bench.measuring import Size, machine
 from bench.suite import CLUSTERS, POLICY, a_dump, sizes_of

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 ROOT = Path(__file__).parents[1]
 
@@ -51,7 +52,7 @@ class Suite(msgspec.Struct, frozen=True, rename="camel"):
 
 def best(measured: Sequence[Measurement]) -> Measurement:
     """The least of each figure: what else the machine did meanwhile only ever adds."""
-    return msgspec.structs.replace(
+    return replace(
         measured[0],
         wall_seconds=min(item.wall_seconds for item in measured),
         user_seconds=min(item.user_seconds for item in measured),

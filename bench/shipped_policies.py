@@ -8,12 +8,12 @@ policy that moves nothing has to say why: the first warning that names a setting
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from rebalancer.errors import RebalancerError
 from rebalancer.observe.plan_options import PlanOptions
@@ -42,7 +42,7 @@ def rows_of(cluster: str, options: PlanOptions) -> Iterator[Sequence[str]]:
 
 
 def _with_policy(options: PlanOptions, path: Path) -> PlanOptions:
-    return dataclasses.replace(options, policy_path=path)
+    return replace(options, policy_path=path)
 
 
 def _figures(plan: Plan) -> tuple[str, str, str, str]:

@@ -16,8 +16,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from rebalancer.errors import StopRequestedError
 
@@ -82,13 +84,12 @@ class StopRequest:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class Deadline:
+class Deadline(msgspec.Struct, frozen=True):
     """Until when something may take: the end of the run, that of one request, and a request to stop."""
 
     at: float = float("inf")  # the end of the run, by ``clock``
     clock: Callable[[], float] = time.monotonic
-    stop: StopRequest = field(default_factory=StopRequest)
+    stop: StopRequest = msgspec.field(default_factory=StopRequest)
     grace_seconds: float = 0.0  # for so long it goes on after the end of the run or a request to stop
     request_at: float = float("inf")  # the end of this request, by ``clock``
 

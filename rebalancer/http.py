@@ -20,9 +20,10 @@ import contextlib
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import InputError
@@ -42,13 +43,12 @@ Headers = Callable[[], Mapping[str, str]]
 """The headers of a request; to ask for them may renew a login, so that is bounded as the request is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """An answer with any status."""
 
     body: bytes
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     reason: str = ""
 
     @property

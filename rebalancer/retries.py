@@ -20,8 +20,10 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
+
+import msgspec
+from msgspec.structs import replace
 
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import StopRequestedError
@@ -36,8 +38,7 @@ Pause = Callable[[float], object]
 """Waits so many seconds, as ``time.sleep`` does; returns True, as ``Event.wait`` does, when asked to stop."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(msgspec.Struct, frozen=True):
     """Another attempt may help: what went wrong, and the seconds the server asked to wait, if it did."""
 
     reason: str
@@ -48,8 +49,7 @@ def _new_random() -> Callable[[], float]:
     return random.Random().random  # noqa: S311 - spreads requests, protects nothing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retries:
+class Retries(msgspec.Struct, frozen=True, kw_only=True):
     """How often and how long one request is tried, and by which clock; all durations in seconds."""
 
     attempts: int = 4
@@ -59,8 +59,8 @@ class Retries:
     max_retry_after_seconds: float = 30.0
     pause: Pause | None = None  # None: by the run's deadline
     clock: Callable[[], float] = time.monotonic
-    random: Callable[[], float] = field(default_factory=_new_random)  # from 0 to 1
-    run: Deadline = field(default_factory=Deadline)  # of the whole run
+    random: Callable[[], float] = msgspec.field(default_factory=_new_random)  # from 0 to 1
+    run: Deadline = msgspec.field(default_factory=Deadline)  # of the whole run
 
     def call(
         self, what: str, request: Callable[[], _Result], again: Callable[[Exception], Retry | None]

@@ -17,21 +17,21 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 Value = str | int | float | bool
 
 _numbers = itertools.count(1)
 
 
-@dataclass(slots=True)
-class Span:
+class Span(msgspec.Struct):
     """A piece of work; times in Unix seconds, durations by a clock that only moves forward."""
 
     name: str
     fields: dict[str, Value]
-    number: int = field(default_factory=_numbers.__next__)  # tells the spans of a process apart
+    number: int = msgspec.field(default_factory=_numbers.__next__)  # tells the spans of a process apart
     parent: Span | None = None
     links: tuple[Span, ...] = ()  # what caused it without being its parent
     began: float = 0.0

@@ -7,8 +7,9 @@ runs when somebody types ``kubectl rebalance``. Help must show a command that th
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import PurePath
+
+import msgspec
 
 from rebalancer.errors import ExitCode
 
@@ -21,8 +22,7 @@ def program_name() -> str:
     return _PLUGIN.replace("-", " ") if PurePath(sys.argv[0]).stem == _PLUGIN else PROGRAM
 
 
-@dataclass(slots=True)
-class Session:
+class Session(msgspec.Struct):
     """What the edge and the command share: global options and the exit code."""
 
     verbose: bool = False

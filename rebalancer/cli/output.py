@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from rebalancer.cli.logs import LOGGER
 from rebalancer.reporting.render import TABLES, Format, to_csv, to_json, to_jsonpath, to_parquet, to_yaml
@@ -35,8 +36,7 @@ def console(*, stderr: bool = False) -> Console:
     return ReportConsole(sys.stderr if stderr else sys.stdout)
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(msgspec.Struct, frozen=True):
     """What the user asked for: the format, and how many rows of a table."""
 
     format: Format = Format.TABLE
@@ -46,8 +46,10 @@ class Output:
     template: str = ""  # of jsonpath
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+DEFAULT = Output()
+
+
+class Rows(msgspec.Struct, frozen=True):
     """The main rows of a value, for the formats that list nothing else."""
 
     names: Callable[[Any], Iterable[str]]  # kind/name of each
@@ -55,7 +57,7 @@ class Rows:
     page: Callable[[Any], str] | None = None  # as one HTML file
 
 
-def style(target: Console, output: Output = Output()) -> Style:
+def style(target: Console, output: Output = DEFAULT) -> Style:
     """How tables look on this console."""
     from rebalancer.reporting.tables.text import ASCII, UNICODE, Style  # noqa: PLC0415 - not for JSON
 

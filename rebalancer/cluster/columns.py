@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Generic, TypeVar, get_args, get_type_hints
 
@@ -50,8 +49,7 @@ class Few(dict[int, Value]):
         return self.default
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(msgspec.Struct, frozen=True):
     """How the column of a field is kept."""
 
     name: str

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from rebalancer.cluster import records
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(msgspec.Struct, frozen=True):
     """One kind: its plural as in ``kubectl get``, API group and version, and the record it decodes to."""
 
     plural: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
@@ -21,8 +20,7 @@ LISTED_TWICE = "listed twice; the newest one counts"
 Encoded = msgspec.Raw | bytes | memoryview
 
 
-@dataclass(frozen=True, slots=True)
-class Malformed:
+class Malformed(msgspec.Struct, frozen=True):
     """An object that could not be read: which, where it runs if it is a pod, and why."""
 
     kind: str

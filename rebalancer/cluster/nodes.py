@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster import records, times
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
@@ -18,8 +18,7 @@ CPU, MEMORY, EPHEMERAL_STORAGE, PODS_COLUMN = 0, 1, 2, 3
 BASE_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
-@dataclass(frozen=True, eq=False)
-class NodeTable:
+class NodeTable(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Nodes as rows, in name order."""
 
     records: tuple[records.Node, ...]
@@ -97,6 +96,4 @@ def build_nodes(listed: Sequence[records.Node]) -> tuple[NodeTable, tuple[Malfor
 def with_doubtful(nodes: NodeTable, names: Iterable[str]) -> NodeTable:
     """The same nodes, those named marked as running a pod that could not be read."""
     doubted = frozenset(names)
-    return dataclasses.replace(
-        nodes, incomplete=np.array([name in doubted for name in nodes.names], dtype=np.bool_)
-    )
+    return replace(nodes, incomplete=np.array([name in doubted for name in nodes.names], dtype=np.bool_))

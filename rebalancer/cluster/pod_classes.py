@@ -17,9 +17,9 @@ Source: kubernetes v1.36.3 plugin/pkg/admission/podtopologylabels/admission.go:5
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.cluster import quantities, records
 from rebalancer.cluster.arrays import PodClassIndex
@@ -31,8 +31,7 @@ _TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - a volume's name
 POD_ITSELF = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True):
     """The controller of a pod."""
 
     kind: str
@@ -44,8 +43,7 @@ class Owner:
 NO_OWNER = Owner("", "", "", "")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PodClass:
+class PodClass(msgspec.Struct, frozen=True, eq=False):
     """Pods the scheduler cannot tell apart: namespace, labels, controller and scheduling fields."""
 
     namespace: str
@@ -132,7 +130,7 @@ def _is_token(volume: records.Volume) -> bool:
 def _scheduling_spec(spec: records.PodSpec) -> records.PodSpec:
     """A spec without what is each pod's own."""
     volumes = [volume for volume in spec.volumes or () if not _is_token(volume)]
-    return msgspec.structs.replace(spec, node_name="", volumes=volumes or None)
+    return replace(spec, node_name="", volumes=volumes or None)
 
 
 def pod_class_of(pod: records.Pod) -> tuple[bytes, PodClass]:
@@ -203,7 +201,7 @@ def as_written(pod: records.Pod, resize_infeasible: bool) -> bytes:
     """All that the class of a pod may depend on, as it is written: equal bytes, equal classes."""
     spec, status = pod.spec, pod.status
     if spec.volumes and _is_token(spec.volumes[-1]):  # where admission puts it
-        spec = msgspec.structs.replace(spec, volumes=spec.volumes[:-1])
+        spec = replace(spec, volumes=spec.volumes[:-1])
     node_name = spec.node_name
     msgspec.structs.force_setattr(spec, "node_name", "")  # a copy of each spec would cost more than this
     metadata = pod.metadata

@@ -15,16 +15,15 @@ others, and those that have finished are asked for: ``pods.finished``, or ``pods
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any, Protocol
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster import records, times
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, PodClassIndex
@@ -240,7 +239,7 @@ def record_of(fields: PodFields, pod_class: PodClass) -> records.Pod:
             annotations=dict(fields.annotations) or None,
             owner_references=[reference] if owner.uid or owner.kind or owner.name else None,
         ),
-        spec=msgspec.structs.replace(pod_class.spec, node_name=fields.node_name),
+        spec=replace(pod_class.spec, node_name=fields.node_name),
         status=records.PodStatus(
             phase=PHASES[fields.phase],
             reason=fields.reason,
@@ -340,8 +339,7 @@ class PodsInJson:
         return annotation
 
 
-@dataclass(frozen=True, eq=False)
-class ListedPods:
+class ListedPods(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Pods of a LIST, their nodes by name: each part in order of namespace and name, finished ones last."""
 
     columns: Columns[PodFields]
@@ -426,7 +424,7 @@ def _listed_twice(
     def rank(row: int) -> tuple[int, bool, str]:
         """What makes one version of a pod newer than another, whichever came first."""
         fields = columns.row(row)
-        return fields.version, not fields.finished, repr(msgspec.structs.replace(fields, version=0))
+        return fields.version, not fields.finished, repr(replace(fields, version=0))
 
     older: dict[int, str | None] = {}
     newest: dict[tuple[str, str], int] = {}
@@ -457,8 +455,7 @@ def _truths(field: str) -> cached_property[BoolArray]:
     return cached_property(lambda table: table.columns.truths(field))
 
 
-@dataclass(frozen=True, eq=False)
-class PodTable:
+class PodTable(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Pods on the nodes that were read, as rows in order of namespace and name.
 
     What the model counts with has an attribute for its column; ``fields`` has everything of one pod.
@@ -522,7 +519,7 @@ class PodTable:
 
     def take(self, rows: IntArray) -> PodTable:
         """The same pods without the rows that are not among these."""
-        return dataclasses.replace(
+        return replace(
             self,
             columns=self.columns.take(rows),
             node=self.node[rows],
@@ -533,7 +530,7 @@ class PodTable:
     def joined(self, added: Iterable[PodFields], node: IntArray) -> PodTable:
         """The pods with more of them in rows after these, on nodes of these rows, -1 where on none."""
         neither = np.zeros(len(node), np.bool_)
-        return dataclasses.replace(
+        return replace(
             self,
             columns=self.columns.joined(ColumnsBuilder(PodFields, added).columns()),
             node=np.concatenate([self.node, node]),
@@ -569,7 +566,7 @@ def build_pods(pods: ListedPods, node_row: Mapping[str, int]) -> PodTable:
     pod_class, numbers = _renumbered(finished.integers("pod_class"))
     columns = finished.changed(pod_class=pod_class)
     theirs = tuple(pods.classes[number] for number in numbers)
-    return dataclasses.replace(table, finished=_on_nodes(columns, node_row, theirs, {}))
+    return replace(table, finished=_on_nodes(columns, node_row, theirs, {}))
 
 
 def _on_nodes(

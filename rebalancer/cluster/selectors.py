@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -22,8 +21,7 @@ Pair = tuple[str, str]
 _NO_LABELS: dict[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class LabelMatch:
+class LabelMatch(msgspec.Struct, frozen=True):
     """A label selector in canonical form: all pairs and all expressions must hold; without any, all match."""
 
     pairs: tuple[Pair, ...] = ()
@@ -121,8 +119,7 @@ _EQUALITY = re.compile(r"([^=!\s,()]+)\s*(==|=|!=)\s*([^=!\s,()]*)")
 _EXISTS = re.compile(r"(!?)\s*([^=!\s(),]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class FieldRequirement:
+class FieldRequirement(msgspec.Struct, frozen=True):
     """One field that must have a value, or must not."""
 
     path: str

@@ -5,9 +5,10 @@ Rows are in order of name, so a snapshot is a function of what was read and not 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
+from msgspec.structs import replace
 
 from rebalancer.cluster import records
 from rebalancer.cluster.dumps.listing import Listing, Recording
@@ -26,8 +27,7 @@ from rebalancer.cluster.pods import PodTable, build_pods
 from rebalancer.errors import InputError
 
 
-@dataclass(frozen=True, eq=False)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
     """A cluster at one moment; each kind with its own version and time."""
 
     source: str
@@ -49,7 +49,7 @@ class Snapshot:
 
 
 def _with_malformed(listing: Listing, more: tuple[Malformed, ...]) -> Listing:
-    return dataclasses.replace(listing, malformed=listing.malformed + more)
+    return replace(listing, malformed=listing.malformed + more)
 
 
 def build_snapshot(recording: Recording) -> Snapshot:
@@ -72,7 +72,7 @@ def build_snapshot(recording: Recording) -> Snapshot:
     assert read.pods is not None
     pods = build_pods(read.pods, nodes.row)
     incomplete = {item.node_name for item in read.malformed if item.node_name}
-    recording = dataclasses.replace(recording, listings=listings)
+    recording = replace(recording, listings=listings)
     return Snapshot(
         source=recording.source,
         nodes=with_doubtful(nodes, incomplete),

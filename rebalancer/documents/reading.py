@@ -14,9 +14,9 @@ import pathlib
 import re
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, BinaryIO, TypeAlias
 
+import msgspec
 import yaml
 
 from rebalancer.errors import InputError
@@ -81,8 +81,7 @@ def format_path(path: Sequence[str | int]) -> str:
     return text.removeprefix(".")
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """A plain value with the line and column of each of its parts, counted from 1.
 
     ``values`` holds where a value begins, ``keys`` where the key of a mapping's entry does.
@@ -90,8 +89,8 @@ class Document:
 
     value: Any
     source: str
-    values: Mapping[Path, Place] = field(repr=False)
-    keys: Mapping[Path, Place] = field(repr=False)
+    values: Mapping[Path, Place]
+    keys: Mapping[Path, Place]
 
     def place(self, path: Path, *, key: bool = False) -> Place:
         """Line and column of the value at a path (of its key with ``key``), else of its nearest ancestor."""

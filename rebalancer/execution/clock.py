@@ -11,7 +11,8 @@ looks. Where a watch shows what is waited for, a pause ends as soon as a look is
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from rebalancer.execution.outcomes import Stop, StopReason
 
@@ -20,8 +21,7 @@ _POLL_SECONDS = 0.05  # between two questions to a watch, which are free
 _SETTLE_SECONDS = 0.5  # for the API server to answer what the watch has shown already
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunClock:
+class RunClock(msgspec.Struct, frozen=True, kw_only=True):
     """The clocks of a run, its longest duration, and whether somebody asked it to stop."""
 
     now: Callable[[], float]  # Unix seconds

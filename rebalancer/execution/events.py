@@ -24,9 +24,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
+
+import msgspec
 
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.errors import (
@@ -47,61 +48,53 @@ from rebalancer.telemetry import Span, record, span
 LOGGER = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class RunStarted:
+class RunStarted(msgspec.Struct, frozen=True):
     """A plan is about to be carried out."""
 
     plan: Plan
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NotKnown:
+class NotKnown(msgspec.Struct, frozen=True):
     """Something that should be known could not be determined; the run goes on."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedAgain:
+class PlacedAgain(msgspec.Struct, frozen=True):
     """The replacement of a move may land on other nodes than planned, which are acceptable too."""
 
     move: Move
 
 
-@dataclass(frozen=True, slots=True)
-class WaveStarted:
+class WaveStarted(msgspec.Struct, frozen=True):
     """The pods of a wave whose moves still hold are about to be evicted."""
 
     wave: int
     moves: Sequence[Move]
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionAnnounced:
+class EvictionAnnounced(msgspec.Struct, frozen=True):
     """A pod will be evicted, or its Deployment restarted; the outcome is that of a run killed from now on."""
 
     outcome: Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionDue:
+class EvictionDue(msgspec.Struct, frozen=True):
     """The request to move a pod is sent next."""
 
     move: Move
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionAnswered:
+class EvictionAnswered(msgspec.Struct, frozen=True):
     """What came of the requests to move a pod is known."""
 
     attempt: Attempt
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReplacementsSeen:
+class ReplacementsSeen(msgspec.Struct, frozen=True):
     """The pods of a wave were read: so many of the moves that were granted are settled."""
 
     wave: int
@@ -109,34 +102,29 @@ class ReplacementsSeen:
     evicted: int
 
 
-@dataclass(frozen=True, slots=True)
-class MoveEnded:
+class MoveEnded(msgspec.Struct, frozen=True):
     """The outcome of a move is known; once for each move, skipped ones too."""
 
     outcome: Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class WaveFinished:
+class WaveFinished(msgspec.Struct, frozen=True):
     """The outcomes of all moves of a wave are known."""
 
     wave: int
 
 
-@dataclass(frozen=True, slots=True)
-class RunStopped:
+class RunStopped(msgspec.Struct, frozen=True):
     """The run evicts nothing more."""
 
     reason: StopReason
 
 
-@dataclass(frozen=True, slots=True)
-class WavesEnded:
+class WavesEnded(msgspec.Struct, frozen=True):
     """No further wave begins; the moves that none has reached are skipped."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunFinished:
+class RunFinished(msgspec.Struct, frozen=True):
     """The run is over."""
 
     outcomes: Outcomes

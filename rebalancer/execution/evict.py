@@ -21,7 +21,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from rebalancer.cluster.live import RawApi, object_path
 from rebalancer.cluster.live.failures import StatusError
@@ -41,8 +43,7 @@ _MAX_BYTES = 1 << 20
 _MAX_REASON = 1024  # characters
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """What was requested for one move, and what that came to; times in Unix seconds."""
 
     move: Move  # with the landings it had when it was requested
@@ -62,21 +63,19 @@ class Attempt:
         return self.verdict in (Verdict.EVICTED, Verdict.STARTED, Verdict.RESTARTED)
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(msgspec.Struct, frozen=True):
     """How long one eviction is tried: no attempt after so many, and none begins after so many seconds."""
 
     attempts: int = 5
     seconds: float = 45.0  # room for a second attempt after one that got no answer for 30 s
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionClient:
+class EvictionClient(msgspec.Struct, frozen=True):
     """What every request of a run needs, and how long each is repeated."""
 
     api: RawApi
     clock: Callable[[], float]
-    patience: Patience = field(default_factory=Patience)
+    patience: Patience = msgspec.field(default_factory=Patience)
     why_forbidden: Callable[[], str] = lambda: ""  # why nothing may be requested now; empty when it may
     # A move of a pod as it was read just now: the move as it holds, or why it does not hold any more.
     judge: Callable[[Move, ObservedPod], Move | str] = lambda move, _: move

@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -37,8 +36,7 @@ _API_VERSIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class EventKind:
+class EventKind(msgspec.Struct, frozen=True):
     """Events of one reason: which object they are about, and what their note holds."""
 
     reason: str
@@ -67,8 +65,7 @@ STOPPED = EventKind(
 EVENT_KINDS = (REBALANCED, CANNOT_BE_COOLED, STOPPED)
 
 
-@dataclass(frozen=True, slots=True)
-class _Event:
+class _Event(msgspec.Struct, frozen=True):
     """What an Event says, and of which object."""
 
     kind: EventKind

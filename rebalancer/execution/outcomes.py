@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.errors import ExitCode
 from rebalancer.planning.plan import API_VERSION, Move
@@ -37,8 +37,7 @@ class Stop(StrEnum):
     INTERRUPTED = "Interrupted", ExitCode.INTERRUPTED
 
 
-@dataclass(frozen=True, slots=True)
-class StopReason:
+class StopReason(msgspec.Struct, frozen=True):
     """Why a run evicts nothing more: which kind of reason it is, and the sentence that says it."""
 
     stop: Stop
@@ -119,7 +118,7 @@ def after_outcomes(
     untouched = {outcome.move.pod.uid for outcome in known if outcome.evicted_at is None}
     if state is not None and untouched:
         kept = tuple(move for move in state.moves if not _withdrawn(move, untouched, run))
-        state = msgspec.structs.replace(state, moves=kept)
+        state = replace(state, moves=kept)
     return after_moves(state, past_moves(known, run), now, horizon_seconds)
 
 

@@ -22,9 +22,9 @@ The pods of the rolling update carry the annotation. How far it has come:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.cluster.live import object_path

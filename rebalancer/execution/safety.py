@@ -14,7 +14,8 @@ says ends a pause:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from rebalancer.cluster import records
 from rebalancer.cluster.kinds import Kind
@@ -26,8 +27,7 @@ from rebalancer.planning.scheduler_facts import SchedulerLocation
 from rebalancer.policy.schema import Safety
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterHealth:
+class ClusterHealth(msgspec.Struct, frozen=True):
     """The figures that the safety checks compare with the policy."""
 
     node_count: int = 0
@@ -178,8 +178,7 @@ SAFETY_CHECKS: tuple[SafetyCheck, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SafetyChecks:
+class SafetyChecks(msgspec.Struct, frozen=True, kw_only=True):
     """Whether pods may be evicted now: what the policy says is read again each time it is asked."""
 
     policy: Callable[[], Safety]

@@ -21,7 +21,6 @@ pods the last one counts, as it is not known which of them decides.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -38,8 +37,7 @@ from rebalancer.planning.inputs import SchedulerStart
 from rebalancer.planning.scheduler_facts import LeaseName, PodSelection, SchedulerLocation
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerPods:
+class SchedulerPods(msgspec.Struct, frozen=True):
     """The replicas of one scheduler; ``ready`` names one that is ready, in words, and is empty without."""
 
     name: str
@@ -170,8 +168,7 @@ _LOOK_SECONDS = 2.0
 _object = msgspec.json.Decoder(dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerHealth:
+class SchedulerHealth(msgspec.Struct, frozen=True):
     """Whether a scheduler is alive, None being unknown, and how that was determined."""
 
     name: str

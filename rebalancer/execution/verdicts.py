@@ -16,8 +16,9 @@ pkg/virt-api/webhooks/validating-webhook/admitters/pod-eviction-admitter.go.
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
 from enum import Enum, StrEnum
+
+import msgspec
 
 from rebalancer.cluster.live.failures import StatusError
 
@@ -41,8 +42,7 @@ class Ends(Enum):
     REJECTED = "the API server does not accept such a request, whatever the pod"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerRow:
+class AnswerRow(msgspec.Struct, frozen=True, kw_only=True):
     """Which answers are meant, and what follows from them."""
 
     statuses: Container[int]

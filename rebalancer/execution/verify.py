@@ -31,7 +31,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-import msgspec
+from msgspec.structs import replace
 
 from rebalancer.errors import InternalError, RebalancerError
 from rebalancer.execution.clock import RunClock
@@ -356,7 +356,7 @@ def _unseen(appraisal: Appraisal, why: str) -> Outcome:
         return outcome
     verb = "restarted" if outcome.move.is_restart else "evicted"
     because = f"{verb}; {why} before its end was seen ({outcome.because})"
-    return msgspec.structs.replace(outcome, result=Result.UNKNOWN, because=because, ready_at=None)
+    return replace(outcome, result=Result.UNKNOWN, because=because, ready_at=None)
 
 
 def _checked_once(check: LandingCheck) -> LandingCheck:

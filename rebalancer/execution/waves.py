@@ -20,8 +20,10 @@ Everything that happens is published as an event; see ``events`` for who keeps w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.errors import InputError, RebalancerError, UnreachableError
@@ -77,8 +79,7 @@ class Replanner(Protocol):
         """Why the node on which a replacement landed is not acceptable; None when it is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadPods:
+class WorkloadPods(msgspec.Struct, frozen=True, kw_only=True):
     """How the pods of a move's workload are found."""
 
     # The label selector of the controller of a move's pod; empty where it is not known.
@@ -87,8 +88,7 @@ class WorkloadPods:
     watched: PodsSeen = lambda _: None
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunContext:
+class RunContext(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Everything a run needs from outside."""
 
     run: str  # the run's identity: in the journal, the lease and the events
@@ -99,10 +99,10 @@ class RunContext:
     replanner: Replanner
     journal: Journal
     lease: HeldLease | None  # None where nothing but this run can act, as in a dry run
-    pods: WorkloadPods = field(default_factory=WorkloadPods)
+    pods: WorkloadPods = msgspec.field(default_factory=WorkloadPods)
     save: SaveOutcomes = lambda _: None  # an error it raises stops the run before the next eviction
     shown_to: Sequence[Subscriber] = ()  # learn of every event after it was saved and journaled
-    patience: Patience = field(default_factory=Patience)
+    patience: Patience = msgspec.field(default_factory=Patience)
     dry_run: bool = False
 
 

@@ -19,11 +19,11 @@ Requests are estimates, so they are added where a landing is judged, and never m
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.nodes import NodeTable
@@ -34,8 +34,7 @@ from rebalancer.state.results import LoadAfter, Result
 from rebalancer.state.run_state import PastMove
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Corrected:
+class Corrected(msgspec.Struct, frozen=True, eq=False):
     """The report as if every window had begun after our last moves, as far as it can be corrected."""
 
     load: LoadReport
@@ -71,7 +70,7 @@ def correct(load: LoadReport, nodes: NodeTable, moves: Iterable[PastMove]) -> Co
                 move.landed_at or move.evicted_at,
                 1.0,
             )
-    return Corrected(dataclasses.replace(load, usage=np.maximum(usage, 0.0)), figures_outdated)
+    return Corrected(replace(load, usage=np.maximum(usage, 0.0)), figures_outdated)
 
 
 def _apply(
@@ -113,8 +112,7 @@ MAX_ADDED_POINTS = 10.0
 _REQUESTS = "requests"  # the source whose figures hold every bound pod, however young
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RecentLoad:
+class RecentLoad(msgspec.Struct, frozen=True, eq=False):
     """What figures do not show yet."""
 
     missing: FloatArray  # (nodes, resources) to add to what is expected of each node; 0 where too much is

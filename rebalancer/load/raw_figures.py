@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from rebalancer.errors import InputError, UnreachableError
 from rebalancer.load.prometheus.responses import RecordedResponses
@@ -13,13 +14,12 @@ WATCHER = "watcher.json"  # load-watcher's answer, beside a recorded cluster
 ANY_ADDRESS = "*"  # of an answer that somebody put beside a recording: it stands for every load-watcher
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RawFigures:
+class RawFigures(msgspec.Struct, frozen=True, eq=False):
     """The answers of all load sources beside metrics-server, whose figures are part of the snapshot."""
 
-    watchers: Mapping[str, bytes] = field(default_factory=dict)  # answer to GET /watcher, by address
-    missing: Mapping[str, str] = field(default_factory=dict)  # address of a load-watcher -> why no answer
-    prometheus: RecordedResponses = field(default_factory=RecordedResponses)
+    watchers: Mapping[str, bytes] = {}  # answer to GET /watcher, by address
+    missing: Mapping[str, str] = {}  # address of a load-watcher -> why no answer
+    prometheus: RecordedResponses = msgspec.field(default_factory=RecordedResponses)
 
     def watcher(self, address: str, where: str) -> WatcherMetrics:
         """What the load-watcher at an address said; RebalancerError when nothing that can be used.

@@ -6,9 +6,9 @@ Unknown is not favourable: a figure that is missing, stale or from the future st
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster import times
@@ -34,8 +34,7 @@ _PODS_AFTER = len(RESOURCES)  # where pods stand among the percentages
 _MAX_NAMED = 5
 
 
-@dataclass(frozen=True, eq=False)
-class LoadReport:
+class LoadReport(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Usage of nodes and pods; NaN is unknown.
 
     Columns are ``resources``: cpu, memory, then what else the policy names. Percentages have one more,
@@ -56,7 +55,7 @@ class LoadReport:
     required: tuple[str, ...] = RESOURCES  # without a fresh figure of these a node is unknown
     statistics: tuple[tuple[str, ...], ...] = ()  # by source and resource: what of their window figures are
     deviation: FloatArray | None = None  # (nodes, resources) standard deviation in the window, NaN unknown
-    pressure: Mapping[str, FloatArray] = field(default_factory=dict)  # (nodes,) percent of time, NaN unknown
+    pressure: Mapping[str, FloatArray] = {}  # (nodes,) percent of time, NaN unknown
 
     @cached_property
     def percent(self) -> FloatArray:

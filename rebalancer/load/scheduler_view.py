@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Annotated
 
 import msgspec
@@ -56,8 +55,7 @@ class _Document(msgspec.Struct, frozen=True, gc=False):
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class WatcherMetrics:
+class WatcherMetrics(msgspec.Struct, frozen=True):
     """What load-watcher answered: figures by node in the order given, and the window they cover."""
 
     nodes: Mapping[str, tuple[Metric, ...]]
@@ -90,14 +88,13 @@ def decode_watcher(content: bytes) -> WatcherMetrics:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerView:
+class SchedulerView(msgspec.Struct, frozen=True):
     """The inputs of load-aware plugins; ``missing`` has the reason for each address without figures."""
 
-    watchers: Mapping[str, WatcherMetrics] = field(default_factory=dict)  # by watcherAddress; "" built in
-    missing: Mapping[str, str] = field(default_factory=dict)  # address -> why there is no figure
+    watchers: Mapping[str, WatcherMetrics] = {}  # by watcherAddress; "" built in
+    missing: Mapping[str, str] = {}  # address -> why there is no figure
     # By Prometheus address and query: the value by node name. A node with no sample, or several, is absent.
-    queries: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict)
+    queries: Mapping[tuple[str, str], Mapping[str, float]] = {}
 
 
 EMPTY_VIEW = SchedulerView()

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+import msgspec
+from msgspec.structs import replace
 
 from rebalancer import http
 from rebalancer.errors import InputError, UnreachableError
@@ -24,8 +26,7 @@ if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceAddress:
+class ServiceAddress(msgspec.Struct, frozen=True):
     """A service of the cluster, as the service proxy names it."""
 
     namespace: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster import records
@@ -50,8 +50,7 @@ class Reader(Protocol):
         """Usage of the pods; None when the source has none."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LoadReading:
+class LoadReading(msgspec.Struct, frozen=True, eq=False):
     """The report, and what the next run should know of it."""
 
     report: LoadReport
@@ -163,8 +162,7 @@ def prometheus_reader(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _LoadWatcher:
+class _LoadWatcher(msgspec.Struct, frozen=True, eq=False):
     address: str
     snapshot: Snapshot
     view: SchedulerView
@@ -179,8 +177,7 @@ class _LoadWatcher:
         return None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _MetricsServer:
+class _MetricsServer(msgspec.Struct, frozen=True, eq=False):
     snapshot: Snapshot
 
     def node_figures(self) -> NodeUsage:
@@ -198,8 +195,7 @@ class _MetricsServer:
         return None  # read with the cluster, and joined last whatever the sources
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Requests:
+class _Requests(msgspec.Struct, frozen=True, eq=False):
     snapshot: Snapshot
     requests: FloatArray
     now: float

@@ -10,7 +10,6 @@ pod without a figure of its own gets its share, by request, of what its node use
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 
 import msgspec
@@ -39,16 +38,14 @@ RESOURCES = ("cpu", "memory")  # what every source measures; pods are counted
 _IMPLAUSIBLE = 2.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NodePressure:
+class NodePressure(msgspec.Struct, frozen=True, eq=False):
     """For how much of the time something on each node waited; NaN where that is not known."""
 
     percent: Mapping[str, FloatArray]  # by resource, (nodes,) percent of the time
     measured_at: FloatArray  # (nodes,) Unix seconds
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NodeUsage:
+class NodeUsage(msgspec.Struct, frozen=True, eq=False):
     """Usage of the nodes according to one source; NaN where it has no figure."""
 
     source: str
@@ -61,13 +58,12 @@ class NodeUsage:
     resources: tuple[str, ...] = RESOURCES  # the columns
     statistic: str = "mean"  # what of the window the figures are
     deviation: FloatArray | None = None  # (nodes, resources) standard deviation in the window, NaN unknown
-    capacity: Mapping[str, FloatArray] = field(default_factory=dict)  # of what nodes do not state: (nodes,)
+    capacity: Mapping[str, FloatArray] = {}  # of what nodes do not state: (nodes,)
     pressure: NodePressure | None = None
-    statistics: Mapping[str, str] = field(default_factory=dict)  # by resource, where not ``statistic``
+    statistics: Mapping[str, str] = {}  # by resource, where not ``statistic``
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PodUsage:
+class PodUsage(msgspec.Struct, frozen=True, eq=False):
     """Usage of the pods according to one source; NaN where it has no figure."""
 
     usage: FloatArray  # (pods, resources) in the units of the nodes
@@ -273,8 +269,7 @@ class PodMethod(IntEnum):
     REQUEST = 3  # its request stands for its usage
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EstimatedPodUsage:
+class EstimatedPodUsage(msgspec.Struct, frozen=True, eq=False):
     """Usage of the pods, and how each figure is known."""
 
     usage: FloatArray  # (pods, resources)

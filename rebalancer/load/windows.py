@@ -17,11 +17,11 @@ A pod without a figure adds nothing to the sum, so the node's own past still cou
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.nodes import NodeTable
@@ -37,13 +37,12 @@ _SHORTEST_STEP = 15.0
 _POINTS = 30
 
 
-@dataclass(frozen=True, slots=True)
-class MetricWindow:
+class MetricWindow(msgspec.Struct, frozen=True):
     """How far back figures look, and which statistic of it counts; 0 seconds: the present."""
 
     seconds: float = 0.0
     statistic: str = "mean"  # mean, max, meanPlusDeviation, predictedPeak or p1 … p99
-    by_resource: Mapping[str, str] = field(default_factory=dict)  # where it is not ``statistic``
+    by_resource: Mapping[str, str] = {}  # where it is not ``statistic``
 
     @classmethod
     def of_policy(cls, seconds: float, statistic: str | Mapping[str, str]) -> MetricWindow:
@@ -120,7 +119,7 @@ def with_summed_peaks(nodes: NodeUsage, pods: PodUsage, table: PodTable, window:
         amounts = np.nan_to_num(pods.usage[bound, pods.resources.index(resource)], nan=0.0)
         summed = np.bincount(table.node[bound], weights=amounts, minlength=len(usage))
         usage[:, column] = np.maximum(usage[:, column], summed)
-    return dataclasses.replace(nodes, usage=usage)
+    return replace(nodes, usage=usage)
 
 
 _PODS_COLUMN = 2
@@ -159,7 +158,7 @@ def over_earlier_runs(
     """The window's statistic over the samples of earlier runs and the present; unknown stays unknown."""
     if samples is None:
         lack = f"no state of earlier runs: load.window {window.seconds:g} s is not covered"
-        return dataclasses.replace(figures, warnings=(*figures.warnings, f"{figures.source}: {lack}"))
+        return replace(figures, warnings=(*figures.warnings, f"{figures.source}: {lack}"))
     usage, spread = figures.usage.copy(), np.full(figures.usage.shape, np.nan)
     own = figures.window_seconds
     windows = np.broadcast_to(own[:, None] if own.ndim == 1 else own, usage.shape).copy()
@@ -189,7 +188,7 @@ def over_earlier_runs(
     warnings = list(figures.warnings)
     if brief:
         warnings.append(f"{figures.source}: earlier runs cover less than half the window for {named(brief)}")
-    return dataclasses.replace(
+    return replace(
         figures,
         usage=usage,
         deviation=spread,

@@ -5,7 +5,6 @@ Importing plugins takes time, so it is done only when a configuration names one 
 
 from __future__ import annotations
 
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,8 @@ from rebalancer.profiles.types import (
 )
 
 if TYPE_CHECKING:
+    from importlib import metadata
+
     from rebalancer.cluster.live import RawApi
 
 
@@ -77,6 +78,8 @@ class InstalledPlugins:
 
 
 def _installed() -> tuple[PluginDescription, ...]:
+    from importlib import metadata  # noqa: PLC0415 - imports the parsers of mail and of archives
+
     from rebalancer.scheduling.registry import ENTRY_POINT_GROUP, described  # noqa: PLC0415 - imports numpy
 
     found: dict[str, tuple[PluginDescription, str]] = {}

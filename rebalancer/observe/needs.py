@@ -5,7 +5,6 @@ It is known once the objects are read, and each thing is asked for once, however
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -36,17 +35,16 @@ if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
 
 
-@dataclass(slots=True)
-class Needs:
+class Needs(msgspec.Struct):
     """What policies need of a live cluster beside its objects, each thing once."""
 
     snapshot: Snapshot
     now: float
     own_pod: str
     responses: RecordedResponses
-    watchers: dict[str, None] = field(default_factory=dict)
-    requests: dict[tuple[Connection, PrometheusQuery], None] = field(default_factory=dict)
-    starts: dict[str, SchedulerLocation] = field(default_factory=dict)
+    watchers: dict[str, None] = {}
+    requests: dict[tuple[Connection, PrometheusQuery], None] = {}
+    starts: dict[str, SchedulerLocation] = {}
     version: bool = False
 
     def add(self, loaded: LoadedPolicy, configuration: SchedulerConfiguration | None) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 MAX_CONFIRMATION_SECONDS = 180.0  # the lease is held while the user is asked: other runs wait for the answer
 
 
-@dataclass(frozen=True, slots=True)
-class PlanOptions:
+class PlanOptions(msgspec.Struct, frozen=True):
     """Where a plan's inputs come from."""
 
     policy_path: Path | None = None  # None: every default
@@ -25,11 +25,10 @@ class PlanOptions:
     assume_neutral: tuple[str, ...] = ()
     max_dump_bytes: int | None = None  # of a recorded cluster, unpacked; None: the default
     ignore_coverage: bool = False  # nothing will be done: too few known nodes are a warning, not a refusal
-    progress: Callable[[str], None] = field(default=lambda _message: None, compare=False)
+    progress: Callable[[str], None] = lambda _message: None
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(msgspec.Struct, frozen=True):
     """How a plan is carried out."""
 
     dry_run: bool = False

@@ -8,11 +8,12 @@ model is imported after the cluster is read: importing it takes longer than most
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
@@ -85,7 +86,7 @@ def _read(
         from rebalancer.observe.recorded import unread_of  # noqa: PLC0415
 
         recording = DumpReader(options.source, options.max_dump_bytes).read(progress=options.progress)
-        return dataclasses.replace(recording, unread=unread_of(recording))
+        return replace(recording, unread=unread_of(recording))
     from rebalancer.cluster.live.reader import LiveReader  # noqa: PLC0415 - imports kubernetes
 
     return LiveReader(api, clock).read(progress=options.progress)
@@ -155,13 +156,13 @@ def observe(
         recorded = next(iter(observation.configurations.values()), None)
         texts = {place: written or recorded for place, written in texts.items()}
         if options.now is not None:
-            observation = dataclasses.replace(observation, now=options.now)
+            observation = replace(observation, now=options.now)
         found = [
             (loaded, _configured(options, loaded, texts[place_of(loaded)], plugins, unusable))
             for loaded in policies
         ]
         if observation.starts is None and not any(_cares_for_start(snapshot, *item) for item in found):
-            observation = dataclasses.replace(observation, starts={})  # as a live cluster is observed then
+            observation = replace(observation, starts={})  # as a live cluster is observed then
     else:
         from rebalancer.load.prometheus.responses import RecordedResponses  # noqa: PLC0415
         from rebalancer.observe.needs import Needs  # noqa: PLC0415 - not before the reading
@@ -171,7 +172,7 @@ def observe(
         for loaded in policies:
             needs.add(loaded, _configured(options, loaded, texts[place_of(loaded)], plugins, unusable))
         observation = needs.observe(api, inside=runs_in_a_cluster(environment), watcher=watcher)
-    return dataclasses.replace(
+    return replace(
         observation,
         configurations=texts,
         assumed_neutral=options.assume_neutral,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.cluster.dumps.listing import Recording
@@ -76,7 +77,7 @@ def record_cluster(
         for text in _unanswered(observation):
             warn(text)
         documents = documents_of(observation, state) | given
-        recording = dataclasses.replace(observation.snapshot.recording, documents=documents)
+        recording = replace(observation.snapshot.recording, documents=documents)
         recorded_at = time.time()
     save(recording, folder, recorded_at)
     return describe_recording(folder, max_bytes=options.max_dump_bytes)
@@ -119,7 +120,7 @@ def _recorded_again(
     if not isinstance(recorded_at, (int, float)):
         recorded_at = next(iter(metric_times(recording)[-1:]), time.time())
     return (
-        dataclasses.replace(
+        replace(
             recording,
             source=str(about.get("source") or recording.source),
             documents={**recording.documents, **documents},

@@ -23,7 +23,8 @@ from __future__ import annotations
 import copy
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.cluster.pod_classes import PodClass
@@ -39,15 +40,14 @@ from rebalancer.policy.schema import Limits
 from rebalancer.scheduling.state.pod_classes import PodClasses
 
 
-@dataclass(slots=True)
-class UsedLimits:
+class UsedLimits(msgspec.Struct):
     """Evictions of the plan so far, by what limits count."""
 
     limits: Limits
     total: int = 0
-    by_node: Counter[NodeRow] = field(default_factory=Counter)
-    by_namespace: Counter[str] = field(default_factory=Counter)
-    by_workload: Counter[str] = field(default_factory=Counter)
+    by_node: Counter[NodeRow] = msgspec.field(default_factory=Counter)
+    by_namespace: Counter[str] = msgspec.field(default_factory=Counter)
+    by_workload: Counter[str] = msgspec.field(default_factory=Counter)
 
     def copy(self, limits: Limits | None = None) -> UsedLimits:
         """An independent count, under other limits if given."""
@@ -155,16 +155,14 @@ class WaveQuotas:
             self._made[pod.namespace].append(pod)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _AcceptedMove:
+class _AcceptedMove(msgspec.Struct, frozen=True, eq=False):
     """A move whose landings are acceptable, not yet made."""
 
     evaluation: Evaluation
     later: bool  # to be made in the next wave
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PlannedMove:
+class PlannedMove(msgspec.Struct, frozen=True, eq=False):
     """A move with the evaluation that justified it."""
 
     evaluation: Evaluation
@@ -368,13 +366,12 @@ class PlanBuilder:
         self._closed = candidate.ends_its_wave
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PartialPlan:
+class PartialPlan(msgspec.Struct, frozen=True, eq=False):
     """What the strategies asked so far decided; the last of them leaves what the plan is written from."""
 
     builder: PlanBuilder
     kept: Mapping[PodRow, NotMoved]  # pods that some strategy wished to move and that stay
-    notes: Mapping[str, str] = field(default_factory=dict)  # by strategy: what it says of the plan
+    notes: Mapping[str, str] = {}  # by strategy: what it says of the plan
 
     @property
     def moves(self) -> tuple[PlannedMove, ...]:

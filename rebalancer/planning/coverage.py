@@ -11,7 +11,8 @@ node without metrics, on which no pod of ours can run, must not stop every run.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.cluster.pod_classes import PodClass
@@ -23,8 +24,7 @@ _HARD_EFFECTS = ("NoSchedule", "NoExecute")
 OF_THEIR_NODE = frozenset({"DaemonSet", "Node"})  # owners of pods that belong to one node
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(msgspec.Struct, frozen=True):
     """How many of the nodes that matter have a fresh figure."""
 
     known: int

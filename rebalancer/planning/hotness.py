@@ -21,8 +21,8 @@ nothing of the time before the move:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
@@ -35,8 +35,7 @@ from rebalancer.policy.hotness import DeviationRule, HotNodes, HotRule, ScoreRul
 from rebalancer.scheduling.matching import tolerates_any
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Hotness:
+class Hotness(msgspec.Struct, frozen=True, eq=False):
     """Which nodes are hot, why, and how far they must cool; percent of allocatable by resource."""
 
     hot: BoolArray  # (nodes,)
@@ -45,7 +44,7 @@ class Hotness:
     cool_to: FloatArray  # (nodes, resources) the level at which no further eviction is worth it
     because: Mapping[int, tuple[str, ...]]  # by node row
     names: tuple[str, ...] = PERCENT_RESOURCES  # of the resources, by column
-    waiting: Mapping[int, str] = field(default_factory=dict)  # nodes that are not hot, yet pods wait there
+    waiting: Mapping[int, str] = {}  # nodes that are not hot, yet pods wait there
     overload: float = 0.0  # how much more a point above the threshold counts than one above coolTo
 
     def is_cool(self, row: int, percent: FloatArray) -> bool:
@@ -101,7 +100,8 @@ _STARVING = 100.0  # percent of allocatable above which pods get less than they 
 def _beyond(percent: FloatArray, level: FloatArray) -> FloatArray:
     """Points above a level; 0 where either is unknown or there is no level."""
     with np.errstate(invalid="ignore"):
-        return np.maximum(np.nan_to_num(percent - level, nan=0.0, posinf=0.0, neginf=0.0), 0.0)
+        gap = percent - level
+    return np.where((gap > 0.0) & (gap < np.inf), gap, 0.0)
 
 
 def short_level(percent: float) -> str:
@@ -196,8 +196,7 @@ def _tolerates_all(pod: PodClass, taints: tuple[Taint, ...]) -> bool:
 _LEAST = 0.5  # points of the mean score: less pulls nothing down
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RuleScore:
+class RuleScore(msgspec.Struct, frozen=True, eq=False):
     """What a score rule goes by."""
 
     plugins: tuple[str, ...]  # those of the rule that are enabled
@@ -251,8 +250,7 @@ class NodeScores:
         return list(self.by_plugin)[worst] if taken and taken[worst] >= _LEAST else ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Group:
+class Group(msgspec.Struct, frozen=True, eq=False):
     """Nodes that share rules."""
 
     members: BoolArray  # (nodes,)

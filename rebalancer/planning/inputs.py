@@ -12,16 +12,15 @@ is added to one of them cannot be left out of it: see ``digest_of``.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import hashlib
 import types
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field
-from typing import Any
+from typing import ClassVar
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from pydantic import BaseModel
 
 from rebalancer.cluster.dumps.listing import Recording
@@ -39,13 +38,7 @@ from rebalancer.scheduling.versions.release import DEFAULT_FEATURE_GATES, Featur
 from rebalancer.state.run_state import RunState
 
 
-def _decides_nothing(why: str, **options: Any) -> Any:
-    """A field that the digest leaves out, and the reason: no move, reason or figure depends on it."""
-    return field(metadata={"decides_nothing": why}, **options)
-
-
-@dataclass(frozen=True, slots=True)
-class ApiServer:
+class ApiServer(msgspec.Struct, frozen=True):
     """The API server that was read: its version, and what its connection lacks."""
 
     version: str | None = None  # as it says; None: nobody needed it, or it is not known
@@ -65,8 +58,7 @@ class About(enum.IntEnum):
     PODS = enum.auto()  # what waits, or is still slowed down
 
 
-@dataclass(frozen=True, slots=True)
-class PlanWarning:
+class PlanWarning(msgspec.Struct, frozen=True):
     """What a reader of a plan must know, in one sentence; about one subject only one is ever said."""
 
     about: About
@@ -74,16 +66,14 @@ class PlanWarning:
     subject: str = ""  # of two warnings with the same subject the first is said; empty: the sentence itself
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerStart:
+class SchedulerStart(msgspec.Struct, frozen=True):
     """The latest moment at which the scheduler may have started, and how that is known, or why it is not."""
 
     at: float | None  # Unix seconds; None when not known
     because: str
 
 
-@dataclass(frozen=True, eq=False)
-class Observation:
+class Observation(msgspec.Struct, frozen=True, eq=False, dict=True):
     """All that was read for plans, each part with its source and its age; nothing in it is a judgement."""
 
     snapshot: Snapshot  # the cluster, with metrics-server's figures; each kind at its own moment
@@ -92,17 +82,19 @@ class Observation:
     own_pod: str = ""  # namespace/name of the pod this program runs in
     server: ApiServer = ApiServer()  # of a dump that kubectl printed nothing is known
     # The scheduler's, by the place that a policy names (``place_of``); None where that means the defaults.
-    configurations: Mapping[str, ConfigurationText | None] = field(default_factory=dict)
+    configurations: Mapping[str, ConfigurationText | None] = {}
     assumed_neutral: tuple[str, ...] = ()  # plugins that an option states to be neutral
     installed_plugins: tuple[PluginDescription, ...] = ()  # those that a configuration asked for
     # When schedulers started, by SchedulerLocation.key, as far as plugins care. None: nobody could ask, as of
     # a dump that kubectl printed, and it is taken to be long ago.
     starts: Mapping[str, SchedulerStart] | None = None
-    live: bool = _decides_nothing("only the hint of an error, when no load source answered", default=False)
+    live: bool = False
+    decides_nothing: ClassVar[Mapping[str, str]] = {
+        "live": "only the hint of an error, when no load source answered",
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerFacts:
+class SchedulerFacts(msgspec.Struct, frozen=True):
     """The scheduler that is modelled, as far as it is known."""
 
     configuration: SchedulerConfiguration
@@ -118,8 +110,7 @@ class SchedulerFacts:
         return Release.of(self.version, self.feature_gates)
 
 
-@dataclass(frozen=True, eq=False)
-class PlanningInputs:
+class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     """The values a plan is made from: the same values, the same plan."""
 
     snapshot: Snapshot
@@ -135,7 +126,7 @@ class PlanningInputs:
     system_workloads: frozenset[str] = frozenset()  # namespace/Kind/name of what plans rely on
     warnings: tuple[PlanWarning, ...] = ()
     # Percent of allocatable by resource and node, of sources that keep no history: the state keeps it.
-    present_load: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    present_load: Mapping[str, Mapping[str, float]] = {}
     # Make the plan however few nodes have a known load: for commands that only look.
     ignore_coverage: bool = False
 
@@ -158,8 +149,6 @@ def canonical(value: object) -> bytes:
             content = value
         case np.ndarray():
             content = f"{value.dtype} {value.shape} ".encode() + value.tobytes()
-        case msgspec.Struct():
-            content = msgspec.json.encode(value, order="deterministic")
         case type() | types.FunctionType() | types.MethodType():
             content = f"{value.__module__}.{value.__qualname__}".encode()
         case _:
@@ -175,7 +164,11 @@ def _parts(value: object) -> Iterable[object]:
         case Recording():
             # Its documents are read into other fields, its source is a name, and what we have no right to
             # read is among the unread.
-            return recording_digest(dataclasses.replace(value, documents={})), value.unread, value.warnings
+            return (
+                recording_digest(replace(value, documents={})),
+                value.unread,
+                value.warnings,
+            )
         case ConfigurationText():
             return (_redacted(value),)
         case Mapping():
@@ -186,9 +179,10 @@ def _parts(value: object) -> Iterable[object]:
             return value
         case BaseModel():
             return ((name, getattr(value, name)) for name in sorted(type(value).model_fields))
-        case _ if dataclasses.is_dataclass(value):
-            fields = (item for item in dataclasses.fields(value) if "decides_nothing" not in item.metadata)
-            return ((item.name, getattr(value, item.name)) for item in fields)
+        case msgspec.Struct():
+            left_out = getattr(value, "decides_nothing", {})
+            names = (name for name in value.__struct_fields__ if name not in left_out)
+            return ((name, getattr(value, name)) for name in names)
     raise TypeError(f"{type(value).__name__} has no canonical form: say how it counts in a digest")
 
 

@@ -14,8 +14,9 @@ here in the same way for all of them. Pods of a group move together or not at al
 
 from __future__ import annotations
 
-import dataclasses
 from itertools import groupby
+
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.builder import PartialPlan, PlanBuilder
@@ -66,7 +67,7 @@ def _one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPla
             refusal = try_move(prepared, builder, pod, wish)
             if refusal is not None:
                 words = f"{refusal.message} ({strategy.name}: {message})"
-                refusal = dataclasses.replace(refusal, message=words)
+                refusal = replace(refusal, message=words)
             tried[pod] = refusal
         refused = next((pod for pod, refusal in tried.items() if refusal is not None), None)
         if before is not None and refused is not None:
@@ -78,7 +79,7 @@ def _one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPla
                 kept[pod] = refusal
             else:
                 kept.pop(pod, None)
-    return dataclasses.replace(so_far, builder=builder, kept=kept)
+    return replace(so_far, builder=builder, kept=kept)
 
 
 def try_move(

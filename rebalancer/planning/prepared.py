@@ -8,13 +8,13 @@ same place, and none of them can see what another one did.
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.cluster.nodes import NodeTable
@@ -41,14 +41,13 @@ from rebalancer.state.results import Result
 from rebalancer.state.run_state import PastMove
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(msgspec.Struct, frozen=True):
     """What became of the Pending pods in the model."""
 
     waiting: Sequence[int]  # classes that fit nowhere, in queue order
     placed: int
     unplaced: int
-    of_others: Mapping[str, int] = field(default_factory=dict)  # pods by scheduler that is not configured
+    of_others: Mapping[str, int] = {}  # pods by scheduler that is not configured
 
 
 def place_pending(
@@ -85,8 +84,7 @@ def place_pending(
     return Pending(tuple(infeasible), placed, unplaced, of_others)
 
 
-@dataclass(frozen=True, eq=False)
-class PreparedInputs:
+class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     """The inputs of a plan, and what follows from them before any pod is moved."""
 
     inputs: PlanningInputs  # with figures corrected for the moves of earlier runs
@@ -211,7 +209,7 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     earlier = inputs.state.moves if inputs.state else ()
     corrected = correct(inputs.load, inputs.snapshot.nodes, earlier)
     settling = {**_still_leaving(inputs, earlier), **corrected.figures_outdated}
-    inputs = dataclasses.replace(inputs, load=corrected.load)
+    inputs = replace(inputs, load=corrected.load)
     schedulers = ProfileSchedulers(inputs)
     hotness = find_hot_nodes(inputs, schedulers.rule_scores())
     recent = _recent_load(inputs, schedulers, (*earlier, *made))
@@ -238,7 +236,7 @@ def hot_nodes_of(inputs: PlanningInputs) -> frozenset[str]:
     """
     _check_coverage(inputs)
     earlier = inputs.state.moves if inputs.state else ()
-    inputs = dataclasses.replace(inputs, load=correct(inputs.load, inputs.snapshot.nodes, earlier).load)
+    inputs = replace(inputs, load=correct(inputs.load, inputs.snapshot.nodes, earlier).load)
     by_score = any(isinstance(rule, ScoreRule) for rule in inputs.policy.hot_nodes.every_rule)
     hotness = find_hot_nodes(inputs, ProfileSchedulers(inputs).rule_scores() if by_score else {})
     return frozenset(inputs.snapshot.nodes.names[row] for row in np.flatnonzero(hotness.hot).tolist())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class Reason(StrEnum):
@@ -164,8 +165,7 @@ class Reason(StrEnum):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class NotMoved:
+class NotMoved(msgspec.Struct, frozen=True):
     """Why a pod may not be evicted: a code, the sentence for this very pod, and what the policy sets."""
 
     reason: Reason

@@ -8,11 +8,10 @@ those before it.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodRow
 from rebalancer.errors import SafetyError
@@ -93,7 +92,7 @@ def revalidate_moves(
     show them yet.
     """
     corrected = correct(inputs.load, inputs.snapshot.nodes, made)
-    inputs = dataclasses.replace(inputs, load=corrected.load)
+    inputs = replace(inputs, load=corrected.load)
     pods = inputs.snapshot.pods.with_finished
     found: dict[str, str | Move] = {}
     rows: dict[PodRow, Move] = {}
@@ -123,7 +122,7 @@ def revalidate_moves(
     for planned in tried.moves:
         move = rows[planned.evaluation.candidate.row]
         landings = possible_landings(prepared, planned.evaluation.landings())
-        found[move.pod.uid] = msgspec.structs.replace(move, landings=landings)
+        found[move.pod.uid] = replace(move, landings=landings)
     return found
 
 

@@ -19,9 +19,10 @@ scheduler, whose pods are looked at instead.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster.nodes import CPU
 from rebalancer.cluster.pod_classes import PodClass
@@ -280,8 +281,7 @@ def scheduler_cores(settings: SchedulerSettings, snapshot: Snapshot) -> int | No
     return -(-most // 1000) or None
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseName:
+class LeaseName(msgspec.Struct, frozen=True):
     """The namespace and the name of a Lease."""
 
     namespace: str
@@ -291,8 +291,7 @@ class LeaseName:
         return f"lease {self.namespace}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class PodSelection:
+class PodSelection(msgspec.Struct, frozen=True):
     """Which pods are a scheduler's: in these namespaces, mounting this ConfigMap, else of its image."""
 
     namespaces: tuple[str, ...]
@@ -306,8 +305,7 @@ class PodSelection:
         return f"of those in {where} whose image is {PROGRAM}"
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerLocation:
+class SchedulerLocation(msgspec.Struct, frozen=True):
     """Where a scheduler shows that it is alive: its leader election lease, else its own pods."""
 
     name: str  # the schedulerNames that it serves, as messages name it

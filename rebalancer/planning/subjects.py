@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from rebalancer.cluster.malformed import admitted
 from rebalancer.cluster.snapshot import Snapshot
@@ -27,16 +28,14 @@ _LIKE_ENOUGH = 0.6
 _NAME_LIKE_ENOUGH = 0.65  # nope is not like node-6, wbe is like web
 
 
-@dataclass(frozen=True, slots=True)
-class SubjectName:
+class SubjectName(msgspec.Struct, frozen=True):
     """What a pod, a node or a workload is called; only a node's name never has a namespace."""
 
     kind: str  # pod, node, or a workload's kind, such as Deployment
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(msgspec.Struct, frozen=True):
     """A row of the pod table or of the node table, or a workload by its name."""
 
     kind: str  # pod, node, or a workload's kind

@@ -9,9 +9,9 @@ policy's value at every level.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Annotated, Literal, Self
 
+import msgspec
 from pydantic import Field, model_validator
 
 from rebalancer.policy.model import Percent, PolicyModel, ResourceName
@@ -20,8 +20,7 @@ from rebalancer.policy.units import Duration
 DEFAULT = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(msgspec.Struct, frozen=True):
     """What one aggressiveness level stands for; the fields are those of ``Planning``."""
 
     min_gain: float  # points
@@ -168,7 +167,7 @@ class Planning(PolicyModel):
     def _by_aggressiveness(self) -> Self:
         """What the policy does not name is as the aggressiveness level says."""
         level, named = LEVELS[self.aggressiveness], self.model_fields_set
-        for key in (item.name for item in fields(Level)):
+        for key in Level.__struct_fields__:
             if key not in named:
                 object.__setattr__(self, key, getattr(level, key))
         return self

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import pathlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import PurePath
-from typing import Any
+from typing import Any, ClassVar
 
+import msgspec
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import WithDefaultSchema
 
@@ -29,6 +29,7 @@ from rebalancer.documents import to_yaml as dump_yaml
 from rebalancer.policy.hotness import DeviationRule, HotRule, UtilizationRule
 from rebalancer.policy.load_sources import BUILT_IN_RESOURCES, PrometheusSource
 from rebalancer.policy.schema import API_VERSION, KIND, RebalancePolicy
+from rebalancer.policy.units import Amount
 
 SCHEMA_ID = "urn:rebalancer:policy:v1alpha1"
 EVERYWHERE = ("cpu", "memory")  # what every source measures
@@ -125,14 +126,16 @@ def _rules(policy: RebalancePolicy) -> list[tuple[tuple[str | int, ...], HotRule
     return places
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedPolicy:
+class LoadedPolicy(msgspec.Struct, frozen=True):
     """A policy, where it was written, and the SHA-256 of its text without secrets."""
 
     policy: RebalancePolicy
-    # What they decide of a plan is in the policy; so its digest leaves them out.
-    source: str = field(metadata={"decides_nothing": "it names the policy in messages"})
-    digest: str = field(metadata={"decides_nothing": "two texts may say the same"})
+    source: str
+    digest: str
+    decides_nothing: ClassVar[Mapping[str, str]] = {
+        "source": "it names the policy in messages",
+        "digest": "two texts may say the same",
+    }
 
 
 def load_policy(path: str | pathlib.Path) -> LoadedPolicy:
@@ -205,6 +208,10 @@ class _WrittenDefaults(GenerateJsonSchema):
         if field.get("default") is not None and "function" in serialization:
             field["default"] = serialization["function"](schema["default"])
         return field
+
+    def encode_default(self, dft: Any) -> Any:
+        """A default as JSON; an amount as a policy would write it."""
+        return super().encode_default(str(dft) if isinstance(dft, Amount) else dft)
 
 
 def schema() -> dict[str, Any]:

@@ -8,11 +8,19 @@ from __future__ import annotations
 import datetime as dt
 import re
 import zoneinfo
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema, model_validator
+import msgspec
+from pydantic import (
+    BeforeValidator,
+    Field,
+    InstanceOf,
+    PlainSerializer,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
 
 from rebalancer.policy.model import PolicyModel, Unique
 
@@ -61,8 +69,7 @@ def format_percentage(fraction: float) -> str:
     return f"{fraction * 100:.2f}".rstrip("0").rstrip(".") + "%"
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(msgspec.Struct, frozen=True):
     """A number, or a percentage of a total known later."""
 
     number: int
@@ -150,7 +157,7 @@ Percentage = Annotated[
 """A fraction from 0 to 1; written as a percentage."""
 
 AmountField = Annotated[
-    Amount,
+    InstanceOf[Amount],
     BeforeValidator(_amount),
     PlainSerializer(_amount_out, when_used="json"),
     WithJsonSchema(

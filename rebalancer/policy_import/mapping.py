@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+import msgspec
 
 from rebalancer.documents.reading import Document, Path
 
@@ -25,8 +26,7 @@ class KeyFate(StrEnum):
     DROPPED = "not mapped"
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """A key of the imported file, what became of it, and to which key of ours or why not."""
 
     where: str  # file:line:column
@@ -35,8 +35,7 @@ class Note:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(msgspec.Struct, frozen=True):
     """The new policy as plain values, and the notes in the order of the file."""
 
     source: str
@@ -60,14 +59,13 @@ class Imported:
         return _HEADER.format(source=self.source) + notes
 
 
-@dataclass(slots=True)
-class Import:
+class Import(msgspec.Struct):
     """An import under way; every key that a mapping looks at gets exactly one note."""
 
     document: Document
-    policy: dict[str, Any] = field(default_factory=dict)
-    notes: list[tuple[Path, KeyFate, str]] = field(default_factory=list)
-    seen: set[Path] = field(default_factory=set)
+    policy: dict[str, Any] = {}
+    notes: list[tuple[Path, KeyFate, str]] = []
+    seen: set[Path] = msgspec.field(default_factory=set)
 
     def set(self, path: Path, ours: str, value: Any, text: str = "") -> None:
         """Map the key at ``path`` to our key, such as ``limits.perNode``."""

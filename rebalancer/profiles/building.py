@@ -7,9 +7,9 @@ pkg/scheduler/apis/config/v1/default_plugins.go:85.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from pydantic import Field
 
 from rebalancer.documents import Document, Path, did_you_mean, validate
@@ -118,8 +118,7 @@ class WrittenConfiguration(Arguments):
     extenders: tuple[Extender, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """A plugin enabled somewhere: its weight (0: none given) and where that was written (None: a default)."""
 
     name: str
@@ -127,24 +126,21 @@ class Entry:
     path: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MergedSet:
+class MergedSet(msgspec.Struct, frozen=True):
     """What is enabled at a point after merging, in order, and the names that are disabled."""
 
     enabled: tuple[Entry, ...] = ()
     disabled: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Expanded:
+class Expanded(msgspec.Struct, frozen=True):
     """The plugins of a profile at each extension point, in final order, and the weights of scores."""
 
     plugins: Mapping[ExtensionPoint, tuple[Entry, ...]]
-    weights: Mapping[str, int] = field(default_factory=dict)
+    weights: Mapping[str, int] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(msgspec.Struct, frozen=True):
     """What the profiles of one document are built with; ``warnings`` collects what is odd but not wrong."""
 
     document: Document
@@ -152,7 +148,7 @@ class Context:
     known: Mapping[str, PluginDescription]  # to this version, and extra ones
     catalogue: Mapping[str, PluginDescription]  # of every version
     assume_neutral: frozenset[str]
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str] = []
 
     def implements(self, name: str, point: ExtensionPoint) -> bool:
         """Whether multiPoint brings a plugin to an extension point."""

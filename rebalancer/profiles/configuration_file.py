@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
 
+from msgspec.structs import replace
 from pydantic.alias_generators import to_camel
 
 from rebalancer.documents import Document, did_you_mean, parse, redacted_text, validate

@@ -7,15 +7,15 @@ MultiPoint list all there; older ones point by point.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 GROUP = "kubescheduler.config.k8s.io"
 
 Enabled = tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class VersionDefaults:
+class VersionDefaults(msgspec.Struct, frozen=True):
     """What a version of the API enables by itself, and how it merges what is configured.
 
     ``points`` maps ``multiPoint`` or an extension point to names and weights (0: none given). With

@@ -7,10 +7,10 @@ is here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
@@ -92,8 +92,7 @@ class Input(StrEnum):
         return self in (Input.WATCHER, Input.PROMETHEUS)
 
 
-@dataclass(frozen=True, slots=True)
-class PluginQuery:
+class PluginQuery(msgspec.Struct, frozen=True):
     """A PromQL expression that a plugin reads: one value a node, named by a label of its series."""
 
     address: str  # of the Prometheus
@@ -101,8 +100,7 @@ class PluginQuery:
     node_label: str = "nodename"
 
 
-@dataclass(frozen=True, slots=True)
-class PluginDescription:
+class PluginDescription(msgspec.Struct, frozen=True):
     """What is known of a plugin: where it may be enabled, its arguments, what it reads.
 
     ``versions`` are the configuration API versions that know the plugin; empty means all of them. ``make``
@@ -131,8 +129,7 @@ class PluginDescription:
         return any(item.is_load for item in self.inputs) or "pods" in self.scored_resources
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(msgspec.Struct, frozen=True):
     """One schedulerName: its plugins at each extension point in final order, their weights and arguments."""
 
     scheduler_name: str
@@ -179,8 +176,7 @@ class Extender(Arguments):
     ignorable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderElection:
+class LeaderElection(msgspec.Struct, frozen=True):
     """The Lease by which the replicas of a scheduler choose their leader.
 
     Defaults: Kubernetes v1.35 pkg/scheduler/apis/config/v1/defaults.go. ``named`` says that the configuration
@@ -193,16 +189,17 @@ class LeaderElection:
     named: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigurationText:
+class ConfigurationText(msgspec.Struct, frozen=True):
     """A KubeSchedulerConfiguration as written, and where; empty where none is named: the defaults."""
 
     text: str
-    source: str = field(metadata={"decides_nothing": "it names a file or an object in messages"})
+    source: str
+    decides_nothing: ClassVar[Mapping[str, str]] = {
+        "source": "it names a file or an object in messages",
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerConfiguration:
+class SchedulerConfiguration(msgspec.Struct, frozen=True):
     """A whole KubeSchedulerConfiguration, merged with the defaults of its version.
 
     ``text`` is what it was loaded from, to be recorded with a snapshot; ``inputs`` is what its plugins read;
@@ -219,10 +216,13 @@ class SchedulerConfiguration:
     assumed_neutral: tuple[str, ...] = ()
     inputs: frozenset[Input] = frozenset()
     source: str = "defaults"
-    text: str = field(default="", repr=False)
-    plugins: Mapping[str, PluginDescription] = field(default_factory=dict)
-    extra_plugins: Mapping[str, PluginDescription] = field(default_factory=dict)
+    text: str = ""
+    plugins: Mapping[str, PluginDescription] = {}
+    extra_plugins: Mapping[str, PluginDescription] = {}
     leader_election: LeaderElection = LeaderElection()
+
+    def __repr__(self) -> str:
+        return f"SchedulerConfiguration({self.source!r})"  # its text may hold a token
 
     def profile(self, scheduler_name: str) -> Profile | None:
         """The profile of a schedulerName; None when this configuration has none."""

@@ -5,15 +5,14 @@ Options are checked as far as that is possible before a cluster is read.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
@@ -54,24 +53,21 @@ _LEVELS = frozenset({AVERAGE, LATEST, ""})  # operators of figures that follow t
 _RUNNING, _PENDING = PHASES.index("Running"), PHASES.index("Pending")
 
 
-@dataclass(frozen=True, slots=True)
-class AddedNodes:
+class AddedNodes(msgspec.Struct, frozen=True):
     """More nodes like one of the cluster."""
 
     template: str
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Scaling:
+class Scaling(msgspec.Struct, frozen=True):
     """Another number of replicas of a workload."""
 
     workload: SubjectName
     replicas: int
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(msgspec.Struct, frozen=True):
     """What is changed on the copy of the cluster, together."""
 
     drained: tuple[str, ...] = ()  # names of nodes; drained nodes are cordoned
@@ -159,8 +155,7 @@ def _each_once(scaled: tuple[Scaling, ...]) -> tuple[Scaling, ...]:
     return scaled
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AddedPod:
+class AddedPod(msgspec.Struct, frozen=True, eq=False):
     """A pod that is added: running on a node, or Pending without one."""
 
     namespace: str
@@ -180,12 +175,12 @@ def with_pods(inputs: PlanningInputs, added: Sequence[AddedPod]) -> PlanningInpu
     table = pods.joined(map(_fields, added), node)
     usage = np.array([item.usage for item in added], np.float64).reshape(len(added), len(load.resources))
     methods = np.where(np.isnan(usage), int(PodMethod.UNKNOWN), int(PodMethod.REQUEST))
-    load = dataclasses.replace(
+    load = replace(
         load,
         pod_usage=np.concatenate([load.pod_usage, usage]),
         pod_methods=np.concatenate([load.pod_methods, methods]),
     )
-    return _counted(inputs, table, dataclasses.replace(inputs, load=load))
+    return _counted(inputs, table, replace(inputs, load=load))
 
 
 def _fields(added: AddedPod) -> PodFields:
@@ -215,22 +210,22 @@ def without_pods(inputs: PlanningInputs, rows: Sequence[int]) -> PlanningInputs:
             usage[pods.node[row]] -= np.nan_to_num(load.pod_usage[row])
     at = np.delete(np.arange(len(pods)), rows)
     table = pods.take(at)
-    load = dataclasses.replace(
+    load = replace(
         load,
         usage=np.maximum(usage, 0.0),
         pod_usage=load.pod_usage[at],
         pod_methods=load.pod_methods[at],
     )
-    return _counted(inputs, table, dataclasses.replace(inputs, load=load))
+    return _counted(inputs, table, replace(inputs, load=load))
 
 
 def _counted(inputs: PlanningInputs, table: PodTable, changed: PlanningInputs) -> PlanningInputs:
     """The changed inputs with this pod table, and the pods on each node counted anew."""
     bound = table.node[table.node >= 0]
     count = np.bincount(bound, minlength=len(inputs.snapshot.nodes)).astype(np.int64)
-    snapshot = dataclasses.replace(changed.snapshot, pods=table)
-    load = dataclasses.replace(changed.load, pod_count=count)
-    return dataclasses.replace(changed, snapshot=snapshot, load=load)
+    snapshot = replace(changed.snapshot, pods=table)
+    load = replace(changed.load, pod_count=count)
+    return replace(changed, snapshot=snapshot, load=load)
 
 
 def with_cordoned(inputs: PlanningInputs, rows: Sequence[NodeRow]) -> PlanningInputs:
@@ -241,10 +236,10 @@ def with_cordoned(inputs: PlanningInputs, rows: Sequence[NodeRow]) -> PlanningIn
     for row in rows:
         node = records[row]
         taints = [item for item in node.spec.taints or () if item.key != UNSCHEDULABLE.key]
-        spec = msgspec.structs.replace(node.spec, unschedulable=True, taints=[*taints, UNSCHEDULABLE])
-        records[row] = msgspec.structs.replace(node, spec=spec)
-    nodes = dataclasses.replace(inputs.snapshot.nodes, records=tuple(records))
-    return dataclasses.replace(inputs, snapshot=dataclasses.replace(inputs.snapshot, nodes=nodes))
+        spec = replace(node.spec, unschedulable=True, taints=[*taints, UNSCHEDULABLE])
+        records[row] = replace(node, spec=spec)
+    nodes = replace(inputs.snapshot.nodes, records=tuple(records))
+    return replace(inputs, snapshot=replace(inputs.snapshot, nodes=nodes))
 
 
 def with_added_nodes(inputs: PlanningInputs, template: NodeRow, count: int) -> PlanningInputs:
@@ -264,7 +259,7 @@ def with_added_nodes(inputs: PlanningInputs, template: NodeRow, count: int) -> P
     ]
     usage = _idle_usage(inputs, template, own)
     template_usage = load.usage[template].copy()
-    load = dataclasses.replace(
+    load = replace(
         load,
         usage=np.concatenate([load.usage, np.tile(usage, (count, 1))]),
         measured_at=_more(load.measured_at, template, count),
@@ -277,17 +272,17 @@ def with_added_nodes(inputs: PlanningInputs, template: NodeRow, count: int) -> P
         },
         pod_count=np.concatenate([load.pod_count, np.zeros(count, np.int64)]),
     )
-    snapshot = dataclasses.replace(inputs.snapshot, nodes=_more_nodes(nodes, template, names, inputs.now))
+    snapshot = replace(inputs.snapshot, nodes=_more_nodes(nodes, template, names, inputs.now))
     recording = snapshot.recording
     if recording.has(CSI_NODES):
         listings = dict(recording.listings)
         listing = listings[CSI_NODES.plural]
         more = _csi_nodes(listing.records, nodes.names[template], names)
-        listings[CSI_NODES.plural] = dataclasses.replace(listing, records=(*listing.records, *more))
-        snapshot = dataclasses.replace(snapshot, recording=dataclasses.replace(recording, listings=listings))
+        listings[CSI_NODES.plural] = replace(listing, records=(*listing.records, *more))
+        snapshot = replace(snapshot, recording=replace(recording, listings=listings))
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(template_usage > 0, usage / template_usage, 1.0)
-    inputs = dataclasses.replace(
+    inputs = replace(
         inputs, snapshot=snapshot, load=load, view=_seen(inputs.view, nodes.names[template], names, share)
     )
     return with_pods(
@@ -335,7 +330,7 @@ def _more(values: NDArray[Number], template: NodeRow, count: int) -> NDArray[Num
 def _more_nodes(nodes: NodeTable, template: NodeRow, names: Sequence[str], now: float) -> NodeTable:
     count = len(names)
     records = tuple(_node_like(nodes.records[template], name) for name in names)
-    return dataclasses.replace(
+    return replace(
         nodes,
         records=(*nodes.records, *records),
         allocatable=_more(nodes.allocatable, template, count),
@@ -350,11 +345,11 @@ def _node_like(template: Node, name: str) -> Node:
     labels = {**(template.metadata.labels or {}), _HOST_NAME: name}
     passing = (*CONDITION_TAINTS, *LEAVING_TAINTS)
     taints = [item for item in template.spec.taints or () if not matches_taint(item, passing)]
-    metadata = msgspec.structs.replace(
+    metadata = replace(
         template.metadata, name=name, uid=f"added {name}", labels=labels, deletion_timestamp=None
     )
-    spec = msgspec.structs.replace(template.spec, unschedulable=False, taints=taints or None)
-    return Node(metadata, spec, msgspec.structs.replace(template.status, images=None))
+    spec = replace(template.spec, unschedulable=False, taints=taints or None)
+    return Node(metadata, spec, replace(template.status, images=None))
 
 
 def _csi_nodes(records: Sequence[object], template: str, names: Sequence[str]) -> list[CsiNode]:
@@ -364,7 +359,7 @@ def _csi_nodes(records: Sequence[object], template: str, names: Sequence[str]) -
     )
     if csi_node is None:
         return []
-    return [CsiNode(msgspec.structs.replace(csi_node.metadata, name=name), csi_node.spec) for name in names]
+    return [CsiNode(replace(csi_node.metadata, name=name), csi_node.spec) for name in names]
 
 
 def _seen(view: SchedulerView, template: str, names: Sequence[str], share: FloatArray) -> SchedulerView:
@@ -386,18 +381,17 @@ def _seen(view: SchedulerView, template: str, names: Sequence[str], share: Float
         if figures is None:
             return metrics
         added = {name: tuple(map(scaled, figures)) for name in names}
-        return dataclasses.replace(metrics, nodes={**metrics.nodes, **added})
+        return replace(metrics, nodes={**metrics.nodes, **added})
 
     queries: dict[tuple[str, str], Mapping[str, float]] = {}
     for key, values in view.queries.items():
         known = dict.fromkeys(names, values[template]) if template in values else {}
         queries[key] = {**values, **known}
     watchers = {address: more(metrics) for address, metrics in view.watchers.items()}
-    return dataclasses.replace(view, watchers=watchers, queries=queries)
+    return replace(view, watchers=watchers, queries=queries)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rescaled:
+class Rescaled(msgspec.Struct, frozen=True, eq=False):
     """What a scaling adds and removes; ``unpredictable`` is why its new replicas cannot be placed."""
 
     workload: Subject

@@ -13,15 +13,15 @@ the policy keeps the usual one and says what stands in the way.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray
@@ -44,16 +44,14 @@ _BESIDE_PROMETHEUS = ("adapter", "alert", "exporter", "operator", "push")  # in 
 _WIDTH = 80  # columns
 
 
-@dataclass(frozen=True, slots=True)
-class FirstPolicy:
+class FirstPolicy(msgspec.Struct, frozen=True):
     """The text of a policy, and what a plan by it does now."""
 
     text: str
     moves: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Facts:
+class _Facts(msgspec.Struct, frozen=True, eq=False):
     """What the policy is made from."""
 
     inputs: PlanningInputs
@@ -92,7 +90,7 @@ def _planned(facts: _Facts, threshold: int) -> tuple[str, Plan]:
 
 def _by_policy(inputs: PlanningInputs, text: str) -> PlanningInputs:
     policy = parse_policy(text, "the suggested policy").policy
-    return dataclasses.replace(inputs, policy=policy, ignore_coverage=True)  # it is only looked at
+    return replace(inputs, policy=policy, ignore_coverage=True)  # it is only looked at
 
 
 def _thresholds(facts: _Facts) -> list[int]:

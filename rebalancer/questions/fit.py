@@ -12,12 +12,11 @@ pods have been placed already. So every pod sees those before it, as the schedul
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import PodRow
@@ -159,7 +158,7 @@ def _placed(
         stopped = rejected_nodes(prepared, state, pod_class)
         message = failure or scheduler_message(stopped, len(names), rejected)
     ordered = sorted(on_nodes.items(), key=lambda item: (-item[1], names[item[0]]))
-    return msgspec.structs.replace(
+    return replace(
         answer,
         fits=on_nodes.total(),
         landings=tuple(landings),
@@ -183,9 +182,9 @@ def with_asked(inputs: PlanningInputs, asked: AskedPod) -> tuple[PlanningInputs,
         return inputs, same
     pods = snapshot.pods
     classes = (*pods.classes, asked.pod_class)
-    changed = dataclasses.replace(snapshot, pods=dataclasses.replace(pods, classes=classes))
+    changed = replace(snapshot, pods=replace(pods, classes=classes))
     changed = _with_controller(changed, asked)
-    return dataclasses.replace(inputs, snapshot=changed), len(classes) - 1
+    return replace(inputs, snapshot=changed), len(classes) - 1
 
 
 def _same_workload(snapshot: Snapshot, asked: AskedPod) -> int | None:
@@ -219,8 +218,8 @@ def _with_controller(snapshot: Snapshot, asked: AskedPod) -> Snapshot:
     )
     listings = dict(snapshot.recording.listings)
     listing = listings[kind.plural]
-    listings[kind.plural] = dataclasses.replace(listing, records=(*listing.records, record))
-    return dataclasses.replace(snapshot, recording=dataclasses.replace(snapshot.recording, listings=listings))
+    listings[kind.plural] = replace(listing, records=(*listing.records, record))
+    return replace(snapshot, recording=replace(snapshot.recording, listings=listings))
 
 
 def _requested_after(state: ClusterState, node: int) -> dict[str, float]:

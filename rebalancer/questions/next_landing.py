@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+
+import msgspec
 
 from rebalancer.cluster.arrays import NodeRow
 from rebalancer.planning.explanation import RejectedNodes, grouped
@@ -16,8 +17,7 @@ NO_POD = -1
 _SEPARATOR = ": "  # between a plugin and its message
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NextLanding:
+class NextLanding(msgspec.Struct, frozen=True, eq=False):
     """The nodes a pod may land on; or why it lands nowhere."""
 
     landings: LandingDistribution | None

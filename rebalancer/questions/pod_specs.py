@@ -13,10 +13,10 @@ plugin/pkg/admission/defaulttolerationseconds/admission.go:80.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.cluster.kinds import PRIORITY_CLASSES
 from rebalancer.cluster.malformed import admitted
@@ -55,8 +55,7 @@ _HASH_LABEL, _HASH = "pod-template-hash", "new"  # what tells the pods of a new 
 _MAX_SHOWN_LENGTH = 60
 
 
-@dataclass(frozen=True, slots=True)
-class AskedPod:
+class AskedPod(msgspec.Struct, frozen=True):
     """The pods that a file describes: their class, who makes them, and what is not known of them."""
 
     name: str  # Kind namespace/name of what the file holds
@@ -176,7 +175,7 @@ def _as_stored(
 ) -> tuple[PodSpec, tuple[str, ...]]:
     """The spec with the defaults of the API server, and what could not be filled in."""
     priority, unknown = _priority(document, path, spec, snapshot)
-    stored = msgspec.structs.replace(
+    stored = replace(
         spec,
         scheduler_name=spec.scheduler_name or "default-scheduler",
         priority=priority,
@@ -196,10 +195,8 @@ def _as_stored(
 def _container(container: Container, spec: PodSpec) -> Container:
     ports = container.ports
     if spec.host_network and ports:
-        ports = [
-            msgspec.structs.replace(port, host_port=port.host_port or port.container_port) for port in ports
-        ]
-    return msgspec.structs.replace(container, resources=_requested(container.resources), ports=ports)
+        ports = [replace(port, host_port=port.host_port or port.container_port) for port in ports]
+    return replace(container, resources=_requested(container.resources), ports=ports)
 
 
 def _requested(resources: ResourceRequirements | None) -> ResourceRequirements | None:
@@ -280,9 +277,7 @@ def _with_hash(selector: LabelSelector | None) -> LabelSelector | None:
     """The selector of the ReplicaSet that a Deployment makes."""
     if selector is None:
         return None
-    return msgspec.structs.replace(
-        selector, match_labels={**(selector.match_labels or {}), _HASH_LABEL: _HASH}
-    )
+    return replace(selector, match_labels={**(selector.match_labels or {}), _HASH_LABEL: _HASH})
 
 
 def _own_claims(document: Document, kind: str) -> str:

@@ -12,10 +12,10 @@ assertion about nothing would hold for ever.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal, Self
 
+import msgspec
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from rebalancer.cluster.arrays import PodRow
@@ -120,8 +120,7 @@ def check_plan(test: PolicyTest, file: str, plan: Plan, snapshot: Snapshot) -> P
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Pod:
+class _Pod(msgspec.Struct, frozen=True):
     uid: str
     name: str  # namespace/name
     node: str

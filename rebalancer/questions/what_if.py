@@ -8,13 +8,13 @@ them sees it.
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
@@ -125,8 +125,7 @@ class WhatIf(Value, frozen=True):
     kind: str = "WhatIf"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PlacedPod:
+class PlacedPod(msgspec.Struct, frozen=True, eq=False):
     """A pod that left its node, or waited: its row, and where it or its replacement is now."""
 
     row: PodRow
@@ -134,8 +133,7 @@ class PlacedPod:
     pod_class: int
 
 
-@dataclass(slots=True, eq=False)
-class ChangedCluster:
+class ChangedCluster(msgspec.Struct, eq=False):
     """A state on which nodes are drained and pods are placed; ``fates`` and ``placed`` grow.
 
     A drain is what ``kubectl drain`` does: the node is cordoned, pods of DaemonSets and static pods stay, and
@@ -150,9 +148,9 @@ class ChangedCluster:
 
     prepared: PreparedInputs
     state: ClusterState
-    fates: list[PodFate] = field(default_factory=list)
-    placed: list[PlacedPod] = field(default_factory=list)
-    _spent: Counter[str] = field(default_factory=Counter)  # by disruption budget
+    fates: list[PodFate] = []
+    placed: list[PlacedPod] = []
+    _spent: Counter[str] = msgspec.field(default_factory=Counter)  # by disruption budget
 
     def drain(self, node: NodeRow) -> None:
         """Evict what may leave a node, which is unschedulable already."""
@@ -233,8 +231,7 @@ class ChangedCluster:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _NextPod:
+class _NextPod(msgspec.Struct, frozen=True):
     """Where one more pod of a class lands, or why that is nowhere or not known."""
 
     fate: Fate
@@ -332,8 +329,7 @@ def _differ(item: ComparedLanding) -> bool:
     return chances or item.fates[0] is not item.fates[1]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Changed:
+class _Changed(msgspec.Struct, frozen=True, eq=False):
     """The cluster once the changes are made: what became of pods, and what a plan would be made from."""
 
     fates: tuple[PodFate, ...]
@@ -347,8 +343,8 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
 
     Raises InputError for a node or a workload that is not there.
     """
-    before = prepare(dataclasses.replace(inputs, ignore_coverage=True))
-    theirs = before if other is None else prepare(dataclasses.replace(other, ignore_coverage=True))
+    before = prepare(replace(inputs, ignore_coverage=True))
+    theirs = before if other is None else prepare(replace(other, ignore_coverage=True))
     changed = _changed(theirs, changes)
     comparison = None
     if other is not None:
@@ -470,7 +466,7 @@ def _with_guesses(inputs: PlanningInputs, drained: list[NodeRow]) -> tuple[Plann
     for row in rows:
         wanted = requested_amounts(pod_requests(pods.class_of(row)).present, inputs.load.resources)
         usage[row] = np.where(np.isnan(usage[row]), wanted, usage[row])
-    return dataclasses.replace(inputs, load=dataclasses.replace(inputs.load, pod_usage=usage)), len(rows)
+    return replace(inputs, load=replace(inputs.load, pod_usage=usage)), len(rows)
 
 
 def _settled(inputs: PlanningInputs, placed: list[PlacedPod]) -> PlanningInputs:
@@ -485,9 +481,9 @@ def _settled(inputs: PlanningInputs, placed: list[PlacedPod]) -> PlanningInputs:
     cluster.measure()
     after = cluster.inputs(inputs.state or RunState())
     now = after.snapshot.pods
-    table = dataclasses.replace(now, columns=now.columns.changed(created=created, started=started))
-    snapshot = dataclasses.replace(after.snapshot, pods=table)
-    return dataclasses.replace(after, snapshot=snapshot, state=inputs.state)
+    table = replace(now, columns=now.columns.changed(created=created, started=started))
+    snapshot = replace(after.snapshot, pods=table)
+    return replace(after, snapshot=snapshot, state=inputs.state)
 
 
 def _listed(before: PreparedInputs, changed: _Changed) -> tuple[PodFate, ...]:

@@ -6,10 +6,10 @@ Choosing never changes a plan: its figures and its verdict stay those of the who
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.cluster.records import LabelSelector
 from rebalancer.cluster.selectors import FieldRequirement, fields_match, matcher, query
@@ -24,8 +24,7 @@ NODE_FIELDS = ("metadata.name", "spec.unschedulable")
 _OF_THE_PLAN = frozenset(POD_FIELDS[:3])  # what a plan itself says of its pods
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """What the options ask for; everything that is left out chooses all."""
 
     namespace: str | None = None
@@ -57,7 +56,7 @@ def chosen_pods(plan: Plan, choice: Choice, snapshot: Snapshot | None = None) ->
     if not choice:
         return plan
     selects = _pod_test(choice, snapshot)
-    return msgspec.structs.replace(
+    return replace(
         plan,
         moves=tuple(move for move in plan.moves if selects(move.pod, move.from_node)),
         kept=tuple(item for item in plan.kept if selects(item.pod, item.node)),
@@ -102,7 +101,7 @@ def sorted_moves(plan: Plan, order: str) -> Plan:
     """The plan with its moves by ``gain`` or ``chance``, the highest first, or by the name of something."""
     if order == "wave":
         return plan
-    return msgspec.structs.replace(plan, moves=tuple(sorted(plan.moves, key=_ORDERS[order])))
+    return replace(plan, moves=tuple(sorted(plan.moves, key=_ORDERS[order])))
 
 
 def _likeliest(move: Move) -> Landing:

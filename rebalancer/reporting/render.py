@@ -11,7 +11,6 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -102,8 +101,7 @@ def _cell(value: Any) -> Any:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-@dataclass(frozen=True, slots=True)
-class _Loop:
+class _Loop(msgspec.Struct, frozen=True):
     find: Find
     body: Sequence[_Part]
 
@@ -111,8 +109,7 @@ class _Loop:
 _Part = str | Find | _Loop
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(msgspec.Struct, frozen=True):
     r"""What ``-o jsonpath=TEMPLATE`` prints, in the dialect that kubectl reads.
 
     A template is text with expressions in braces. An expression is a path, a string in quotes, or a loop:

@@ -6,8 +6,9 @@ The planner is imported after the cluster is read, as ``observe.read`` imports t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.observe.plan_options import PlanOptions
@@ -42,8 +43,7 @@ def make_plan_and_snapshot(options: PlanOptions) -> tuple[Plan, Snapshot]:
     return planner.make_plan(inputs), inputs.snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedPlan:
+class ReportedPlan(msgspec.Struct, frozen=True):
     """A plan, the policy it was made by, and by pod uid what the scheduler's cycle looks like."""
 
     plan: Plan

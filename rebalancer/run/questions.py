@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError, UnreachableError
@@ -33,7 +32,7 @@ from rebalancer.run.plan import earlier_state, inputs_of, make_plan_and_snapshot
 def fit_pods(options: PlanOptions, text: str, source: str, namespace: str | None, at_most: int) -> Fit:
     """How many more of the pods that ``text`` describes fit; InputError where it describes none."""
     document, kind = read_pod(text, source, namespace)  # before the cluster is read, which takes time
-    inputs = plan_inputs(dataclasses.replace(options, ignore_coverage=True))
+    inputs = plan_inputs(replace(options, ignore_coverage=True))
     asked = asked_pod(document, kind, inputs.snapshot, namespace)
     return fit(inputs, asked, at_most, options.progress)
 
@@ -51,7 +50,7 @@ def what_if_changed(options: PlanOptions, changes: Changes, scheduler_config: Pa
     inputs = assemble(observation, loaded, state)
     if scheduler_config is None:
         return what_if(inputs, changes)
-    other = dataclasses.replace(options, scheduler_config=scheduler_config, now=observation.now)
+    other = replace(options, scheduler_config=scheduler_config, now=observation.now)
     theirs = observe(other, (loaded,), api, snapshot=observation.snapshot)
     return what_if(inputs, changes, assemble(theirs, loaded, state))
 
@@ -59,7 +58,7 @@ def what_if_changed(options: PlanOptions, changes: Changes, scheduler_config: Pa
 def why_nothing_moves(options: PlanOptions, subject: str, namespace: str = "") -> WhyNot:
     """Why nothing is moved: of the node or pod that is named, or of the whole cluster without a name."""
     wanted = parse_subject(subject, namespace) if subject else None  # before the cluster is read
-    inputs = plan_inputs(dataclasses.replace(options, ignore_coverage=True))
+    inputs = plan_inputs(replace(options, ignore_coverage=True))
     return why_not(inputs, find_subject(inputs.snapshot, wanted) if wanted else None)
 
 
@@ -75,7 +74,7 @@ def diff_policies(options: PlanOptions, other: Path) -> PlanDifference:
     names = found.policies
     if names[0] == names[1]:  # then their files tell them apart
         names = f"{names[0]} ({options.policy_path or 'defaults'})", f"{names[1]} ({other})"
-    return msgspec.structs.replace(found, policies=names, settings=settings)
+    return replace(found, policies=names, settings=settings)
 
 
 def check_policy(options: PlanOptions, files: Sequence[Path]) -> tuple[PolicyTestReport, ...]:

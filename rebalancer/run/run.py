@@ -18,17 +18,16 @@ goes on; how old the plan may be is asked of ``PlanAge``:
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer import files
 from rebalancer.cluster.kinds import REPLICATION_CONTROLLERS
@@ -165,8 +164,7 @@ class PlanAge:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunEnvironment:
+class RunEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     """The connection, the policy, the signals, and the lease if somebody else takes and renews it."""
 
     api: RawApi
@@ -203,8 +201,7 @@ def safety_of(options: PlanOptions, loaded: LoadedPolicy) -> Callable[[], Safety
     return lambda: parse_policy(read_text_again(path), str(path)).policy.safety
 
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
+class _Planned(msgspec.Struct, frozen=True):
     """A plan, and what it was made from."""
 
     inputs: PlanningInputs  # before they were prepared
@@ -431,8 +428,8 @@ class _Replanner:
         self._pods = inputs.snapshot.pods
         earlier = still_in_use(self._read, inputs.now - SCHEDULER_LAG_SECONDS)
         self._read.append((inputs.now, inputs.view))
-        scheduler = dataclasses.replace(inputs.scheduler, earlier_views=earlier)
-        inputs = dataclasses.replace(inputs, scheduler=scheduler)
+        scheduler = replace(inputs.scheduler, earlier_views=earlier)
+        inputs = replace(inputs, scheduler=scheduler)
         # A move that is looked at again just before it is made is announced already.
         asked = {move.pod.uid for move in moves}
         made = [past for past in self._memory.moved_with(landed) if past.uid not in asked]

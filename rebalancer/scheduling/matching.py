@@ -9,12 +9,12 @@ helper/spread.go:37 (``Owners``); k8s.io/api v0.34.4 core/v1/toleration.go:38 (`
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.cluster.kinds import REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS, Kind
 from rebalancer.cluster.pod_classes import BINDING_LABELS, GIVEN_SINCE_MINOR, PodClass
@@ -58,8 +58,7 @@ def label_match(selector: LabelSelector | None) -> LabelMatch | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class PodSelector:
+class PodSelector(msgspec.Struct, frozen=True):
     """Pods of some namespaces whose labels match."""
 
     namespaces: frozenset[str] | None  # None: of every namespace
@@ -130,8 +129,7 @@ class TermKind(Enum):
     PREFERRED_ANTI = "preferred anti-affinity"
 
 
-@dataclass(frozen=True, slots=True)
-class AffinityTerm:
+class AffinityTerm(msgspec.Struct, frozen=True):
     """One term in canonical form: equal terms of different classes are one."""
 
     kind: TermKind
@@ -223,15 +221,13 @@ def terms_of(pod: PodClass) -> tuple[tuple[AffinityTerm, int], ...]:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Owners:
+class Owners(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Services, and the selectors of controllers, from which the scheduler derives one selector for a pod."""
 
     services: tuple[Service, ...] = ()
-    controllers: Mapping[tuple[str, str, str], Any] = field(
-        default_factory=dict
-    )  # kind, namespace, name -> its selector as it was read
-    _matches: dict[tuple[str, str, str], LabelMatch | None] = field(default_factory=dict)  # computed so far
+    # By kind, namespace and name: its selector as it was read.
+    controllers: Mapping[tuple[str, str, str], Any] = {}
+    _matches: dict[tuple[str, str, str], LabelMatch | None] = {}  # computed so far
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Owners:

@@ -12,9 +12,9 @@ may name a ``PluginFactory`` instead.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
+from msgspec.structs import replace
 from pydantic import Field, ValidationError
 
 from rebalancer import profiles

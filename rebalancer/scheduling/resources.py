@@ -10,10 +10,10 @@ the end, the Go specification, integer operators and conversions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster import quantities
@@ -173,8 +173,7 @@ def _integers(amounts: Mapping[str, Fraction]) -> dict[str, int]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class PodRequests:
+class PodRequests(msgspec.Struct, frozen=True):
     """A pod's requests in the scheduler's integers: thousandths of a core, bytes, counts."""
 
     incoming: Mapping[str, int]  # while it is being placed: filters, balanced allocation

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
@@ -43,8 +44,7 @@ def look(
     return plan, finding(inputs, plan)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceOptions:
+class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How the service acts, and where it is seen; where its plans come from are ``PlanOptions``."""
 
     act: bool = False  # False: every replica plans, and nothing is changed

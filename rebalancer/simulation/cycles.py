@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster import times
@@ -36,8 +36,7 @@ from rebalancer.state.run_state import (
 NOWHERE = NodeRow(-1)
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedOutcome:
+class SimulatedOutcome(msgspec.Struct, frozen=True):
     """A move that was carried out, and where its replacement went."""
 
     move: Move
@@ -156,13 +155,12 @@ _DIGITS = 2
 _MEASURED = PERCENT_RESOURCES[:2]
 
 
-@dataclass(frozen=True, slots=True)
-class SimulationSettings:
+class SimulationSettings(msgspec.Struct, frozen=True):
     """How long, how often, and under which load."""
 
     cycles: int = 10
     interval_seconds: float = 600.0
-    shape: LoadShape = field(default_factory=LoadShape)
+    shape: LoadShape = msgspec.field(default_factory=LoadShape)
     seed: int = 0
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.cluster.nodes import CPU, MEMORY
@@ -34,8 +34,7 @@ _CORRELATION_SECONDS = 600.0
 _DAY_SECONDS = 86_400.0
 
 
-@dataclass(frozen=True, slots=True)
-class LoadShape:
+class LoadShape(msgspec.Struct, frozen=True):
     """How the load of pods changes from what was recorded, minute by minute, and how late metrics show it."""
 
     noise: float = 0.0  # standard deviation of a pod's load, as a share of it
@@ -174,8 +173,8 @@ class SimulatedCluster:
 
     def inputs(self, state: RunState) -> PlanningInputs:
         """What a run would read now."""
-        snapshot = dataclasses.replace(self._inputs.snapshot, pods=self._pods())
-        return dataclasses.replace(
+        snapshot = replace(self._inputs.snapshot, pods=self._pods())
+        return replace(
             self._inputs,
             snapshot=snapshot,
             load=self._report(),
@@ -202,14 +201,14 @@ class SimulatedCluster:
             left = [row for row, uid in enumerate(finished.uids) if uid not in self._removed]
             finished = finished.take(np.array(left, np.int64))
         terminating = pods.terminating & ~moved
-        return dataclasses.replace(
+        return replace(
             pods, columns=columns, node=self.node.copy(), terminating=terminating, finished=finished
         )
 
     def _report(self) -> LoadReport:
         report = self._inputs.load
         usage = np.mean(self._node_samples, axis=0)
-        return dataclasses.replace(
+        return replace(
             report,
             usage=np.maximum(usage, 0.0),
             measured_at=np.where(np.isnan(report.measured_at), np.nan, self.now),
@@ -221,7 +220,7 @@ class SimulatedCluster:
     def _view(self) -> SchedulerView:
         view = self._inputs.view
         watchers = {address: self._watched(metrics) for address, metrics in view.watchers.items()}
-        return dataclasses.replace(view, watchers=watchers)
+        return replace(view, watchers=watchers)
 
     def _watched(self, metrics: WatcherMetrics) -> WatcherMetrics:
         """What load-watcher answers now of the nodes it knew, in percent of capacity."""
@@ -240,7 +239,7 @@ class SimulatedCluster:
             name: tuple(_updated(item, nodes.row.get(name, -1), figures) for item in items)
             for name, items in metrics.nodes.items()
         }
-        return dataclasses.replace(
+        return replace(
             metrics,
             nodes=updated,
             timestamp=self.now,

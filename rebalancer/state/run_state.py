@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.errors import InputError
 from rebalancer.policy.schema import RebalancePolicy
@@ -91,9 +92,7 @@ def after_plan(
     }
     # A time in the future comes from another clock; the spacing is counted from our own then.
     counted_at = now if before.counts_again(now, spacing_seconds) else min(before.hot_counted_at, now)
-    return bounded(
-        msgspec.structs.replace(before, hot_streaks=streaks, hot_counted_at=counted_at, updated_at=now)
-    )
+    return bounded(replace(before, hot_streaks=streaks, hot_counted_at=counted_at, updated_at=now))
 
 
 def after_reading(
@@ -104,7 +103,7 @@ def after_reading(
     samples = (
         load_samples.with_sample(before.samples, now, percent, window_seconds) if percent else LoadSamples()
     )
-    return bounded(msgspec.structs.replace(before, samples=samples))
+    return bounded(replace(before, samples=samples))
 
 
 def memory_seconds(policy: RebalancePolicy) -> float:
@@ -138,7 +137,7 @@ def after_moves(
         and (move.result != Result.UNKNOWN or move.uid not in settled)
     ]
     kept.sort(key=_order)
-    return bounded(msgspec.structs.replace(before, moves=tuple(kept), updated_at=now))
+    return bounded(replace(before, moves=tuple(kept), updated_at=now))
 
 
 def bounded(state: RunState) -> RunState:
@@ -158,7 +157,7 @@ def bounded(state: RunState) -> RunState:
         if left < 0:
             break
         kept.append(move)
-    return msgspec.structs.replace(
+    return replace(
         state, hot_streaks=dict(sorted(streaks.items())), moves=tuple(reversed(kept)), samples=samples
     )
 
@@ -183,7 +182,7 @@ def decode(content: bytes, where: str) -> RunState:
         found = f"{state.kind[:60]!a} of {state.api_version[:60]!a}"
         raise InputError(f"holds {found}, not a {KIND} of {API_VERSION}", where=where, hint=hint)
     ordered = tuple(sorted(state.moves, key=_order))
-    return bounded(msgspec.structs.replace(state, moves=ordered))
+    return bounded(replace(state, moves=ordered))
 
 
 _decoder = msgspec.json.Decoder(RunState)

@@ -10,12 +10,12 @@ A line that cannot be decided is one line on standard error; the others are deci
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.cluster.dumps.listing import Recording, decode_listing
 from rebalancer.cluster.kinds import KINDS, NODES, PODS, Kind
@@ -73,7 +73,7 @@ def schedulers_of(case: Case, snapshot: Snapshot) -> dict[str, Scheduler]:
         }
         watchers = dict.fromkeys(addresses, metrics)
     # In the cases no pod counts as recently bound.
-    inputs = dataclasses.replace(
+    inputs = replace(
         PluginInputs.of(snapshot, SchedulerView(watchers)), bound_at=None, cores=case.get("schedulerCores")
     )
     return {

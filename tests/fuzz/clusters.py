@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.dumps.reader import DumpReader
@@ -60,6 +61,6 @@ def sound_snapshot() -> Snapshot:
 
 def joined(recording: Recording) -> Snapshot:
     """What was read, completed by the sound cluster, in columns; and its digest, which every plan names."""
-    whole = dataclasses.replace(recording, listings={**sound().listings, **recording.listings})
+    whole = replace(recording, listings={**sound().listings, **recording.listings})
     digest(whole)
     return build_snapshot(whole)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import click
+from msgspec.structs import replace
 
 from rebalancer.cli.options import DOCUMENT_FORMATS, output_options, pipeline_options
 from rebalancer.cli.output import Output, emit, progress
@@ -31,6 +30,6 @@ def explain(subject: tuple[str, ...], namespace: str | None, options: PlanOption
 
     name = "/".join(subject)
     with progress() as report:
-        looking = dataclasses.replace(options, progress=report)
+        looking = replace(options, progress=report)
         explanation = explain_subject(looking, name, namespace or "")
     emit(explanation, output, explain_table)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 
 import click
+from msgspec.structs import replace
 
 from rebalancer.cli.options import DOCUMENT_FORMATS, output_options, pipeline_options
 from rebalancer.cli.output import Output, emit, progress
@@ -47,7 +47,7 @@ def fit(path: str, namespace: str | None, at_most: int, options: PlanOptions, ou
 
     text, source = _text(path)
     with progress() as report:
-        found = fit_pods(dataclasses.replace(options, progress=report), text, source, namespace, at_most)
+        found = fit_pods(replace(options, progress=report), text, source, namespace, at_most)
     emit(found, output, fit_table)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.options import (
@@ -64,7 +64,6 @@ def nodes(
     output: Output,
 ) -> None:
     """Show each node's load, where it comes from, its score, and whether it is hot and why. Only reads."""
-    import msgspec  # noqa: PLC0415 - not for --help
 
     from rebalancer.reporting.chosen_rows import chosen_nodes  # noqa: PLC0415 - imports numpy
     from rebalancer.reporting.tables.nodes import nodes_table  # noqa: PLC0415 - heavy
@@ -85,9 +84,7 @@ def nodes(
     def show(found: tuple[NodeListing, Snapshot | None]) -> None:
         listing, snapshot = found
         rows = listing.nodes if snapshot is None else chosen_nodes(listing.nodes, choice, snapshot)
-        shown = msgspec.structs.replace(
-            listing, nodes=tuple(node for node in rows if node.hot or not hot_only)
-        )
+        shown = replace(listing, nodes=tuple(node for node in rows if node.hot or not hot_only))
         table = functools.partial(nodes_table, everything=listing, chosen_by=str(choice))
         page = functools.partial(_page, everything=listing, chosen_by=str(choice), top=output.top)
         emit(shown, output, table, Rows(_names, _frame, page))
@@ -134,7 +131,7 @@ def _listing(options: PlanOptions, order: str, *, with_snapshot: bool) -> tuple[
 
     snapshot = None
     with progress() as report:
-        looking = dataclasses.replace(options, progress=report, ignore_coverage=True)
+        looking = replace(options, progress=report, ignore_coverage=True)
         if with_snapshot:
             plan, snapshot = make_plan_and_snapshot(looking)
         else:

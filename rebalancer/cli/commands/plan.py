@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from rebalancer.cli.options import (
     DOCUMENT_FORMATS,
@@ -112,7 +112,7 @@ def _plan_and_snapshot(
             raise InputError("a plan does not hold what -l and this --field-selector choose by")
         return recorded_plan, None
     with progress() as report:
-        options = dataclasses.replace(options, progress=report)
+        options = replace(options, progress=report)
         if choice.needs_snapshot:
             return make_plan_and_snapshot(options)
         return make_plan(options), None
@@ -131,7 +131,7 @@ def _write_difference(options: PlanOptions, output: Output, other: Path, *, chos
     if chosen:
         raise InputError("--diff compares whole plans", hint="leave out -n, -l, --field-selector and --sort")
     with progress() as report:
-        difference = diff_policies(dataclasses.replace(options, progress=report), other)
+        difference = diff_policies(replace(options, progress=report), other)
     emit(difference, output, difference_table)
 
 
@@ -140,7 +140,7 @@ def _write_page(options: PlanOptions) -> None:
     from rebalancer.run.plan import make_reported_plan  # noqa: PLC0415 - not for --help
 
     with progress() as report:
-        reported = make_reported_plan(dataclasses.replace(options, progress=report))
+        reported = make_reported_plan(replace(options, progress=report))
     write_page(reported.plan, reported.policy, reported.tables)
 
 

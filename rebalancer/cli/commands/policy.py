@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.options import (
@@ -150,7 +150,7 @@ def test_policy(files: tuple[Path, ...], junit: Path | None, options: PlanOption
     from rebalancer.run.questions import check_policy  # noqa: PLC0415 - not for --help
 
     with progress() as report:
-        reports = check_policy(dataclasses.replace(options, progress=report), files)
+        reports = check_policy(replace(options, progress=report), files)
     if junit is not None:
         from rebalancer.reporting.tables.questions import junit_xml  # noqa: PLC0415
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import os
 import select
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from rebalancer import __version__, files
 from rebalancer.cli.invocation import Session
@@ -205,7 +205,7 @@ def _carried_out(
     journaled = run_options.journal is None  # then it goes to stderr, where the log goes
     with observer(console(stderr=True), LOGGER, dry_run=run_options.dry_run, journaled=journaled) as watching:
         return run(
-            dataclasses.replace(options, progress=lambda kind: LOGGER.debug("reading %s", kind)),
+            replace(options, progress=lambda kind: LOGGER.debug("reading %s", kind)),
             run_options,
             (watching,) if metrics is None else (watching, metrics.follow),
             planned,
@@ -229,7 +229,7 @@ def _with_journal(run_options: RunOptions) -> RunOptions:
     path = default_journal()
     prepare_state_folder()
     LOGGER.info("journal: %s (show it with: rebalancer journal show)", path)
-    return dataclasses.replace(run_options, journal=path)
+    return replace(run_options, journal=path)
 
 
 def _show_plan(plan: Plan, *, output: Output, dry_run: bool = False, ask: bool = False) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from rebalancer.cli.options import (
     FILE,
@@ -119,7 +119,7 @@ def simulate(
     )
     settings = SimulationSettings(cycles, interval, LoadShape(noise, daily, lag or 0.0), seed)
     with progress() as report:
-        named = inputs_by_policy(dataclasses.replace(options, progress=report), policies)
+        named = inputs_by_policy(replace(options, progress=report), policies)
     with progress_bar("cycles", cycles * len(named)) as advance:
         result = simulate(named, settings, advance)
     emit(result, output, simulation_table, Rows(_names, _frame, _page))

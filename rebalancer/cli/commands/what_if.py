@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from rebalancer.cli.options import DOCUMENT_FORMATS, FILE, output_options, pipeline_options
 from rebalancer.cli.output import Output, emit, progress
@@ -72,7 +72,7 @@ def what_if(
 
     with progress() as report:
         found = what_if_changed(
-            dataclasses.replace(options, progress=report, scheduler_config=current),
+            replace(options, progress=report, scheduler_config=current),
             parse_changes(drained, cordoned, added, scaled),
             options.scheduler_config,
         )

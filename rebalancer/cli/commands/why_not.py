@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import click
+from msgspec.structs import replace
 
 from rebalancer.cli.options import DOCUMENT_FORMATS, asked_again, output_options, pipeline_options
 from rebalancer.cli.output import Output, emit, progress
@@ -29,13 +28,12 @@ def why_not(subject: tuple[str, ...], namespace: str | None, options: PlanOption
     rebalancer why-not node/node-1
     rebalancer why-not pod/shop/api-7d9f-03
     """
-    import msgspec  # noqa: PLC0415 - not for --help
 
     from rebalancer.reporting.tables.questions import why_not_table  # noqa: PLC0415 - imports rich
     from rebalancer.run.questions import why_nothing_moves  # noqa: PLC0415 - not for --help
 
     with progress() as report:
-        looking = dataclasses.replace(options, progress=report)
+        looking = replace(options, progress=report)
         found = why_nothing_moves(looking, "/".join(subject), namespace or "")
     steps = tuple(asked_again(step, options) for step in found.next_steps)
-    emit(msgspec.structs.replace(found, next_steps=steps), output, why_not_table)
+    emit(replace(found, next_steps=steps), output, why_not_table)

@@ -6,15 +6,14 @@ whole list.
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import astuple, replace
 
 from rebalancer.cluster import records
 from rebalancer.cluster.kinds import Kind
@@ -60,22 +59,20 @@ def _without_other_annotations(metadata: records.Metadata) -> records.Metadata:
     if all(map(_kept, annotations)):
         return metadata
     kept = {name: value for name, value in annotations.items() if _kept(name)}
-    return msgspec.structs.replace(metadata, annotations=kept or None)
+    return replace(metadata, annotations=kept or None)
 
 
 def _slim(record: records.Record) -> records.Record:
     metadata = records.metadata_of(record)
     slim = _without_other_annotations(metadata)
     if slim is not metadata:
-        record = msgspec.structs.replace(record, metadata=slim)
+        record = replace(record, metadata=slim)
     if isinstance(record, records.Workload) and record.spec.template is not None:
         template = record.spec.template
         slim = _without_other_annotations(template.metadata)
         if slim is not template.metadata:
-            template = msgspec.structs.replace(template, metadata=slim)
-            record = msgspec.structs.replace(
-                record, spec=msgspec.structs.replace(record.spec, template=template)
-            )
+            template = replace(template, metadata=slim)
+            record = replace(record, spec=replace(record.spec, template=template))
     return record
 
 
@@ -142,15 +139,14 @@ class RecordCollector:
         ]
         if not images:
             return node
-        return msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, images=images))
+        return replace(node, status=replace(node.status, images=images))
 
     def seal(self, kind: Kind) -> tuple[tuple[records.Record, ...], None, list[Malformed]]:
         """All records, sorted by namespace and name."""
         return self.latest(), None, [listed_twice(kind, record) for record in self._older]
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     """All objects of one kind: sorted by namespace and name, with the list's own version and time."""
 
     kind: Kind
@@ -165,14 +161,13 @@ class Listing:
         return len(self.records) if self.pods is None else self.pods.unfinished
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(msgspec.Struct, frozen=True):
     """Everything read from a cluster or a dump, before it becomes columns; what ``snapshot save`` writes."""
 
     source: str
     listings: Mapping[str, Listing]  # by plural; a kind that was not read is absent
-    unread: Mapping[str, str] = field(default_factory=dict)  # plural -> why it was not read
-    documents: Mapping[str, bytes] = field(default_factory=dict)  # name -> text beside the kinds
+    unread: Mapping[str, str] = {}  # plural -> why it was not read
+    documents: Mapping[str, bytes] = {}  # name -> text beside the kinds
     warnings: tuple[str, ...] = ()
     refused: frozenset[str] = frozenset()  # plurals of the unread kinds that we have no right to read
 
@@ -301,7 +296,7 @@ class ListingBuilder:
     def listing(self, read_at: float = float("nan")) -> Listing:
         """All objects, sorted by namespace and name."""
         found, pods, twice = self.rows.seal(self._kind)
-        malformed = sorted({*self._malformed, *twice}, key=dataclasses.astuple)
+        malformed = sorted({*self._malformed, *twice}, key=astuple)
         return Listing(self._kind, found, tuple(malformed), self.resource_version, read_at, pods)
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -50,8 +49,7 @@ _FIRST_BYTES = 4096
 _MAX_QUOTED = 300
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """Why a file cannot be used and what to do about it."""
 
     message: str
@@ -270,15 +268,14 @@ class DumpReader:
         return found
 
 
-@dataclass(slots=True)
-class _Collected:
+class _Collected(msgspec.Struct):
     """What the files of a dump held so far."""
 
     allowance: ByteAllowance
-    builders: dict[str, ListingBuilder] = field(default_factory=dict)
-    documents: dict[str, bytes] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-    unusable: dict[str, str] = field(default_factory=dict)  # plural -> why the file of that name holds none
+    builders: dict[str, ListingBuilder] = {}
+    documents: dict[str, bytes] = {}
+    warnings: list[str] = []
+    unusable: dict[str, str] = {}  # plural -> why the file of that name holds none
 
     def builder(self, kind: Kind) -> ListingBuilder:
         """The builder of a kind; from now on the kind counts as read."""

@@ -17,7 +17,6 @@ import io
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -137,8 +136,7 @@ _LINES_BETWEEN = b"},\n{"
 _LINES_END = b"}]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True):
     """How the items of a list are laid out, and what stands before the first one."""
 
     head: bytes  # a whole envelope without items; empty where it follows the items

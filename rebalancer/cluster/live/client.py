@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+
+import msgspec
+from msgspec.structs import replace
 
 from rebalancer import http
 from rebalancer.cluster.kinds import Kind
@@ -142,12 +144,11 @@ class KubernetesClient:
         return lambda: {"Accept": _JSON, **headers, **http.HEADERS, **self.login.headers()}
 
 
-@dataclass(frozen=True, slots=True)
-class RawApi:
+class RawApi(msgspec.Struct, frozen=True):
     """An API server as other packages see it; ``retries`` bounds the waiting."""
 
     client: KubernetesClient
-    retries: Retries = field(default_factory=Retries)
+    retries: Retries = msgspec.field(default_factory=Retries)
 
     @property
     def host(self) -> str:

@@ -15,8 +15,9 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+import msgspec
 
 from rebalancer.errors import ExitCode, RightsError, UnreachableError
 from rebalancer.http import RETRIED_STATUSES, Answer, NoAnswerError, retry_after_seconds
@@ -25,8 +26,7 @@ from rebalancer.retries import Retry
 _ADDRESS = "is the API server up, and does the kubeconfig name it?"
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionFailure:
+class ConnectionFailure(msgspec.Struct, frozen=True):
     """What went wrong, and what to do about it."""
 
     message: str

@@ -17,8 +17,9 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, collector_paused
 from rebalancer.cluster.kinds import Kind
@@ -40,13 +41,11 @@ EXPIRED = 410
 _MAX_BEGINNINGS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ListBegins:
+class ListBegins(msgspec.Struct, frozen=True):
     """A LIST begins, or begins again: the pages before do not count."""
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedPage:
+class FetchedPage(msgspec.Struct, frozen=True):
     """A page as it came, or a part of a whole list, with its items still encoded."""
 
     head: Page
@@ -63,8 +62,7 @@ class FetchedPage:
             builder.add_protobuf(self.protobuf)
 
 
-@dataclass(frozen=True, slots=True)
-class ListSource:
+class ListSource(msgspec.Struct, frozen=True):
     """Where the pages of one LIST come from: ``fetch`` answers a GET with these query options."""
 
     kind: Kind

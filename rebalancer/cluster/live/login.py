@@ -24,11 +24,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import getproxies
 
+import msgspec
 import urllib3
 import yaml
 from urllib3.exceptions import HTTPError
@@ -74,8 +74,7 @@ _UNUSABLE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
+class Login(msgspec.Struct, frozen=True):
     """Where an API server is, the connections to it, and who we are there."""
 
     host: str

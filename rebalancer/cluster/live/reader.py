@@ -19,9 +19,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
+
+import msgspec
 
 from rebalancer.cluster import records
 from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, Recording, collector_paused
@@ -168,8 +169,7 @@ _JSON = "application/json"
 _NOT_FOUND = 404
 
 
-@dataclass(frozen=True, slots=True)
-class _Event:
+class _Event(msgspec.Struct, frozen=True):
     """Something that happened while a LIST was fetched."""
 
     source: ListSource

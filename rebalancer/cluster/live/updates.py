@@ -7,8 +7,9 @@ the answer to a write is lost, the object is read again and the change made to w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from rebalancer.cluster.live.client import RawApi
 from rebalancer.cluster.live.failures import RequestRejectedError

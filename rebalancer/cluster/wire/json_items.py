@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
-
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.cluster.malformed import Encoded
 
@@ -31,8 +29,7 @@ class _Header(msgspec.Struct, rename="camel", gc=False):
     api_version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """A list, or a page of one: its kind as written, its items still encoded."""
 
     kind: str
@@ -109,7 +106,7 @@ def decode_head(body: bytes) -> Page:
                 return page
         except (ValueError, RecursionError):
             pass
-    return dataclasses.replace(decode_page(body), items=[])
+    return replace(decode_page(body), items=[])
 
 
 def header(item: Encoded) -> tuple[str, str]:

@@ -9,12 +9,11 @@ to be valid by itself; the watch goes on after the last whole one:
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.cluster.pods import version_number
 from rebalancer.cluster.wire.protobuf import MAGIC, MEDIA_TYPE, parse
@@ -28,8 +27,7 @@ _CHANGES = frozenset({ADDED, MODIFIED, DELETED})
 _LENGTH_BYTES = 4
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent:
+class WatchEvent(msgspec.Struct, frozen=True):
     """One event: what happened to which object, at which version of the kind."""
 
     type: str
@@ -115,7 +113,7 @@ def _json_event(line: bytes) -> WatchEvent:
         metadata = _objects.decode(event.object).metadata
     except RecursionError as error:
         raise ValueError("nested too deeply to be an event") from error
-    return dataclasses.replace(_checked(event.type, metadata, bytes(event.object)), is_json=True)
+    return replace(_checked(event.type, metadata, bytes(event.object)), is_json=True)
 
 
 def _protobuf_event(frame: bytes) -> WatchEvent:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
+
+from msgspec.structs import replace
 
 from rebalancer import files, http
 from rebalancer.cluster.live import RawApi, object_path

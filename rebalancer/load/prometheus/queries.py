@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from rebalancer.policy.load_sources import Prometheus, PromQuery
 from rebalancer.policy.units import parse_duration
@@ -23,16 +24,14 @@ _SELECTOR = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*(\{[^{}]*\})?", re.ASCII)
 _LONG_UNITS = {"d": 24, "w": 7 * 24, "y": 365 * 24}  # in hours
 
 
-@dataclass(frozen=True, slots=True)
-class NodeQuery:
+class NodeQuery(msgspec.Struct, frozen=True):
     """What is asked of the nodes for one resource, and what dates the answer."""
 
     query: PromQuery
     timestamp: str  # PromQL of when it was measured; empty: the moment of the query
 
 
-@dataclass(frozen=True, slots=True)
-class Queries:
+class Queries(msgspec.Struct, frozen=True):
     """What is asked of one Prometheus; a resource that is not measured is absent."""
 
     nodes: Mapping[str, NodeQuery]  # by resource
@@ -177,8 +176,7 @@ def _seconds(text: str) -> float:
     return total
 
 
-@dataclass(frozen=True, slots=True)
-class PrometheusQuery:
+class PrometheusQuery(msgspec.Struct, frozen=True):
     """A query: of one moment, or of a window that ends there."""
 
     query: str
@@ -215,18 +213,20 @@ QueryFunction = Callable[[PrometheusQuery], bytes]
 """Answers a question, as ``/api/v1/query`` or ``query_range`` does; raises RebalancerError."""
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(msgspec.Struct, frozen=True):
     """Where a Prometheus is and how we log in."""
 
     address: str
     bearer_token_file: str | None = None
-    token: str = field(default="", repr=False)
+    token: str = ""
     username: str = ""
     password_file: str | None = None
     ca_file: str | None = None
     insecure_skip_verify: bool = False
     timeout_seconds: float = 10.0
+
+    def __repr__(self) -> str:
+        return f"Connection({self.address!r})"  # without its token
 
     @property
     def has_login(self) -> bool:

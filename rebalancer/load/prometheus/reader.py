@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster import quantities, times
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
@@ -46,8 +47,7 @@ from rebalancer.load.windows import PRESENT, MetricWindow, deviation
 from rebalancer.policy.load_sources import Prometheus, PromQuery, Signal
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PrometheusQueries:
+class PrometheusQueries(msgspec.Struct, frozen=True, eq=False):
     """What a policy asks one Prometheus about a cluster, and who answers."""
 
     settings: Prometheus
@@ -57,7 +57,7 @@ class PrometheusQueries:
     now: float
     window: MetricWindow = PRESENT
     resources: tuple[str, ...] = RESOURCES
-    signals: Mapping[str, Signal] = field(default_factory=dict)
+    signals: Mapping[str, Signal] = {}
     pressure: tuple[str, ...] = ()  # cpu, memory and io, as far as rules name their pressure
     asked_at: float | None = None  # by our clock, to compare with the server's; None: not compared
 
@@ -162,8 +162,7 @@ class NodeNameIndex:
 _IMPLAUSIBLE = 2.0  # this many times the capacity is a broken counter, not a busy node
 
 
-@dataclass(slots=True, eq=False)
-class _Column:
+class _Column(msgspec.Struct, eq=False):
     """The figures of one resource, by node."""
 
     values: FloatArray  # (nodes,)
@@ -402,8 +401,7 @@ def _moment(text: str | None) -> float:
 RANGE = f"{PRESSURE_WINDOW_SECONDS // 60}m"
 
 
-@dataclass(frozen=True, slots=True)
-class _Counters:
+class _Counters(msgspec.Struct, frozen=True):
     """What a preset calls the counters."""
 
     prefix: str
@@ -465,10 +463,8 @@ def read_pressure(reading: NodeReading) -> NodePressure:
 _TRAFFIC = frozenset({"networkReceive", "networkTransmit"})
 
 
-class PrometheusReader(PrometheusQueries):
+class PrometheusReader(PrometheusQueries, frozen=True, eq=False):
     """Reads one Prometheus: one request per metric, whatever the number of nodes and pods."""
-
-    __slots__ = ()
 
     def node_figures(self) -> NodeUsage:
         """Figures of every resource that is asked for; RebalancerError when no query was answered."""

@@ -7,7 +7,6 @@ server.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
@@ -43,8 +42,7 @@ class _ResponseDocument(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     warnings: list[str] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Series:
+class Series(msgspec.Struct, frozen=True, eq=False):
     """One series: its labels and its points in order of time."""
 
     labels: Mapping[str, str]
@@ -52,8 +50,7 @@ class Series:
     values: FloatArray  # (points,) NaN and infinities as they came
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Latest:
+class Latest(msgspec.Struct, frozen=True, eq=False):
     """The last value of many series: one a pod, and there are many."""
 
     labels: Sequence[Mapping[str, str]]  # by series
@@ -136,13 +133,12 @@ class _Document(msgspec.Struct, frozen=True, rename="camel"):
 _decoder = msgspec.json.Decoder(_Document)
 
 
-@dataclass(slots=True)
-class RecordedResponses:
+class RecordedResponses(msgspec.Struct):
     """Answers by address and question."""
 
     time: float = 0.0  # Unix seconds by our clock, when the questions were asked
-    answers: dict[str, dict[str, bytes]] = field(default_factory=dict)
-    failures: dict[str, dict[str, str]] = field(default_factory=dict)
+    answers: dict[str, dict[str, bytes]] = {}
+    failures: dict[str, dict[str, str]] = {}
 
     def asking(self, address: str, where: str) -> QueryFunction:
         """Answers questions of an address from the book; what failed fails again, with the same words.

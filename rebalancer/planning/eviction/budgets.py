@@ -7,7 +7,8 @@ nothing. The eviction API decides again when the time comes.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+
+import msgspec
 
 from rebalancer.cluster.pods import PodTable
 from rebalancer.cluster.records import DisruptionBudget
@@ -18,8 +19,7 @@ from rebalancer.scheduling.matching import PodSelector, SelectorIndex, label_mat
 ALWAYS_ALLOW = "AlwaysAllow"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Budget:
+class Budget(msgspec.Struct, frozen=True, eq=False):
     """One disruption budget: which pods it matches and how many a wave may disrupt."""
 
     name: str  # namespace/name
@@ -63,8 +63,7 @@ def _budget(record: DisruptionBudget) -> Budget:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Spending:
+class Spending(msgspec.Struct, frozen=True):
     """What evicting a pod would spend: its budgets, and whether it is free (an unready pod may be)."""
 
     budgets: tuple[Budget, ...]

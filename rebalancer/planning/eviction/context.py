@@ -14,11 +14,11 @@ leaves without us, so it counts as one that is terminating and is no candidate.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, PodRow
 from rebalancer.cluster.dumps.listing import Recording
@@ -90,8 +90,7 @@ def _active(item: EvictionRequest) -> bool:
 Claims = Mapping[tuple[str, str], PersistentVolumeClaim]  # by namespace and name
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EvictionContext:
+class EvictionContext(msgspec.Struct, frozen=True, eq=False):
     """A cluster and its policy, and the lookups that rules share."""
 
     inputs: PlanningInputs
@@ -135,9 +134,9 @@ class EvictionContext:
 
     def of_finished(self) -> EvictionContext:
         """The context for pods that have finished, by their rows in ``pods.with_finished``."""
-        snapshot = dataclasses.replace(self.inputs.snapshot, pods=self.pods.with_finished)
-        inputs = dataclasses.replace(self.inputs, snapshot=snapshot)
-        return dataclasses.replace(EvictionContext.of(inputs, self.unpredictable, self.claims), finished=True)
+        snapshot = replace(self.inputs.snapshot, pods=self.pods.with_finished)
+        inputs = replace(self.inputs, snapshot=snapshot)
+        return replace(EvictionContext.of(inputs, self.unpredictable, self.claims), finished=True)
 
     @property
     def pods(self) -> PodTable:

@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodClassIndex, PodRow
@@ -226,8 +226,7 @@ NO_CLASS = PodClassIndex(-1)
 """The class of the replacement of a pod that has none."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Wish:
+class Wish(msgspec.Struct, frozen=True, eq=False):
     """A strategy's wish to move a pod."""
 
     strategy: str  # its name; empty where nobody wishes, and a landing is only looked at
@@ -236,8 +235,7 @@ class Wish:
     lifts: Collection[Reason] = ()  # what is no reason to keep the pod, if it has finished
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True, eq=False):
     """A pod that may be evicted."""
 
     row: PodRow
@@ -273,8 +271,7 @@ class Candidate:
         return Predecessor.GONE if self.replaced_late else Predecessor.TERMINATES
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Evaluation:
+class Evaluation(msgspec.Struct, frozen=True, eq=False):
     """What the evaluation of a move found."""
 
     candidate: Candidate
@@ -296,16 +293,14 @@ class Evaluation:
         return LandingDistribution(rows, chance)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Load:
+class _Load(msgspec.Struct, frozen=True, eq=False):
     """What is expected on the nodes when a landing is checked."""
 
     usage: FloatArray  # (nodes, measured resources)
     pod_count: IntArray  # (nodes,)
 
 
-@dataclass(slots=True, eq=False)
-class _Score:
+class _Score(msgspec.Struct, eq=False):
     """What the placements of one evaluation add up to."""
 
     unacceptable: float
@@ -315,8 +310,7 @@ class _Score:
     settings: tuple[str, ...] = ()  # of the policy, without which the landing would be acceptable
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _InScenario:
+class _InScenario(msgspec.Struct, frozen=True, eq=False):
     """What the evaluation of a move found in one scenario."""
 
     placements: list[Placement]

@@ -22,9 +22,9 @@ For example, with cpu hot above 80 % and minGain 5, a pod that is 20 points leav
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodRow
@@ -67,8 +67,7 @@ def _unfit(inputs: PlanningInputs, row: int, *, known: bool) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Landings:
+class Landings(msgspec.Struct, frozen=True, eq=False):
     """The nodes on which the replacement of a pod may land, and what they would be like with it."""
 
     pod: PodRow
@@ -100,8 +99,7 @@ class Purpose(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CoolerNode:
+class CoolerNode(msgspec.Struct, frozen=True, eq=False):
     """Asks for ``planning.minGain`` points in every resource in which the node that is left must cool.
 
     It must cool in each resource that it is hot in and that is above its coolTo; once there is none of these,

@@ -27,8 +27,8 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow
@@ -39,8 +39,7 @@ from rebalancer.scheduling.state.cluster_state import ClusterState
 _NEGLIGIBLE = 1e-12  # a chance below this is floating-point error
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LandingDistribution:
+class LandingDistribution(msgspec.Struct, frozen=True, eq=False):
     """The nodes a replacement may land on and the chance of each."""
 
     rows: IntArray  # of nodes
@@ -71,8 +70,7 @@ def mean_of(placements: Sequence[Placement], nodes: int) -> LandingDistribution:
 MAX_SCENARIOS = 8
 
 
-@dataclass(slots=True, eq=False)
-class Scenario:
+class Scenario(msgspec.Struct, eq=False):
     """One way the moves so far may have turned out."""
 
     while_terminating: ClusterState  # pods evicted in this wave still terminate

@@ -24,9 +24,9 @@ light. What needs arrays or the scheduler's model is imported for types, or wher
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
 from pydantic.alias_generators import to_snake
 
 from rebalancer.planning.plan import StrategyReport
@@ -41,14 +41,13 @@ if TYPE_CHECKING:
     from rebalancer.policy.schema import RebalancePolicy
 
 
-@dataclass(frozen=True, slots=True)
-class Replaced:
+class Replaced(msgspec.Struct, frozen=True):
     """How a strategy takes the place of a plugin of descheduler.
 
     Arguments become the settings of the same name, those in seconds as durations.
     """
 
-    settings: Mapping[str, str] = field(default_factory=dict)  # where their names differ, by argument
+    settings: Mapping[str, str] = {}  # where their names differ, by argument
     difference: str = ""  # what the strategy does otherwise, in a clause; empty where it does the same
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import msgspec
@@ -58,8 +57,7 @@ def grace_period_seconds(pod: PodClass) -> int:
     return DEFAULT_GRACE_SECONDS if grace is None else grace
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadInfo:
+class WorkloadInfo(msgspec.Struct, frozen=True):
     """What is known of a pod's controller and of the top-most one above it."""
 
     owner: Owner

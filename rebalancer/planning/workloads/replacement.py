@@ -11,7 +11,8 @@ replacement's while it is placed, unless the template has them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from rebalancer.cluster.arrays import PodClassIndex, PodRow
 from rebalancer.cluster.pod_classes import BINDING_LABELS, PodClass
@@ -43,8 +44,7 @@ _ADDED_LABELS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Replacement:
+class Replacement(msgspec.Struct, frozen=True):
     """The class of the replacement, as an index of the pod table; or why it cannot be known."""
 
     pod_class: PodClassIndex
@@ -117,8 +117,7 @@ class Replacements:
         return _by_template(template, own, newest)
 
 
-@dataclass(frozen=True, slots=True)
-class _Comparable:
+class _Comparable(msgspec.Struct, frozen=True):
     """A pod's class, and what of it may be compared with its template and its siblings."""
 
     index: PodClassIndex

@@ -16,7 +16,7 @@ Source: kubernetes v1.34.4 pkg/controller/statefulset/stateful_set_utils.go, new
 
 from __future__ import annotations
 
-import msgspec
+from msgspec.structs import replace
 
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import Volume, Workload
@@ -92,5 +92,5 @@ def without_own_claims(pod: PodClass, pod_name: str) -> PodClass:
     if not own:
         return pod
     volumes = [volume for volume in pod.spec.volumes or () if volume not in own]
-    spec = msgspec.structs.replace(pod.spec, volumes=volumes or None)
+    spec = replace(pod.spec, volumes=volumes or None)
     return PodClass(pod.namespace, pod.labels, pod.owner, spec, pod.statuses, pod.resize_infeasible)

@@ -17,7 +17,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from rebalancer.planning.hotness import short_level
 from rebalancer.planning.plan import Level, NodeReport
@@ -33,8 +34,7 @@ _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _MAX_LINES = 5  # to read values by
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(msgspec.Struct, frozen=True):
     """One column: where it stands and how high its parts reach, in SVG units."""
 
     x: float
@@ -46,8 +46,7 @@ class Bar:
     name: str  # as it stands below the column; empty where there is no room
 
 
-@dataclass(frozen=True, slots=True)
-class LevelLine:
+class LevelLine(msgspec.Struct, frozen=True):
     """A level of the columns from ``x`` to ``end``: ``hot`` above it, or to ``cool`` to."""
 
     kind: str
@@ -56,8 +55,7 @@ class LevelLine:
     y: float  # height from the ground
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(msgspec.Struct, frozen=True):
     """A resource, its bars, the levels across them, and which nodes they show."""
 
     resource: str
@@ -160,8 +158,7 @@ def _height(percent: float) -> float:
     return round(min(max(percent, 0.0), _TOP) / _TOP * HEIGHT, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class LineChart:
+class LineChart(msgspec.Struct, frozen=True):
     """What is shown, and each policy's points as SVG takes them, by name in the order of their colours."""
 
     title: str

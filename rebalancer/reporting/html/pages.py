@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from msgspec.structs import replace
 
 from rebalancer.planning.plan import NodeReport
 from rebalancer.reporting.html.chart import HEIGHT, WIDTH, Chart, LineChart, chart, line_chart
@@ -81,7 +81,7 @@ def nodes_page(
 
 def _as_it_is(node: NodeReport) -> NodeReport:
     """The node without what a plan would change: this page is about now."""
-    return msgspec.structs.replace(node, after=None)
+    return replace(node, after=None)
 
 
 def simulation_page(simulation: Simulation) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from rebalancer.execution.outcomes import Outcome, Outcomes
 from rebalancer.execution.outcomes import encode as encode_outcomes
@@ -13,14 +14,20 @@ from rebalancer.planning.plan import Move, Plan
 from rebalancer.reporting.html.embedded import embedded, embedded_plan
 from rebalancer.reporting.html.pages import CHARTED, node_charts, render_page
 from rebalancer.reporting.tables.outcomes import exit_words, seconds_after, summary_words
-from rebalancer.reporting.tables.plan import cost_words, gain_words, landing_words, peak, state_after
-from rebalancer.reporting.words import counted, plain
+from rebalancer.reporting.tables.plan import (
+    cost_words,
+    gain_words,
+    landing_words,
+    peak,
+    state_after,
+    verdict,
+)
+from rebalancer.reporting.words import plain
 
 _MAX_NODES, _MAX_KEPT_OF_A_REASON, _MAX_SCORED = 200, 50, 8
 
 
-@dataclass(frozen=True, slots=True)
-class ReportInputs:
+class ReportInputs(msgspec.Struct, frozen=True):
     """A plan, its policy as YAML without secrets, and by pod uid what the scheduler's cycle looks like."""
 
     plan: Plan
@@ -32,12 +39,13 @@ class ReportInputs:
 def html_report(inputs: ReportInputs) -> str:
     """The whole page."""
     plan = inputs.plan
+    said = verdict(plan)
     hot = sorted((node for node in plan.nodes if node.hot), key=lambda node: (-peak(node), node.name))
     return render_page(
         "report.html.jinja",
         plan=plan,
         policy="\n".join(plain(line) for line in inputs.policy.splitlines()),
-        verdict=_verdict(plan),
+        verdict=said[:1].upper() + said[1:],
         outcomes=inputs.outcomes,
         ended=_ended(inputs.outcomes),
         results=_results(inputs.outcomes),
@@ -80,21 +88,6 @@ def _results(outcomes: Outcomes | None) -> list[tuple[Outcome, bool, list[str]]]
     ]
 
 
-def _verdict(plan: Plan) -> str:
-    if plan.moves:
-        cooled = sum(1 for node in plan.nodes if node.hot and node.after and not node.after.hot)
-        waves = len({move.wave for move in plan.moves})
-        return (
-            f"Evict {counted(len(plan.moves), 'pod')} in {counted(waves, 'wave')}; "
-            f"no longer hot: {cooled} of {plan.hot_count}"
-        )
-    if plan.hot_count:
-        return f"Evict nothing: {counted(plan.hot_count, 'hot node')} cannot be cooled"
-    if plan.kept:  # by the wish of another strategy
-        return f"Evict nothing: no node is hot, and {counted(len(plan.kept), 'other pod')} cannot be moved"
-    return "Nothing to do: no node is hot"
-
-
 def _likeliest(move: Move) -> str:
     if move.finished:
         return "removed"
@@ -102,8 +95,7 @@ def _likeliest(move: Move) -> str:
     return f"{best.node} ({best.probability:.0%})" if best else "nowhere"
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
+class Scores(msgspec.Struct, frozen=True):
     """The best nodes of a cycle and the plugins by which they differ."""
 
     plugins: tuple[str, ...]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from rebalancer.planning.strategies import STRATEGIES, label_of
 
@@ -20,8 +21,7 @@ class MetricKind(StrEnum):
     HISTOGRAM = "histogram"  # since the process began
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(msgspec.Struct, frozen=True):
     """One metric: its name, its help text, its labels, and its buckets if it is a histogram."""
 
     name: str

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 from rich.text import Text
 
 from rebalancer.planning.plan import API_VERSION, UNKNOWN_NODE, Figure, NodeReport, Plan
@@ -101,7 +102,7 @@ def nodes_table(
 
 
 def _row(lines: Lines, node: NodeReport, resources: Sequence[str]) -> list[Text]:
-    now = msgspec.structs.replace(node, after=None)
+    now = replace(node, after=None)
     because = plain("; ".join(node.because))
     reason = Text(because, "red") if node.hot else Text(because or _lowest_score(node), "dim")
     return [

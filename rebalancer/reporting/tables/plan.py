@@ -101,10 +101,17 @@ def _gained(move: Move) -> str:
     return max(move.gain, key=lambda name: (move.gain[name], name), default="cpu")
 
 
+def _gain(move: Move, resource: str, shared: str) -> str:
+    """The gain in points; nothing for a move whose purpose is not relief."""
+    gain = move.gain.get(resource, 0.0)
+    if not gain and move.strategy not in ("", "hotNodes"):
+        return ""
+    return f"{gain:.0f}" if resource == shared else amounts(((resource, gain),))
+
+
 def _row(move: Move, nodes: Mapping[str, NodeReport], lines: Lines, shared: str) -> list[Text]:
     """The cells of a move; its resource is named only if the moves do not share one."""
     resource = _gained(move)
-    gain = move.gain.get(resource, 0.0)
     likeliest = _likeliest(move.landings)
     others = f" +{len(move.landings) - 1}" if len(move.landings) > 1 else ""
     cells = [
@@ -119,7 +126,7 @@ def _row(move: Move, nodes: Mapping[str, NodeReport], lines: Lines, shared: str)
         Text(plain(likeliest.node) + others),
         Text(f"{likeliest.probability:.0%}"),
         _loads(nodes.get(likeliest.node), resource, lines),
-        Text(f"{gain:.0f}" if resource == shared else amounts(((resource, gain),)), "green"),
+        Text(_gain(move, resource, shared), "green"),
     ]
     if lines.style.wide:
         rest = [landing for landing in move.landings if landing is not likeliest]
@@ -338,22 +345,28 @@ def plan_table(
     return lines.text
 
 
-def _headline(lines: Lines, plan: Plan) -> None:
-    waves = len({move.wave for move in plan.moves})
+def verdict(plan: Plan) -> str:
+    """What a plan comes to, in one clause: what it evicts and what that achieves, or why nothing."""
     if plan.moves:
         from_nodes = len({move.from_node for move in plan.moves})
-        verdict = f"evict {counted(len(plan.moves), 'pod')} from {counted(from_nodes, 'node')} "
-        verdict += f"in {counted(waves, 'wave')}"
+        waves = len({move.wave for move in plan.moves})
         cooled = sum(1 for node in plan.nodes if node.hot and node.after and not node.after.hot)
-        verdict += f"; no longer hot: {cooled} of {plan.hot_count}"
-        lines.add(("Plan: ", "bold"), (verdict, "bold"))
-    elif plan.hot_count:
-        lines.add(("Plan: ", "bold"), (_why_nothing(lines, plan), "bold"))
-    elif plan.kept:  # by the wish of another strategy
-        stay = f"evict nothing: no node is hot, and {counted(len(plan.kept), 'other pod')} cannot be moved"
-        lines.add(("Plan: ", "bold"), (stay, "bold"))
-    else:
-        lines.add(("Plan: ", "bold"), ("nothing to do: no node is hot", "bold green"))
+        return (
+            f"evict {counted(len(plan.moves), 'pod')} from {counted(from_nodes, 'node')} "
+            f"in {counted(waves, 'wave')}"
+            + (f"; no longer hot: {cooled} of {plan.hot_count}" if plan.hot_count else "")
+        )
+    if plan.hot_count:
+        return f"evict nothing: {counted(plan.hot_count, 'hot node')} cannot be cooled"
+    if plan.kept:  # by the wish of another strategy
+        return f"evict nothing: no node is hot, and {counted(len(plan.kept), 'other pod')} cannot be moved"
+    return "nothing to do: no node is hot"
+
+
+def _headline(lines: Lines, plan: Plan) -> None:
+    said = _why_nothing(lines, plan) if plan.hot_count and not plan.moves else verdict(plan)
+    idle = not (plan.hot_count or plan.moves or plan.kept)
+    lines.add(("Plan: ", "bold"), (said, "bold green" if idle else "bold"))
     unknown = plan.node_count - plan.known_count
     nodes = f"{counted(plan.node_count, 'node')}: {plan.hot_count} hot, load known for {plan.known_count}"
     nodes += f", {unknown} without a fresh figure" if unknown else ""

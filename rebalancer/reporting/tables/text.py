@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
+import msgspec
 from rich.text import Text
 
 from rebalancer.reporting.words import counted, plain, shortened, words
@@ -48,8 +48,7 @@ def table_head(titles: Sequence[str], right: Sequence[bool]) -> str:
     return f"{table_row(titles)}| {rule} |\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Glyphs:
+class Glyphs(msgspec.Struct, frozen=True):
     """The characters of bars and arrows."""
 
     full: str
@@ -65,8 +64,7 @@ UNICODE = Glyphs("█", "▒", "▓", "░", "→", "…", " ▁▂▃▄▅▆�
 ASCII = Glyphs("#", "-", "+", ".", "->", "...", " .:-=+*#@")
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(msgspec.Struct, frozen=True):
     """How wide a table may be, how much of it is shown, and which characters it is drawn with."""
 
     width: int = 80
@@ -212,8 +210,7 @@ class Cut(Enum):
 _LEAST = {Cut.MIDDLE: 9, Cut.END: 12}  # columns; no cell is cut shorter
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A column's title, how its cells are aligned, and how they give way."""
 
     title: str

@@ -20,10 +20,10 @@ framework/runtime/framework.go:1145.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
@@ -42,8 +42,7 @@ NOT_A_CANDIDATE = "PreFilterResult"
 _NO_NODES: IntArray = np.zeros(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Placement:
+class Placement(msgspec.Struct, frozen=True, eq=False):
     """What one scheduling cycle would do with a pod; rows are those of the node table."""
 
     feasible: IntArray  # (feasible,) node rows, ascending
@@ -65,8 +64,7 @@ class Placement:
         return total
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rejections:
+class Rejections(msgspec.Struct, frozen=True, eq=False):
     """Why each node was rejected: ``Plugin: reason`` by node row; feasible nodes are absent."""
 
     reasons: Mapping[int, str]
@@ -110,8 +108,7 @@ def other_scores(
     return [list(choice) for choice in product(*choices)][1:], ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Candidates:
+class _Candidates(msgspec.Struct, frozen=True, eq=False):
     """What the PreFilters left: the nodes to look at and the filters to run."""
 
     rejected: str
@@ -380,8 +377,7 @@ def _pre_filtered(plugins: Sequence[Plugin], state: ClusterState, pod_class: int
     return _Candidates(rejected, restricted, frozenset(skipped))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Preemption:
+class Preemption(msgspec.Struct, frozen=True, eq=False):
     """Rows of the nodes that would admit the pod without the pods of lower priority there.
 
     Which of them the scheduler would choose, and which pods there it would spare, is not modelled.

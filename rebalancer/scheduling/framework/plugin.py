@@ -14,12 +14,13 @@ defined.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.kinds import Kind
@@ -46,16 +47,15 @@ _LISTING_SECONDS = 5.0  # the time a scheduler takes at its start until it has l
 RECENT_AFTER_START_SECONDS = _UNSEEN_SECONDS + SCHEDULER_LAG_SECONDS + _LISTING_SECONDS
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PluginInputs:
+class PluginInputs(msgspec.Struct, frozen=True, eq=False):
     """What plugins are made from besides their arguments."""
 
     view: SchedulerView = EMPTY_VIEW
     bound_at: FloatArray | None = None  # (pods,) Unix seconds, NaN when unknown
     node: Sequence[int] = ()  # by pod: its node's row
     pod_class: Sequence[int] = ()  # by pod
-    owners: Owners = field(default_factory=Owners)
-    namespaces: NamespaceLabels = field(default_factory=dict)  # labels by name
+    owners: Owners = msgspec.field(default_factory=Owners)
+    namespaces: NamespaceLabels = {}  # labels by name
     unseen_seconds: float = _UNSEEN_SECONDS
     cores: int | None = None  # that the scheduler runs on; None when unknown
 
@@ -85,8 +85,7 @@ class PluginInputs:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Enabled:
+class Enabled(msgspec.Struct, frozen=True):
     """How a profile enables a plugin: its arguments, and the extension points where it runs."""
 
     arguments: PluginArguments | None
@@ -118,8 +117,7 @@ class ObjectsRead:
         return frozenset(term for pod in classes for term, _ in terms_of(pod) if term.selects_namespaces)
 
 
-@dataclass(frozen=True, slots=True)
-class PreFilter:
+class PreFilter(msgspec.Struct, frozen=True):
     """The result of a plugin's PreFilter, before any node is looked at."""
 
     skip: bool = False  # this plugin's filter is not run for this pod

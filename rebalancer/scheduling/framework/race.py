@@ -24,9 +24,9 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
@@ -58,8 +58,7 @@ _REMEMBERED = 2  # outcomes
 _MAX_CHANGED = 64  # rows; with more of them some are likely to matter
 
 
-@dataclass(frozen=True, slots=True)
-class Workers:
+class Workers(msgspec.Struct, frozen=True):
     """The workers of a scheduler's search, and on how many cores they run."""
 
     parallelism: int = 16
@@ -86,8 +85,7 @@ def chunk_size(candidates: int, parallelism: int) -> int:
     return max(1, min(math.isqrt(candidates), candidates // parallelism + 1))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Interleavings:
+class Interleavings(msgspec.Struct, frozen=True, eq=False):
     """Draws of the race of several workers.
 
     The scheduler filters with ``parallelism`` workers. Each takes the next chunk of consecutive nodes, looks
@@ -181,8 +179,7 @@ class Floors:
         return True
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Outcome:
+class _Outcome(msgspec.Struct, frozen=True, eq=False):
     fixed: IntArray
     varying: Sequence[RawScores]
     floors: Floors

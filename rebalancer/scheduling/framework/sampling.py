@@ -31,10 +31,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
@@ -196,8 +196,7 @@ def _window_extreme(values: IntArray, largest: int, count: int, width: int) -> I
     return sliding_maximum(values, width)
 
 
-@dataclass(frozen=True, slots=True)
-class _Stretch:
+class _Stretch(msgspec.Struct, frozen=True):
     """Consecutive windows, ``first`` to before ``end``, in which every plugin sees the same extremes.
 
     The total of a node is the same in all of them.

@@ -6,9 +6,9 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/interpodaffinity/filt
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Self
 
+import msgspec
 import numpy as np
 from pydantic import Field
 
@@ -43,8 +43,7 @@ class InterPodAffinityArguments(Arguments):
     ignore_preferred_terms_of_existing_pods: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Count:
+class _Count(msgspec.Struct, frozen=True):
     """A counter by a topology key, and how much each of its pods adds to a score."""
 
     key: str
@@ -52,8 +51,7 @@ class _Count:
     weight: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Required:
+class _Required(msgspec.Struct, frozen=True):
     """What decides whether a class may be on a node."""
 
     affinity: Sequence[_Count]  # of the pods that match all required terms, by the key of each

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, Self
 
+import msgspec
 import numpy as np
 from pydantic import Field, model_validator
 
@@ -83,8 +83,7 @@ class PodTopologySpreadArguments(Arguments):
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class Constraint:
+class Constraint(msgspec.Struct, frozen=True):
     """One constraint with all its defaults filled in."""
 
     max_skew: int
@@ -142,8 +141,7 @@ class ConstraintSource:
         return [_filled_in(item, derived) for item in defaults]
 
 
-@dataclass(frozen=True, eq=False)
-class _Counter:
+class _Counter(msgspec.Struct, frozen=True, eq=False, dict=True):
     """One constraint of one class over the nodes: which domains there are, and what counts in them."""
 
     constraint: Constraint
@@ -210,8 +208,7 @@ def _round_half_up(values: FloatArray) -> IntArray:
     return whole.astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Soft:
+class _Soft(msgspec.Struct, frozen=True, eq=False):
     """The soft constraints of a class."""
 
     counters: Sequence[_Counter]

@@ -9,10 +9,10 @@ from __future__ import annotations
 import copy
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, IntArray
@@ -178,15 +178,14 @@ class Column:
         return other
 
 
-@dataclass(frozen=True, eq=False)
-class FirstPods:
+class FirstPods(msgspec.Struct, frozen=True, eq=False, dict=True):
     """The pods a state began with. What they add up to is counted once, for all copies of the state."""
 
     classes: PodClasses
     node: IntArray  # (pods,) row of its node; negative: on none
     pod_class: IntArray  # (pods,)
     terminating: BoolArray  # (pods,)
-    _counts: dict[tuple[int, str], IntArray] = field(default_factory=dict)
+    _counts: dict[tuple[int, str], IntArray] = {}
 
     @cached_property
     def by_class(self) -> dict[int, IntArray]:

@@ -19,7 +19,8 @@ and copies of a state share the arrays until one of them writes.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.pod_classes import PodClass
@@ -35,16 +36,14 @@ from rebalancer.scheduling.state.nodes import NodeIndex
 from rebalancer.scheduling.state.volumes import marks_of
 
 
-@dataclass(frozen=True, slots=True)
-class MatchingPods:
+class MatchingPods(msgspec.Struct, frozen=True):
     """Pods that all of the selectors match; terminating ones count only if ``terminating`` is set."""
 
     selectors: tuple[PodSelector, ...]
     terminating: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PodsWithTerm:
+class PodsWithTerm(msgspec.Struct, frozen=True):
     """Pods that carry affinity terms or volume marks, each as often as its weight times the factor.
 
     Terminating ones count.
@@ -54,8 +53,7 @@ class PodsWithTerm:
     terminating: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class PodSum:
+class PodSum(msgspec.Struct, frozen=True):
     """An amount of every pod, such as its limits; terminating ones count."""
 
     amount: Callable[[PodClass], int]
@@ -65,8 +63,7 @@ class PodSum:
 What = MatchingPods | PodsWithTerm | PodSum
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(msgspec.Struct):
     """A counter as one class sees it."""
 
     counter: int

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, IntArray
@@ -58,8 +58,7 @@ def _check(requirement: Requirement) -> None:
             raise ValueError(f"{value!r} is not a label value")
 
 
-@dataclass(frozen=True, eq=False)
-class LabelColumn:
+class LabelColumn(msgspec.Struct, frozen=True, eq=False, dict=True):
     """One label key over all nodes."""
 
     values: IntArray  # (nodes,) index into names, -1 where the label is absent
@@ -191,8 +190,7 @@ def node_order(labels: Sequence[Mapping[str, str]]) -> IntArray:
     return np.array([row for one_round in rounds for row in one_round if row >= 0], np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HeldImage:
+class HeldImage(msgspec.Struct, frozen=True, eq=False):
     """An image that nodes hold: the scheduler counts one size on all of them.
 
     That is the size on the node that registered the name first (backend/cache/cache.go:683). Which node that

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.cluster import kinds, quantities
 from rebalancer.cluster.records import (
@@ -62,16 +62,14 @@ _MANAGED = "managed"
 VolumeLabels = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class UniqueVolume:
+class UniqueVolume(msgspec.Struct, frozen=True):
     """A volume as attached to a node: the same handle of the same driver is the same volume."""
 
     driver: str
     handle: str
 
 
-@dataclass(frozen=True, slots=True)
-class _InTreeKind:
+class _InTreeKind(msgspec.Struct, frozen=True):
     """One kind of disk: the field that holds it, its plugin, driver, and the driver's name of a zone."""
 
     field: str
@@ -193,11 +191,11 @@ def migrated_affinity(volume: PersistentVolume) -> NodeSelector | None:
         return required
     return NodeSelector(
         node_selector_terms=[
-            msgspec.structs.replace(
+            replace(
                 term,
                 match_expressions=[
                     *(
-                        msgspec.structs.replace(item, key=renamed.get(item.key, item.key))
+                        replace(item, key=renamed.get(item.key, item.key))
                         for item in term.match_expressions or ()
                     ),
                     *added,
@@ -241,15 +239,14 @@ def is_bound(claim: PersistentVolumeClaim) -> bool:
     return bool(claim.spec.volume_name) and BOUND_ANNOTATION in (claim.metadata.annotations or {})
 
 
-@dataclass(frozen=True, eq=False)
-class Volumes:
+class Volumes(msgspec.Struct, frozen=True, eq=False, dict=True):
     """The storage objects of a cluster by name."""
 
-    claims: Mapping[tuple[str, str], PersistentVolumeClaim] = field(default_factory=dict)  # namespace, name
-    volumes: Mapping[str, PersistentVolume] = field(default_factory=dict)
-    classes: Mapping[str, StorageClass] = field(default_factory=dict)
-    csi_nodes: Mapping[str, CsiNode] = field(default_factory=dict)
-    drivers: Mapping[str, CsiDriver] = field(default_factory=dict)
+    claims: Mapping[tuple[str, str], PersistentVolumeClaim] = {}  # namespace, name
+    volumes: Mapping[str, PersistentVolume] = {}
+    classes: Mapping[str, StorageClass] = {}
+    csi_nodes: Mapping[str, CsiNode] = {}
+    drivers: Mapping[str, CsiDriver] = {}
     capacities: tuple[CsiStorageCapacity, ...] = ()
     attachments: tuple[VolumeAttachment, ...] = ()
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from rebalancer.cluster.pod_classes import PodClass
 
@@ -35,8 +36,7 @@ def minor_of(version: str) -> int | None:
     return int(minor) if major == "1" and minor.isdecimal() else None
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(msgspec.Struct, frozen=True):
     """The feature gate of a rule: from which minor it exists, and from which it can no longer be changed.
 
     Before ``modelled_since`` it did something else when it was turned on: then no placement is known.
@@ -52,8 +52,7 @@ class Gate:
         return self.exists_since <= minor < self.locked_since
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """A rule that not every version has; ``since`` and ``until`` are minors of Kubernetes 1, inclusive."""
 
     name: str
@@ -83,8 +82,7 @@ class Rule:
         return f"1.{self.since} to 1.{self.until}" if self.since else f"up to 1.{self.until}"
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureGates:
+class FeatureGates(msgspec.Struct, frozen=True):
     """What is known of the feature gates of a scheduler."""
 
     stated: Mapping[str, bool]
@@ -94,8 +92,7 @@ class FeatureGates:
 DEFAULT_FEATURE_GATES = FeatureGates({})
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(msgspec.Struct, frozen=True):
     """A minor of kube-scheduler with its feature gates."""
 
     minor: int

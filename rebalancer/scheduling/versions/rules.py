@@ -11,10 +11,9 @@ v1.36.3 under pkg/scheduler, and pkg/features/kube_features.go of the last; 1.37
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 
-import msgspec
+from msgspec.structs import replace
 
 from rebalancer.cluster.pod_classes import POD_ITSELF, PodClass
 from rebalancer.cluster.records import Container, TopologySpreadConstraint
@@ -27,7 +26,7 @@ def without_sidecars(pod: PodClass) -> PodClass:
     """A pod whose sidecars are plain init containers."""
 
     def plain(container: Container) -> Container:
-        return msgspec.structs.replace(container, restart_policy=None)
+        return replace(container, restart_policy=None)
 
     starting = pod.spec.init_containers
     if not any(item.restart_policy for item in starting or ()):
@@ -64,7 +63,7 @@ def without_of_constraints(*fields: str) -> Callable[[PodClass], PodClass]:
 
     def without(pod: PodClass) -> PodClass:
         def plain(item: TopologySpreadConstraint) -> TopologySpreadConstraint:
-            return msgspec.structs.replace(item, **dict.fromkeys(fields))
+            return replace(item, **dict.fromkeys(fields))
 
         given = pod.spec.topology_spread_constraints or []
         if not any(getattr(item, field) is not None for item in given for field in fields):
@@ -75,7 +74,7 @@ def without_of_constraints(*fields: str) -> Callable[[PodClass], PodClass]:
 
 
 def _with_spec(pod: PodClass, **changes: object) -> PodClass:
-    return replace(pod, spec=msgspec.structs.replace(pod.spec, **changes))
+    return replace(pod, spec=replace(pod.spec, **changes))
 
 
 def has_sidecars(pod: PodClass) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.errors import ExitCode, LeaseHeldError, RightsError
 from rebalancer.execution.events import EvictionAnswered, RunEvent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from rebalancer.errors import ExitCode
 from rebalancer.planning.plan import RESTART, Move
@@ -17,8 +17,8 @@ from tests.integration.execution.cluster import NODES, Runner, a_move_of, runnin
 
 def restarting(sandbox: Sandbox) -> Move:
     move = a_move_of(sandbox, "web-1-0", to=("cool", "other"))
-    pod = msgspec.structs.replace(move.pod, workload="Deployment/web", workload_uid="deploy-web")
-    return msgspec.structs.replace(move, pod=pod, action=RESTART)
+    pod = replace(move.pod, workload="Deployment/web", workload_uid="deploy-web")
+    return replace(move, pod=pod, action=RESTART)
 
 
 def a_cluster(**options: Any) -> Sandbox:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.load.usage import NodeUsage
 from tests.integration.prometheus.clusters import NOW, a_cluster, a_reader, node_exporter
@@ -49,7 +49,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
 
 def figures(server: Prometheus, preset: str, now: float = NOW) -> NodeUsage:
     reader = a_reader(server.address, a_cluster(), preset=preset, now=now)
-    return dataclasses.replace(reader, pressure=("cpu", "memory", "io")).node_figures()
+    return replace(reader, pressure=("cpu", "memory", "io")).node_figures()
 
 
 @pytest.mark.parametrize("preset", ["nodeExporter", "cadvisor"])

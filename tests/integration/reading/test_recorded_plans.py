@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.cluster.dumps.writer import save
 from rebalancer.observe.plan_options import PlanOptions
@@ -44,13 +43,13 @@ def test_a_live_plan_is_made_again_from_its_recording(
     live = make_plan(assemble(observation, loaded, state))
 
     documents = documents_of(observation, state)
-    recording = dataclasses.replace(observation.snapshot.recording, documents=documents)
+    recording = replace(observation.snapshot.recording, documents=documents)
     save(recording, tmp_path / "recorded", observation.now)
-    offline = dataclasses.replace(options, source=tmp_path / "recorded", kubeconfig=None)
+    offline = replace(options, source=tmp_path / "recorded", kubeconfig=None)
     again = make_plan(*read_inputs(offline, (loaded,), None, None))
 
     assert again.inputs == live.inputs
-    assert encode(msgspec.structs.replace(again, source=live.source)) == encode(live)
+    assert encode(replace(again, source=live.source)) == encode(live)
 
 
 def test_one_reading_serves_several_policies(
@@ -60,7 +59,7 @@ def test_one_reading_serves_several_policies(
     for number, text in enumerate((HEAD + BY_METRICS, HEAD + BY_NOBODY)):
         path = tmp_path / f"{number}.yaml"
         path.write_text(text)
-        policies.append(policy_of(dataclasses.replace(options, policy_path=path)))
+        policies.append(policy_of(replace(options, policy_path=path)))
     api = open_api(options)
 
     together = read_inputs(options, policies, api, None)

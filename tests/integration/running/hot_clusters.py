@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
 from rebalancer.cli.program import main
 from rebalancer.cluster.live import RawApi
@@ -40,8 +40,8 @@ class Waits:
 
         def with_the_clock(api: RawApi, deadline: Deadline) -> RawApi:
             found = until(api, deadline)
-            retries = dataclasses.replace(found.retries, clock=lambda: self._seconds)
-            return dataclasses.replace(found, retries=retries)
+            retries = replace(found.retries, clock=lambda: self._seconds)
+            return replace(found, retries=retries)
 
         def wait(stop: StopRequest, seconds: float, grace_seconds: float = 0.0) -> bool:
             self._sandbox.settle()

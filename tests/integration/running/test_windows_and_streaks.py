@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
 from rebalancer.cli.program import main
 from rebalancer.state.run_state import RunState, after_reading, decode, encode
@@ -48,7 +48,7 @@ class Cluster:
     def pass_time(self, seconds: float) -> None:
         """Let what the last run found be so much older."""
         state = decode(self.state.read_bytes(), "state")
-        earlier = msgspec.structs.replace(state, hot_counted_at=state.hot_counted_at - seconds)
+        earlier = replace(state, hot_counted_at=state.hot_counted_at - seconds)
         self.state.write_bytes(encode(earlier))
 
     def remember(self, cpu_percent: float) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
 from rebalancer.cli.program import main
 from rebalancer.execution.events import RunFinished, Subscriber, WaveStarted
@@ -33,12 +34,12 @@ class FakePipeline:
     plan: Plan = field(default_factory=a_plan)
     outcomes: Outcomes = field(default_factory=lambda: some_outcomes(an_outcome()))
     failure: BaseException | None = None
-    asked: list[PlanOptions] = field(default_factory=list)
+    asked: list[PlanOptions] = field(default_factory=list)  # without who follows the progress
     run_asked: list[RunOptions] = field(default_factory=list)
     carried_out: int = 0  # plans that were shown and then carried out
 
     def make_plan(self, options: PlanOptions) -> Plan:
-        self.asked.append(options)
+        self.asked.append(replace(options, progress=PlanOptions().progress))
         options.progress("pods")
         if self.failure:
             raise self.failure
@@ -51,7 +52,7 @@ class FakePipeline:
         observers: Sequence[Subscriber],
         show_plan: Callable[[Plan], None],
     ) -> tuple[Plan, Outcomes]:
-        self.asked.append(options)
+        self.asked.append(replace(options, progress=PlanOptions().progress))
         self.run_asked.append(run_options)
         show_plan(self.plan)
         self.carried_out += 1

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.errors import InternalError, UnreachableError
 from rebalancer.execution.events import (
@@ -223,7 +224,7 @@ def test_a_pod_that_had_finished_is_replaced_by_none_so_no_landing_is_timed() ->
     run, spans = Run("web-1"), Listening()
     run.cluster.lands_on = ""
     with listening(spans):
-        run(msgspec.structs.replace(a_move(), finished=True))
+        run(replace(a_move(), finished=True))
     assert [name for name, *_ in spans.ended if name in ("wave", "eviction", "landing")] == [
         "eviction",
         "wave",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.execution.kubernetes_events import MAX_NODE_EVENTS, EventWriter
 from tests.unit.execution.builders import NOW, a_move
@@ -38,7 +38,7 @@ def test_an_event_that_cannot_be_written_never_matters(fault: Answer | Exception
 
 def test_a_note_in_any_script_keeps_to_the_bytes_the_api_admits() -> None:
     api, transport = fake_api(lambda _request: Answer(201, {}))
-    move = msgspec.structs.replace(a_move(), because="節点が熱い" * 200)
+    move = replace(a_move(), because="節点が熱い" * 200)
     EventWriter(api, "run-1", lambda: NOW).evicted(move)
     note = transport.requests[0].body["note"]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import platform
 import time as clock
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from urllib3.exceptions import ProtocolError
 
 from rebalancer.cluster.live import RawApi
@@ -86,9 +86,9 @@ def test_a_run_asked_to_stop_watches_no_longer(time: FakeTime, server: LeaseServ
     api, _ = fake_api(server, time)
     lease_of(api, time).acquire()
     time.now += 600
-    stopping = dataclasses.replace(api.retries, pause=lambda _seconds: True)
+    stopping = replace(api.retries, pause=lambda _seconds: True)
     with pytest.raises(StopRequestedError):
-        lease_of(dataclasses.replace(api, retries=stopping), time, "two").acquire()
+        lease_of(replace(api, retries=stopping), time, "two").acquire()
 
 
 def test_a_released_lease_is_free_at_once(api: RawApi, time: FakeTime) -> None:
@@ -223,7 +223,7 @@ def test_it_is_renewed_while_waiting_only_when_due(api: RawApi, time: FakeTime, 
 
 def test_it_is_renewed_while_something_else_takes_long(server: LeaseServer) -> None:
     api = fake_api(server)[0]
-    api = dataclasses.replace(api, retries=Retries())  # real time
+    api = replace(api, retries=Retries())  # real time
     lease = RunLease(api, "kube-system", "rebalancer", "one", clock.time, duration_seconds=0.6)
     held = lease.acquire()
     with held.renewed_meanwhile():

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from urllib3.exceptions import ProtocolError
 
 from rebalancer.cluster import times
@@ -36,8 +37,8 @@ NO_RIGHT = refusal(
 
 def a_restart(name: str = "web-1", **changes: Any) -> Move:
     move = a_move(name, **changes)
-    pod = msgspec.structs.replace(move.pod, workload_uid="uid-web")
-    return msgspec.structs.replace(move, pod=pod, action=RESTART)
+    pod = replace(move.pod, workload_uid="uid-web")
+    return replace(move, pod=pod, action=RESTART)
 
 
 class RollingCluster:

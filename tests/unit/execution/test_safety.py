@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.errors import RebalancerError
@@ -124,9 +124,7 @@ def test_pods_that_wait_since_before_the_run_are_counted() -> None:
 @pytest.mark.parametrize(("pod_count", "stops"), [(200, True), (201, False), (0, True)])
 def test_pods_that_wait_are_counted_against_the_share_of_all_pods(pod_count: int, stops: bool) -> None:
     """A cluster whose number of pods is not known is not taken for a large one."""
-    found = dataclasses.replace(
-        health(pods=[a_waiting_pod(f"old-{index}") for index in range(3)]), pod_count=pod_count
-    )
+    found = replace(health(pods=[a_waiting_pod(f"old-{index}") for index in range(3)]), pod_count=pod_count)
     reason = why_stop(Safety(max_pending_pods=Amount(1, percent=True)), found)
     assert (reason != "") is stops
     assert not reason or reason.startswith(f"3 of {pod_count} pods are Pending (shop/old-0")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import msgspec
+from msgspec.structs import replace
 
 from rebalancer.errors import ExitCode
 from rebalancer.execution.outcomes import past_moves
@@ -15,7 +15,7 @@ from tests.unit.execution.tiny_cluster import Run
 
 def a_removal(name: str = "web-1", wave: int = 1) -> Move:
     move = a_move(name, to=(), wave=wave)
-    return msgspec.structs.replace(move, finished=True, gain={}, load={}, strategy="failed")
+    return replace(move, finished=True, gain={}, load={}, strategy="failed")
 
 
 def test_a_finished_pod_is_removed_and_nothing_is_waited_for() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.errors import ExitCode, InputError, InternalError
 from rebalancer.execution.events import MoveEnded, RunEvent
@@ -114,7 +114,7 @@ def test_a_plan_that_names_a_pod_twice_or_without_a_uid_is_refused_before_anythi
     run = Run("web-1")
     with pytest.raises(InputError, match="shop/web-1: the plan moves this pod twice"):
         run(a_move(), a_move())
-    nameless = msgspec.structs.replace(a_move(), pod=msgspec.structs.replace(a_move().pod, uid=""))
+    nameless = replace(a_move(), pod=replace(a_move().pod, uid=""))
     with pytest.raises(InputError, match="without the pod's uid"):
         run(nameless)
     assert not run.stream.getvalue()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 import tempfile
@@ -12,6 +11,7 @@ from typing import Any
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rebalancer.cluster.dumps.writer import save
 from rebalancer.cluster.kinds import KINDS
@@ -107,7 +107,7 @@ def observations(draw: st.DrawFn) -> tuple[Observation, LoadedPolicy, RunState |
         for name, percent in loads.items()
     ]
     recording = a_recording(None, **items)
-    recording = dataclasses.replace(recording, source="https://api:6443", unread=unread)
+    recording = replace(recording, source="https://api:6443", unread=unread)
     with_configuration = draw(st.booleans())
     scheduler = {"configMap": {"namespace": "ops", "name": "scheduler"}} if with_configuration else {}
     policy = a_policy(
@@ -153,14 +153,12 @@ def test_the_plan_of_a_recording_is_the_plan_of_the_cluster(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "recorded"
         documents = documents_of(observation, state)
-        save(dataclasses.replace(observation.snapshot.recording, documents=documents), path, NOW)
+        save(replace(observation.snapshot.recording, documents=documents), path, NOW)
         (inputs,) = read_inputs(PlanOptions(source=path), (loaded,), None, None)
         again = planned(inputs)
     # The source is where it was read, now a folder; all else is the same, to the byte.
-    assert msgspec.to_builtins(msgspec.structs.replace(again, source=live.source)) == msgspec.to_builtins(
-        live
-    )
-    assert encode(msgspec.structs.replace(again, source=live.source)) == encode(live)
+    assert msgspec.to_builtins(replace(again, source=live.source)) == msgspec.to_builtins(live)
+    assert encode(replace(again, source=live.source)) == encode(live)
 
 
 @settings(max_examples=5)
@@ -173,7 +171,7 @@ def test_where_a_recording_is_read_again_decides_nothing(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "recorded"
         documents = documents_of(observation, None)
-        save(dataclasses.replace(observation.snapshot.recording, documents=documents), path, NOW)
+        save(replace(observation.snapshot.recording, documents=documents), path, NOW)
         again = observe(PlanOptions(source=path), (loaded,), None, environment=environment)
     assert (again.own_pod, again.now, again.server) == (
         observation.own_pod,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray
@@ -157,7 +157,7 @@ def planning_inputs(
     recording = a_recording(None, **items)
     listings = {plural: found for plural, found in recording.listings.items() if plural not in unread}
     absent = dict.fromkeys(left_out, NOT_IN_DUMP)
-    snapshot = build_snapshot(dataclasses.replace(recording, listings=listings, unread=absent))
+    snapshot = build_snapshot(replace(recording, listings=listings, unread=absent))
     requested = _requested(snapshot)
     pod_usage = requested.copy()
     for name, cores in (pod_load or {}).items():
@@ -199,7 +199,7 @@ def planning_inputs(
 
 def with_scheduler(inputs: PlanningInputs, **facts: Any) -> PlanningInputs:
     """The inputs with other facts about the scheduler."""
-    return dataclasses.replace(inputs, scheduler=dataclasses.replace(inputs.scheduler, **facts))
+    return replace(inputs, scheduler=replace(inputs.scheduler, **facts))
 
 
 def _requested(snapshot: Snapshot) -> FloatArray:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.cluster.snapshot import build_snapshot
@@ -56,23 +56,21 @@ def an_observation() -> Observation:
 
 
 def _with_figures(**changes: Any) -> Callable[[Observation], Observation]:
-    return lambda found: dataclasses.replace(found, figures=dataclasses.replace(found.figures, **changes))
+    return lambda found: replace(found, figures=replace(found.figures, **changes))
 
 
 def _with_responses(**changes: Any) -> Callable[[Observation], Observation]:
-    return lambda found: _with_figures(prometheus=dataclasses.replace(found.figures.prometheus, **changes))(
-        found
-    )
+    return lambda found: _with_figures(prometheus=replace(found.figures.prometheus, **changes))(found)
 
 
 def _with(**changes: Any) -> Callable[[Observation], Observation]:
-    return lambda found: dataclasses.replace(found, **changes)
+    return lambda found: replace(found, **changes)
 
 
 def _with_recording(**changes: Any) -> Callable[[Observation], Observation]:
     def changed(found: Observation) -> Observation:
-        recording = dataclasses.replace(found.snapshot.recording, **changes)
-        return dataclasses.replace(found, snapshot=build_snapshot(recording))
+        recording = replace(found.snapshot.recording, **changes)
+        return replace(found, snapshot=build_snapshot(recording))
 
     return changed
 
@@ -132,9 +130,7 @@ def digest(observation: Observation) -> str:
 def test_each_field_of_an_observation_has_a_verdict() -> None:
     recording = type(an_observation().snapshot.recording)
     fields = {
-        f"{owner.__name__}.{field.name}"
-        for owner in (*NESTED, recording)
-        for field in dataclasses.fields(owner)
+        f"{owner.__name__}.{field}" for owner in (*NESTED, recording) for field in owner.__struct_fields__
     }
     assert fields == OTHERS.keys() | EQUAL.keys()
 
@@ -185,14 +181,14 @@ def test_a_policy_that_the_cluster_was_not_observed_for_is_refused_where_its_sch
     snapshot = build_snapshot(DumpReader(EXAMPLE / "hot-cluster").read())
     observation = observation_of(snapshot, "")
     with pytest.raises(InputError, match="was not read"):
-        assemble(dataclasses.replace(observation, configurations={}), DEMO, None)
+        assemble(replace(observation, configurations={}), DEMO, None)
 
 
 def test_a_load_source_that_was_not_asked_is_unknown_and_never_idle() -> None:
     snapshot = build_snapshot(DumpReader(EXAMPLE / "hot-cluster").read())
-    observation = dataclasses.replace(observation_of(snapshot, ""), configurations={"": None})
+    observation = replace(observation_of(snapshot, ""), configurations={"": None})
     document = {"load": {"sources": [{"prometheus": {"address": "http://prometheus:9090"}}]}}
     asking = LoadedPolicy(msgspec.convert(document, dict), "p.yaml", "")  # type: ignore[arg-type]
-    policy = dataclasses.replace(asking, policy=RebalancePolicy.model_validate(document))
+    policy = replace(asking, policy=RebalancePolicy.model_validate(document))
     with pytest.raises(InputError, match="not recorded"):
         assemble(observation, policy, None)

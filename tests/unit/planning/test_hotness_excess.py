@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.planning.hotness import Hotness
@@ -47,7 +47,7 @@ def test_the_same_points_off_a_hotter_node_never_remove_less(
     one: float, other: float, points: float, overload: float
 ) -> None:
     hotness = hotness_of(1.0)
-    hotness = dataclasses.replace(hotness, overload=overload)
+    hotness = replace(hotness, overload=overload)
     cooler, hotter = sorted((one, other))
     relief = np.array([[points, 0.0, 0.0]])
     less, more = (float(hotness.removed(0, cpu(level), relief)[0]) for level in (cooler, hotter))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.errors import InputError
 from rebalancer.planning.plan import Plan
@@ -40,7 +40,7 @@ def plan(used: float, state: RunState | None = None, /, **pressure: float) -> Pl
         state=state,
     )
     by_node = {name: np.array([value, 0.0, 0.0]) for name, value in pressure.items()}
-    return plan_of(dataclasses.replace(inputs, load=dataclasses.replace(inputs.load, pressure=by_node)))
+    return plan_of(replace(inputs, load=replace(inputs.load, pressure=by_node)))
 
 
 def reasons(found: Plan) -> Mapping[str, tuple[str, ...]]:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rebalancer.planning.plan import (
     Kept,
@@ -97,7 +98,7 @@ def test_a_plan_read_back_from_json_is_equal(plan: Plan) -> None:
 
 @given(plans)
 def test_the_order_of_a_map_does_not_change_the_bytes(plan: Plan) -> None:
-    turned = msgspec.structs.replace(plan, unsolved=dict(reversed(plan.unsolved.items())))
+    turned = replace(plan, unsolved=dict(reversed(plan.unsolved.items())))
     assert encode(turned) == encode(plan)
 
 
@@ -120,7 +121,7 @@ def test_every_node_has_the_levels_that_its_policy_sets() -> None:
     rule = {"utilization": {"cpu": 80}, "coolTo": {"cpu": 65}}
     inputs = a_cluster(random.Random(1))
     policy = a_policy(hotNodes={"any": [rule], "forRuns": 1})
-    plan = plan_of(dataclasses.replace(inputs, policy=policy))
+    plan = plan_of(replace(inputs, policy=policy))
 
     assert plan.nodes
     assert all(node.levels == {"cpu": Level(hot_above=80.0, cool_to=65.0)} for node in plan.nodes)

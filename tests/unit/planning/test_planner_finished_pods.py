@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rebalancer.planning.plan import encode
 from rebalancer.planning.planner import make_plan
@@ -65,6 +65,6 @@ def test_a_plan_is_as_without_finished_pods(data: st.DataObject, cluster: Cluste
 
     every = more.snapshot.pods.with_finished
     assert len(every) + len(more.snapshot.malformed) == len(without.snapshot.pods) + len(finished)
-    recording = dataclasses.replace(more.snapshot.recording, listings=without.snapshot.recording.listings)
-    named = dataclasses.replace(more.snapshot, recording=recording)  # those that cannot be read are named
-    assert encode(make_plan(dataclasses.replace(more, snapshot=named))) == encode(make_plan(without))
+    recording = replace(more.snapshot.recording, listings=without.snapshot.recording.listings)
+    named = replace(more.snapshot, recording=recording)  # those that cannot be read are named
+    assert encode(make_plan(replace(more, snapshot=named))) == encode(make_plan(without))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from bench.random_clusters import random_inputs
 from rebalancer.cluster.arrays import FloatArray
@@ -231,9 +232,7 @@ def test_no_limit_that_is_raised_leaves_more_in_a_busy_cluster(
 
     def left(value: int) -> float:
         limits = Limits.model_validate({**NOT_LIMITED, limit: value})
-        return left_by_plan(
-            dataclasses.replace(inputs, policy=inputs.policy.model_copy(update={"limits": limits}))
-        )
+        return left_by_plan(replace(inputs, policy=inputs.policy.model_copy(update={"limits": limits})))
 
     assert left(value + more) <= left(value) + 1e-6
 
@@ -242,7 +241,7 @@ def test_a_limit_is_named_only_where_the_plan_reaches_it() -> None:
     """The best plan is one of a search under lower limits, which stopped other moves."""
     inputs = random_inputs(39, 0.65, nodes=4)
     limits = Limits.model_validate({**NOT_LIMITED, "perNode": 3})
-    plan = make_plan(dataclasses.replace(inputs, policy=inputs.policy.model_copy(update={"limits": limits})))
+    plan = make_plan(replace(inputs, policy=inputs.policy.model_copy(update={"limits": limits})))
     moved = Counter(move.from_node for move in plan.moves)
     assert max(moved.values()) < 3
     assert not [item.because for item in plan.kept if item.reason == Reason.LIMIT]

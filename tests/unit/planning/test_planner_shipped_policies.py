@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.load.report import build_report
 from rebalancer.load.scheduler_view import EMPTY_VIEW, SchedulerView
@@ -38,7 +38,7 @@ def configured(scheduler_name: str) -> SchedulerConfiguration:
     """The default configuration with its one profile under another name."""
     found = default_configuration()
     (profile,) = found.profiles
-    return dataclasses.replace(found, profiles=(dataclasses.replace(profile, scheduler_name=scheduler_name),))
+    return replace(found, profiles=(replace(profile, scheduler_name=scheduler_name),))
 
 
 def planned(policy: RebalancePolicy, scheduler_name: str = "default-scheduler") -> Plan:
@@ -114,7 +114,7 @@ def planned_with_prometheus(
         resources=resources,
         required=required,
     )
-    return plan_of(dataclasses.replace(inputs, load=report))
+    return plan_of(replace(inputs, load=report))
 
 
 @pytest.mark.parametrize("resource", ["networkReceive", "networkTransmit", "disk"])

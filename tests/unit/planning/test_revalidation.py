@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, Metric, SchedulerView, WatcherMetrics
 from rebalancer.planning.inputs import PlanningInputs
@@ -162,7 +162,7 @@ def test_a_move_that_holds_comes_with_the_landings_it_has_now() -> None:
     assert [landing.node for landing in move.landings] == ["cool"]
     assert isinstance(now, Move)
     assert [landing.node for landing in now.landings] == ["cold"]
-    assert msgspec.structs.replace(now, landings=move.landings) == move
+    assert replace(now, landings=move.landings) == move
 
 
 def test_a_move_must_hold_with_figures_that_the_scheduler_may_not_have_renewed() -> None:
@@ -211,12 +211,12 @@ def test_a_move_must_hold_with_every_figure_that_the_scheduler_may_still_have() 
 
 
 def test_moves_of_one_wave_are_judged_together() -> None:
-    moves = tuple(msgspec.structs.replace(move, wave=1) for move in plan_of(several()).moves)
+    moves = tuple(replace(move, wave=1) for move in plan_of(several()).moves)
     allowed_one = [a_budget("web", labels={"app": "web"}, allowed=1)]
     nodes = [a_node("hot", cpu=10), a_node("cool", cpu=100)]
     inputs = planning_inputs(nodes, [a_workload("web", ["hot"] * 9)], poddisruptionbudgets=allowed_one)
     assert set(failing(inputs, moves)) == {"web-1", "web-2"}
-    apart = tuple(msgspec.structs.replace(move, wave=number) for number, move in enumerate(moves, 1))
+    apart = tuple(replace(move, wave=number) for number, move in enumerate(moves, 1))
     assert failing(inputs, apart) == {}
 
 

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.planner import make_plan
@@ -136,6 +136,6 @@ def test_every_suggestion_is_valid_and_does_what_its_header_says(loads: list[flo
 
     found, policy = suggested(inputs)
 
-    plan = make_plan(dataclasses.replace(inputs, policy=policy))
+    plan = make_plan(replace(inputs, policy=policy))
     assert len(plan.moves) == found.moves
     assert max(map(len, found.text.splitlines())) <= 80

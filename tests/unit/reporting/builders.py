@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import msgspec
+from msgspec.structs import replace
 
 from rebalancer.execution.outcomes import Outcome, Outcomes
 from rebalancer.planning.plan import Kept, Landing, Level, Move, NodeAfter, NodeReport, Plan, PodReference
@@ -97,7 +97,7 @@ def a_large_plan() -> Plan:
     """A hundred moves of a cluster of 1,523 nodes, 76 of them hot, with the levels of two pools."""
     levels = [{"cpu": Level(hot_above=hot, cool_to=cool)} for hot, cool in ((80.0, 65.0), (90.0, 80.0))]
     nodes = tuple(
-        msgspec.structs.replace(
+        replace(
             a_node(f"node-{number:04}", 30.0 + number % 70, after=50.0, hot=number < 76),
             levels=levels[number % 7 == 0],
         )

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.errors import SafetyError, UnreachableError
 from rebalancer.policy.planning_settings import Planning
@@ -84,7 +84,7 @@ def test_what_another_run_wrote_meanwhile_stays() -> None:
     store = AStore()
     memory = under(store)
     memory.found(lambda state: after_plan(state, ["hot"], 5.0))
-    store.update(lambda state: msgspec.structs.replace(state, moves=(a_past_move("theirs"),)))
+    store.update(lambda state: replace(state, moves=(a_past_move("theirs"),)))
     with pytest.raises(SafetyError, match=r"another run \(unnamed\) moves pods too, e.g. shop/theirs"):
         memory.checkpoint([an_outcome()])
 
@@ -95,12 +95,12 @@ def test_what_another_run_wrote_meanwhile_stays() -> None:
 def test_a_run_withdraws_what_it_announced_and_nothing_that_another_run_wrote() -> None:
     store = AStore()
     memory = under(store)
-    announced = msgspec.structs.replace(an_outcome(), result=Result.UNKNOWN)
+    announced = replace(an_outcome(), result=Result.UNKNOWN)
     uid = announced.move.pod.uid
     memory.checkpoint([announced])
     store.update(lambda state: after_moves(state, [a_past_move(uid, run="run-2")], 1.0, 1e10))
     with pytest.raises(SafetyError, match=r"another run \(run-2\)"):
-        memory.checkpoint([msgspec.structs.replace(announced, result=Result.SKIPPED, evicted_at=None)])
+        memory.checkpoint([replace(announced, result=Result.SKIPPED, evicted_at=None)])
 
     assert [(move.uid, move.run) for move in store.saved[-1].moves] == [(uid, "run-2")]
 
@@ -153,8 +153,8 @@ def test_what_earlier_runs_moved_is_no_company_and_may_be_settled_meanwhile() ->
     theirs = a_past_move("theirs", run="run-0", result="Unknown")
     store = AStore([RunState(moves=(theirs,))])
     memory = under(store)
-    settled = msgspec.structs.replace(theirs, result="Landed")
-    store.update(lambda state: msgspec.structs.replace(state, moves=(settled,)))
+    settled = replace(theirs, result="Landed")
+    store.update(lambda state: replace(state, moves=(settled,)))
     memory.found(lambda state: state)
     memory.checkpoint([an_outcome()])
 

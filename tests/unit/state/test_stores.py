@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from filelock import FileLock
+from msgspec.structs import replace
 from urllib3.exceptions import ProtocolError
 
 from rebalancer.errors import (
@@ -190,7 +190,7 @@ def test_a_change_is_made_to_what_is_kept_now_and_never_to_what_was_read_before(
 def test_a_move_that_one_run_withdrew_is_not_brought_back_by_another(any_store: StateStore) -> None:
     any_store.update(add("refused"))
     any_store.load()
-    any_store.update(lambda state: msgspec.structs.replace(state, moves=()))
+    any_store.update(lambda state: replace(state, moves=()))
     kept = any_store.update(add("ours"))
     assert [move.name for move in kept.moves] == ["ours"]
 

@@ -14,8 +14,9 @@ import contextlib
 import logging
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
+
+import msgspec
 
 from rebalancer.cluster import records
 from rebalancer.cluster.dumps.listing import Listing
@@ -44,8 +45,7 @@ class _OverError(Exception):
     """The feed cannot go on."""
 
 
-@dataclass(slots=True)
-class Traffic:
+class Traffic(msgspec.Struct):
     """What watching cost so far."""
 
     watches: int = 0  # requests

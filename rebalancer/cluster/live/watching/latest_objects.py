@@ -13,7 +13,6 @@ and nothing that follows can be believed: the kind has to be listed again.
 
 from __future__ import annotations
 
-import dataclasses
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -21,6 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import astuple, replace
 
 from rebalancer.cluster import records
 from rebalancer.cluster.columns import Columns, ColumnsBuilder
@@ -96,12 +96,10 @@ class LatestObjects(ABC):
         """What a LIST at ``position`` would have brought."""
         if self._made is None:
             found, pods = self._collected()
-            malformed = sorted(
-                (item for items in self._malformed.values() for item in items), key=dataclasses.astuple
-            )
+            malformed = sorted((item for items in self._malformed.values() for item in items), key=astuple)
             self._made = Listing(self.kind, found, tuple(malformed), "", read_at, pods)
         # An unchanged listing shares its objects and columns with the one before.
-        return dataclasses.replace(self._made, resource_version=str(self.position), read_at=read_at)
+        return replace(self._made, resource_version=str(self.position), read_at=read_at)
 
     def pods_of(self, controller_uid: str) -> tuple[SeenPod, ...]:  # noqa: ARG002 - other kinds hold no pods
         """The pods that a controller owns."""

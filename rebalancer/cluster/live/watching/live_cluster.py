@@ -23,7 +23,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, Recording
 from rebalancer.cluster.kinds import KINDS, METRICS, PODS, Kind
@@ -47,8 +48,7 @@ _CLOSING_SECONDS = 0.5
 _SAID_AFTER = 3  # readings in a row, for which a watch did not come up to date
 
 
-@dataclass(frozen=True, slots=True)
-class _Fence:
+class _Fence(msgspec.Struct, frozen=True):
     """The version that a kind must have reached, and the moment before it was asked for."""
 
     version: int

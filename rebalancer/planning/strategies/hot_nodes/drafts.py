@@ -34,9 +34,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow
@@ -55,8 +55,7 @@ _Levels = tuple[FloatArray, FloatArray, tuple[bool, ...]]
 _Kind = tuple[int, NodeRow, NodeRow]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Course:
+class _Course(msgspec.Struct, frozen=True, eq=False):
     """One way in which the moves of a draft may turn out."""
 
     moves: tuple[tuple[int, NodeRow], ...]  # which pod of ``Drafts.pods``, and where its replacement goes
@@ -65,8 +64,7 @@ class _Course:
     pod_count: IntArray  # (nodes,)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Draft:
+class Draft(msgspec.Struct, frozen=True, eq=False):
     """Some moves, and what they lead to."""
 
     pods: tuple[int, ...]  # of ``Drafts.pods``, in the order in which they move

@@ -27,8 +27,8 @@ from __future__ import annotations
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
@@ -56,8 +56,7 @@ _LIFTED: Mapping[str, object] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Estimate:
+class _Estimate(msgspec.Struct, frozen=True):
     excess: float
     cool: int  # hot nodes at or below their coolTo
     words: str  # perRun 70

@@ -21,8 +21,8 @@ so 60 points of memory are stranded; only cpu and memory are compared, since eve
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodRow
@@ -39,8 +39,7 @@ NEGLIGIBLE = 1e-9  # points; floating-point error of sums
 _MORE_PODS = 2  # how many pods more than the bound of each resource alone a set may have
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Group:
+class Group(msgspec.Struct, frozen=True, eq=False):
     """Pods that share a limit, such as those of one namespace."""
 
     members: IntArray  # (pods,) the number of the group of each pod

@@ -39,9 +39,9 @@ ones had removed before. Such needless moves are left out of the best plan, if t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import NodeRow, PodRow
@@ -82,8 +82,7 @@ Kept = dict[PodRow, NotMoved]
 Quality = tuple[float, int, float, int]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _RatedPlan:
+class _RatedPlan(msgspec.Struct, frozen=True, eq=False):
     quality: Quality
     builder: PlanBuilder
     kept: Kept

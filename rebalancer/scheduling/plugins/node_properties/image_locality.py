@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
@@ -54,8 +54,7 @@ class ImageLocality(Plugin):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Images:
+class _Images(msgspec.Struct, frozen=True):
     """The images of a pod that nodes hold."""
 
     names: Mapping[str, int]  # name -> how often the pod names it

@@ -6,9 +6,9 @@ Source: scheduler-plugins v0.34.7 pkg/trimaran/loadvariationriskbalancing/analys
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Annotated
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
@@ -44,8 +44,7 @@ def spread_risk(share: float, margin: float, sensitivity: float) -> float:
     return max(min(margin * share, 1.0), 0.0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Risk:
+class Risk(msgspec.Struct, frozen=True, eq=False):
     """One resource over the nodes: what is used of it, and how much that varies."""
 
     valid: BoolArray  # (nodes,) there are figures

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 from pydantic import BeforeValidator, Field
 
@@ -124,8 +124,7 @@ class LowRiskOverCommitmentArguments(TrimaranArguments):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(msgspec.Struct, frozen=True):
     """A resource of a node as measured: mean and deviation, as shares of allocatable."""
 
     mu: float

@@ -9,9 +9,9 @@ apis/config/v1/defaults.go:133.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Generic, Protocol, Self, TypeVar
 
+import msgspec
 import numpy as np
 from pydantic import BeforeValidator
 
@@ -44,8 +44,7 @@ def statistics(metrics: Sequence[Metric], kind: str) -> tuple[float, float] | No
     return (average, deviation) if any_found else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Figures:
+class Figures(msgspec.Struct, frozen=True, eq=False):
     """The figures of one type over the nodes, in percent."""
 
     valid: BoolArray  # (nodes,)

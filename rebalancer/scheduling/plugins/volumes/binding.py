@@ -11,11 +11,11 @@ binder.go:364, :856, :1109.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from pydantic import Field
 
 from rebalancer.cluster.arrays import BoolArray, IntArray
@@ -77,8 +77,7 @@ _REASONS = {
 _REASONS_UNTIL_132 = {_ELSEWHERE: "node(s) had volume node affinity conflict"}
 
 
-@dataclass(frozen=True, slots=True)
-class SortedClaims:
+class SortedClaims(msgspec.Struct, frozen=True):
     """The claims of a class: why they reject it, those bound, those to bind when it is placed."""
 
     rejected: str = ""
@@ -106,9 +105,7 @@ class Assumed:
             return
         self._taken.add(_key(claim))
         reference = ClaimReference(*_key(claim), claim.metadata.uid)
-        reserved = msgspec.structs.replace(
-            volume, spec=msgspec.structs.replace(volume.spec, claim_ref=reference)
-        )
+        reserved = replace(volume, spec=replace(volume.spec, claim_ref=reference))
         self.volumes = {**self.volumes, volume.metadata.name: reserved}
 
     def selected_node(self, claim: PersistentVolumeClaim) -> str | None:

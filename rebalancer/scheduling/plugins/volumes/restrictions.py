@@ -5,8 +5,7 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/volumerestrictions/vo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
@@ -29,8 +28,7 @@ _CLAIM_IN_USE_BEFORE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Conflicts:
+class _Conflicts(msgspec.Struct, frozen=True):
     """Of a class: the claim that is missing, the counters of pods with its one-pod claims and its disks."""
 
     missing: str = ""

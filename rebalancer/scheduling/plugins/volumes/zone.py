@@ -5,8 +5,7 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/volumezone/volume_zon
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, IntArray
@@ -27,8 +26,7 @@ _KEYS = {
 _DELIMITER = "__"
 
 
-@dataclass(frozen=True, slots=True)
-class _Zones:
+class _Zones(msgspec.Struct, frozen=True):
     """Where the volumes of a class are: a label key and the values it may have, for each volume and key."""
 
     rejected: str = ""

@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.observe.plan_options import RunOptions
 from rebalancer.reporting.html.embedded import read_plan
@@ -124,7 +124,7 @@ def test_a_dry_run_says_so_first_and_never_that_it_evicted(
     rebalancer_program: Program, pipeline: FakePipeline
 ) -> None:
     asked = an_outcome(Result.SKIPPED, because="dry run: the API server would evict it")
-    pipeline.outcomes = msgspec.structs.replace(some_outcomes(asked), dry_run=True)
+    pipeline.outcomes = replace(some_outcomes(asked), dry_run=True)
     result = rebalancer_program("run", "--dry-run")
 
     assert result.stdout.startswith("DRY RUN: nothing is changed")

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import json
 import tempfile
 from pathlib import Path
@@ -69,7 +68,7 @@ def clusters(draw: st.DrawFn) -> dict[str, list[dict[str, Any]]]:
 
 
 def class_fields(pod_class: PodClass) -> tuple[Any, ...]:
-    return tuple(getattr(pod_class, field.name) for field in dataclasses.fields(pod_class))
+    return tuple(getattr(pod_class, field) for field in pod_class.__struct_fields__)
 
 
 def columns(snapshot: Snapshot) -> dict[str, Any]:

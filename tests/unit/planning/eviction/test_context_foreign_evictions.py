@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.planning.eviction.context import ForeignEvictions
 from tests.builders import a_recording
@@ -18,7 +17,7 @@ def test_where_the_api_is_not_served_nobody_asks_for_an_eviction() -> None:
 
 @pytest.mark.parametrize("plural", ["evictionrequests", "evictions"])
 def test_requests_that_could_not_be_listed_are_unread(plural: str) -> None:
-    recording = dataclasses.replace(a_recording(), unread={plural: "forbidden"})
+    recording = replace(a_recording(), unread={plural: "forbidden"})
     unread = ForeignEvictions(recording).unread
     assert unread is not None
     assert unread.plural == plural

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.planning.plan import Plan
 from rebalancer.policy.schema import RebalancePolicy
@@ -40,7 +39,7 @@ def test_a_landing_whose_level_of_a_guarded_resource_is_unknown_is_refused() -> 
         [a_node("a", cpu=10), a_node("b", cpu=10)], [a_workload("web", ["a"] * 9)], policy=policy
     )
     nodes, pods = len(inputs.snapshot.nodes), len(inputs.snapshot.pods)
-    load = dataclasses.replace(
+    load = replace(
         inputs.load,
         resources=("cpu", "memory", "disk"),
         usage=np.column_stack([inputs.load.usage, np.full(nodes, np.nan)]),
@@ -52,6 +51,6 @@ def test_a_landing_whose_level_of_a_guarded_resource_is_unknown_is_refused() -> 
         pod_methods=np.column_stack([inputs.load.pod_methods, np.zeros(pods, np.int64)]),
         deviation=None,
     )
-    plan = plan_of(dataclasses.replace(inputs, load=load))
+    plan = plan_of(replace(inputs, load=load))
     assert moved(plan) == {}
     assert because(plan, "web-0").endswith("b would be at an unknown level of disk, planning.maxAfter 50.0 %")

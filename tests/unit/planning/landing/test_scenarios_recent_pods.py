@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.prepared import PreparedInputs, prepare
@@ -116,11 +116,11 @@ def test_moves_of_this_run_are_not_taken_for_load_that_others_brought() -> None:
 @pytest.mark.parametrize("statistic", ["p95", "max"])
 def test_a_percentile_or_peak_may_show_nothing_of_a_recent_pod(statistic: str) -> None:
     found = inputs(burst(2, started=-600))
-    found = dataclasses.replace(found, load=dataclasses.replace(found.load, statistics=((statistic,) * 2,)))
+    found = replace(found, load=replace(found.load, statistics=((statistic,) * 2,)))
     assert added(prepare(found), "b") == pytest.approx(6)
 
 
 def test_figures_that_are_requests_hold_every_pod_already() -> None:
     found = inputs(burst(8))
-    found = dataclasses.replace(found, load=dataclasses.replace(found.load, sources=("requests",)))
+    found = replace(found, load=replace(found.load, sources=("requests",)))
     assert added(prepare(found), "b") == 0

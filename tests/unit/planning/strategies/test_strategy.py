@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.errors import InputError
@@ -162,7 +162,7 @@ def test_before_a_later_wave_it_is_asked_again() -> None:
 
 
 def test_a_move_of_a_plan_that_names_no_strategy_holds_for_any_wish() -> None:
-    moves = [msgspec.structs.replace(move, strategy="") for move in plan().moves]
+    moves = [replace(move, strategy="") for move in plan().moves]
 
     assert [type(item) for item in revalidate_moves(inputs(), moves).values()] == [type(moves[0])] * 2
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import msgspec
+from msgspec.structs import replace
 
 from rebalancer.planning.plan import Level, NodeReport
 from rebalancer.reporting.html.chart import WIDTH, Chart, chart
@@ -11,7 +11,7 @@ from tests.unit.reporting.builders import a_node
 
 def limited(name: str, cpu: float, hot_above: float, cool_to: float) -> NodeReport:
     level = Level(hot_above=hot_above, cool_to=cool_to)
-    return msgspec.structs.replace(a_node(name, cpu, after=cpu), levels={"cpu": level})
+    return replace(a_node(name, cpu, after=cpu), levels={"cpu": level})
 
 
 def drawn(nodes: list[NodeReport]) -> Chart:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import msgspec
+from msgspec.structs import replace
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -118,9 +118,7 @@ def test_predicted_and_real_landings_are_counted_side_by_side() -> None:
         (Result.UNEXPECTED, "node-9"),
         (Result.NOT_REPLACED, ""),
     ):
-        metrics.follow(
-            MoveEnded(msgspec.structs.replace(an_outcome(result), node=node, move=a_move(to=listed)))
-        )
+        metrics.follow(MoveEnded(replace(an_outcome(result), node=node, move=a_move(to=listed))))
     found = samples(generate_latest(metrics.registry))
 
     landings = {
@@ -148,8 +146,8 @@ def test_an_eviction_is_counted_under_the_strategy_that_wished_it_whatever_it_ga
     metrics = RunMetrics()
     for strategy in ("hotNodes", "misplaced", "ofTheNextVersion"):
         outcome = an_outcome()
-        move = msgspec.structs.replace(outcome.move, strategy=strategy)
-        metrics.follow(MoveEnded(msgspec.structs.replace(outcome, move=move)))
+        move = replace(outcome.move, strategy=strategy)
+        metrics.follow(MoveEnded(replace(outcome, move=move)))
     found = samples(generate_latest(metrics.registry))
 
     reasons = {labels[1] for name, labels in found if name == "rebalancer_evictions_total"}

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 
 from rebalancer.reporting.tables.outcomes import outcomes_table
@@ -45,7 +45,7 @@ def test_a_run_without_moves_says_so() -> None:
 
 def test_a_replacement_is_never_bound_before_its_eviction() -> None:
     # The API server's clock may be behind ours.
-    early = msgspec.structs.replace(an_outcome(), bound_at=999.6)
+    early = replace(an_outcome(), bound_at=999.6)
 
     assert "bound 0 s, ready 6 s" in outcomes_table(some_outcomes(early)).plain
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.reporting.tables.plan import plan_table
 from rebalancer.reporting.tables.text import Lines, Style, escaped
@@ -27,7 +27,7 @@ def test_a_plan_is_headings_tables_and_blocks_of_code() -> None:
     "name", ["a|b", "<img src=x onerror=y>", "`x`", "@team", "[a](http://b)", "# x", "a\\|b"]
 )
 def test_a_hostile_name_stays_text(name: str) -> None:
-    move = msgspec.structs.replace(a_move(), from_node=name)
+    move = replace(a_move(), from_node=name)
     shown = plan_table(a_plan(moves=(move,)), MARKDOWN).plain
     (row,) = [line for line in shown.splitlines() if line.startswith("| 1 |")]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -31,7 +31,7 @@ VALUES = [("planning", *item) for item in PLANNING.items()] + [
 def with_setting(cluster: Cluster, section: str, key: str, value: Any) -> Cluster:
     given: Mapping[str, Any] = cluster.policy.get(section, {})
     left = {name: item for name, item in given.items() if key != "aggressiveness"}
-    return dataclasses.replace(cluster, policy={**cluster.policy, section: {**left, key: value}})
+    return replace(cluster, policy={**cluster.policy, section: {**left, key: value}})
 
 
 @pytest.mark.parametrize(("section", "key", "values"), VALUES, ids=[item[1] for item in VALUES])

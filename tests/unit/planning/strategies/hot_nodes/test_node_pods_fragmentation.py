@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.planning.inputs import PlanningInputs
@@ -47,8 +47,8 @@ def test_a_pod_that_overshoots_counts_for_what_remains_of_the_gap() -> None:
 @pytest.mark.parametrize("what", ["pod_usage", "usage"])
 def test_what_is_unknown_is_never_preferred(what: str) -> None:
     found = inputs()
-    dark = dataclasses.replace(found.load, **{what: np.full_like(getattr(found.load, what), np.nan)})
-    assert relief(dataclasses.replace(found, load=dark)).tolist() == [0.0, 0.0]
+    dark = replace(found.load, **{what: np.full_like(getattr(found.load, what), np.nan)})
+    assert relief(replace(found, load=dark)).tolist() == [0.0, 0.0]
 
 
 def clusters(load: tuple[float, float], weight: float = 0.5, **rules: Any) -> PlanningInputs:
