@@ -11,6 +11,7 @@ def start() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     _end_when_asked()
+    _outlive_hangups()
     _prepare_imports()
     from rebalancer.cli.edge import open_closed_streams  # noqa: PLC0415 - not before the signal
 
@@ -33,6 +34,18 @@ def _end_when_asked() -> None:
 
     if os.getpid() == 1 and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda _number, _frame: os._exit(_TERMINATED))
+
+
+def _outlive_hangups() -> None:
+    """Ignore SIGHUP in a service until it handles that: it asks to read the policy, which is still to come.
+
+    The global options before the command's name take one of two words, or none.
+    """
+    import sys  # noqa: PLC0415 - not before the signal above
+
+    words = (word for word in sys.argv[1:] if not word.startswith("-") and word not in ("text", "json"))
+    if next(words, "") == "serve" and hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 def _prepare_imports() -> None:

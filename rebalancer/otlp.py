@@ -9,7 +9,10 @@ The packages are an extra, ``rebalancer[otel]``, and are imported here only, whe
 
 A run is one trace: gather, plan, each wave, and in a wave its evictions. Where a replacement was ready is
 seen afterwards: a span of its own, with a link to the eviction that it follows from. The metrics of a run
-that nobody scrapes are sent once, when it is over.
+that nobody scrapes are sent once, when it is over, and those of a service after each of its runs.
+
+Whatever is sent is sent on a thread of its own, which the program leaves behind at its end: a collector that
+is silent holds up neither a run nor the loop of a service.
 
     run
     ├── gather
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger(__name__)
 EXPORT_SECONDS = 10.0  # a collector that does not answer by then gets nothing
+LEAVING_SECONDS = 2.0  # likewise, once a service was asked to stop
 _PROTOCOL = "http/protobuf"
 
 
@@ -134,8 +138,11 @@ class Tracing:
 
 
 @contextmanager
-def exported_traces(version: str) -> Iterator[None]:
-    """Send what happens within this block to the collector that the OTEL_* variables name, if they do."""
+def exported_traces(version: str, leaving_seconds: float = EXPORT_SECONDS) -> Iterator[None]:
+    """Send what happens within this block to the collector that the OTEL_* variables name, if they do.
+
+    At its end what is left is sent for so many seconds.
+    """
     if not is_wanted("TRACES"):
         yield
         return
@@ -152,7 +159,7 @@ def exported_traces(version: str) -> Iterator[None]:
         # Neither keeps to a time of its own, and a signal may have left the provider locked.
         sending = threading.Thread(target=_send, args=(provider,), name="traces", daemon=True)
         sending.start()
-        sending.join(EXPORT_SECONDS)
+        sending.join(leaving_seconds)
 
 
 def _send(provider: TracerProvider) -> None:
@@ -163,10 +170,45 @@ def _send(provider: TracerProvider) -> None:
 _BEGAN = time.time_ns()
 
 
-def export_metrics(registry: CollectorRegistry, version: str) -> None:
-    """Send every metric to the collector that the OTEL_* variables name; a failure is a warning."""
-    if not is_wanted("METRICS"):
-        return
+class MetricsExport:
+    """Sends metrics to the collector that the OTEL_* variables name, if they do, on a thread of its own.
+
+    While a collector is silent, what is newer takes the place of what still waits to be sent; at the end of
+    the block it is waited for so many seconds.
+    """
+
+    def __init__(self, version: str, leaving_seconds: float = EXPORT_SECONDS) -> None:
+        self._version = version
+        self._leaving_seconds = leaving_seconds
+        self._wanted: bool | None = None  # not known yet
+        self._newest: Sequence[Family] | None = None
+        self._thread: threading.Thread | None = None
+
+    def send(self, registry: CollectorRegistry) -> None:
+        """Send the metrics as they are now; a failure is a warning."""
+        if self._wanted is None:
+            self._wanted = is_wanted("METRICS")
+        if not self._wanted:
+            return
+        self._newest = list(registry.collect())
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._work, name="metrics", daemon=True)
+            self._thread.start()
+
+    def __enter__(self) -> MetricsExport:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._thread is not None:
+            self._thread.join(self._leaving_seconds)
+
+    def _work(self) -> None:
+        while self._newest is not None:
+            families, self._newest = self._newest, None
+            _export(families, self._version)
+
+
+def _export(families: Sequence[Family], version: str) -> None:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415
     from opentelemetry.sdk.metrics.export import (  # noqa: PLC0415
         MetricExportResult,
@@ -177,7 +219,7 @@ def export_metrics(registry: CollectorRegistry, version: str) -> None:
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope  # noqa: PLC0415
 
     scope = InstrumentationScope("rebalancer", version)
-    metrics = [_metric(family) for family in registry.collect()]
+    metrics = [_metric(family) for family in families]
     data = MetricsData([ResourceMetrics(resource(version), [ScopeMetrics(scope, metrics, "")], "")])
     exporter = OTLPMetricExporter(timeout=EXPORT_SECONDS)
     try:

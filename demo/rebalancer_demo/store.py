@@ -158,6 +158,24 @@ class Store:
         self._log = ChangeLog(log_capacity)
         self._version = 1
 
+    # Backups
+
+    def backup(self) -> tuple[int, dict[str, dict[Key, Record]]]:
+        """The version, and all objects as they are."""
+        with self.lock:
+            return self._version, {plural: dict(table) for plural, table in self._tables.items()}
+
+    def restore(self, backup: tuple[int, dict[str, dict[Key, Record]]]) -> None:
+        """Go back to a backup, as etcd does: versions that were given already are given once more."""
+        with self.lock:
+            self._version, tables = backup
+            self._tables = {plural: dict(table) for plural, table in tables.items()}
+            self._sorted = dict.fromkeys(STORED)
+            self._pods = PodIndex()
+            for record in self._tables["pods"].values():
+                self._pods.add(record.object)
+            self._log.restart(self._version)
+
     # Reading
 
     @property

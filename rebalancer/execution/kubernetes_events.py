@@ -139,9 +139,18 @@ class EventWriter:
             "kind": "Lease",
             "namespace": namespace,
             "name": lease,
+            **self._uid_of_lease(namespace, lease),
         }
         note = f"Stopped early: {because}"
         self._write(_Event(STOPPED, f"stopped-{run}", namespace, regarding, "Run", note))
+
+    def _uid_of_lease(self, namespace: str, lease: str) -> dict[str, str]:
+        """``kubectl describe`` finds the events of an object by its uid."""
+        path = object_path("coordination.k8s.io/v1", namespace, "leases", lease)
+        with contextlib.suppress(RebalancerError, msgspec.DecodeError, LookupError, TypeError):
+            found = msgspec.json.decode(self._api.get(f"read lease {namespace}/{lease}", path))
+            return {"uid": str(found["metadata"]["uid"])}
+        return {}
 
     def _write(self, event: _Event) -> None:
         now = times.render_micro(self._clock())

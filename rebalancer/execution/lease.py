@@ -218,7 +218,7 @@ class HeldLease:
         hand. Where less is left, also because that reading took so long, it is renewed. Raises LeaseLostError
         when it is not ours or cannot be renewed in time.
         """
-        needed = self._duration * 2 / 3
+        needed, began = self._duration * 2 / 3, self._monotonic()
         if self.seconds_left > needed:
             self._confirm()
         if self._lost is None and self.seconds_left <= needed:
@@ -226,7 +226,12 @@ class HeldLease:
         if self._lost is not None:
             raise self._lost
         if self.seconds_left < needed:
-            raise LeaseLostError("the lease could not be renewed in time", where=self._lease.where)
+            raise LeaseLostError(
+                f"the API server is too slow to evict safely: it took {self._monotonic() - began:.0f} s to "
+                f"confirm the lease, of whose {self._duration:.0f} s two thirds must be left",
+                where=self._lease.where,
+                hint="is it overloaded? nothing is evicted until it answers sooner",
+            )
 
     def renew_if_due(self) -> None:
         """Renew when a third of the duration has passed; for loops that wait. Raises LeaseLostError."""
@@ -335,7 +340,7 @@ class RunLease:
         duration_seconds: float = DURATION_SECONDS,
     ) -> None:
         """``clock`` dates what others read; durations are counted by the clock of the API's retries."""
-        self._lease = LeaseObject(api, namespace, name, identity, clock)
+        self._lease = self._limited = LeaseObject(api, namespace, name, identity, clock)
         self.monotonic = api.retries.clock
         self._wait = api.retries.wait
         self.duration_seconds = duration_seconds
@@ -345,17 +350,23 @@ class RunLease:
         """The object, as messages name it."""
         return self._lease.where
 
+    def within(self, seconds: float) -> RunLease:
+        """The same lease, read and taken within so many seconds from now; who holds it renews it later."""
+        other = copy.copy(self)
+        other._limited = self._lease.within(seconds)
+        return other
+
     def read(self) -> dict[str, Any] | None:
         """The lease as it is; None when there is none."""
-        return self._lease.within(self.duration_seconds).read()
+        return self._limited.read()
 
     def take(self, found: dict[str, Any] | None) -> HeldLease:
         """Write the lease that was found as ours, which the caller knows to be allowed.
 
         Raises NotWrittenError when it has changed since, or when the answer was lost.
         """
-        lease, began = self._lease.within(self.duration_seconds), self.monotonic()
-        lease.write(found, lease.identity, self.duration_seconds, fresh=True)
+        began = self.monotonic()
+        self._limited.write(found, self._lease.identity, self.duration_seconds, fresh=True)
         return HeldLease(self._lease, self.duration_seconds, self.monotonic, began)
 
     def acquire(self) -> HeldLease:
@@ -442,17 +453,18 @@ class LeaseWatch:
     def look(self) -> HeldLease | None:
         """Take the lease if it is free, or was seen unchanged for its whole duration; else None.
 
+        Takes no longer than the lease is held for: to read it and to write it have one deadline.
         Raises RightsError, UnreachableError, InputError when its namespace does not exist, or
         StopRequestedError.
         """
-        began = self._lease.monotonic()
-        item = self._lease.read()  # as it was at ``began`` or later
+        lease, began = self._lease.within(self._lease.duration_seconds), self._lease.monotonic()
+        item = lease.read()  # as it was at ``began`` or later
         spec = spec_of(item)
         self.holder = text_of(spec, "holderIdentity")[:200]
         if item is not None and not self._lease.is_free(spec) and not self._expired(item, began):
             return None
         try:
-            held = self._lease.take(item)
+            held = lease.take(item)
         except NotWrittenError:
             return None  # somebody else was faster, or the answer was lost: the next look tells
         self._seen = None

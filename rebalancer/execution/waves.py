@@ -72,6 +72,9 @@ class Replanner(Protocol):
         the answer hold unchanged.
         """
 
+    def next_in_wave(self, landed: Sequence[Outcome], move: Move) -> str | Move:
+        """Whether a move holds after these of its wave, as the cluster was read last; see ``validate``."""
+
     def has_seen(self, pod: ObservedPod) -> bool:
         """Whether the last check of the moves saw this version of the pod."""
 
@@ -217,7 +220,9 @@ class _Run:
 
     def _still_holding(self, moves: Sequence[Move]) -> list[Move]:
         """The moves with the landings they have now; those that no longer hold are skipped."""
-        verdicts = self._context.replanner.validate(moves, self._landed)
+        return self._holding(moves, self._context.replanner.validate(moves, self._landed))
+
+    def _holding(self, moves: Sequence[Move], verdicts: Mapping[str, str | Move]) -> list[Move]:
         holding: list[Move] = []
         for move in moves:
             verdict = verdicts.get(move.pod.uid, move)
@@ -247,7 +252,8 @@ class _Run:
                 self._stream.stop(over)
             if self._stream.stop_reason is not None:
                 break
-            attempt = self._evict(left.pop(0))
+            following, left = self._after_landings(left[0]), left[1:]
+            attempt = self._evict(following) if following else None
             if attempt is None:
                 continue
             landings.evicted.append(attempt)
@@ -267,6 +273,13 @@ class _Run:
         self._landed = ()
         self._stream.publish(WaveFinished(wave))
         return left
+
+    def _after_landings(self, move: Move) -> Move | None:
+        """The next move as it is after the landings of its wave so far; None where it does not hold."""
+        if all(len(outcome.move.landings) == 1 for outcome in self._landed):
+            return move  # they landed where the plan took them to land, or all was read again
+        verdict = self._context.replanner.next_in_wave(self._landed, move)
+        return next(iter(self._holding([move], {move.pod.uid: verdict})), None)
 
     def _must_end(self, appraisal: Appraisal) -> bool:
         """Whether a landing seen within the wave is one after which nothing more is evicted."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -185,7 +185,6 @@ class PlanBuilder:
         self.moves: list[PlannedMove] = []
         self._policy = inputs.policy
         self._most = inputs.policy.planning.max_placements
-        self._allocatable = inputs.load.allocatable
         self._pods = inputs.snapshot.pods
         self._eviction = eviction
         self._confidence = 1.0
@@ -200,7 +199,7 @@ class PlanBuilder:
 
     def expected_percent(self, node: NodeRow) -> FloatArray:
         """(resources,) percent of allocatable expected on a node after the moves so far (mean)."""
-        return self.scenarios.expected_percent(node, self._allocatable)
+        return self.scenarios.expected_percent(node)
 
     def copy(self, limits: Limits | None = None, placements: int | None = None) -> PlanBuilder:
         """An independent builder with the same moves, which will draw the same landings.
@@ -340,14 +339,25 @@ class PlanBuilder:
             self._place(evaluation)
 
     def _place(self, evaluation: Evaluation) -> None:
-        """Take a pod from its node, and draw a landing of its replacement in every scenario."""
+        """Take a pod from its node, and put its replacement on a node in every scenario."""
         candidate = evaluation.candidate
-        by_scenario = list(evaluation.by_scenario)
-        if len(self.scenarios.all) == 1 and len(by_scenario[0].rows) > 1:
-            self.scenarios.split()
-            by_scenario *= len(self.scenarios.all)
-        for scenario, landings in zip(self.scenarios.all, by_scenario, strict=True):
-            target = self.scenarios.draw(landings)
+        targets = self.scenarios.land(evaluation.by_scenario, evaluation.branches, candidate.usage)
+        self._confidence *= 1.0 - evaluation.unacceptable
+        self._move(candidate, targets)
+
+    def landed(self, candidate: Candidate, node: NodeRow) -> None:
+        """Count a move of this wave that was made, and whose replacement is on a node by now."""
+        self.evaluator.placements.forget()
+        self._later = None
+        evaluation = self.evaluator.evaluate(candidate, self.scenarios, complete=True)
+        self.scenarios.landed_at(node, evaluation.branches)
+        self.used.count(candidate)
+        self._in_wave += 1
+        self._move(candidate, [node] * len(self.scenarios.all))
+
+    def _move(self, candidate: Candidate, targets: Sequence[NodeRow]) -> None:
+        """``targets`` is where the replacement is, by scenario."""
+        for scenario, target in zip(self.scenarios.all, targets, strict=True):
             for state in (scenario.while_terminating, scenario.after_termination):
                 if state is scenario.after_termination:
                     state.remove(candidate.row)
@@ -360,7 +370,6 @@ class PlanBuilder:
             scenario.usage[target] += candidate.usage
         self._wave_budgets.spend(self._eviction.budgets.spending(candidate.row))
         self._wave_quotas.spend(candidate)
-        self._confidence *= 1.0 - evaluation.unacceptable
         self._controllers |= {self._controller(candidate)}
         # Such a move ends long after the others of its wave, so it is planned last in it and closes it.
         self._closed = candidate.ends_its_wave

@@ -291,7 +291,7 @@ class PodExplainer:
 
     def _percent(self) -> FloatArray:
         """(resources,) percent of its node's allocatable expected before any move."""
-        return self._scenarios.expected_percent(self._node, self._prepared.inputs.load.allocatable)
+        return self._scenarios.expected_percent(self._node)
 
     def _cycle(self) -> tuple[Placement, SchedulingTable]:
         """The cycle of the replacement, the pod itself on its way out; of a Pending pod, its own cycle."""

@@ -119,7 +119,8 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     def scenarios(self) -> Scenarios:
         """The one scenario before any move, with the generator that will draw landings."""
-        return Scenarios(self.state.copy(), self.usage.copy(), np.random.default_rng(self.inputs.seed))
+        random = np.random.default_rng(self.inputs.seed)
+        return Scenarios(self.state.copy(), self.usage.copy(), random, self.inputs.load.allocatable)
 
     def evaluator(self) -> MoveEvaluator:
         """An evaluator that has placed nothing yet."""

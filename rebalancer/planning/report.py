@@ -8,7 +8,6 @@ import numpy as np
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, PodRow
-from rebalancer.load.report import percent_of_allocatable
 from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.builder import PartialPlan, PlannedMove
 from rebalancer.planning.hotness import Hotness, pressure_after_cooling
@@ -144,14 +143,7 @@ def _after(prepared: PreparedInputs, decided: PartialPlan) -> dict[int, tuple[Fl
     every = np.array(sorted(rows), np.int64)
     if not len(every):
         return {}
-    allocatable = prepared.inputs.load.allocatable[every]
-    percents = [
-        percent_of_allocatable(
-            scenario.usage[every], scenario.after_termination.pod_count[every], allocatable
-        )
-        for scenario in decided.scenarios.all
-    ]
-    mean = np.mean(percents, axis=0)
+    mean = decided.scenarios.mean_percent()[every]
     hot = prepared.hotness.hot_at(every, mean)
     return {int(row): (mean[position], bool(hot[position])) for position, row in enumerate(every)}
 

@@ -3,13 +3,19 @@
 Time passes between a plan and its last wave. Pods land where the plan did not expect them, and the cluster
 changes by itself. ``check_landing`` decides whether an unexpected landing is good all the same, by the
 figures of the plan; ``revalidate_moves`` tries the remaining moves on the cluster as it is now, each after
-those before it.
+those before it; and ``next_in_wave`` tries one move after those of its wave that have landed, each on the
+node where it did. A plan lists every node on which a replacement may land, and what follows from each: once
+it is on one of them only that counts.
+
+    the plan      web-1 may land on b or c, and then web-2 on the other one
+    web-1 is on b, and the scheduler would put web-2 there too: b would be hot, so web-2 stays
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -82,13 +88,56 @@ def _now(
     return usage, count
 
 
+def next_in_wave(prepared: PreparedInputs, landed: Sequence[tuple[Move, str]], move: Move) -> str | Move:
+    """Whether a move holds now that those before it in its wave have landed.
+
+    ``landed`` are the moves of the wave whose replacements are bound, in their order, with the nodes of
+    these. Those whose pod is live in ``prepared``, which may have been read before or since, are made in it
+    first.
+    Returns the move with the landings it has now, or why it does not hold.
+    """
+    builder, strategies = PlanBuilder(prepared), strategies_of(prepared)
+    for earlier, name in landed:
+        row, node = _live(prepared, earlier), prepared.nodes.row.get(name)
+        if row is None:
+            continue
+        if node is None:
+            return f"{earlier.pod.full_name} landed on {name}, which was not there when the wave began"
+        builder.landed(prepared.candidate(row), NodeRow(node))
+    row = _live(prepared, move)
+    if row is None:
+        return POD_GONE
+    tried = _try_again(prepared, ((row,),), {row: move}, builder, strategies)
+    for kept in tried.kept.values():
+        return f"{kept.reason}: {kept.message}"
+    landings = possible_landings(prepared, tried.moves[-1].evaluation.landings())
+    return replace(move, landings=landings)
+
+
+def _live(prepared: PreparedInputs, move: Move) -> PodRow | None:
+    """The row of the pod of a move; None where it is gone or leaves."""
+    pods = prepared.pods.with_finished
+    row = pods.row.get((move.pod.namespace, move.pod.name))
+    if row is None or pods.uids[row] != move.pod.uid or pods.terminating[row]:
+        return None
+    return PodRow(row)
+
+
+class Revalidation(msgspec.Struct, frozen=True, eq=False):
+    """What has become of moves not made yet."""
+
+    # By the uid of their pod: the move with the landings it has now, after the moves before it, or why it no
+    # longer holds.
+    verdicts: Mapping[str, str | Move]
+    prepared: PreparedInputs | None  # the cluster by which they were judged; None where too little is known
+
+
 def revalidate_moves(
     inputs: PlanningInputs, moves: Sequence[Move], made: Sequence[PastMove] = ()
-) -> Mapping[str, str | Move]:
-    """What has become of the moves not made yet, by the uid of their pod.
+) -> Revalidation:
+    """Judge the moves not made yet by the cluster as it is now.
 
-    A move that still holds is returned with the landings it has now, after the moves before it; for one that
-    no longer holds the reason is returned. ``made`` are the moves this run has made so far: figures may not
+    ``made`` are the moves this run has made so far: figures may not
     show them yet.
     """
     corrected = correct(inputs.load, inputs.snapshot.nodes, made)
@@ -111,11 +160,11 @@ def revalidate_moves(
     try:
         prepared = prepare(inputs, made)
     except SafetyError as error:
-        return {move.pod.uid: str(error) for move in moves}
+        return Revalidation({move.pod.uid: str(error) for move in moves}, None)
     waves: dict[int, list[PodRow]] = {}
     for pod, move in rows.items():
         waves.setdefault(move.wave, []).append(pod)
-    tried = _try_again(prepared, waves.values(), rows)
+    tried = _try_again(prepared, waves.values(), rows, PlanBuilder(prepared), strategies_of(prepared))
     for pod, kept in tried.kept.items():
         leaving = kept.reason == Reason.TERMINATING
         found[pods.uids[pod]] = f"{POD_LEAVING if leaving else kept.reason}: {kept.message}"
@@ -123,17 +172,21 @@ def revalidate_moves(
         move = rows[planned.evaluation.candidate.row]
         landings = possible_landings(prepared, planned.evaluation.landings())
         found[move.pod.uid] = replace(move, landings=landings)
-    return found
+    return Revalidation(found, prepared)
 
 
 def _try_again(
-    prepared: PreparedInputs, waves: Iterable[Sequence[PodRow]], planned: Mapping[PodRow, Move]
+    prepared: PreparedInputs,
+    waves: Iterable[Sequence[PodRow]],
+    planned: Mapping[PodRow, Move],
+    builder: PlanBuilder,
+    strategies: Sequence[Strategy],
 ) -> PartialPlan:
     """Try only these pods, in these waves, in the way they were ``planned`` to be moved."""
-    builder, strategies = PlanBuilder(prepared), strategies_of(prepared)
     kept: dict[PodRow, NotMoved] = {}
-    for rows in waves:
-        builder.next_wave()
+    for number, rows in enumerate(waves):
+        if number:
+            builder.next_wave()
         for row in rows:
             wish = _wish(strategies, builder, row, planned[row])
             if isinstance(wish, NotMoved):

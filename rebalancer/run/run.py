@@ -56,7 +56,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move, Plan
 from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import PreparedInputs, prepare
-from rebalancer.planning.revalidation import check_landing, revalidate_moves
+from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
 from rebalancer.planning.scheduler_facts import schedulers_of
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.schema import Safety
@@ -407,6 +407,7 @@ class _Replanner:
         self._signals = signals
         self._is_first = True
         self._read = [(planned.inputs.now, planned.inputs.view)]
+        self._of_wave: PreparedInputs | None = planned.prepared  # the cluster before this wave
         self._pods = planned.inputs.snapshot.pods  # as moves were checked last
 
     def validate(self, moves: Sequence[Move], landed: Sequence[Outcome] = ()) -> Mapping[str, str | Move]:
@@ -433,7 +434,15 @@ class _Replanner:
         # A move that is looked at again just before it is made is announced already.
         asked = {move.pod.uid for move in moves}
         made = [past for past in self._memory.moved_with(landed) if past.uid not in asked]
-        return revalidate_moves(inputs, moves, made)
+        found = revalidate_moves(inputs, moves, made)
+        self._of_wave = found.prepared
+        return found.verdicts
+
+    def next_in_wave(self, landed: Sequence[Outcome], move: Move) -> str | Move:
+        """See Replanner."""
+        if self._of_wave is None:
+            return "too little is known of the cluster to act on"
+        return next_in_wave(self._of_wave, [(item.move, item.node) for item in landed], move)
 
     def check_landing(self, move: Move, node: str) -> str | None:
         """See Replanner."""

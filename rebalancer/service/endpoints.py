@@ -11,7 +11,11 @@ A service lives while its loop keeps what it said: for how long it may be busy w
 that has not reported by then hangs, and the probe lets the kubelet start it anew:
 
     waiting for the next run       reports again within a minute
-    a run of at most 5 minutes     reports again within those, a wave's timeout and two minutes more
+    a look at the lease            may take as long as the lease is held for, and a minute more
+    a run of at most 5 minutes     may take those, a wave's timeout and two minutes more
+
+What it does is given the same time as its deadline, so that a slow API server ends a request and not the
+service (``Health.busy_for``).
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 from rebalancer.errors import InputError
 
 STARTING = "starting"
+WAITING_SECONDS = 60.0  # within which the loop reports while it does nothing
 
 
 class Health:
@@ -39,13 +44,22 @@ class Health:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._heard_by = clock() + 60.0
+        self._heard_by = clock() + WAITING_SECONDS
         self.role = STARTING
         self.not_ready = STARTING  # why; empty when it is ready
 
-    def busy(self, seconds: float) -> None:
-        """The loop reports again within so many seconds."""
-        self._heard_by = self._clock() + seconds
+    @contextmanager
+    def busy_for(self, seconds: float) -> Iterator[None]:
+        """What the loop does in this block takes so many seconds at most; it reports again a minute later."""
+        self._heard_by = self._clock() + seconds + WAITING_SECONDS
+        try:
+            yield
+        finally:
+            self.waits()
+
+    def waits(self) -> None:
+        """The loop has nothing to do for now, and reports again within a minute."""
+        self._heard_by = self._clock() + WAITING_SECONDS
 
     def ready(self, role: str) -> None:
         """The service does what it is for, in this role."""
@@ -65,6 +79,7 @@ MAX_CONNECTIONS = 16
 MAX_SECONDS = 30.0  # of one connection; Prometheus gives up a scrape after ten
 _SILENCE_SECONDS = 10.0
 _CLOSING_SECONDS = 5.0  # for the thread of a connection that was closed to end
+_NAME = "rebalancer"  # of the server: which Python answers is nobody's business
 _TEXT = [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")]
 
 Start = Callable[..., Any]
@@ -149,6 +164,10 @@ class _Handler(WSGIRequestHandler):
     def log_message(self, *_arguments: object) -> None:
         """Probes and scrapes are not worth a line."""
 
+    def version_string(self) -> str:
+        """What an error page names as the server."""
+        return _NAME
+
     def address_string(self) -> str:
         """The client's address, without asking a name server for its name."""
         return str(self.client_address[0])
@@ -163,9 +182,19 @@ class Endpoints:
 
     def __call__(self, environment: Environment, start: Start) -> Iterable[bytes]:
         """A WSGI application."""
+
+        def named(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+            return start(status, [*headers, ("Server", _NAME)], *more)
+
+        if environment.get("REQUEST_METHOD") == "HEAD":  # what GET answers, without its body
+            body = b"".join(self._answer({**environment, "REQUEST_METHOD": "GET"}, named))
+            return [] if body else [body]
+        return self._answer(environment, named)
+
+    def _answer(self, environment: Environment, start: Start) -> Iterable[bytes]:
         path = environment.get("PATH_INFO", "")
-        if environment.get("REQUEST_METHOD") not in {"GET", "HEAD"}:
-            return _text(start, "405 Method Not Allowed", "only GET is answered")
+        if environment.get("REQUEST_METHOD") != "GET":
+            return _text(start, "405 Method Not Allowed", "only GET and HEAD are answered")
         match path:
             case "/healthz":
                 return self._healthz(start)

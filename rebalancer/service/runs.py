@@ -12,6 +12,7 @@ from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.deadlines import Deadline
 from rebalancer.execution.lease import DURATION_SECONDS, HeldLease
+from rebalancer.execution.outcomes import Outcomes
 from rebalancer.observe.plan_options import PlanOptions, RunOptions
 from rebalancer.observe.read import read_inputs, read_snapshot
 from rebalancer.observe.state_location import known_state, state_store
@@ -86,10 +87,14 @@ class Runs:
             journal=settings.journal, max_duration_seconds=settings.max_duration_seconds, lease=settings.lease
         )
 
-    def last_run_at(self) -> float | None:
-        """When the last run of any process found what it kept, Unix seconds; None where nothing says."""
+    def last_run_at(self, seconds: float) -> float | None:
+        """When the last run of any process found what it kept, Unix seconds; None where nothing says.
+
+        To find out takes so many seconds at most.
+        """
         options = self._options
-        store = state_store(options.state_path, options.state_config_map, self._api, acts=True)
+        api = self._api.within(seconds)
+        store = state_store(options.state_path, options.state_config_map, api, acts=True)
         kept = store.load() if store is not None else None
         if kept is None or not kept.updated_at:
             return None
@@ -112,7 +117,7 @@ class Runs:
 
         return self._signals.interruptibly(found)
 
-    def act(self, held: HeldLease) -> None:
+    def act(self, held: HeldLease) -> Outcomes:
         """Plan, evict in waves and verify every landing, under a held lease. Raises what a run does."""
         environment = RunEnvironment(
             api=self._api,
@@ -131,6 +136,7 @@ class Runs:
             self._planned,
         ).finish()
         self._metrics.ended(outcomes.exit_code, time.time())
+        return outcomes
 
     def look(self) -> None:
         """Plan, show what would be evicted, and change nothing. Raises what a plan does."""

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from prometheus_client import CollectorRegistry
 
 from rebalancer.cluster.live import RawApi
-from rebalancer.deadlines import Deadline
+from rebalancer.deadlines import CLOSING_SECONDS, Deadline
 from rebalancer.errors import ExitCode, RebalancerError, StopRequestedError
 from rebalancer.execution.lease import HeldLease, LeaseWatch, RunLease, holder_identity
 from rebalancer.observe.plan_options import PlanOptions
@@ -34,15 +34,21 @@ from rebalancer.reporting.metrics import RunMetrics, names
 from rebalancer.service.endpoints import Endpoints, Health, answering
 from rebalancer.service.policy_in_force import PolicyInForce
 from rebalancer.service.runs import Runs, ServiceOptions
-from rebalancer.service.waiting import EarlyRuns, WarmCluster
+from rebalancer.service.waiting import FINISHING_SECONDS, EarlyRuns, WarmCluster
 from rebalancer.signals import StopSignals, stop_on_signal
 from rebalancer.telemetry import listening
 
 LOGGER = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0  # between two looks at the lease, the policy and the clock
 MIN_INTERVAL_SECONDS = 1.0
-_WAITING_SECONDS = 60.0  # the loop reports again by then
-_CLOSING_SECONDS = 120.0  # what a run may take besides its waves
+_BESIDE_WAVES_SECONDS = 120.0  # what a run may take besides its waves
+# After these runs are not made as they should be; after the others they are, though a pod may have stayed.
+_UNABLE = frozenset(
+    {
+        *(ExitCode.INTERNAL, ExitCode.BAD_INPUT, ExitCode.RIGHTS_MISSING),
+        *(ExitCode.UNREACHABLE, ExitCode.REJECTED),
+    }
+)
 
 
 class Service:
@@ -103,10 +109,12 @@ class Service:
                     with self._leading(held):
                         if not self._health.not_ready:
                             self._health.ready("leads")
-                        warm.finish()
+                        with self._health.busy_for(2 * FINISHING_SECONDS):
+                            warm.finish()
                         self._loop(signals, runs, held)
             finally:
-                warm.end()
+                with self._health.busy_for(FINISHING_SECONDS):
+                    warm.end()
 
     def _stood_by(self, lease: RunLease, signals: StopSignals, warm: WarmCluster) -> HeldLease | None:
         """The lease, once it could be taken; None when asked to stop."""
@@ -115,7 +123,8 @@ class Service:
         while not signals.stop.is_set():
             self._tend()
             try:
-                held = watch.look()
+                with self._health.busy_for(self._settings.lease_seconds):
+                    held = watch.look()
             except StopRequestedError:
                 return None
             except RebalancerError as error:
@@ -142,7 +151,8 @@ class Service:
         finally:
             if not held.held:
                 LOGGER.warning("the lease was lost: stands by")
-            held.release()
+            with self._health.busy_for(self._settings.lease_seconds + CLOSING_SECONDS):
+                held.release()
             self.metrics.stands_by()
 
     def _loop(self, signals: StopSignals, runs: Runs, held: HeldLease | None) -> None:
@@ -155,8 +165,9 @@ class Service:
             self._tend()  # the newest policy is the one of the run
             began = self._began = time.monotonic()
             wave = self._policy.loaded.policy.execution.wave_timeout
-            self._health.busy(self._settings.max_duration_seconds + wave + _CLOSING_SECONDS)
-            failed = self._failed(runs, held)
+            longest = self._settings.max_duration_seconds + wave + _BESIDE_WAVES_SECONDS
+            with self._health.busy_for(longest):
+                failed = self._failed(runs, held)
             early.planned(runs.hot_nodes)
             self._after_each_run(self.metrics.registry)
             if failed:
@@ -169,23 +180,25 @@ class Service:
         try:
             if held is None:
                 runs.look()
-            else:
-                runs.act(held)
+                return ""
+            outcomes = runs.act(held)
         except StopRequestedError:
             raise
         except RebalancerError as error:
             LOGGER.error("%s", error, extra={"fields": {"exitCode": int(error.exit_code)}})
             self.metrics.ended(int(error.exit_code), time.time())
             return str(error)
-        return ""
+        return outcomes.stopped if outcomes.exit_code in _UNABLE else ""
 
     def _last_began(self, runs: Runs) -> float:
         """When the last run of any replica was made, by our clock; long ago where none is known.
 
         Ours is known whatever the state says: a lease that comes and goes makes no run more often.
         """
+        seconds = self._settings.lease_seconds
         try:
-            last = runs.last_run_at()
+            with self._health.busy_for(seconds):
+                last = runs.last_run_at(seconds)
         except RebalancerError as error:
             LOGGER.warning("when the last run was made cannot be read: %s", error)
             last = None
@@ -202,16 +215,16 @@ class Service:
             if left <= 0:
                 return True
             self._tend()
-            self._health.busy(left + _WAITING_SECONDS)
-            if early.begins(began, due, settings):
+            with self._health.busy_for(left):
+                begins = early.begins(began, due, settings)
+            if begins:
                 return held is None or held.held
-            self._health.busy(_WAITING_SECONDS)
             signals.stop.wait(min(left, LOOK_SECONDS))
         return False
 
     def _tend(self) -> None:
         """What is due between two runs: show that the loop lives, and take over a changed policy."""
-        self._health.busy(_WAITING_SECONDS)
+        self._health.waits()
         self._policy.refresh()
         self._show_policy()
 

@@ -36,7 +36,7 @@ from rebalancer.cli.user_files import (
 )
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions
-from rebalancer.otlp import export_metrics, exported_traces, is_wanted
+from rebalancer.otlp import MetricsExport, exported_traces, is_wanted
 from rebalancer.reporting.render import TABLES, Format
 from rebalancer.telemetry import listening
 
@@ -97,24 +97,25 @@ def run(
     policy = _policy_for_page(options) if output.format is Format.HTML else None
     code = int(ExitCode.INTERNAL)
     metrics = _wanted_metrics(run_options)
-    try:
-        dry_run = run_options.dry_run
-        ask = not yes and not dry_run and _can_be_asked()
-        shown = functools.partial(_show_plan, output=output, dry_run=dry_run, ask=ask)
-        follow = listening(metrics) if metrics is not None else contextlib.nullcontext()
-        with exported_traces(__version__), follow:
-            plan, outcomes = _carried_out(options, run_options, shown, metrics)
-        code = session.exit_code = outcomes.exit_code
-    except RebalancerError as error:
-        code = int(error.exit_code)
-        raise
-    except KeyboardInterrupt:
-        code = int(ExitCode.INTERRUPTED)
-        raise
-    finally:
-        if metrics is not None:
-            metrics.ended(code, time.time())
-            _export(metrics.registry, run_options)
+    with MetricsExport(__version__) as sent, exported_traces(__version__):
+        try:
+            dry_run = run_options.dry_run
+            ask = not yes and not dry_run and _can_be_asked()
+            shown = functools.partial(_show_plan, output=output, dry_run=dry_run, ask=ask)
+            follow = listening(metrics) if metrics is not None else contextlib.nullcontext()
+            with follow:
+                plan, outcomes = _carried_out(options, run_options, shown, metrics)
+            code = session.exit_code = outcomes.exit_code
+        except RebalancerError as error:
+            code = int(error.exit_code)
+            raise
+        except KeyboardInterrupt:
+            code = int(ExitCode.INTERRUPTED)
+            raise
+        finally:
+            if metrics is not None:
+                metrics.ended(code, time.time())
+                _export(metrics.registry, run_options, sent)
     from rebalancer.reporting.tables.outcomes import outcomes_table  # noqa: PLC0415
 
     if policy is not None:
@@ -124,13 +125,13 @@ def run(
     return code
 
 
-def _export(registry: CollectorRegistry, options: RunOptions) -> None:
+def _export(registry: CollectorRegistry, options: RunOptions, sent: MetricsExport) -> None:
     """Write and push metrics, and send them where the OTEL_* variables say; a failure is only a warning."""
     from http.client import HTTPException  # noqa: PLC0415 - slow to import, as the next one
 
     from prometheus_client import generate_latest, push_to_gateway, write_to_textfile  # noqa: PLC0415
 
-    export_metrics(registry, __version__)
+    sent.send(registry)
     path, gateway = options.metrics_textfile, options.metrics_push
     if path is not None:
         try:

@@ -65,7 +65,7 @@ def serve(
     refuse_one_file_for_two(options, {"--journal": journal})
     if act:
         refuse_unread_journal(journal)
-    from rebalancer.otlp import export_metrics, exported_traces  # noqa: PLC0415 - for commands that act
+    from rebalancer.otlp import LEAVING_SECONDS, MetricsExport, exported_traces  # noqa: PLC0415 - only here
     from rebalancer.service import Service, ServiceOptions  # noqa: PLC0415 - imports the whole pipeline
 
     host, port = listen
@@ -77,5 +77,8 @@ def serve(
         journal=journal,
         max_duration_seconds=max_duration_seconds,
     )
-    with exported_traces(__version__):
-        return Service(options, settings, lambda metrics: export_metrics(metrics, __version__)).serve()
+    with (
+        MetricsExport(__version__, LEAVING_SECONDS) as metrics,
+        exported_traces(__version__, LEAVING_SECONDS),
+    ):
+        return Service(options, settings, metrics.send).serve()

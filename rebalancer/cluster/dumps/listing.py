@@ -119,6 +119,10 @@ class RecordCollector:
         found = self._by_key.get(key)
         return records.metadata_of(found).resource_version if found is not None else ""
 
+    def versions(self) -> Iterator[tuple[tuple[str, str], str]]:
+        """The namespace and name of each record, and its version."""
+        return ((key, records.metadata_of(found).resource_version) for key, found in self._by_key.items())
+
     def latest(self) -> tuple[records.Record, ...]:
         """All records, sorted by namespace and name."""
         return tuple(self._by_key[key] for key in sorted(self._by_key))

@@ -12,6 +12,7 @@ object when they are first used: one second of processor time before the first r
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -22,6 +23,7 @@ from msgspec.structs import replace
 from rebalancer import http
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.live.failures import (
+    AnswerTooLargeError,
     RequestRejectedError,
     StatusError,
     read_again,
@@ -43,6 +45,9 @@ Query = Mapping[str, object]
 _JSON = "application/json"
 _CONTENT_TYPES = {"PATCH": "application/merge-patch+json"}
 _MAX_ANSWER_BYTES = 512 << 20
+MAX_PAGE_BYTES = 32 << 20  # of a LIST; who asks for fewer objects gets fewer bytes
+_PER_SECOND = 50.0  # requests to one API server, as kubectl: client-go's ``QPS`` and ``Burst``
+_BURST = 300
 _NO_DEADLINE = Deadline()
 
 
@@ -55,15 +60,47 @@ def object_path(version: str, namespace: str, *parts: str) -> str:
     return f"/{'apis' if '/' in version else 'api'}/{version}/namespaces/{named}"
 
 
-class KubernetesClient:
-    """One connection to an API server, by one login; each request is sent once."""
+class RequestRate:
+    """How many requests a client sends: some at once, and then so many a second.
 
-    def __init__(self, login: Login, request_seconds: float | None = None) -> None:
+    It takes no lock, which a signal could leave locked: where two threads ask at the same moment, one more
+    request may be sent.
+    """
+
+    def __init__(
+        self,
+        per_second: float = _PER_SECOND,
+        burst: int = _BURST,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._seconds_each = 1.0 / per_second
+        self._burst_seconds = (burst - 1) * self._seconds_each
+        self._clock = clock
+        self._even_until = -float("inf")  # when those sent so far would have been, one after another
+
+    def seconds_until_next(self) -> float:
+        """How long to wait before a request, which counts as sent then."""
+        now = self._clock()
+        begins = max(self._even_until, now)
+        self._even_until = begins + self._seconds_each
+        return max(0.0, begins - self._burst_seconds - now)
+
+
+class KubernetesClient:
+    """One connection to an API server, by one login; each request is sent once.
+
+    Whatever repeats requests without end, they are sent at a rate that an API server bears.
+    """
+
+    def __init__(
+        self, login: Login, request_seconds: float | None = None, rate: RequestRate | None = None
+    ) -> None:
         self.host = login.host
         self.verifies_certificates = login.verifies_certificates
         self.lists_whole: bool | None = None  # whether a large LIST is read in one answer; not known yet
         self.login = login
         self._request_seconds = request_seconds
+        self._rate = rate or RequestRate()
 
     def exchange(
         self,
@@ -87,6 +124,7 @@ class KubernetesClient:
         whole = self._request_seconds
         longest = http.READ_SECONDS if whole is None else whole
         content_type = {} if body is None else {"Content-Type": _CONTENT_TYPES.get(method, _JSON)}
+        deadline.pause(self._rate.seconds_until_next())
         return http.request(
             self.login.pool,
             method,
@@ -122,6 +160,7 @@ class KubernetesClient:
 
         Raises StatusError too.
         """
+        time.sleep(self._rate.seconds_until_next())
         stream = http.open_stream(
             self.login.pool,
             self._url(path, query),
@@ -175,9 +214,15 @@ class RawApi(msgspec.Struct, frozen=True):
     def ask(
         self, what: str, path: str, query: Query | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """The answer to a GET. Raises RightsError, RequestRejectedError, UnreachableError as all below do."""
+        """The answer to a GET. Raises RightsError, RequestRejectedError, UnreachableError as all below do.
+
+        Raises AnswerTooLargeError for a page of a LIST of which fewer objects can be asked for.
+        """
+        objects = (query or {}).get("limit")
+        few = not isinstance(objects, int) or objects <= 1
+        most = _MAX_ANSWER_BYTES if few else min(MAX_PAGE_BYTES, _MAX_ANSWER_BYTES)
         limit = self.retries.limit()
-        return self._request(what, read_again, limit, "GET", path, query, headers=headers)
+        return self._request(what, read_again, limit, "GET", path, query, headers=headers, max_bytes=most)
 
     def write(self, what: str, method: str, path: str, body: object) -> bytes:
         """The body of the answer to one write, which is waited for even after a request to stop.
@@ -186,7 +231,8 @@ class RawApi(msgspec.Struct, frozen=True):
         """
         limit = self.retries.limit()
         limit = limit.finishing(max(limit.grace_seconds, ANSWER_SECONDS))
-        return self._request(what, write_again, limit, method, path, body=body).body
+        most = _MAX_ANSWER_BYTES
+        return self._request(what, write_again, limit, method, path, body=body, max_bytes=most).body
 
     def _request(
         self,
@@ -197,15 +243,13 @@ class RawApi(msgspec.Struct, frozen=True):
         **options: Any,
     ) -> Answer:
         def once() -> Answer:
-            return self.client.send(
-                *request, **options, max_bytes=_MAX_ANSWER_BYTES, deadline=limit, what=what
-            )
+            return self.client.send(*request, **options, deadline=limit, what=what)
 
         with translated(what, self.host):
             try:
                 return self.retries.call(what, once, again)
             except TooLargeError as error:
-                raise UnreachableError(f"{what}: {error}", where=self.host) from error
+                raise AnswerTooLargeError(f"{what}: {error}", where=self.host) from error
 
     def list_page(
         self, kind: Kind, query: Query | None = None, headers: Mapping[str, str] | None = None

@@ -1,8 +1,8 @@
 """Which of our errors follows from a request to an API server that failed, in words that say what to change.
 
     HTTP 401, 403                         RightsError, with what to grant
+    429, 5xx, or no answer                UnreachableError
     3xx, any other 4xx                    RequestRejectedError: it answers, and rejects this request
-    5xx, or no answer                     UnreachableError
 
 The transport's own words say what it noticed, not what is wrong: with https:// in the kubeconfig and a port
 that speaks plain HTTP it says ``SSLError: [SSL: WRONG_VERSION_NUMBER]``. So where no answer came they are
@@ -103,6 +103,7 @@ def connection_failure(words: str) -> ConnectionFailure:
 _GRANT = "grant it as in k8s/base, for a run as in k8s/overlays/active"
 _LOGIN = "the credentials are not accepted: a token may have expired, so log in again"
 _NO_API_SERVER = "is this an API server, or a proxy before one?"
+_OVERLOADED = "it is overloaded, or turns away too many requests: see API priority and fairness"
 _PLAIN_HTTP = "HTTP request to an HTTPS server"  # what Go's servers answer to it
 TOO_MANY_REQUESTS = 429
 
@@ -140,6 +141,10 @@ class StatusError(Exception):
         return []
 
 
+class AnswerTooLargeError(UnreachableError):
+    """The answer is larger than the request may bring; what came of it was dropped."""
+
+
 class RequestRejectedError(UnreachableError):
     """The API server answers, but rejects this request: 404, 409, 410, 422 and other client errors."""
 
@@ -161,6 +166,8 @@ def translated(what: str, host: str) -> Iterator[None]:
             raise RightsError(line, where=host, hint=_LOGIN) from error
         if error.status == 403:
             raise RightsError(line, where=host, hint=_GRANT) from error
+        if error.status == TOO_MANY_REQUESTS:
+            raise UnreachableError(line, where=host, hint=_OVERLOADED) from error
         if error.status < 500:
             hint = "" if error.is_status else _NO_API_SERVER
             raise RequestRejectedError(line, where=host, hint=hint, status=error.status) from error

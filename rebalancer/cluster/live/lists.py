@@ -6,6 +6,11 @@ end:
 
     begins, page 1, page 2, 410 Gone -> begins, page 1, page 2, page 3
 
+How many bytes a page has, nobody knows before: an object may be as large as etcd stores, 1.5 MiB. So a page
+that turns out too large is given up and asked for with fewer objects, and the pages after small ones grow:
+
+    limit 500, more than 32 MiB -> limit 125, more -> limit 31, 30 MiB -> limit 31, 2 MiB -> limit 62
+
 Pages are requested one after another, and a server answers the later ones from etcd where it has forgotten
 the version of the first. Without pages the answer comes from the server's memory, as fresh, and nothing is
 waited for in between. It is asked for only where the server writes it piece by piece as well: older ones
@@ -23,8 +28,8 @@ import msgspec
 
 from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, collector_paused
 from rebalancer.cluster.kinds import Kind
-from rebalancer.cluster.live.client import Query, RawApi
-from rebalancer.cluster.live.failures import RequestRejectedError, translated
+from rebalancer.cluster.live.client import MAX_PAGE_BYTES, Query, RawApi
+from rebalancer.cluster.live.failures import AnswerTooLargeError, RequestRejectedError, translated
 from rebalancer.cluster.pods import version_number
 from rebalancer.cluster.wire.json_items import Page, decode_head
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE, PodListSplitter, Pods, decode_answer
@@ -39,6 +44,8 @@ PAGE_SIZE = 500
 MAX_PAGES = 10_000  # of one LIST: more than any cluster has
 EXPIRED = 410
 _MAX_BEGINNINGS = 3
+_FEWER = 4  # by how much a page that is too large is made smaller
+_SMALL = 8  # a page of less than this part of the bound may have more objects the next time
 
 
 class ListBegins(msgspec.Struct, frozen=True):
@@ -94,10 +101,18 @@ class ListSource(msgspec.Struct, frozen=True):
         )
 
     def _pages_once(self) -> Iterator[FetchedPage]:
-        token = ""
+        token, objects = "", self.page_size
         seen: set[str] = set()
         while len(seen) < self.max_pages:
-            page = self._page(token)
+            try:
+                page = self._page(token, objects)
+            except AnswerTooLargeError:
+                if objects == 1 or not self.kind.paged:
+                    raise
+                objects = max(1, objects // _FEWER)
+                continue
+            if len(page.body) * _SMALL < MAX_PAGE_BYTES:
+                objects = min(2 * objects, self.page_size)
             yield page
             token = page.head.continue_token
             if not token:
@@ -107,8 +122,8 @@ class ListSource(msgspec.Struct, frozen=True):
             seen.add(token)
         raise self.unusable(f"does not end after {self.max_pages} pages")
 
-    def _page(self, token: str) -> FetchedPage:
-        options: dict[str, object] = {"limit": self.page_size} if self.kind.paged else {}
+    def _page(self, token: str, objects: int) -> FetchedPage:
+        options: dict[str, object] = {"limit": objects} if self.kind.paged else {}
         if token:
             options["continue"] = token
         answer = self.fetch(options)

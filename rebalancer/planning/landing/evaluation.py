@@ -31,7 +31,14 @@ from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodClassInd
 from rebalancer.cluster.nodes import BASE_RESOURCES
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.landing_check import LandingCheck, Landings, Purpose
-from rebalancer.planning.landing.scenarios import LandingDistribution, Scenario, Scenarios, mean_of
+from rebalancer.planning.landing.scenarios import (
+    Branch,
+    LandingDistribution,
+    Scenario,
+    Scenarios,
+    branches_of,
+    mean_of,
+)
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.workloads.lookup import WorkloadInfo, grace_period_seconds
@@ -276,6 +283,8 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
 
     candidate: Candidate
     by_scenario: tuple[LandingDistribution, ...]  # each the mean over both of its states
+    branches: tuple[tuple[Branch, ...], ...]  # the same by start index; empty where the scheduler draws
+    weights: FloatArray  # (scenarios,) how likely each scenario is
     unacceptable: float  # chance of an unacceptable landing
     gain: FloatArray  # (resources,) least over the acceptable landings; inf where the node is not hot
     refused: NotMoved | None  # why the pod should stay, the plan's confidence aside
@@ -288,8 +297,9 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
             return LandingDistribution(np.zeros(0, np.int64), np.zeros(0))
         rows = np.flatnonzero(np.bincount(np.concatenate([item.rows for item in self.by_scenario])))
         chance = np.zeros(len(rows))
-        for item in self.by_scenario:
-            chance[np.searchsorted(rows, item.rows)] += item.chance / len(self.by_scenario)
+        weights = self.weights / self.weights.sum()
+        for item, weight in zip(self.by_scenario, weights.tolist(), strict=True):
+            chance[np.searchsorted(rows, item.rows)] += item.chance * weight
         return LandingDistribution(rows, chance)
 
 
@@ -373,13 +383,15 @@ class MoveEvaluator:
         """
         gain = np.full(len(self._inputs.load.percent_resources), np.inf)
         if candidate.has_finished:
-            return Evaluation(candidate, (), 0.0, gain, None, False, False)
+            return Evaluation(candidate, (), (), np.zeros(0), 0.0, gain, None, False, False)
         landings: list[LandingDistribution] = []
+        branches: list[tuple[Branch, ...]] = []
+        weights: list[float] = []
         masses: list[float] = []
         only_while_terminating = True
         refused: NotMoved | None = None
         sampled = False
-        percents = scenarios.percents(candidate.source, self._inputs.load.allocatable)
+        percents = scenarios.percents(candidate.source)
         for scenario, before in zip(scenarios.all, percents, strict=True):
             found = self._in_scenario(candidate, scenario, before, complete=complete)
             sampled |= found.sampled
@@ -391,11 +403,16 @@ class MoveEvaluator:
                 if not complete and (not found.sampled or masses[-1] >= 1.0):
                     break
             if found.placements:
-                landings.append(mean_of(found.placements, len(self._names)))
-        mass = 1.0 if max(masses) >= 1.0 else float(np.mean(masses))
+                landings.append(mean_of(found.placements, len(self._names), scenario.starts))
+                weights.append(scenario.chance)
+            branches.append(branches_of(found.placements, scenario.starts))
+        looked_at = scenarios.chances[: len(masses)]
+        mass = 1.0 if max(masses) >= 1.0 else float(np.average(masses, weights=looked_at))
         return Evaluation(
             candidate,
             tuple(landings),
+            tuple(branches),
+            np.array(weights),
             mass,
             gain,
             refused,
@@ -509,8 +526,9 @@ class MoveEvaluator:
         if placement.rejected or not len(placement.feasible):
             why = placement.rejected or self.no_landing.why(candidate.replacement)
             return _Score(1.0, nothing_gained, why, Reason.NO_LANDING)
-        possible = placement.chance > _NEGLIGIBLE
-        rows, chance = placement.feasible[possible], placement.chance[possible]
+        chance = placement.chance_from(scenario.starts)
+        possible = chance > _NEGLIGIBLE
+        rows, chance = placement.feasible[possible], chance[possible]
         check, purpose = self._landing_check, candidate.wish.purpose
         after = check.percent_after(rows, load.usage, load.pod_count, candidate.usage)
         state = scenario.after_termination

@@ -1,25 +1,32 @@
-"""Scenarios: the cluster as it may be after the moves planned so far.
+"""Scenarios: the cluster as it may be after the moves planned so far, and how likely each course of it is.
 
-The scheduler's own choice is not certain. It breaks ties at random, and in large clusters it looks at a
-sample of the feasible nodes only. So a landing is a distribution: it is checked as a whole before a pod is
-evicted, and drawn from where one outcome is needed, in scenarios and in simulations.
+The scheduler's own choice is not certain: a landing is a distribution. It is checked as a whole before a pod
+is evicted. Where the next replacement lands depends on where the earlier ones landed, and on whether their
+predecessors are still terminating. Neither is known when the plan is made, so a further move must hold in
+every scenario kept here.
 
-Where the next replacement lands depends on where the earlier ones landed, and on whether their predecessors
-are still terminating. Neither is known when the plan is made, so a further move must hold in every scenario
-kept here.
+What the landings of several moves are together does not follow from what each is by itself. Up to 1.34 the
+scheduler draws among equal totals, each time anew. Later nothing is drawn: the index at which its search
+starts decides, it is the same for pod after pod, and only it is unknown (``framework.start_index``). So ten
+equal nodes are ten courses, in each of which all replacements go to the same node for as long as that is one
+of the best. A scenario is such a course with the start indices that lead to it, and ``JointLandings`` are
+all of them.
 
-While every landing is certain there is one scenario. The first uncertain landing splits it into
-MAX_SCENARIOS, and from then on each draws its own landings, from a generator seeded by the inputs. Each
-scenario holds two states, because termination takes its time: one in which the pods evicted in this wave
-still terminate, and one in which they are gone. A landing must be acceptable in both. When the wave is over
-only the second state is left.
-
-    start            one scenario: a 90 %, b 20 %, c 20 %
-    move web-1 of a  it may land on b or c, half and half: 8 scenarios; it is on b in some, on c in the others
-    move web-2 of a  evaluated 8 times; b is at 35 % where web-1 went there, and the node it leaves at 80 %
+    start            one scenario, any index: a 90 %, b 20 %, c 20 %
+    move web-1 of a  b and c are equal: 2 scenarios; from half of the indices it is on b, from the others on c
+    move web-2 of a  evaluated in both; b is at 35 % where web-1 went there, and the node it leaves at 80 %;
+                     where b is still one of the best, web-2 goes there too
     while web-1 is   both are also tried with web-1 still on a: its requests are still taken there,
     terminating      so the scheduler sees a as full as before
-    next wave        8 scenarios, web-1 and web-2 gone from a in each
+    next wave        2 scenarios, web-1 and web-2 gone from a in each
+
+At most ``MAX_SCENARIOS`` are kept. Where the start index leads to more courses, those that fill a node most
+are kept, and some of the others stand for all others. Where landings are drawn, each scenario draws its own,
+from a generator seeded by the inputs.
+
+Each scenario holds two states, because termination takes its time: one in which the pods evicted in this wave
+still terminate, and one in which they are gone. A landing must be acceptable in both. When the wave is over
+only the second state is left.
 """
 
 from __future__ import annotations
@@ -56,15 +63,67 @@ class LandingDistribution(msgspec.Struct, frozen=True, eq=False):
         return NodeRow(int(self.rows[min(position, len(self.rows) - 1)]))
 
 
-def mean_of(placements: Sequence[Placement], nodes: int) -> LandingDistribution:
-    """The chances of several placements, averaged."""
+def mean_of(
+    placements: Sequence[Placement], nodes: int, starts: IntArray | None = None
+) -> LandingDistribution:
+    """The chances of several placements, averaged, if the searches start at one of these; None: at any."""
     total = np.zeros(nodes)
     # Placements that cannot differ share their chances.
     alike = Counter(id(placement.chance) for placement in placements)
     for placement in {id(placement.chance): placement for placement in placements}.values():
-        total[placement.feasible] += alike[id(placement.chance)] * placement.chance
+        total[placement.feasible] += alike[id(placement.chance)] * placement.chance_from(starts)
     rows = np.flatnonzero(total / len(placements) > _NEGLIGIBLE)
     return LandingDistribution(rows, total[rows] / len(placements))
+
+
+class Branch(msgspec.Struct, frozen=True, eq=False):
+    """One way in which a landing may turn out in a scenario."""
+
+    node: NodeRow
+    chance: float  # within the scenario
+    starts: IntArray | None  # the start indices that lead to it; None: all that the scenario had
+
+
+def branches_of(placements: Sequence[Placement], starts: IntArray | None) -> tuple[Branch, ...]:
+    """The landings from each start index, without races; nothing where one of the placements is a draw.
+
+    ``starts`` are those of the scenario, None where it may be any.
+    """
+    found: dict[int, tuple[float, IntArray | None]] = {}
+    for placement in placements:
+        if placement.tie is None:
+            likely = np.flatnonzero(placement.chance > _NEGLIGIBLE)
+            if len(likely) != 1:
+                return ()
+            parts = [(int(likely[0]), 1.0, starts)]
+        else:
+            every = np.arange(len(placement.tie.by_start)) if starts is None else starts
+            taken = placement.tie.by_start[every]
+            parts = [
+                (place, float(np.mean(taken == place)), every[taken == place])
+                for place in _distinct(taken).tolist()
+            ]
+        for place, chance, leading in parts:
+            node = int(placement.feasible[place])
+            before, known = found.get(node, (0.0, leading))
+            both = None if known is None or leading is None else np.concatenate([known, leading])
+            found[node] = before + chance / len(placements), None if both is None else _distinct(both)
+    return tuple(Branch(NodeRow(node), chance, leading) for node, (chance, leading) in sorted(found.items()))
+
+
+def _distinct(values: IntArray) -> IntArray:
+    """Numbers that are not negative, each once, ascending; what numpy has for it imports much else."""
+    return np.flatnonzero(np.bincount(values))
+
+
+class JointLandings(msgspec.Struct, frozen=True, eq=False):
+    """The landings of all moves together: in each course the node of each replacement, in their order.
+
+    A race within the scheduler may take any single landing to another of its best nodes: ``RACED``.
+    """
+
+    nodes: IntArray  # (courses, moves) rows; moves of which nothing is placed are left out
+    chance: FloatArray  # (courses,)
 
 
 MAX_SCENARIOS = 8
@@ -79,6 +138,9 @@ class Scenario(msgspec.Struct, eq=False):
     usage: FloatArray  # expected after termination; NaN unknown
     terminating_usage: FloatArray  # what the pods evicted in this wave still use where they were
     is_terminating: bool = False  # a pod was evicted in this wave, so the two states differ
+    chance: float = 1.0  # that it is this one
+    starts: IntArray | None = None  # the indices at which the scheduler's searches may start; None: any
+    landed: tuple[NodeRow, ...] = ()  # where the replacements of the moves so far are, in their order
 
     def copy(self) -> Scenario:
         """An independent scenario."""
@@ -89,6 +151,9 @@ class Scenario(msgspec.Struct, eq=False):
             self.usage.copy(),
             self.terminating_usage.copy(),
             self.is_terminating,
+            self.chance,
+            self.starts,
+            self.landed,
         )
 
     def next_wave(self) -> Scenario:
@@ -98,15 +163,29 @@ class Scenario(msgspec.Struct, eq=False):
             self.after_termination,
             self.usage,
             np.zeros_like(self.terminating_usage),
+            chance=self.chance,
+            starts=self.starts,
+            landed=self.landed,
         )
 
 
 class Scenarios:
     """All scenarios of a plan; they start as one and split where a landing is uncertain."""
 
-    def __init__(self, state: ClusterState, usage: FloatArray, random: np.random.Generator) -> None:
+    def __init__(
+        self,
+        state: ClusterState,
+        usage: FloatArray,
+        random: np.random.Generator,
+        allocatable: FloatArray,
+        most: int = MAX_SCENARIOS,
+    ) -> None:
+        """``allocatable`` is (nodes, resources), as ``usage``; so many scenarios are kept at ``most``."""
         self._random = random
-        self._most = MAX_SCENARIOS
+        self._allocatable = allocatable
+        self._most = most
+        # (nodes, resources) percent up to which a landing may fill each node, in any scenario; 0: none does.
+        self.filled_to: FloatArray = np.zeros_like(allocatable)
         self.all = [Scenario(state, state.copy(), usage.copy(), np.zeros_like(usage))]
 
     def copy(self) -> Scenarios:
@@ -120,6 +199,13 @@ class Scenarios:
         """The first scenarios, to estimate with; what is planned for certain must hold in all of them."""
         other = self.copy()
         other.all, other._most = other.all[:most], most
+        other._rescale()
+        return other
+
+    def up_to(self, most: int) -> Scenarios:
+        """The same scenarios, of which so many may be kept from now on."""
+        other = self.copy()
+        other._most = most
         return other
 
     def next_wave(self) -> Scenarios:
@@ -128,32 +214,147 @@ class Scenarios:
         other.all = [scenario.next_wave() for scenario in self.all]
         return other
 
-    def percents(self, node: NodeRow, allocatable: FloatArray) -> FloatArray:
-        """(scenarios, resources) percent of a node's allocatable expected in each scenario.
+    @property
+    def chances(self) -> FloatArray:
+        """(scenarios,) how likely each is."""
+        return np.array([scenario.chance for scenario in self.all])
 
-        ``allocatable`` is (nodes, resources).
-        """
+    @property
+    def joint(self) -> JointLandings:
+        """Where the replacements of the moves so far may be, together."""
+        nodes = np.array([scenario.landed for scenario in self.all], np.int64)
+        return JointLandings(nodes.reshape(len(self.all), -1), self.chances)
+
+    def percents(self, node: NodeRow) -> FloatArray:
+        """(scenarios, resources) percent of a node's allocatable expected in each scenario."""
         usage = np.array([scenario.usage[node] for scenario in self.all])
         count = np.array([scenario.after_termination.pod_count[node] for scenario in self.all])
-        return percent_of_allocatable(usage, count, allocatable[node])
+        return percent_of_allocatable(usage, count, self._allocatable[node])
 
-    def expected_percent(self, node: NodeRow, allocatable: FloatArray) -> FloatArray:
+    def expected_percent(self, node: NodeRow) -> FloatArray:
         """(resources,) percent of a node's allocatable, the mean over the scenarios."""
-        return np.asarray(np.mean(self.percents(node, allocatable), axis=0), np.float64)
+        return np.asarray(self.chances @ self.percents(node), np.float64)
 
-    def mean_percent(self, allocatable: FloatArray) -> FloatArray:
+    def levels(self) -> FloatArray:
+        """(scenarios, nodes, resources) percent of allocatable of every node."""
+        return np.array(
+            [
+                percent_of_allocatable(
+                    item.usage, np.array(item.after_termination.pod_count), self._allocatable
+                )
+                for item in self.all
+            ]
+        )
+
+    def mean_percent(self) -> FloatArray:
         """(nodes, resources) percent of allocatable of every node, the mean over the scenarios."""
-        levels = [
-            percent_of_allocatable(item.usage, np.array(item.after_termination.pod_count), allocatable)
-            for item in self.all
+        return np.asarray(np.tensordot(self.chances, self.levels(), 1), np.float64)
+
+    def land(
+        self,
+        landings: Sequence[LandingDistribution],
+        branches: Sequence[tuple[Branch, ...]],
+        pod_usage: FloatArray,
+    ) -> list[NodeRow]:
+        """Split where a landing is uncertain, and decide it in each scenario: a node for each of ``all``.
+
+        ``landings`` and ``branches`` are by scenario, the branches empty where the scheduler draws.
+        """
+        self._fill(landings, pod_usage)
+        if all(branches):
+            return self._branch(branches, pod_usage)
+        landings, branches = list(landings), list(branches)
+        if len(self.all) == 1:
+            self.split()
+            landings, branches = landings * len(self.all), branches * len(self.all)
+        nodes = []
+        for scenario, landing, ways in zip(self.all, landings, branches, strict=True):
+            if not ways:
+                nodes.append(landing.draw(self._random))
+                continue
+            chances = np.array([way.chance for way in ways])
+            way = ways[int(LandingDistribution(np.arange(len(ways)), chances).draw(self._random))]
+            scenario.starts = way.starts
+            nodes.append(way.node)
+        self._landed(nodes)
+        return nodes
+
+    def _fill(self, landings: Sequence[LandingDistribution], pod_usage: FloatArray) -> None:
+        filled = self.filled_to.copy()
+        for scenario, landing in zip(self.all, landings, strict=True):
+            rows = landing.rows
+            count = scenario.after_termination.pod_count[rows] + 1
+            after = percent_of_allocatable(scenario.usage[rows] + pod_usage, count, self._allocatable[rows])
+            filled[rows] = np.maximum(filled[rows], after)
+        self.filled_to = filled
+
+    def _branch(self, branches: Sequence[tuple[Branch, ...]], pod_usage: FloatArray) -> list[NodeRow]:
+        """Follow every branch of every scenario, or as many as may be kept."""
+        ways = [
+            (scenario, way, scenario.chance * way.chance)
+            for scenario, found in zip(self.all, branches, strict=True)
+            for way in found
         ]
-        return np.asarray(np.mean(levels, axis=0), np.float64)
+        if len(ways) > max(self._most, len(self.all)):
+            ways = self._fullest_and_some(ways, pod_usage)
+        split: list[Scenario] = []
+        followed: set[int] = set()
+        for scenario, way, chance in ways:
+            one = scenario.copy() if id(scenario) in followed else scenario
+            followed.add(id(scenario))
+            split.append(one)
+            one.chance, one.starts = chance, way.starts
+        self.all = split
+        nodes = [way.node for _, way, _ in ways]
+        self._landed(nodes)
+        return nodes
+
+    def _fullest_and_some(
+        self, ways: list[tuple[Scenario, Branch, float]], pod_usage: FloatArray
+    ) -> list[tuple[Scenario, Branch, float]]:
+        """Half of the ways kept fill a node most; the others are spread evenly over the rest, by chance."""
+        rows = np.array([way.node for _, way, _ in ways])
+        usage = np.array([scenario.usage[way.node] for scenario, way, _ in ways]) + pod_usage
+        count = np.array([scenario.after_termination.pod_count[way.node] + 1 for scenario, way, _ in ways])
+        after = percent_of_allocatable(usage, count, self._allocatable[rows])
+        fullness = np.nan_to_num(after, nan=np.inf).max(axis=1)
+        order = np.argsort(-fullness, kind="stable")
+        most = max(self._most, len(self.all))
+        fullest, rest = np.sort(order[: most // 2]), np.sort(order[most // 2 :])
+        chance = np.array([each for _, _, each in ways])
+        edges, wanted = np.cumsum(chance[rest]), most - len(fullest)
+        at = edges.searchsorted((np.arange(wanted) + 0.5) / wanted * edges[-1])
+        standing = Counter(rest[np.minimum(at, len(rest) - 1)].tolist())
+        share = float(edges[-1]) / wanted
+        chances = {one: float(chance[one]) for one in fullest.tolist()}
+        chances |= {one: share * times for one, times in standing.items()}
+        return [(*ways[one][:2], chances[one]) for one in sorted(chances)]
+
+    def _landed(self, nodes: Sequence[NodeRow]) -> None:
+        for scenario, node in zip(self.all, nodes, strict=True):
+            scenario.landed = (*scenario.landed, node)
+
+    def landed_at(self, node: NodeRow, branches: Sequence[tuple[Branch, ...]]) -> None:
+        """The landing was seen: keep the start indices that lead to it, or all where none does."""
+        leading = [
+            (scenario, way)
+            for scenario, ways in zip(self.all, branches, strict=True)
+            for way in ways
+            if way.node == node
+        ]
+        for scenario, way in leading:
+            scenario.chance, scenario.starts = scenario.chance * way.chance, way.starts
+        if leading:
+            self.all = [scenario for scenario, _ in leading]
+            self._rescale()
+        self._landed([node] * len(self.all))
+
+    def _rescale(self) -> None:
+        whole = float(self.chances.sum())
+        for scenario in self.all:
+            scenario.chance /= whole
 
     def split(self) -> None:
         """Split one scenario into as many as are kept."""
-        if len(self.all) == 1:
-            self.all += [self.all[0].copy() for _ in range(self._most - 1)]
-
-    def draw(self, landings: LandingDistribution) -> NodeRow:
-        """One landing, by its chance."""
-        return landings.draw(self._random)
+        self.all[0].chance /= self._most
+        self.all += [self.all[0].copy() for _ in range(self._most - 1)]

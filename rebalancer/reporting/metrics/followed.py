@@ -30,13 +30,17 @@ from rebalancer.telemetry import Span
 
 _LIKELIEST, _LISTED, _ALLOWED, _NOT_ALLOWED = "Likeliest", "Listed", "Allowed", "NotAllowed"
 _STAGES = frozenset({"gather", "plan", "wave", "eviction", "landing", "check"})
+_SAME, _DIFFERS = "Same", "Differs"
 NOTHING_NEW, EARLY_RUN, UNKNOWN_LOAD = "NothingNew", "EarlyRun", "Unknown"
 _KNOWN_LABELS: dict[Metric, tuple[str, ...]] = {
     names.RUNS: tuple(str(int(code)) for code in ExitCode),
     names.STOPS: tuple(stop.value for stop in Stop),
     names.LANDINGS: (_LIKELIEST, _LISTED, _ALLOWED, _NOT_ALLOWED),
 }
-_KNOWN_TO_A_SERVICE = (NOTHING_NEW, EARLY_RUN, UNKNOWN_LOAD)
+_KNOWN_TO_A_SERVICE: dict[Metric, tuple[str, ...]] = {
+    names.CHECKS: (NOTHING_NEW, EARLY_RUN, UNKNOWN_LOAD),
+    names.COMPARISONS: (_SAME, _DIFFERS),
+}
 
 # Gauges that are read from spans: by the span's name, its fields.
 _FROM_FIELDS: Mapping[str, Mapping[str, Metric]] = {
@@ -62,11 +66,11 @@ class RunMetrics(Collector):
             for metric in METRICS
             if metric.kind is MetricKind.HISTOGRAM
         }
-        for metric, values in _KNOWN_LABELS.items():
+        known = {**_KNOWN_LABELS, **(_KNOWN_TO_A_SERVICE if of_a_service else {})}
+        for metric, values in known.items():
             for value in values:
                 self._counters[metric].labels(value)
-        for value in _KNOWN_TO_A_SERVICE if of_a_service else ():
-            self._counters[names.CHECKS].labels(value)
+        self._evicted_from: dict[str, set[tuple[str, ...]]] = {}  # series by namespace, the latest last
         self.registry = CollectorRegistry()
         self.registry.register(self)
 
@@ -125,12 +129,21 @@ class RunMetrics(Collector):
         self.set(names.MOVES_QUEUED, max(0.0, queued - 1))
         if not outcome.result.was_requested:
             return
-        pod, reason = outcome.move.pod, label_of(outcome.move.strategy)
-        self._counters[names.EVICTIONS].labels(outcome.result.value, reason, plain(pod.namespace)).inc()
+        namespace, reason = plain(outcome.move.pod.namespace), label_of(outcome.move.strategy)
+        self._evicted(outcome.result.value, reason, namespace)
         if outcome.node and outcome.move.landings:
             likeliest = max(outcome.move.landings, key=lambda landing: landing.probability)
             self._counters[names.LANDINGS].labels(_landing(outcome, likeliest.node)).inc()
             self._counters[names.LANDINGS_EXPECTED].inc(min(max(likeliest.probability, 0.0), 1.0))
+
+    def _evicted(self, result: str, reason: str, namespace: str) -> None:
+        evictions = self._counters[names.EVICTIONS]
+        evictions.labels(result, reason, namespace).inc()
+        series = self._evicted_from.pop(namespace, set())
+        self._evicted_from[namespace] = series | {(result, reason, namespace)}
+        if len(self._evicted_from) > names.MAX_NAMESPACES:
+            for labels in self._evicted_from.pop(next(iter(self._evicted_from))):
+                evictions.remove(*labels)
 
     def _run_finished(self, outcomes: Outcomes) -> None:
         self._gauges = {**self._gauges, **outcome_samples(outcomes), names.MOVES_QUEUED: one(0)}
@@ -153,6 +166,9 @@ class RunMetrics(Collector):
         seconds = span.seconds or 0.0
         if span.name in _STAGES:
             self._histograms[names.STAGE_SECONDS].labels(span.name).observe(seconds)
+        elif span.name == "compare":
+            result = _DIFFERS if span.error or span.fields.get("differing") else _SAME
+            self._counters[names.COMPARISONS].labels(result).inc()
         elif span.name == "run":
             self._histograms[names.RUN_SECONDS].observe(seconds)
         elif span.name == "request":

@@ -9,6 +9,7 @@ import msgspec
 from rebalancer.planning.strategies import STRATEGIES, label_of
 
 _STRATEGIES = " or ".join(label_of(strategy.name) for strategy in STRATEGIES)
+MAX_NAMESPACES = 200  # that have series of their own: some clusters make one for each change under review
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _REQUEST_SECONDS = (0.005, 0.025, 0.1, 0.5, 1, 5, 10, 60)  # fewer: there are many kinds of requests
 
@@ -101,7 +102,8 @@ STOPS = _counter(
 )
 EVICTIONS = _counter(
     "rebalancer_evictions_total",
-    f"Evictions that were requested, by result, reason ({_STRATEGIES}) and namespace.",
+    f"Evictions that were requested, by result, reason ({_STRATEGIES}) and namespace, for the "
+    f"{MAX_NAMESPACES} namespaces that pods were evicted from last.",
     *("result", "reason", "namespace"),
 )
 LANDINGS = _counter(
@@ -143,7 +145,14 @@ CHECKS = _counter(
     "result",
 )
 
-SERVICE_METRICS: tuple[Metric, ...] = (LEADER, POLICY_CURRENT, NEXT_RUN, CHECKS)
+COMPARISONS = _counter(
+    "rebalancer_watch_comparisons_total",
+    "Comparisons of what watches brought with a LIST, which follow an hour or a watch that was cut: Same; "
+    "Differs, and the kind is read anew, as after a restore of etcd.",
+    "result",
+)
+
+SERVICE_METRICS: tuple[Metric, ...] = (LEADER, POLICY_CURRENT, NEXT_RUN, CHECKS, COMPARISONS)
 """Those that only ``rebalancer serve`` has."""
 
 METRICS: tuple[Metric, ...] = (

@@ -33,6 +33,7 @@ from rebalancer.scheduling.framework.plugin import Plugin
 from rebalancer.scheduling.framework.race import Workers
 from rebalancer.scheduling.framework.sampling import Searches, nodes_to_find
 from rebalancer.scheduling.framework.scores import RawScores, WeightedScores, notes, out_of_range
+from rebalancer.scheduling.framework.start_index import TieBreak
 from rebalancer.scheduling.state.cluster_state import GONE, UNBOUND, ClusterState
 from rebalancer.scheduling.versions.rules import HEAP_TIES
 
@@ -54,6 +55,7 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
         ""  # "Plugin: message" when the nodes could not be scored, even if one needs no score
     )
     notes: tuple[str, ...] = ()  # "Plugin: message", remarks on how to read the scores
+    tie: TieBreak | None = None  # what decides among equal totals where nothing is drawn
 
     @property
     def totals(self) -> IntArray:
@@ -62,6 +64,12 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
         for values in self.scores.values():
             total += values
         return total
+
+    def chance_from(self, starts: IntArray | None) -> FloatArray:
+        """(feasible,) the chance of being chosen if the search starts at one of these; None: at any."""
+        if self.tie is None or starts is None:
+            return self.chance
+        return self.tie.chance(len(self.feasible), starts)
 
 
 class Rejections(msgspec.Struct, frozen=True, eq=False):
@@ -293,7 +301,7 @@ class Scheduler:
         # One feasible node is taken without scoring, and so is the node the pod was nominated to.
         nominated = np.flatnonzero(feasible == state.nominated[pod]) if pod in state.nominated else _NO_NODES
         if len(nominated):
-            chance = np.zeros(len(feasible))
+            chance, tie = np.zeros(len(feasible)), None
             chance[nominated] = 1.0
         elif failing and (len(feasible) > 1 or self._filter_failure):
             return Placement(
@@ -303,7 +311,7 @@ class Scheduler:
             # Nodes that a PreFilter names are looked at in no particular order.
             heap = state.classes.release.has(HEAP_TIES) and candidates.restricted_to is None
             search = self._searches.over(feasible, looked_at, limit, heap=heap)
-            chance = search.chances(raw)
+            chance, tie = search.outcome(raw)
             others: Sequence[list[RawScores]] = ()
             unknown = ""
             if self._is_uncertain and len(feasible) > 1:
@@ -312,11 +320,12 @@ class Scheduler:
                 return Placement(feasible, scores, np.zeros(len(feasible)), without_scores, unknown)
             if others:
                 chances = [chance, *(search.chances(other) for other in others)]
-                chance = np.asarray(np.mean(chances, axis=0), np.float64)
+                chance, tie = np.asarray(np.mean(chances, axis=0), np.float64), None
         return Placement(
             feasible=feasible,
             scores=scores,
             chance=chance,
+            tie=tie,
             total_without_scores=without_scores,
             notes=tuple(notes(raw)),
             score_failure=failing,

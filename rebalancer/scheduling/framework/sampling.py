@@ -4,7 +4,8 @@ From 100 nodes on, the scheduler stops once it has found enough feasible nodes, 
 search ended: further by the nodes it looked at, which is nowhere near in step with the nodes. That start is
 unknown, so every start is taken to be equally likely, and the landing is a distribution. Among equal totals
 each node is equally likely, because the scheduler draws one (up to 1.34), or because the order in which it
-finds them is a race between its workers; see ``heap_roots`` for a later one with a single worker.
+finds them is a race between its workers; see ``heap_roots`` for a later one with a single worker. Where a
+search looks at all nodes its start decides among equal totals, and stays: see ``start_index``.
 
 What several workers find is the matter of ``race``. Here is the search of one, which is exact for a uniform
 start and which the race of many is, too, where the scheduler has few cores. Every start leads to one window:
@@ -31,7 +32,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import pairwise
 
 import msgspec
@@ -40,9 +40,15 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.scheduling.framework.race import ONE_WORKER, Floors, KnownOutcomes, Race, Workers
 from rebalancer.scheduling.framework.scores import RawScores
+from rebalancer.scheduling.framework.start_index import (
+    RACED,
+    TieBreak,
+    heap_roots,
+    sliding_maximum,
+    tie_break,
+)
 
 _MOST = np.iinfo(np.int32).max
-_MAX_AT_ONCE = 1 << 20  # places of windows
 _ALL_ARE_LOOKED_AT = 100
 _REMEMBERED = 4  # searches
 _MAX_PLACES_AT_ONCE = 1 << 17  # places
@@ -57,16 +63,6 @@ def nodes_to_find(candidates: int, percentage: int) -> int:
     if percentage == 0:
         percentage = max(5, 50 - candidates // 125)
     return max(_ALL_ARE_LOOKED_AT, candidates * percentage // 100) if percentage < 100 else candidates
-
-
-def sliding_maximum(values: IntArray, width: int) -> IntArray:
-    """(len(values) − width + 1,) the largest of ``width`` consecutive values from each position on."""
-    largest, reach = values, 1
-    while 2 * reach <= width:
-        largest = np.maximum(largest[:-reach], largest[reach:])
-        reach *= 2
-    rest = width - reach
-    return np.maximum(largest[:-rest], largest[rest:]) if rest else largest
 
 
 def _winners(totals: IntArray, best: IntArray, width: int) -> IntArray:
@@ -139,46 +135,6 @@ def share_among_best(totals: IntArray, cumulated: FloatArray, width: int) -> tup
     return places, sums[last] - sums[first], int(best.min()) + smallest
 
 
-@lru_cache(maxsize=8)
-def _walk(size: int) -> IntArray:
-    """(size,) when each place of a heap is come to on the walk."""
-    times = np.empty(size, np.int64)
-    waiting = [0]
-    for time in range(size):
-        place = waiting.pop()
-        times[place] = time
-        waiting.extend(child for child in (2 * place + 2, 2 * place + 1) if child < size)
-    return times
-
-
-def heap_roots(totals: IntArray, width: int) -> IntArray:
-    """(len(totals) − width + 1,) the place of the node that is taken from each window of ``width`` places.
-
-    Since 1.35 the scheduler makes a heap of the nodes in the order in which it found them, and takes its
-    root. A node comes up only past worse ones, and of two that could come up the left one does. So of all the
-    best nodes the root is the one that is first when the tree is walked from its root, left before right.
-
-    Seven nodes found in the order a b c d e f g, as a tree:        a
-                                                               b         c
-                                                            d     e   f     g
-
-    The walk is a b d e c f g: of c and e, when they are the best, e is taken, which was found later.
-
-    Source: kubernetes v1.35.4 pkg/scheduler/schedule_one.go:905 and Go's container/heap.
-    """
-    best = sliding_maximum(totals, width)
-    windows = np.lib.stride_tricks.sliding_window_view(totals, width)
-    walk = _walk(width)
-    step = max(_MAX_AT_ONCE // width, 1)
-    first = [
-        np.where(windows[begin : begin + step] == best[begin : begin + step, None], walk, width).argmin(
-            axis=1
-        )
-        for begin in range(0, len(best), step)
-    ]
-    return np.asarray(np.concatenate(first) + np.arange(len(best)), np.int64)
-
-
 def _is_everywhere(places: IntArray, count: int, width: int) -> bool:
     """Whether every window of ``width`` consecutive places of ``count``, going round, holds one of these."""
     if not len(places):
@@ -244,21 +200,22 @@ class Search:
         limit: int,
         workers: Workers = ONE_WORKER,
         *,
-        takes_root: bool = False,
+        heap: bool = False,
     ) -> None:
         """``feasible`` are rows, ascending; ``order`` the rows the scheduler looks at, in its order.
 
-        ``takes_root`` if it takes the root of a heap of the nodes in just this order.
+        ``heap`` if it takes the root of a heap of the nodes in the order in which it found them.
         """
         self.feasible = feasible
         self.looked_at = order
         self._limit = limit
-        self._takes_root = takes_root
+        self._heap = heap
+        self._takes_root = heap and workers.parallelism == 1  # the order is certain
         self._known = KnownOutcomes()
         self._alone = 1.0
-        if len(feasible) <= limit and not takes_root:
+        if len(feasible) <= limit:
             return
-        self._width = limit = min(limit, len(feasible))
+        self._width = limit
         # Scores are over rows in ascending order; the search goes through them in the scheduler's order.
         index = np.full(int(order.max()) + 1, -1, np.int64)
         index[feasible] = np.arange(len(feasible))
@@ -280,17 +237,21 @@ class Search:
         # The chance that the search begins before each place: its window is those from there on.
         self._before = np.concatenate([[0.0], gaps / len(order)]).cumsum()
 
-    def covers(self, feasible: IntArray, order: IntArray, limit: int, takes_root: bool) -> bool:
+    def covers(self, feasible: IntArray, order: IntArray, limit: int, heap: bool) -> bool:
         """Whether it is the search over these nodes."""
         return (
             self.looked_at is order
             and self._limit == limit
-            and self._takes_root == takes_root
+            and self._heap == heap
             and np.array_equal(self.feasible, feasible)
         )
 
     def chances(self, scores: Sequence[RawScores]) -> FloatArray:
         """(feasible,) the chance of each node to be chosen; the caller does not change the result."""
+        return self.outcome(scores)[0]
+
+    def outcome(self, scores: Sequence[RawScores]) -> tuple[FloatArray, TieBreak | None]:
+        """The chances, and what decides among equal totals where nothing is drawn."""
         chance = np.zeros(len(self.feasible), np.float64)
         fixed = np.zeros(len(self.feasible), np.int64)  # the part of the totals that no sample changes
         varying: list[RawScores] = []
@@ -301,20 +262,26 @@ class Search:
                 fixed += item.weighted_by_all
             else:
                 varying.append(item)
-        if len(chance) <= self._limit and not self._takes_root:
+        if len(chance) <= self._limit:
+            tie = None
+            if self._heap:
+                raced = 0.0 if self._takes_root else RACED
+                tie = tie_break(fixed, self.feasible, self.looked_at, raced)
+            if tie is not None:
+                return tie.chance(len(chance)), tie
             best = fixed == fixed.max()
             chance[best] = 1.0 / np.count_nonzero(best)
-            return chance
+            return chance, None
         known = None if self._takes_root else self._known.find(fixed, varying)
         if known is not None:
-            return known
+            return known, None
         floors = Floors()
         self._add_windows(fixed, varying, chance, floors)
         if self._alone < 1.0:
             chance = self._alone * chance + (1.0 - self._alone) * self._race.chances(fixed, varying, floors)
         if not self._takes_root:
             self._known.keep(fixed, varying, floors, chance)
-        return chance
+        return chance, None
 
     def _add_windows(
         self, fixed: IntArray, varying: Sequence[RawScores], chance: FloatArray, floors: Floors
@@ -385,9 +352,8 @@ class Searches:
 
     def over(self, feasible: IntArray, looked_at: IntArray, limit: int, *, heap: bool = False) -> Search:
         """The search over these nodes; see ``Search``. ``heap`` if a heap of what is found decides ties."""
-        takes_root = heap and self._workers.parallelism == 1
         for search in self._latest:
-            if search.covers(feasible, looked_at, limit, takes_root):
+            if search.covers(feasible, looked_at, limit, heap):
                 return search
-        self._latest.appendleft(Search(feasible, looked_at, limit, self._workers, takes_root=takes_root))
+        self._latest.appendleft(Search(feasible, looked_at, limit, self._workers, heap=heap))
         return self._latest[0]

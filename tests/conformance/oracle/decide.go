@@ -19,6 +19,9 @@ func answerRequest(asked *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if asked.Landings != nil && asked.Landings.Sequence {
+		return made.answerSequences(asked)
+	}
 	if asked.Landings != nil {
 		return made.answerLandings(asked)
 	}

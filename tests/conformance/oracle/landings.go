@@ -28,6 +28,8 @@ type landingsAsked struct {
 	Starts []int `json:"starts"`
 	// Repeats is how often each start is tried; 0 is once.
 	Repeats int `json:"repeats"`
+	// Sequence asks for all pending pods one after the other, each counted on its node for those after it.
+	Sequence bool `json:"sequence"`
 }
 
 // landings are the nodes a pod was placed on, one for each start and repeat, in that order; "" is no node. No
@@ -62,21 +64,11 @@ func (c *cluster) land(pod *v1.Pod, asked *landingsAsked) (*landings, error) {
 	if err := c.updateSnapshot(profile); err != nil {
 		return nil, err
 	}
-	all, err := profile.SnapshotSharedLister().NodeInfos().List()
+	starts, err := c.startsOf(asked)
 	if err != nil {
 		return nil, err
 	}
-	starts := asked.Starts
-	if len(starts) == 0 {
-		for start := range all {
-			starts = append(starts, start)
-		}
-	}
-	if asked.Cores > 0 {
-		occupiesCore.Store(true)
-		defer occupiesCore.Store(false)
-		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(asked.Cores))
-	}
+	defer occupyCores(asked.Cores)()
 	found := &landings{Pod: pod.Namespace + "/" + pod.Name, Nodes: []string{}}
 	for _, start := range starts {
 		for try := 0; try < max(asked.Repeats, 1); try++ {
@@ -91,6 +83,39 @@ func (c *cluster) land(pod *v1.Pod, asked *landingsAsked) (*landings, error) {
 		}
 	}
 	return found, nil
+}
+
+// startsOf are the start indices that a case asks for.
+func (c *cluster) startsOf(asked *landingsAsked) ([]int, error) {
+	starts := asked.Starts
+	if len(starts) > 0 || len(c.pending) == 0 {
+		return starts, nil
+	}
+	profile, err := c.frameworkOf(&c.pending[0])
+	if err != nil {
+		return nil, err
+	}
+	if err := c.updateSnapshot(profile); err != nil {
+		return nil, err
+	}
+	all, err := profile.SnapshotSharedLister().NodeInfos().List()
+	for start := range all {
+		starts = append(starts, start)
+	}
+	return starts, err
+}
+
+// occupyCores makes filters keep one of so many cores busy, until what it returns is called; 0 leaves all as it is.
+func occupyCores(cores int) func() {
+	if cores == 0 {
+		return func() {}
+	}
+	occupiesCore.Store(true)
+	before := runtime.GOMAXPROCS(cores)
+	return func() {
+		runtime.GOMAXPROCS(before)
+		occupiesCore.Store(false)
+	}
 }
 
 // search is one search of the scheduler as it is: it samples nodes, scores them and picks one.

@@ -210,7 +210,7 @@ def test_an_error_page_of_a_proxy_is_cut_to_a_line() -> None:
 
 
 def test_an_answer_larger_than_any_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rebalancer.cluster.live.client._MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr("rebalancer.cluster.live.client._MAX_ANSWER_BYTES", 100)
     with (
         a_sandbox() as sandbox,
         reading(sandbox.url) as reader,

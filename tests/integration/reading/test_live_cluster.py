@@ -16,8 +16,10 @@ from rebalancer.cluster.dumps.writer import digest
 from rebalancer.cluster.kinds import NODES, PODS
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.cluster.live.watching.feed import Feed
+from rebalancer.cluster.live.watching.live_cluster import COMPARED_SECONDS
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import StopRequestedError
+from rebalancer.telemetry import Span, listening
 from rebalancer_demo import Fault, Sandbox
 from rebalancer_demo.api.requests import User, allow
 from tests.builders import a_node, a_pod
@@ -105,18 +107,82 @@ def pods_of(recording: Recording) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("moment", range(6))
-def test_a_watch_that_is_cut_goes_on_where_it_ended(moment: int, listed: Counter[str]) -> None:
+def test_a_watch_that_is_cut_is_compared_with_a_list_and_goes_on_where_it_ended(
+    moment: int, listed: Counter[str]
+) -> None:
     chance = random.Random(moment)
+    most: Counter[str] = Counter()
     with a_cluster() as sandbox, watching(sandbox.url) as cluster:
         sandbox.faults.add(Fault("cut-watch", path="/api/v1/(pods|nodes)", times=4, skip=moment))
         cluster.current()
-        listed.clear()
+        before = dict(cluster.feeds)
         for _ in range(4):
+            listed.clear()
             churn(sandbox, chance)
             kept = digest(cluster.current())
-            assert not {"pods", "nodes"} & set(listed)
+            most.update(listed)
             assert kept == fresh(sandbox)
-            listed.clear()
+        assert max(most["pods"], most["nodes"]) <= 1, "a proxy that cuts every watch costs a list at times"
+        assert cluster.feeds == before
+
+
+class Comparisons:
+    """How many objects differed at each comparison of a kind with a LIST."""
+
+    def __init__(self) -> None:
+        self.differing: dict[str, list[int]] = {}
+
+    def span_began(self, span: Span) -> None:
+        pass
+
+    def span_ended(self, span: Span) -> None:
+        if span.name == "compare":
+            self.differing.setdefault(str(span.fields["kind"]), []).append(int(span.fields["differing"]))
+
+
+def cut_all(cluster: LiveCluster) -> None:
+    """End every WATCH, as an API server does that is started anew."""
+    for feed in cluster.feeds.values():
+        feed._interrupt()
+    eventually(lambda: all(feed.cuts for feed in cluster.feeds.values()), awaited="all watches are cut")
+
+
+def test_after_a_restore_whose_versions_passed_the_old_one_again_nothing_is_kept_of_what_never_was(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    compared = Comparisons()
+    with a_cluster() as sandbox, watching(sandbox.url) as cluster, listening(compared):
+        cluster.current()
+        backup = sandbox.store.backup()
+        for number in range(6):
+            sandbox.store.create("pods", a_pod(f"lost-{number}", node="n0"))
+        assert "lost-5" in pods_of(cluster.current())
+        sandbox.store.restore(backup)
+        for number in range(10):  # at versions of which the watch has seen the first six already
+            sandbox.store.create("pods", a_pod(f"new-{number}", node="n1"))
+        cut_all(cluster)
+        assert digest(cluster.current()) == fresh(sandbox)
+        sandbox.store.create("pods", a_pod("newer", node="n1"))
+        assert digest(cluster.current()) == fresh(sandbox)
+    assert compared.differing["pods"] == [12]
+    assert "was etcd restored from a backup?" in caplog.text
+    assert "pods: 12 of them differed" in caplog.text
+
+
+def test_now_and_then_what_the_watches_brought_is_compared_with_a_list(listed: Counter[str]) -> None:
+    compared, now = Comparisons(), [0.0]
+    with (
+        a_cluster() as sandbox,
+        watching(sandbox.url, monotonic=lambda: now[0]) as cluster,
+        listening(compared),
+    ):
+        cluster.current()
+        for passed, comparisons in ((0.0, 0), (COMPARED_SECONDS - 1.0, 0), (1.0, 1), (60.0, 1)):
+            now[0] += passed
+            churn(sandbox, random.Random(1))
+            assert digest(cluster.current()) == fresh(sandbox)
+            assert len(compared.differing.get("pods", ())) == comparisons
+    assert compared.differing["pods"] == [0]
 
 
 def test_a_watch_whose_version_the_server_has_forgotten_begins_with_a_new_list(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -13,8 +14,10 @@ from rebalancer.cluster.dumps.listing import ListingBuilder, Recording
 from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.cluster.dumps.writer import digest, save
 from rebalancer.cluster.kinds import KINDS, NODES, PODS
+from rebalancer.cluster.live.client import KubernetesClient
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.errors import UnreachableError
+from rebalancer.http import Answer
 from rebalancer_demo import Fault
 from tests.builders import names_of
 from tests.integration.demo.builders import START
@@ -47,6 +50,42 @@ def test_the_digest_is_the_same_whatever_the_page_size_and_from_a_dump(tmp_path:
 
     assert {*digests, digest(again)} == {digests[0]}
     assert digest(build_snapshot(again).recording) == digest(build_snapshot(recording).recording)
+
+
+@pytest.mark.parametrize("large", [0, 1, 22, 23])
+def test_pods_as_large_as_a_tenant_likes_are_read_in_pages_of_fewer_of_them(
+    large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received: list[int] = []
+    send = KubernetesClient.send
+
+    def counted(client: KubernetesClient, *request: Any, **options: Any) -> Answer:
+        answer = send(client, *request, **options)
+        received.append(len(answer.body))
+        return answer
+
+    monkeypatch.setattr(KubernetesClient, "send", counted)
+    with a_sandbox() as sandbox, reading(sandbox.url) as reader:
+        for number in range(large):
+            sandbox.store.mutate(
+                "pods",
+                "default",
+                f"web-{number}",
+                lambda pod: pod["metadata"].setdefault("annotations", {}).update(note="x" * 30_000),
+            )
+        whole = digest(reader.read())
+        for module in ("client", "lists"):
+            monkeypatch.setattr(f"rebalancer.cluster.live.{module}.MAX_PAGE_BYTES", 100_000)
+        received.clear()
+        assert digest(reader.read()) == whole
+    assert max(received) <= 100_000
+
+
+def test_an_object_that_is_larger_than_a_page_is_read_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    with a_sandbox() as sandbox, reading(sandbox.url) as reader:
+        for module in ("client", "lists"):
+            monkeypatch.setattr(f"rebalancer.cluster.live.{module}.MAX_PAGE_BYTES", 10)
+        assert len(names(reader.read([NODES, PODS]))) == 23
 
 
 def test_a_list_that_expires_between_pages_is_read_again_from_the_start() -> None:

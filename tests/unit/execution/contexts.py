@@ -18,6 +18,7 @@ from rebalancer.policy.schema import Execution, Safety
 
 Validate = Callable[[Sequence[Move]], Mapping[str, str | Move]]
 CheckLanding = Callable[[Move, str], str | None]
+NextInWave = Callable[[Sequence[Outcome], Move], str | Move]
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,13 @@ class FixedReplanner:
     validation: Validate
     landing_check: CheckLanding
     seen: Callable[[ObservedPod], bool]
+    after_landings: NextInWave = lambda _landed, move: move
 
     def validate(self, moves: Sequence[Move], landed: Sequence[Outcome] = ()) -> Mapping[str, str | Move]:
         return self.validation(moves)
+
+    def next_in_wave(self, landed: Sequence[Outcome], move: Move) -> str | Move:
+        return self.after_landings(landed, move)
 
     def has_seen(self, pod: ObservedPod) -> bool:
         return self.seen(pod)
@@ -54,6 +59,7 @@ def a_context(
     validate: Validate = lambda _moves: {},
     check_landing: CheckLanding = only_hot,
     seen: Callable[[ObservedPod], bool] = lambda _: True,
+    next_in_wave: NextInWave = lambda _landed, move: move,
     max_duration_seconds: float | None = None,
     stop_requested: Callable[[], bool] = lambda: False,
     pods_seen: Any = lambda _: None,
@@ -72,7 +78,7 @@ def a_context(
             stop_requested=stop_requested,
         ),
         safety=SafetyChecks(policy=safety, pause=pause, schedulers=schedulers),
-        replanner=FixedReplanner(validate, check_landing, seen),
+        replanner=FixedReplanner(validate, check_landing, seen, next_in_wave),
         pods=WorkloadPods(watched=pods_seen),
         **{"run": "run-1", "execution": Execution(), "lease": None, **more},
     )

@@ -81,11 +81,23 @@ def test_only_so_many_nodes_have_an_event_in_one_run() -> None:
 
 
 def test_a_run_that_stopped_has_an_event_on_its_lease() -> None:
-    api, transport = fake_api(lambda _request: Answer(201, {}))
+    """And with its uid, by which ``kubectl describe lease`` asks for events."""
+    api, transport = fake_api(lambda _request: Answer(201, {"metadata": {"uid": "lease-uid"}}))
     EventWriter(api, "run-1", lambda: NOW).stopped("rebalancer", "mine", "3f2a", "3 of 9 nodes are not ready")
-    [request] = transport.requests
+    [request] = transport.sent("POST")
     assert request.path == "/apis/events.k8s.io/v1/namespaces/rebalancer/events"
     assert request.body["regarding"]["kind"] == "Lease"
     assert request.body["regarding"]["name"] == "mine"
+    assert request.body["regarding"]["uid"] == "lease-uid"
     assert request.body["note"] == "Stopped early: 3 of 9 nodes are not ready"
     assert len(request.body["metadata"]["name"]) <= 253
+
+
+@pytest.mark.parametrize(
+    "answer", [refusal(403, "no"), Answer(200, {}), Answer(200, []), Answer(200, b"<html>")]
+)
+def test_a_run_that_stopped_has_its_event_also_where_the_lease_cannot_be_read(answer: Answer) -> None:
+    api, transport = fake_api(lambda request: answer if request.method == "GET" else Answer(201, {}))
+    EventWriter(api, "run-1", lambda: NOW).stopped("rebalancer", "mine", "3f2a", "paused")
+    [request] = transport.sent("POST")
+    assert "uid" not in request.body["regarding"]

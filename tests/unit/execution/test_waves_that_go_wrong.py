@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from rebalancer.errors import UnreachableError
-from rebalancer.execution.outcomes import Stop
+from rebalancer.execution.outcomes import Outcome, Stop
 from rebalancer.execution.verify import MAX_SECONDS_TO_PLACE
 from rebalancer.planning.plan import Move
 from rebalancer.policy.schema import Execution
@@ -126,3 +126,28 @@ def test_a_pod_that_cannot_be_checked_again_is_not_evicted_and_the_run_ends() ->
     assert results(outcomes) == [Result.SKIPPED] * 5
     assert outcomes.stop is Stop.UNREACHABLE
     assert not run.cluster.evicted
+
+
+def test_where_a_landing_was_one_of_several_each_next_move_is_judged_by_where_it_was() -> None:
+    """All nodes are listed, but what may follow on the first of them may not follow on another."""
+    run, _ = a_run_of_five()
+    moves = [a_move(name, to=("cool", "cold")) for name in FIVE]
+    judged: list[tuple[str, list[str]]] = []
+
+    def next_in_wave(landed: Sequence[Outcome], move: Move) -> str | Move:
+        judged.append((move.pod.name, [outcome.node for outcome in landed]))
+        return "cool would be hot" if len(landed) == 2 else move
+
+    outcomes = run(*moves, next_in_wave=next_in_wave)
+    assert results(outcomes) == [Result.LANDED] * 2 + [Result.SKIPPED] * 3
+    assert [outcome.because for outcome in outcomes.outcomes[2:]] == ["cool would be hot"] * 3
+    assert judged == [("web-1", ["cool"]), *((f"web-{number}", ["cool"] * 2) for number in (2, 3, 4))]
+
+
+def test_where_each_landing_is_certain_nothing_is_judged_again() -> None:
+    run, moves = a_run_of_five()
+
+    def next_in_wave(_landed: Sequence[Outcome], _move: Move) -> str:
+        return "must not be asked"
+
+    assert results(run(*moves, next_in_wave=next_in_wave)) == [Result.LANDED] * 5

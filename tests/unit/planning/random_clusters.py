@@ -114,8 +114,6 @@ def left_by_plan(inputs: PlanningInputs) -> float:
     """Points above coolTo on hot nodes once the plan is carried out."""
     prepared = prepare(inputs)
     scenarios = search(prepared).scenarios
-    allocatable, hotness = prepared.inputs.load.allocatable, prepared.hotness
+    hotness = prepared.hotness
     hot = [NodeRow(node) for node in np.flatnonzero(hotness.hot).tolist()]
-    return sum(
-        float(hotness.excess(node, scenarios.expected_percent(node, allocatable)).sum()) for node in hot
-    )
+    return sum(float(hotness.excess(node, scenarios.expected_percent(node)).sum()) for node in hot)

@@ -255,12 +255,12 @@ def test_a_restart_is_the_last_move_of_its_wave() -> None:
 def test_a_move_is_not_made_in_another_way_than_planned() -> None:
     plan = make_plan(surge_inputs())
     (move,) = plan.moves
-    still = revalidate_moves(surge_inputs(), plan.moves)
+    still = revalidate_moves(surge_inputs(), plan.moves).verdicts
     assert still[move.pod.uid] == move
     evicts = surge_inputs(evictable={"protect": []})
-    assert "rolling update" in str(revalidate_moves(evicts, plan.moves)[move.pod.uid])
+    assert "rolling update" in str(revalidate_moves(evicts, plan.moves).verdicts[move.pod.uid])
     back = make_plan(evicts).moves
-    assert "rolling update" in str(revalidate_moves(surge_inputs(), back)[move.pod.uid])
+    assert "rolling update" in str(revalidate_moves(surge_inputs(), back).verdicts[move.pod.uid])
 
 
 def test_the_pod_is_explained_and_shown_as_one_that_is_restarted() -> None:

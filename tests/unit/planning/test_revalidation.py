@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, Metric, SchedulerView, WatcherMetrics
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.plan import POD_LEAVING, Move, Plan
+from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan
 from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import PreparedInputs, prepare
-from rebalancer.planning.revalidation import check_landing, revalidate_moves
+from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
 from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import (
     NOW,
@@ -65,7 +65,7 @@ def the_moves() -> tuple[Move, ...]:
 
 
 def failing(inputs: PlanningInputs, moves: tuple[Move, ...] | None = None, **made: Any) -> dict[str, str]:
-    found = revalidate_moves(inputs, moves or the_moves(), **made)
+    found = revalidate_moves(inputs, moves or the_moves(), **made).verdicts
     return {uid.removeprefix("uid-default-"): said for uid, said in found.items() if isinstance(said, str)}
 
 
@@ -158,7 +158,7 @@ def several() -> PlanningInputs:
 def test_a_move_that_holds_comes_with_the_landings_it_has_now() -> None:
     nodes = [a_node("hot"), a_node("cool", cpu=40), a_node("cold", cpu=80), a_node("small")]
     (move,) = the_moves()
-    (now,) = revalidate_moves(a_cluster(nodes=nodes), [move]).values()
+    (now,) = revalidate_moves(a_cluster(nodes=nodes), [move]).verdicts.values()
     assert [landing.node for landing in move.landings] == ["cool"]
     assert isinstance(now, Move)
     assert [landing.node for landing in now.landings] == ["cold"]
@@ -182,7 +182,7 @@ def test_a_move_must_hold_with_figures_that_the_scheduler_may_not_have_renewed()
     )
     (move,) = plan_of(inputs).moves
     lagging = with_scheduler(inputs, earlier_views=(seen(hot=95, a=30, b=20),))
-    (now,) = revalidate_moves(lagging, [move]).values()
+    (now,) = revalidate_moves(lagging, [move]).verdicts.values()
     assert isinstance(now, Move)
     assert [landing.node for landing in move.landings] == ["b"]
     assert [landing.node for landing in now.landings] == ["a", "b"]
@@ -205,7 +205,9 @@ def test_a_move_must_hold_with_every_figure_that_the_scheduler_may_still_have() 
         pod_load={"web-0": 1.2},
     )
     (move,) = plan_of(inputs).moves
-    (holding,) = revalidate_moves(with_scheduler(inputs, earlier_views=(first, between)), [move]).values()
+    (holding,) = revalidate_moves(
+        with_scheduler(inputs, earlier_views=(first, between)), [move]
+    ).verdicts.values()
     assert isinstance(holding, Move)
     assert [landing.node for landing in holding.landings] == ["a", "b"]
 
@@ -255,3 +257,66 @@ def test_moves_that_are_made_count_where_they_have_landed() -> None:
     target = second.landings[0].node
     made = a_past_move(uid=first.pod.uid, from_node=first.from_node, to_node=target, load=first.load)
     assert "would be at" in (check_landing(prepared, plan, second, target, [made]) or "")
+
+
+def two_equal_pods(cool: int = 24) -> PreparedInputs:
+    """Two pods of 9 points each may leave a hot node for one of two that are equal to the scheduler."""
+    nodes = [a_node(name, cpu=64, memory="256Gi") for name in ("hot", "b", "c")]
+    small = [a_workload(name, ["hot"], cpu="50m", memory="64Mi") for name in ("one", "two")]
+    kept = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+    rest = [a_workload(f"at-{node}", [node], cpu=cpu, annotations=kept) for node, cpu in STAYING.items()]
+    points = {"one-0": 9, "two-0": 9, "at-hot-0": 70, "at-b-0": cool, "at-c-0": cool}
+    loads = {name: 64 * percent / 100 for name, percent in points.items()}
+    policy = a_policy(execution={"firstWave": 5, "waveSize": 5})
+    inputs = planning_inputs(nodes, [*small, *rest], pod_load=loads, policy=policy)
+    return prepare(with_scheduler(inputs, version="1.35"))
+
+
+STAYING = {"hot": "6", "b": "1", "c": "1"}
+
+
+def two_moves() -> tuple[Move, Move]:
+    first, second = plan_prepared(two_equal_pods()).moves
+    assert first.wave == second.wave
+    assert {landing.node for landing in second.landings} == {"b", "c"}
+    return first, second
+
+
+def test_the_next_move_goes_where_the_last_one_went_for_as_long_as_that_is_best() -> None:
+    first, second = two_moves()
+    for node in ("b", "c"):
+        now = next_in_wave(two_equal_pods(), [(first, node)], second)
+        assert isinstance(now, Move)
+        assert now.landings[0].node == node
+        assert now.landings[0].probability > 0.9
+
+
+def test_the_next_move_is_judged_by_where_the_last_one_is_though_the_plan_listed_that() -> None:
+    """Nothing goes on to a node that the pod before it has filled, in a wave that was good when planned."""
+    first, second = two_moves()
+    said = next_in_wave(two_equal_pods(cool=65), [(first, "b")], second)
+    assert said == (
+        "NoBetterLanding: may land (95%) where it must not: b would be at 83.0 % cpu, hot above 80.0 %"
+    )
+    assert isinstance(next_in_wave(two_equal_pods(cool=65), [], second), Move)
+
+
+def test_nothing_follows_a_landing_on_a_node_that_came_meanwhile() -> None:
+    first, second = two_moves()
+    said = next_in_wave(two_equal_pods(), [(first, "new")], second)
+    assert said == "default/one-0 landed on new, which was not there when the wave began"
+
+
+def test_what_the_cluster_shows_already_is_not_counted_again() -> None:
+    """The first pod had left when the cluster was read, and its replacement is one of the pods there."""
+    first, second = two_moves()
+    before = replace(first, pod=replace(first.pod, uid="of a pod that is gone"))
+    now = next_in_wave(two_equal_pods(cool=65), [(before, "b")], second)
+    assert isinstance(now, Move)
+    assert now == next_in_wave(two_equal_pods(cool=65), [], second)
+
+
+def test_a_pod_that_is_gone_is_not_moved_next() -> None:
+    _, second = two_moves()
+    gone = replace(second, pod=replace(second.pod, uid="other"))
+    assert next_in_wave(two_equal_pods(), [], gone) == POD_GONE

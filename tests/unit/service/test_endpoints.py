@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import socket
 import threading
 import urllib.error
@@ -15,7 +16,13 @@ import pytest
 from rebalancer.errors import InputError
 from rebalancer.reporting.metrics import RunMetrics
 from rebalancer.service import endpoints
-from rebalancer.service.endpoints import MAX_CONNECTIONS, Endpoints, Health, answering
+from rebalancer.service.endpoints import (
+    MAX_CONNECTIONS,
+    WAITING_SECONDS,
+    Endpoints,
+    Health,
+    answering,
+)
 from tests.waiting import HANG_SECONDS, eventually
 
 
@@ -56,10 +63,13 @@ def port() -> Iterator[Port]:
 
 
 def test_it_lives_as_long_as_the_loop_keeps_what_it_said(port: Port) -> None:
-    port.health.busy(300.0)
-    port.clock.now = 300.0
-    assert port.get("/healthz") == (200, "ok\n")
-    port.clock.now = 301.0
+    with port.health.busy_for(300.0):
+        port.clock.now = 300.0 + WAITING_SECONDS
+        assert port.get("/healthz") == (200, "ok\n")
+        port.clock.now += 1.0
+        assert port.get("/healthz")[0] == 503
+    assert port.get("/healthz")[0] == 200, "it has reported"
+    port.clock.now += WAITING_SECONDS + 1.0
     assert port.get("/healthz")[0] == 503
 
 
@@ -84,6 +94,32 @@ def test_nothing_else_is_answered(port: Port) -> None:
     assert port.get("/")[0] == 404
     assert port.get("/metrics/../etc")[0] == 404
     assert port.get("/metrics", "POST")[0] == 405
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/nothing"])
+def test_head_is_answered_as_get_is_without_a_body_and_nothing_says_which_python_answers(
+    port: Port, path: str
+) -> None:
+    def answer(method: str) -> tuple[int, dict[str, str], bytes]:
+        connection = http.client.HTTPConnection(*port.address, timeout=HANG_SECONDS)
+        connection.request(method, path)
+        response = connection.getresponse()
+        headers = {name: value for name, value in response.getheaders() if name != "Date"}
+        body = response.read()
+        connection.close()
+        return response.status, headers, body
+
+    (status, headers, body), (status_of_head, headers_of_head, nothing) = answer("GET"), answer("HEAD")
+    assert (status, nothing) == (status_of_head, b"")
+    assert body
+    assert headers["Server"] == headers_of_head["Server"] == "rebalancer"
+
+
+def test_a_request_that_is_none_is_refused_without_the_version_of_python(port: Port) -> None:
+    with socket.create_connection(port.address) as client:
+        client.settimeout(HANG_SECONDS)
+        client.sendall(b"GET\r\n\r\n")
+        assert b"Python" not in client.recv(10_000)
 
 
 def test_silent_clients_hold_up_only_so_many_connections_and_only_for_a_while(

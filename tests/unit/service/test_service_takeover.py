@@ -31,22 +31,22 @@ def seconds_until_the_next_run(last_run_at: Any) -> float:
 
 @pytest.mark.parametrize(("age", "wait"), [(0.0, 900.0), (600.0, 300.0), (3600.0, 0.0)])
 def test_the_interval_counts_from_the_last_run_of_any_replica(age: float, wait: float) -> None:
-    left = seconds_until_the_next_run(lambda: NOW - age)
+    left = seconds_until_the_next_run(lambda _seconds: NOW - age)
 
     assert max(left, 0.0) == wait
 
 
 @pytest.mark.parametrize("ahead", [60.0, 3600.0, 1e9])
 def test_a_clock_that_was_ahead_never_keeps_runs_from_being_made(ahead: float) -> None:
-    assert seconds_until_the_next_run(lambda: NOW + ahead) < 0
+    assert seconds_until_the_next_run(lambda _seconds: NOW + ahead) < 0
 
 
 def test_a_first_run_is_made_at_once() -> None:
-    assert seconds_until_the_next_run(lambda: None) < 0
+    assert seconds_until_the_next_run(lambda _seconds: None) < 0
 
 
 def test_a_state_that_cannot_be_read_keeps_nobody_from_trying(caplog: pytest.LogCaptureFixture) -> None:
-    def fails() -> float:
+    def fails(_seconds: float) -> float:
         raise UnreachableError("no answer")
 
     assert seconds_until_the_next_run(fails) < 0
@@ -60,16 +60,46 @@ def test_a_lease_that_was_lost_and_taken_again_makes_no_run_sooner(kept: float |
     made: list[float] = []
     leads = SimpleNamespace(held=True)
 
-    def act(_: object) -> None:
+    def act(_: object) -> SimpleNamespace:
         made.append(SINCE_START)
         leads.held = False  # lost as soon as the run is made
+        return SimpleNamespace(exit_code=0, stopped="")
 
     def wait(seconds: float) -> None:
         leads.held = False
 
-    runs = SimpleNamespace(last_run_at=lambda: kept, act=act, hot_nodes=None, hot_now=None)
+    runs = SimpleNamespace(last_run_at=lambda _seconds: kept, act=act, hot_nodes=None, hot_now=None)
     signals = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False, wait=wait))
     for _ in range(3):
         leads.held = True
         service._loop(signals, runs, leads)  # type: ignore[arg-type]
     assert len(made) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "ready"),
+    [
+        (0, True),
+        (1, False),
+        (2, False),
+        (3, True),
+        (4, True),
+        (5, False),
+        (6, False),
+        (8, False),
+        (130, True),
+    ],
+)
+def test_a_replica_whose_runs_cannot_do_what_they_are_for_is_not_ready(code: int, ready: bool) -> None:
+    """A run that stops for safety, or is refused an eviction, did what it is for."""
+    service = Service(PlanOptions(), ServiceOptions(act=True))
+    leads = SimpleNamespace(held=True)
+
+    def act(_: object) -> SimpleNamespace:
+        leads.held = False
+        return SimpleNamespace(exit_code=code, stopped="the state is full" if code else "")
+
+    runs = SimpleNamespace(last_run_at=lambda _seconds: None, act=act, hot_nodes=None, hot_now=None)
+    signals = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False, wait=lambda _seconds: None))
+    service._loop(signals, runs, leads)  # type: ignore[arg-type]
+    assert service._health.not_ready == ("" if ready else "the state is full")

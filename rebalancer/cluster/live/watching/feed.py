@@ -2,7 +2,8 @@
 
 A WATCH that ends, is cut or falls silent goes on after the last whole event. Where that cannot be, because
 the server has forgotten that version (410), refuses, or sends what cannot be believed, the feed is over: it
-says why, and the kind has to be listed again.
+says why, and the kind has to be listed again. One that ends too soon is begun anew after a pause, whatever it
+brought: a proxy may end each after one event.
 
 A feed is never current by itself: silence may mean that nothing happens, or that nothing arrives. Who uses
 it asks the server for the present version, and waits until an event or a bookmark has reached that.
@@ -13,7 +14,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from queue import Empty, SimpleQueue
 
 import msgspec
@@ -22,9 +24,9 @@ from rebalancer.cluster import records
 from rebalancer.cluster.dumps.listing import Listing
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.live.client import RawApi
-from rebalancer.cluster.live.failures import TOO_MANY_REQUESTS, RequestRejectedError, translated
+from rebalancer.cluster.live.failures import RequestRejectedError, translated
 from rebalancer.cluster.live.lists import EXPIRED, MAX_PAGES, PAGE_SIZE
-from rebalancer.cluster.live.watching.latest_objects import LatestObjects, SeenPod
+from rebalancer.cluster.live.watching.latest_objects import Key, LatestObjects, SeenPod
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.cluster.wire.watch_events import ERROR, EventSplitter
 from rebalancer.errors import RightsError, UnreachableError
@@ -38,6 +40,9 @@ _MAX_OBJECTS = MAX_PAGES * PAGE_SIZE  # as many as a LIST may bring
 _MAX_FAILURES = 8  # one after another, without an event between
 _FIRST_WAIT_SECONDS = 0.1
 _MAX_WAIT_SECONDS = 5.0
+_MAX_DOUBLINGS = 10
+_LASTING_SECONDS = 1.0  # a WATCH that ends sooner is begun anew after a pause, which doubles
+_WHOLE = 0.9  # of the time that was asked for; a WATCH that ends sooner was cut
 _JSON = "application/json"
 
 
@@ -56,9 +61,18 @@ class Traffic(msgspec.Struct):
 class Feed:
     """Keeps the objects of a kind up to date from ``start`` to ``close``; events call ``changed``."""
 
-    def __init__(self, api: RawApi, objects: LatestObjects, changed: threading.Condition) -> None:
+    def __init__(
+        self,
+        api: RawApi,
+        objects: LatestObjects,
+        changed: threading.Condition,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.kind: Kind = objects.kind
         self.traffic = Traffic()
+        self.cuts = 0  # watches that ended before their time: the server may have been restarted
+        self._clock = clock
+        self._asked_seconds = 0  # for how long the WATCH at work was asked for
         self._api = api
         self._objects = objects
         self._changed = changed
@@ -129,6 +143,11 @@ class Feed:
         with self._changed:
             return self._objects.listing(read_at)
 
+    def versions(self) -> tuple[int, Mapping[Key, int]]:
+        """The version up to which everything has arrived, and that of each object."""
+        with self._changed:
+            return self._objects.position, self._objects.versions()
+
     def pods_of(self, controller_uid: str) -> tuple[SeenPod, ...]:
         """The pods of a controller as they were last seen."""
         with self._changed:
@@ -159,23 +178,26 @@ class Feed:
 
     def _follow_on(self) -> None:
         """One WATCH after another, until the feed is closed."""
-        failures = 0
+        failures = short = 0  # one after another
         while not self._closing:
             self._waited(0.0)
-            events, trouble = self.traffic.events, ""
+            events, trouble, began = self.traffic.events, "", self._clock()
             try:
                 self._follow()
+            except RequestRejectedError:
+                raise
             except UnreachableError as error:
-                if isinstance(error, RequestRejectedError) and error.status != TOO_MANY_REQUESTS:
-                    raise
                 trouble = str(error)
             if self._interrupted:
                 continue
+            lasted = self._clock() - began
+            self.cuts += lasted < self._asked_seconds * _WHOLE
             failures = 0 if self.traffic.events > events else failures + 1
+            short = short + 1 if lasted < _LASTING_SECONDS else 0
             if trouble and failures > _MAX_FAILURES:
                 raise _OverError(f"{trouble}, {failures} times in a row")
-            if failures:
-                self._waited(min(_FIRST_WAIT_SECONDS * 2.0**failures, _MAX_WAIT_SECONDS))
+            if doublings := min(max(failures, short), _MAX_DOUBLINGS):
+                self._waited(min(_FIRST_WAIT_SECONDS * 2.0**doublings, _MAX_WAIT_SECONDS))
 
     def _waited(self, seconds: float) -> None:
         """Wait so long, or until the next attempt is to be made at once."""
@@ -246,13 +268,14 @@ class Feed:
             position, hurried = self._objects.position, self._hurried
             self._hurried = False
             self.traffic.watches += 1
+            self._asked_seconds = HURRIED_SECONDS if hurried else WATCH_SECONDS
         return self._api.watch(
             self.kind,
             SILENCE_SECONDS,
             {
                 "resourceVersion": str(position),
                 "allowWatchBookmarks": True,
-                "timeoutSeconds": HURRIED_SECONDS if hurried else WATCH_SECONDS,
+                "timeoutSeconds": self._asked_seconds,
             },
             {"Accept": f"{MEDIA_TYPE}, {_JSON}" if self.protobuf else _JSON},
         )

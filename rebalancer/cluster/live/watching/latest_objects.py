@@ -110,6 +110,10 @@ class LatestObjects(ABC):
         """How many objects there are."""
 
     @abstractmethod
+    def versions(self) -> dict[Key, int]:
+        """The version of each object that can be read."""
+
+    @abstractmethod
     def _put(self, event: WatchEvent) -> Malformed | None:
         """Keep an object in place of the one of its name; one that cannot be read is returned."""
 
@@ -133,6 +137,10 @@ class LatestRecords(LatestObjects):
 
     def __len__(self) -> int:
         return len(self._collector)
+
+    def versions(self) -> dict[Key, int]:
+        """The version of each object that can be read."""
+        return {key: version_number(version) for key, version in self._collector.versions()}
 
     def _put(self, event: WatchEvent) -> Malformed | None:
         assert isinstance(event.item, bytes)
@@ -171,6 +179,10 @@ class LatestPods(LatestObjects):
 
     def __len__(self) -> int:
         return len(self._pods)
+
+    def versions(self) -> dict[Key, int]:
+        """The version of each object that can be read."""
+        return {key: fields.version for key, fields in self._pods.items()}
 
     def pods_of(self, controller_uid: str) -> tuple[SeenPod, ...]:
         """The pods that a controller owns, without those that have finished."""

@@ -14,6 +14,16 @@ are therefore begun anew for three seconds before anything is listed. To list sm
 
 So what ``current`` returns is never older than the moment it was called, as with a reading of everything; a
 watch that is cut, silent or refused makes it slower, and not wrong.
+
+A version proves that only while there is one history. Where etcd was restored from a backup, versions go
+back, and other objects may have the same ones later:
+
+    before         4711 ADDED lost-1, which the watch has seen
+    the restore    at 4700 again; 4711 is now ADDED new-1, and the watch goes on after 4711
+    the reading    4720 is reached; lost-1 is not there any more, and new-1 was never seen
+
+A restore ends every WATCH. So after one that was cut, and once an hour, a kind is listed all the same and
+compared with what its watch made of it, object by object; a watch that differs is begun anew.
 """
 
 from __future__ import annotations
@@ -32,11 +42,12 @@ from rebalancer.cluster.live.client import RawApi
 from rebalancer.cluster.live.lists import PAGE_SIZE
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.live.watching.feed import Feed, Traffic
-from rebalancer.cluster.live.watching.latest_objects import SeenPod, latest_objects
+from rebalancer.cluster.live.watching.latest_objects import Key, LatestObjects, SeenPod, latest_objects
 from rebalancer.cluster.pods import version_number
 from rebalancer.cluster.wire.json_items import decode_head
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import RebalancerError, StopRequestedError
+from rebalancer.telemetry import span
 
 LOGGER = logging.getLogger(__name__)
 MAX_WAIT_SECONDS = 3.0  # for watches to reach the present version, before their kinds are listed after all
@@ -46,6 +57,8 @@ _REFUSED_SECONDS = 600.0  # a kind that the server will not let us watch is not 
 _LOOK_SECONDS = 0.05
 _CLOSING_SECONDS = 0.5
 _SAID_AFTER = 3  # readings in a row, for which a watch did not come up to date
+COMPARED_SECONDS = 3600.0  # a kind is compared with a LIST as often as that
+AFTER_CUT_SECONDS = 600.0  # a kind whose watches a proxy cuts again and again is not compared more often
 
 
 class _Fence(msgspec.Struct, frozen=True):
@@ -53,6 +66,15 @@ class _Fence(msgspec.Struct, frozen=True):
 
     version: int
     asked_at: float  # Unix seconds
+
+
+class _Compared(msgspec.Struct):
+    """When the watch of a kind last agreed with a LIST, by the monotonic clock."""
+
+    at: float
+    cuts: int = 0  # of its feed, until then
+    after_cut_at: float = -float("inf")  # when that was because it had been cut
+    before: tuple[int, Mapping[Key, int]] = (-1, {})  # what it knew when the LIST began
 
 
 class LiveCluster:
@@ -67,6 +89,7 @@ class LiveCluster:
         watch_above: int = PAGE_SIZE,
         large: int = LARGE,
         max_wait_seconds: float = MAX_WAIT_SECONDS,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Kinds of more than ``watch_above`` objects are watched, those of more than ``large`` waited for."""
         self._api = api
@@ -75,6 +98,8 @@ class LiveCluster:
         self._watch_above = watch_above
         self._large = large
         self._max_wait_seconds = max_wait_seconds
+        self._monotonic = monotonic
+        self._compared: dict[Kind, _Compared] = {}
         self._changed = threading.Condition(threading.RLock())
         self.feeds: dict[Kind, Feed] = {}
         self._quiet: dict[Kind, int] = {}  # events so far of a watch that has not shown that it is current
@@ -153,19 +178,53 @@ class LiveCluster:
         )
 
     def _read(self, api: RawApi, kinds: Iterable[Kind], progress: Callable[[str], None]) -> Recording:
+        kinds = tuple(kinds)
+        for kind in kinds:
+            if kind in self.feeds:
+                self._compared[kind].before = self.feeds[kind].versions()
         return LiveReader(api, self._clock, self._page_size, keep=self._follow).read(kinds, progress)
 
     def _follow(self, listing: Listing, builder: ListingBuilder) -> None:
         """Watch a kind from now on that was just listed, where that is worth it."""
         kind = listing.kind
-        if kind in self.feeds or len(listing) <= self._watch_above:
-            return
-        if time.monotonic() < self._unwatchable.get(kind, 0.0):
+        if kind not in self.feeds and (
+            len(listing) <= self._watch_above or self._monotonic() < self._unwatchable.get(kind, 0.0)
+        ):
             return
         objects = latest_objects(listing, builder)
-        if objects is not None:
-            feed = self.feeds[kind] = Feed(self._api, objects, self._changed)
-            feed.start()
+        if kind in self.feeds:
+            if self._agrees(kind, objects):
+                return
+            self._give_up(kind, "it did not agree with a LIST")
+        if objects is None:
+            return
+        feed = self.feeds[kind] = Feed(self._api, objects, self._changed, self._monotonic)
+        self._compared[kind] = _Compared(self._monotonic())
+        feed.start()
+
+    def _agrees(self, kind: Kind, listed: LatestObjects | None) -> bool:
+        """Whether the watch of a kind knows what a LIST brought that began after it was last asked."""
+        if listed is None:
+            return False
+        feed, compared = self.feeds[kind], self._compared[kind]
+        with span("compare", kind=kind.plural) as comparing:
+            wrong = differing(compared.before, feed.versions(), (listed.position, listed.versions()))
+            comparing.add(differing=len(wrong))
+        if feed.cuts > compared.cuts:
+            compared.after_cut_at = self._monotonic()
+        compared.at, compared.cuts, compared.before = self._monotonic(), feed.cuts, (-1, {})
+        if wrong:
+            LOGGER.warning(
+                "%s: %d of them differed from a LIST in what the watch had brought, e.g. %s; they are read "
+                "anew (was etcd restored from a backup?)",
+                *(kind.plural, len(wrong), "/".join(filter(None, min(wrong)))),
+            )
+        return not wrong
+
+    def _is_to_be_compared(self, kind: Kind, feed: Feed) -> bool:
+        compared, now = self._compared[kind], self._monotonic()
+        after_cut = feed.cuts > compared.cuts and now - compared.after_cut_at >= AFTER_CUT_SECONDS
+        return after_cut or now - compared.at >= COMPARED_SECONDS
 
     def _fences(self, api: RawApi) -> dict[Kind, _Fence]:
         """The present version of each kind whose watch may have reached it; one that is over is dropped."""
@@ -174,6 +233,8 @@ class LiveCluster:
             asked_at = self._clock()
             if feed.over:
                 self._give_up(kind, feed.over)
+            elif self._is_to_be_compared(kind, feed):
+                continue
             elif self._quiet.get(kind) != feed.traffic.events:
                 known = feed.position
                 version = self._present_version(api, kind)
@@ -248,7 +309,7 @@ class LiveCluster:
         feed = self.feeds.pop(kind)
         self._quiet.pop(kind, None)
         if feed.refused:
-            self._unwatchable[kind] = time.monotonic() + _REFUSED_SECONDS
+            self._unwatchable[kind] = self._monotonic() + _REFUSED_SECONDS
             level = logging.DEBUG if self._said_refused else logging.INFO
             self._said_refused = True
             LOGGER.log(level, "%s: not watched, so each reading lists all of them", why)
@@ -259,6 +320,28 @@ class LiveCluster:
 
     def _count(self, feed: Feed) -> None:
         _add(self._traffic, feed.traffic)
+
+
+Known = tuple[int, Mapping[Key, int]]
+"""A version, and that of each object which was there then."""
+
+
+def differing(before: Known, after: Known, listed: Known) -> frozenset[Key]:
+    """The objects that a watch knew otherwise than a LIST that began when it knew ``before``.
+
+    What changed meanwhile may be known to one of them alone, and does not count:
+
+        listed at 12   web-1 at 5, web-2 at 11
+        before, at 10  nothing                    web-1 is missing; web-2 could not be known yet
+        after, at 14   web-2 at 11, web-3 at 7    web-3 is not there any more
+    """
+    (known_at, known), (now_at, now), (version, found) = before, after, listed
+    if version < known_at:
+        return frozenset(known) | frozenset(found)
+    missing = {key for key, at in found.items() if at <= known_at and known.get(key) != at}
+    if now_at < version:  # it may not have heard yet of what was deleted
+        return frozenset(missing)
+    return frozenset(missing | {key for key, at in now.items() if at <= version and found.get(key) != at})
 
 
 def _add(total: Traffic, more: Traffic) -> None:

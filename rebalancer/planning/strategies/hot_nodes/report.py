@@ -71,7 +71,7 @@ def _unsolved(prepared: PreparedInputs, plan: PartialPlan) -> dict[str, str]:
             continue
         kept_on.setdefault(int(prepared.pods.node[row]), Counter())[str(reason.reason)] += 1
     for node in map(NodeRow, np.flatnonzero(prepared.hotness.hot).tolist()):
-        percent = plan.scenarios.expected_percent(node, prepared.inputs.load.allocatable)
+        percent = plan.scenarios.expected_percent(node)
         if prepared.hotness.is_cool(node, percent):
             continue
         counts = kept_on.get(node, Counter())
@@ -96,7 +96,7 @@ def benefit_of(prepared: PreparedInputs, plan: PartialPlan) -> Benefit:
     """
     hotness, allocatable = prepared.hotness, prepared.inputs.load.allocatable
     before = percent_of_allocatable(prepared.usage, np.array(prepared.state.pod_count), allocatable)
-    after = plan.scenarios.mean_percent(allocatable)
+    after = plan.scenarios.mean_percent()
     hot = np.flatnonzero(hotness.hot)
     excess = [_excess(prepared, level) for level in (before, after)]
     still_hot = [int(np.count_nonzero(hotness.hot_at(hot, level[hot]))) for level in (before, after)]
@@ -162,7 +162,7 @@ def _staying(prepared: PreparedInputs, plan: PartialPlan) -> Iterator[tuple[PodR
     load, pods = prepared.inputs.load, prepared.pods
     left: dict[NodeRow, BoolArray] = {}
     for node in map(NodeRow, np.flatnonzero(prepared.hotness.hot).tolist()):
-        excess = prepared.hotness.excess(node, plan.scenarios.expected_percent(node, load.allocatable))
+        excess = prepared.hotness.excess(node, plan.scenarios.expected_percent(node))
         above = np.asarray(excess > NEGLIGIBLE, np.bool_)
         if above.any():
             left[node] = above

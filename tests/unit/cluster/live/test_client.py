@@ -8,16 +8,18 @@ import sys
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from kubernetes import client
 from urllib3.exceptions import ProtocolError
 
 from rebalancer.cluster.kinds import NODES, PODS
 from rebalancer.cluster.live import RawApi, object_path
-from rebalancer.cluster.live.client import KubernetesClient
+from rebalancer.cluster.live.client import KubernetesClient, RequestRate
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.cluster.live.login import Login, official_login
 from rebalancer.deadlines import Deadline, StopRequest
-from rebalancer.errors import StopRequestedError, UnreachableError
+from rebalancer.errors import ExitCode, StopRequestedError, UnreachableError
 from rebalancer.http import NoAnswerError
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, Script, Transport, fake_api, refusal
 
@@ -46,6 +48,29 @@ def test_a_write_that_flow_control_turned_away_is_repeated() -> None:
     api, transport = fake_api(Script(refusal(429, "slow down", retry_after=3), Answer(201, {})))
     api.write("write", "POST", object_path("v1", "shop", "configmaps"), {})
     assert len(transport.requests) == 2
+
+
+def test_a_server_that_is_overloaded_is_not_one_that_rejects_the_request() -> None:
+    api, _ = fake_api(Script(*[refusal(429, "too many requests, please try again later")] * 9))
+    with pytest.raises(UnreachableError, match=r"list nodes: too many requests.*overloaded") as caught:
+        api.list_page(NODES)
+    assert not isinstance(caught.value, RequestRejectedError)
+    assert caught.value.exit_code is ExitCode.UNREACHABLE
+
+
+@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=400), st.integers(1, 50), st.floats(1.0, 100.0))
+def test_whoever_asks_how_often_never_more_requests_are_sent_than_an_api_server_bears(
+    pauses: list[float], burst: int, per_second: float
+) -> None:
+    now = 0.0
+    rate, sent = RequestRate(per_second, burst, lambda: now), []
+    for pause in pauses:
+        now += pause
+        now += rate.seconds_until_next()
+        sent.append(now)
+    for first, since in enumerate(sent):
+        for last in range(first, len(sent), 7):
+            assert last - first + 1 <= burst + (sent[last] - since) * per_second + 1e-6
 
 
 @pytest.mark.parametrize("status", [404, 409, 410, 422])

@@ -19,6 +19,7 @@ from tests.unit.planning.builders import (
     moved,
     plan_of,
     planning_inputs,
+    with_scheduler,
 )
 from tests.unit.planning.landing.hot_pods import UNKNOWN, hot_pod, only, with_cool
 
@@ -181,13 +182,23 @@ def test_every_tied_node_must_be_acceptable() -> None:
     plan = plan_of(planning_inputs(nodes, [hot_pod()], configuration=SPREADING))
     assert moved(plan) == {"web-0": "a,b"}
     plan = plan_of(planning_inputs(nodes, [hot_pod()], configuration=SPREADING, load={"b": 60}))
-    only("NoBetterLanding", "may land (50%) where it must not: b would be at", plan)
+    only("NoBetterLanding", "may land (35%) where it must not: b would be at", plan)
 
 
-def test_chances_of_a_tie_are_equal_and_sum_to_one() -> None:
+def test_where_ties_are_drawn_their_chances_are_equal_and_sum_to_one() -> None:
+    nodes = [a_node("hot"), *(a_node(name, cpu=8) for name in "abc")]
+    inputs = planning_inputs(nodes, [hot_pod()], configuration=SPREADING)
+    plan = plan_of(with_scheduler(inputs, version="1.34"))
+    assert [landing.probability for landing in plan.moves[0].landings] == pytest.approx([1 / 3] * 3, abs=1e-6)
+
+
+def test_where_the_start_index_decides_a_node_has_the_chance_of_the_indices_that_lead_to_it() -> None:
+    """Of the list a b c hot, a search that starts at hot comes to a first; a tenth of searches is a race."""
     nodes = [a_node("hot"), *(a_node(name, cpu=8) for name in "abc")]
     plan = plan_of(planning_inputs(nodes, [hot_pod()], configuration=SPREADING))
-    assert [landing.probability for landing in plan.moves[0].landings] == pytest.approx([1 / 3] * 3, abs=1e-6)
+    chances = {landing.node: landing.probability for landing in plan.moves[0].landings}
+    raced = 0.1 / 3
+    assert chances == pytest.approx({"a": 0.45 + raced, "b": 0.225 + raced, "c": 0.225 + raced}, abs=1e-6)
 
 
 def test_a_scheduler_that_packs_says_where_it_would_put_the_pod() -> None:

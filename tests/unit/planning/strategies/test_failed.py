@@ -189,7 +189,7 @@ def test_hot_nodes_are_relieved_as_if_it_were_not_there() -> None:
 
 def test_before_a_later_wave_a_pod_that_is_gone_is_left_out() -> None:
     moves = plan(a_failed_pod("web-x"), a_failed_pod("web-y")).moves
-    again = revalidate_moves(inputs(a_failed_pod("web-y")), moves)
+    again = revalidate_moves(inputs(a_failed_pod("web-y")), moves).verdicts
 
     assert again[moves[0].pod.uid] == "the pod is gone"
     assert again[moves[1].pod.uid] == moves[1]

@@ -155,4 +155,4 @@ def test_a_misplaced_move_still_holds_before_its_wave_although_its_node_is_cool(
         [a_node("a"), a_node("b", labels={"disk": "ssd"})], [a_workload("web", ["a"], spec=SSD)], policy=ON
     )
     moves = plan_of(inputs).moves
-    assert list(revalidate_moves(inputs, moves).values()) == list(moves)
+    assert list(revalidate_moves(inputs, moves).verdicts.values()) == list(moves)

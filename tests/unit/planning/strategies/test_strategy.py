@@ -154,17 +154,21 @@ def test_an_explanation_says_who_wishes_to_move_a_pod() -> None:
 
 def test_before_a_later_wave_it_is_asked_again() -> None:
     moves = plan().moves
-    again = revalidate_moves(inputs(), moves)
+    again = revalidate_moves(inputs(), moves).verdicts
     assert [type(item) for item in again.values()] == [type(moves[0])] * 2
 
     changed = inputs(policy=a_policy(strategies={"team": {"team": "red"}}))
-    assert set(revalidate_moves(changed, moves).values()) == {"NotNeeded: the reason to move it is gone"}
+    assert set(revalidate_moves(changed, moves).verdicts.values()) == {
+        "NotNeeded: the reason to move it is gone"
+    }
 
 
 def test_a_move_of_a_plan_that_names_no_strategy_holds_for_any_wish() -> None:
     moves = [replace(move, strategy="") for move in plan().moves]
 
-    assert [type(item) for item in revalidate_moves(inputs(), moves).values()] == [type(moves[0])] * 2
+    assert [type(item) for item in revalidate_moves(inputs(), moves).verdicts.values()] == [
+        type(moves[0])
+    ] * 2
 
 
 def test_the_schema_of_policies_has_its_settings() -> None:

@@ -127,7 +127,7 @@ def watched(
     if spoil is not None:
         server.spoil = spoil
     changed = threading.Condition(threading.RLock())
-    feed = Feed(cast("RawApi", server), objects, changed)
+    feed = Feed(cast("RawApi", server), objects, changed, lambda: 0.0)
     feed.start()
     return Watched(churn, server, feed, changed)
 
@@ -342,11 +342,8 @@ def test_a_version_that_is_forgotten_when_the_watch_is_opened_asks_for_a_new_lis
     found.feed.join(HANG_SECONDS)
 
 
-@pytest.mark.parametrize("status", [429, 503])
-def test_a_busy_server_is_asked_again_and_at_last_left_alone(status: int) -> None:
-    busy = (
-        RequestRejectedError("slow down", status=status) if status == 429 else UnreachableError("overloaded")
-    )
+def test_a_busy_server_is_asked_again_and_at_last_left_alone() -> None:
+    busy = UnreachableError("overloaded")
 
     def refuse(opened: int, events: list[bytes]) -> Iterator[Piece]:
         if opened <= 3:
