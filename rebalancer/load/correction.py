@@ -15,6 +15,15 @@ millicores started a minute ago:
     b as a landing  not counted on: more than ``MAX_ADDED_POINTS`` would rest on an estimate
 
 Requests are estimates, so they are added where a landing is judged, and never make a node hot.
+
+``end_times`` says when pods leave by themselves: when the grace period of a pod that terminates ends, or
+activeDeadlineSeconds of a pod or of its Job. What pods use that are gone by the next run makes no node hot,
+or others would be restarted for it. Until then it is there, so it counts wherever a pod may land.
+
+    web-1  deleted, its grace period ends in 25 s          leaves
+    job-7  activeDeadlineSeconds 600, started 590 s ago    leaves
+    db-0   deleted, to be gone an hour ago                 stays: something holds it, and its load with it
+    job-8  activeDeadlineSeconds 86400, started just now   stays until after the next run
 """
 
 from __future__ import annotations
@@ -25,9 +34,13 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from rebalancer.cluster import times
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.kinds import JOBS
 from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PHASE_INDEX, PodTable
+from rebalancer.cluster.records import Workload
+from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.report import LoadReport
 from rebalancer.load.usage import RESOURCES
 from rebalancer.state.results import LoadAfter, Result
@@ -70,7 +83,8 @@ def correct(load: LoadReport, nodes: NodeTable, moves: Iterable[PastMove]) -> Co
                 move.landed_at or move.evicted_at,
                 1.0,
             )
-    return Corrected(replace(load, usage=np.maximum(usage, 0.0)), figures_outdated)
+    least = np.minimum(load.usage, load.least_usage)  # what runs there now is not taken away
+    return Corrected(replace(load, usage=np.maximum(usage, least)), figures_outdated)
 
 
 def _apply(
@@ -209,3 +223,44 @@ def _our_own(pods: PodTable, nodes: NodeTable, rows: IntArray, moves: Iterable[P
             evicted.remove(ours)
             found[position] = True
     return found
+
+
+def end_times(snapshot: Snapshot) -> FloatArray:
+    """(pods,) Unix seconds at which each pod will be gone whatever anybody does; inf where nothing ends it.
+
+    A container that is killed gets its grace period, which is left out here: its load leaves either way.
+    """
+    pods, of_job = snapshot.pods, _ends_of_jobs(snapshot)
+    seconds, moments = np.full((2, len(pods.classes)), np.inf)
+    for index, pod in enumerate(pods.classes):
+        if pod.spec.active_deadline_seconds is not None:
+            seconds[index] = pod.spec.active_deadline_seconds
+        moments[index] = of_job.get(pod.owner.uid, np.inf)
+    # The kubelet counts from status.startTime; a pod that has not started has all of its time before it.
+    own = np.where(np.isnan(pods.started), np.inf, pods.started) + seconds[pods.pod_class]
+    ends = np.asarray(np.minimum(own, moments[pods.pod_class]), np.float64)
+    for row, deleted in pods.columns.few("deleted").items():
+        ends[row] = min(ends[row], _time(deleted))
+    return ends
+
+
+def leaving_pods(ends: FloatArray, now: float, horizon: float) -> BoolArray:
+    """(pods,) whether each is gone within so many seconds; one that is overdue by as many is stuck."""
+    return np.asarray(np.abs(ends - now) <= horizon, np.bool_)
+
+
+def _ends_of_jobs(snapshot: Snapshot) -> dict[str, float]:
+    """By the uid of a Job: when the controller ends its pods, counted from the Job's own start."""
+    return {
+        job.metadata.uid: _time(job.status.start_time) + job.spec.active_deadline_seconds
+        for job in snapshot.recording.records(JOBS)
+        if isinstance(job, Workload) and job.spec.active_deadline_seconds is not None
+    }
+
+
+def _time(text: str | None) -> float:
+    """Unix seconds; inf for none, and for one that nobody can read."""
+    try:
+        return times.parse(text) if text else np.inf
+    except ValueError:
+        return np.inf

@@ -1,6 +1,15 @@
 """The load report: what we measure of nodes and pods, each figure with its source and age.
 
-Unknown is not favourable: a figure that is missing, stale or from the future stays missing.
+Unknown is not favourable: a figure that is missing, stale or from the future stays missing, and so does one
+that no machine can have, such as an infinite one.
+
+A node and its pods are measured by different means, at other moments and over other windows, so pods may add
+up to more than their node. Then the node's own figure says whether it is hot, for it is the one that is held
+to the policy's levels, and each pod takes its share of that figure along when it leaves. Where a pod may land
+the larger figure counts: a node uses at least what its pods use.
+
+    n1 reports 9.0 cores, its pods 12.0: hot by 9.0; a pod of 2.0 cores takes 1.5 along, and all of them 9.0
+    n2 reports 0.5 cores, its pods 6.0:  not hot; a pod of 2.0 cores that lands there makes that 8.0
 """
 
 from __future__ import annotations
@@ -22,6 +31,7 @@ from rebalancer.load.usage import (
     PodMethod,
     PodUsage,
     measured_usage,
+    possible,
     usage_of_requests,
     with_shares,
 )
@@ -31,6 +41,7 @@ from rebalancer.policy.units import format_duration
 CLOCK_SKEW_SECONDS = 60.0
 PERCENT_RESOURCES = ("cpu", "memory", "pods")  # what percentages begin with, in this order
 _PODS_AFTER = len(RESOURCES)  # where pods stand among the percentages
+_ROUNDING = 1e-9  # by which sums of the same figures differ
 _MAX_NAMED = 5
 
 
@@ -48,8 +59,8 @@ class LoadReport(msgspec.Struct, frozen=True, eq=False, dict=True):
     window_seconds: FloatArray  # (nodes, resources) over how long each figure is taken
     pod_usage: FloatArray  # (pods, resources)
     pod_methods: IntArray  # (pods, resources) PodMethod
+    pod_node: IntArray  # (pods,) row of the node that each pod is on, -1 where on none
     allocatable: FloatArray  # (nodes, resources + 1) cpu, memory, pods, then the capacity of the others
-    pod_count: IntArray  # (nodes,)
     warnings: tuple[str, ...] = ()
     resources: tuple[str, ...] = RESOURCES
     required: tuple[str, ...] = RESOURCES  # without a fresh figure of these a node is unknown
@@ -63,6 +74,53 @@ class LoadReport(msgspec.Struct, frozen=True, eq=False, dict=True):
         values = percent_of_allocatable(self.usage, self.pod_count, self.allocatable)
         values.flags.writeable = False  # computed once for everybody
         return values
+
+    @cached_property
+    def pod_count(self) -> IntArray:
+        """(nodes,) how many pods are on each."""
+        return self.count_of(np.ones(len(self.pod_node), np.bool_))
+
+    def _on_nodes(self, amounts: FloatArray) -> FloatArray:
+        """(nodes, …) the sum of (pods, …) amounts over the pods on each node; unknown ones add nothing."""
+        bound, total = self.pod_node >= 0, np.zeros((len(self.usage), *amounts.shape[1:]))
+        np.add.at(total, self.pod_node[bound], np.nan_to_num(amounts[bound], nan=0.0))
+        return total
+
+    @cached_property
+    def least_usage(self) -> FloatArray:
+        """(nodes, resources) what each node uses at least: what its measured pods use.
+
+        0 where its figure is no mean: peaks and percentiles of pods add up to more than those of their node.
+        """
+        measured = np.where(self.pod_methods == PodMethod.MEASURED, self.pod_usage, 0.0)
+        unknown = [False] * self.usage.shape[1]  # of the source -1
+        means = np.array([*([name == "mean" for name in item] for item in self.statistics), unknown])
+        return np.where(means[self.source, np.arange(len(unknown))], self._on_nodes(measured), 0.0)
+
+    @cached_property
+    def relief(self) -> FloatArray:
+        """(pods, resources) by how much the figure of its node falls when a pod leaves; NaN unknown."""
+        pods = self._on_nodes(self.pod_usage)
+        more = pods > self.usage * (1.0 + _ROUNDING)
+        share = np.where(more, self.usage / np.where(more, pods, 1.0), 1.0)
+        relief, bound = self.pod_usage.copy(), self.pod_node >= 0
+        relief[bound] *= share[self.pod_node[bound]]
+        return relief
+
+    def usage_of(self, pods: BoolArray) -> FloatArray:
+        """(nodes, resources) by how much the figure of each node falls when some of the (pods,) leave."""
+        return self._on_nodes(np.where(pods[:, None], self.relief, 0.0))
+
+    def percent_without(self, pods: BoolArray) -> FloatArray:
+        """``percent`` once some of the (pods,) are gone."""
+        if not pods.any():
+            return self.percent
+        usage = np.maximum(self.usage - self.usage_of(pods), 0.0)
+        return percent_of_allocatable(usage, self.pod_count - self.count_of(pods), self.allocatable)
+
+    def count_of(self, pods: BoolArray) -> IntArray:
+        """(nodes,) how many of some of the (pods,) are on each."""
+        return self._on_nodes(pods.astype(np.float64)).astype(np.int64)
 
     @property
     def percent_resources(self) -> tuple[str, ...]:
@@ -175,7 +233,7 @@ class _Join:
         """Take each fresh figure where no earlier source had one."""
         windows = figures.window_seconds
         windows = np.broadcast_to(windows[:, None] if windows.ndim == 1 else windows, figures.usage.shape)
-        fresh = _fresh(figures.measured_at, self._now, self._max_age) & ~np.isnan(figures.usage)
+        fresh = _fresh(figures.measured_at, self._now, self._max_age) & possible(figures.usage)
         for column, resource in enumerate(figures.resources):
             if resource not in self._resources:
                 continue
@@ -203,7 +261,7 @@ class _Join:
         self._warn_about_unused(figures, fresh)
 
     def _warn_about_unused(self, figures: NodeUsage, fresh: BoolArray) -> None:
-        there: BoolArray = np.asarray(~np.isnan(figures.usage), np.bool_)
+        there = possible(figures.usage)
         with np.errstate(invalid="ignore"):
             ahead = there & (figures.measured_at - self._now > CLOCK_SKEW_SECONDS)
         self._warn_about(
@@ -242,7 +300,6 @@ class _Join:
 
     def report(self, pods: PodTable, pod_usage: EstimatedPodUsage, required: Collection[str]) -> LoadReport:
         """The figures joined, with what the pods use."""
-        bound = pods.node[pods.node >= 0]
         return LoadReport(
             usage=self.usage,
             measured_at=self._measured_at,
@@ -251,8 +308,8 @@ class _Join:
             window_seconds=self._window,
             pod_usage=pod_usage.usage,
             pod_methods=pod_usage.methods,
+            pod_node=pods.node,
             allocatable=allocatable_of(self._nodes, self._resources, self._capacity),
-            pod_count=np.bincount(bound, minlength=len(self._nodes)).astype(np.int64),
             warnings=(*self._warnings, *pod_usage.warnings),
             resources=self._resources,
             required=tuple(name for name in self._resources if name in required),

@@ -85,6 +85,11 @@ def exact(text: str | None, resource: str) -> float:
     return numerator * (1000 if resource == "cpu" else 1) / denominator
 
 
+def possible(amounts: FloatArray) -> BoolArray:
+    """Which figures something that exists can have."""
+    return np.asarray(np.isfinite(amounts) & (amounts >= 0), np.bool_)
+
+
 def nothing_measured(rows: int) -> FloatArray:
     """(rows, 2) of NaN."""
     return np.full((rows, len(RESOURCES)), np.nan)
@@ -343,19 +348,21 @@ def with_shares(
 
 
 def _plausible_for_pods(figures: PodUsage, pods: PodTable, most: FloatArray) -> PodUsage:
-    """Forget figures of pods far above what their nodes have: they would make their neighbours look idle."""
+    """Forget figures that no pod can have: far above its node's they would make its neighbours look idle."""
     limit = np.full((len(pods), len(figures.resources)), np.inf)
     bound = pods.node >= 0
     for column, resource in enumerate(figures.resources):
         if resource in RESOURCES:
             limit[bound, column] = most[pods.node[bound], RESOURCES.index(resource)]
     with np.errstate(invalid="ignore"):
-        broken = np.asarray((figures.usage > limit).any(axis=1), np.bool_)
+        impossible = ~np.isnan(figures.usage) & ~possible(figures.usage)
+        broken = np.asarray(((figures.usage > limit) | impossible).any(axis=1), np.bool_)
     if not broken.any():
         return figures
     first = pods.full_name(int(np.flatnonzero(broken)[0]))
     warning = (
-        f"figures of {int(broken.sum())} pods far above their node's capacity are not used, e.g. {first}"
+        f"figures of {int(broken.sum())} pods, negative or far above their node's capacity, are not used, "
+        f"e.g. {first}"
     )
     usage = np.where(broken[:, None], np.nan, figures.usage)
     return PodUsage(usage, figures.measured_at, (*figures.warnings, warning), figures.resources)

@@ -364,8 +364,8 @@ class PlanBuilder:
                 else:
                     state.evict(candidate.row)
                 state.bind(state.add(candidate.replacement), target)
-            scenario.usage[candidate.source] -= candidate.usage
-            scenario.terminating_usage[candidate.source] += candidate.usage
+            scenario.usage[candidate.source] -= candidate.relief
+            scenario.terminating_usage[candidate.source] += candidate.relief
             scenario.is_terminating = True
             scenario.usage[target] += candidate.usage
         self._wave_budgets.spend(self._eviction.budgets.spending(candidate.row))

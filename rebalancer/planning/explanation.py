@@ -180,7 +180,7 @@ _NEGLIGIBLE = 1e-9
 
 def share_of(prepared: PreparedInputs, row: PodRow, node: NodeRow) -> FloatArray:
     """(resources,) points of its node's allocatable that a pod takes."""
-    amounts = with_pods(prepared.inputs.load.pod_usage[row], 1.0)
+    amounts = with_pods(prepared.inputs.load.relief[row], 1.0)
     allocatable = prepared.inputs.load.allocatable[node]
     return np.where(allocatable > 0, 100.0 * amounts / np.where(allocatable > 0, allocatable, 1.0), np.nan)
 

@@ -193,7 +193,7 @@ def _tolerates_all(pod: PodClass, taints: tuple[Taint, ...]) -> bool:
     return all(tolerates_any(pod.spec.tolerations, taint) for taint in taints)
 
 
-_LEAST = 0.5  # points of the mean score: less pulls nothing down
+_LEAST = 0.5  # points, of a mean score or of load: less is not worth a word
 
 
 class RuleScore(msgspec.Struct, frozen=True, eq=False):
@@ -276,13 +276,14 @@ def groups_of(rules: HotNodes, labels: Sequence[Mapping[str, str]]) -> list[Grou
     return [*found, Group(left, rules.any)]
 
 
-def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore]) -> Hotness:
+def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore], leaving: BoolArray) -> Hotness:
     """Apply the policy's rules, each group's to its nodes.
 
-    ``scores`` are by the key of score rules. Only nodes with fresh figures may be hot; the
-    means are those of Ready, schedulable nodes among them that an evictable pod could run on.
+    ``scores`` are by the key of score rules; what the ``leaving`` (pods,) use counts for nothing. Only
+    nodes with fresh figures may be hot; the means are those of Ready, schedulable nodes among them that an
+    evictable pod could run on.
     """
-    nodes, percent, known = inputs.snapshot.nodes, inputs.load.percent, inputs.load.known
+    nodes, percent, known = inputs.snapshot.nodes, inputs.load.percent_without(leaving), inputs.load.known
     unschedulable = np.array([node.spec.unschedulable for node in nodes.records], np.bool_)
     counted = np.asarray(nodes.ready & known & ~unschedulable & reachable_nodes(inputs), np.bool_)
     names = inputs.load.percent_resources
@@ -414,3 +415,19 @@ def pressure_after_cooling(inputs: PlanningInputs, hotness: Hotness) -> dict[str
         for row, words in hotness.waiting.items()
         if cooled.get(names[row], inputs.now) <= judged
     }
+
+
+def leaving_load(inputs: PlanningInputs, hotness: Hotness, leaving: BoolArray) -> dict[str, str]:
+    """What of their load nodes lose by themselves that would be hot by it, by the node's name."""
+    percent = inputs.load.percent
+    points = percent - inputs.load.percent_without(leaving)
+    count, found = inputs.load.count_of(leaving), dict[str, str]()
+    told = (percent > hotness.hot_above) & (points >= _LEAST)
+    for row in np.flatnonzero(told.any(axis=1)).tolist():
+        column = int(np.argmax(np.where(told[row], points[row], 0.0)))
+        pods = "1 pod that leaves" if count[row] == 1 else f"{count[row]} pods that leave"
+        found[inputs.snapshot.nodes.names[row]] = (
+            f"{points[row, column]:.1f} points of {hotness.names[column]}, of {pods} before the next run, "
+            "do not make it hot"
+        )
+    return found

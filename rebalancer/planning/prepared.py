@@ -16,11 +16,11 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodRow
 from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PHASE_INDEX, PodTable
 from rebalancer.errors import SafetyError
-from rebalancer.load.correction import RecentLoad, correct, recent_load
+from rebalancer.load.correction import RecentLoad, correct, end_times, leaving_pods, recent_load
 from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.coverage import coverage_of
 from rebalancer.planning.eviction import EvictionContext, moves_by_restart
@@ -96,6 +96,7 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     state: ClusterState  # Pending pods placed; copy it before changing it
     usage: FloatArray  # (nodes, measured resources) expected, Pending pods placed
     pending: Pending
+    leaving_count: IntArray  # (nodes,) pods of hot nodes that are gone before the next run
 
     @property
     def pods(self) -> PodTable:
@@ -120,7 +121,8 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     def scenarios(self) -> Scenarios:
         """The one scenario before any move, with the generator that will draw landings."""
         random = np.random.default_rng(self.inputs.seed)
-        return Scenarios(self.state.copy(), self.usage.copy(), random, self.inputs.load.allocatable)
+        allocatable = self.inputs.load.allocatable
+        return Scenarios(self.state.copy(), self.usage.copy(), random, allocatable, self.leaving_count)
 
     def evaluator(self) -> MoveEvaluator:
         """An evaluator that has placed nothing yet."""
@@ -166,6 +168,7 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
         """A pod as the evaluator needs it; without a wish it is looked at as if its node had to cool."""
         finished, table = self.has_finished(row), self.table_of(row)
         restarted = not finished and moves_by_restart(self.eviction, row)
+        nothing = np.zeros(self.usage.shape[1])
         replacement = NO_CLASS if finished else self.eviction.replacement(row).pod_class
         workload = None if finished else self.eviction.workload(row)
         return Candidate(
@@ -174,7 +177,8 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
             namespace=table.namespaces[row],
             workload=workload,
             replacement=self.schedulers.next_revision(replacement) if restarted else replacement,
-            usage=np.zeros(self.usage.shape[1]) if finished else self.inputs.load.pod_usage[row],
+            usage=nothing if finished else self.inputs.load.pod_usage[row],
+            relief=nothing if finished else self.inputs.load.relief[row],
             wish=wish or Wish("", self.cooler_node),
             replaced_late=workload is not None and workload.replaced_late,
             restarted=restarted,
@@ -212,22 +216,33 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     settling = {**_still_leaving(inputs, earlier), **corrected.figures_outdated}
     inputs = replace(inputs, load=corrected.load)
     schedulers = ProfileSchedulers(inputs)
-    hotness = find_hot_nodes(inputs, schedulers.rule_scores())
+    load, leaving = inputs.load, _leaving(inputs)
+    hotness = find_hot_nodes(inputs, schedulers.rule_scores(), leaving)
     recent = _recent_load(inputs, schedulers, (*earlier, *made))
-    state, usage = schedulers.state.copy(), inputs.load.usage.copy()
-    usage[~hotness.hot] += recent.missing[~hotness.hot]
+    # What leaves by itself is not hot, and is there for a while; nor can nodes use less than their pods do.
+    hot, gone = hotness.hot[:, None], load.usage_of(leaving)
+    usage = np.where(hot, np.maximum(load.usage - gone, 0.0), load.usage + recent.missing)
+    lingering = np.nan_to_num(np.maximum(load.least_usage - usage, np.where(hot, load.usage - usage, 0.0)))
+    state = schedulers.state.copy()
     pending = place_pending(inputs, schedulers, state, usage)
     return PreparedInputs(
         inputs=inputs,
         schedulers=schedulers,
-        eviction=EvictionContext.of(inputs, schedulers.unpredictable(), schedulers.claims),
+        eviction=EvictionContext.of(inputs, schedulers.unpredictable(), schedulers.claims, leaving),
         hotness=hotness,
         cooler_node=CoolerNode(hotness, inputs.policy.planning.min_gain),
-        landing_check=LandingCheck(inputs, hotness, settling, recent.recent_arrivals),
+        landing_check=LandingCheck(inputs, hotness, settling, recent.recent_arrivals, lingering),
         state=state,
         usage=usage,
         pending=pending,
+        leaving_count=np.where(hotness.hot, load.count_of(leaving), 0),
     )
+
+
+def _leaving(inputs: PlanningInputs) -> BoolArray:
+    """(pods,) whose load is gone before the next run, whatever this one does."""
+    ends = end_times(inputs.snapshot)
+    return leaving_pods(ends, inputs.now, inputs.policy.hot_nodes.run_interval)
 
 
 def hot_nodes_of(inputs: PlanningInputs) -> frozenset[str]:
@@ -239,7 +254,8 @@ def hot_nodes_of(inputs: PlanningInputs) -> frozenset[str]:
     earlier = inputs.state.moves if inputs.state else ()
     inputs = replace(inputs, load=correct(inputs.load, inputs.snapshot.nodes, earlier).load)
     by_score = any(isinstance(rule, ScoreRule) for rule in inputs.policy.hot_nodes.every_rule)
-    hotness = find_hot_nodes(inputs, ProfileSchedulers(inputs).rule_scores() if by_score else {})
+    scores = ProfileSchedulers(inputs).rule_scores() if by_score else {}
+    hotness = find_hot_nodes(inputs, scores, _leaving(inputs))
     return frozenset(inputs.snapshot.nodes.names[row] for row in np.flatnonzero(hotness.hot).tolist())
 
 

@@ -24,7 +24,10 @@ class Reason(StrEnum):
     # Never evicted, whatever the policy says.
     STATIC_POD = "StaticPod", "it is a mirror or static pod, which belongs to its node"
     DAEMON_SET = "DaemonSet", "its DaemonSet would recreate it on the same node"
-    TERMINATING = "Terminating", "it is already being deleted, or somebody else is evicting it"
+    TERMINATING = (
+        "Terminating",
+        "it is already being deleted, ends by itself before the next run, or somebody else is evicting it",
+    )
     NO_CONTROLLER = "NoController", "no controller that is known to recreate pods owns it"
     OVERLAPPING_BUDGETS = (
         "OverlappingBudgets",

@@ -10,7 +10,7 @@ from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, PodRow
 from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.builder import PartialPlan, PlannedMove
-from rebalancer.planning.hotness import Hotness, pressure_after_cooling
+from rebalancer.planning.hotness import Hotness, leaving_load, pressure_after_cooling
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.scenarios import LandingDistribution
 from rebalancer.planning.plan import (
@@ -69,14 +69,16 @@ def _node_reports(
     """All nodes, in order of name; ``after`` holds those that the plan concerns."""
     inputs, hotness = prepared.inputs, prepared.hotness
     scores, settling = prepared.schedulers.node_scores(), prepared.landing_check.settling
-    waiting = pressure_after_cooling(inputs, hotness)
+    said = (
+        pressure_after_cooling(inputs, hotness),
+        leaving_load(inputs, hotness, prepared.eviction.leaving),
+    )
     reports = []
     for row, name in enumerate(inputs.snapshot.nodes.names):
         because = hotness.because.get(row, ())
         if not inputs.load.known[row]:
             because = (f"{_unknown(inputs, row)}: {UNKNOWN_NODE}",)
-        if name in waiting:
-            because = (*because, waiting[name])
+        because = (*because, *(words[name] for words in said if name in words))
         if row in settling:
             because = (*because, f"settling: {settling[row]}")
         changed = after.get(row)

@@ -71,7 +71,7 @@ def _now(
     """(nodes, resources) usage and (nodes,) pods without the moved pod, once the others have landed."""
     usage, count = prepared.usage.copy(), prepared.state.pod_count.copy()
     landed = {past.uid: past.to_node for past in made if past.to_node}
-    row_of = prepared.inputs.snapshot.nodes.row
+    row_of, pods = prepared.inputs.snapshot.nodes.row, prepared.inputs.snapshot.pods
     for planned in plan.moves:
         if planned.pod.uid in landed:
             target = row_of.get(landed[planned.pod.uid])
@@ -80,7 +80,8 @@ def _now(
         else:
             continue
         source, used = row_of[planned.from_node], _load(prepared.inputs, planned)
-        usage[source] -= used
+        pod = pods.row.get((planned.pod.namespace, planned.pod.name))
+        usage[source] -= used if pod is None else prepared.inputs.load.relief[pod]
         count[source] -= 1
         if planned.pod.uid != move.pod.uid and target is not None:
             usage[target] += used

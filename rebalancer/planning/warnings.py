@@ -23,8 +23,8 @@ from rebalancer.documents import did_you_mean
 from rebalancer.load.report import LoadReport, named
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.planning.coverage import coverage_of
-from rebalancer.planning.hotness import pressure_after_cooling, score_key
-from rebalancer.planning.inputs import About, Observation, PlanWarning, SchedulerFacts
+from rebalancer.planning.hotness import leaving_load, pressure_after_cooling, score_key
+from rebalancer.planning.inputs import About, Observation, PlanningInputs, PlanWarning, SchedulerFacts
 from rebalancer.planning.landing.schedulers import neutral_everywhere
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.scheduler_facts import gates_running
@@ -140,6 +140,9 @@ def of_plan(prepared: PreparedInputs) -> Iterator[PlanWarning]:
     runs = inputs.policy.hot_nodes.for_runs
     if inputs.state is None and runs > 1:
         yield PlanWarning(About.LOAD, f"no state of earlier runs: hotNodes.forRuns {runs} is taken as met")
+    yield from _figures_that_differ(inputs)
+    for name, words in leaving_load(inputs, prepared.hotness, prepared.eviction.leaving).items():
+        yield PlanWarning(About.LOAD, f"{name}: {words}")
     for name, words in pressure_after_cooling(inputs, prepared.hotness).items():
         yield PlanWarning(About.PODS, f"{name}: {words}")
     if prepared.pending.unplaced:
@@ -156,6 +159,33 @@ def of_plan(prepared: PreparedInputs) -> Iterator[PlanWarning]:
     if prepared.pods.nominated:
         text = f"{len(prepared.pods.nominated)} Pending pods are nominated to a node by preemption"
         yield PlanWarning(About.PODS, text)
+
+
+_CONTRADICTING_POINTS = 10.0  # of allocatable: windows and clocks explain less
+
+
+def _figures_that_differ(inputs: PlanningInputs) -> Iterator[PlanWarning]:
+    """That pods add up to more than their nodes, and which of the two is believed."""
+    load = inputs.load
+    columns = [load.percent_resources.index(name) for name in load.resources]
+    whole = load.allocatable[:, columns]
+    pods, nodes = (
+        np.nan_to_num(100.0 * amounts / np.where(whole > 0, whole, np.nan))
+        for amounts in (load.least_usage, load.usage)
+    )
+    points = np.where(load.known[:, None], pods - nodes, 0.0)
+    rows = np.flatnonzero((points > _CONTRADICTING_POINTS).any(axis=1)).tolist()
+    if not rows:
+        return
+    row, column = (int(at) for at in np.unravel_index(np.argmax(points), points.shape))
+    names = inputs.snapshot.nodes.names
+    yield PlanWarning(
+        About.LOAD,
+        f"pods use more than their nodes report: {named([names[at] for at in rows])} (most on {names[row]}: "
+        f"{load.resources[column]} {pods[row, column]:.0f} % and {nodes[row, column]:.0f} %); a node is hot "
+        "by its own figure, of which a pod that leaves takes its share, and where pods may land the larger "
+        "figure counts",
+    )
 
 
 def _score_rules(prepared: PreparedInputs) -> Iterator[PlanWarning]:

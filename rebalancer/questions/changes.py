@@ -20,7 +20,7 @@ from rebalancer.cluster.kinds import CSI_NODES
 from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, LEAVING_TAINTS, matches_taint
 from rebalancer.cluster.malformed import admitted
 from rebalancer.cluster.nodes import NodeTable
-from rebalancer.cluster.pods import PHASES, PodFields, PodTable
+from rebalancer.cluster.pods import PHASES, PodFields
 from rebalancer.cluster.records import CsiNode, Node, Taint
 from rebalancer.errors import InputError
 from rebalancer.load.scheduler_view import (
@@ -179,8 +179,10 @@ def with_pods(inputs: PlanningInputs, added: Sequence[AddedPod]) -> PlanningInpu
         load,
         pod_usage=np.concatenate([load.pod_usage, usage]),
         pod_methods=np.concatenate([load.pod_methods, methods]),
+        pod_node=table.node,
     )
-    return _counted(inputs, table, replace(inputs, load=load))
+    snapshot = replace(inputs.snapshot, pods=table)
+    return replace(inputs, snapshot=snapshot, load=load)
 
 
 def _fields(added: AddedPod) -> PodFields:
@@ -207,7 +209,7 @@ def without_pods(inputs: PlanningInputs, rows: Sequence[int]) -> PlanningInputs:
     usage = load.usage.copy()
     for row in rows:
         if pods.node[row] >= 0:
-            usage[pods.node[row]] -= np.nan_to_num(load.pod_usage[row])
+            usage[pods.node[row]] -= np.nan_to_num(load.relief[row])
     at = np.delete(np.arange(len(pods)), rows)
     table = pods.take(at)
     load = replace(
@@ -215,17 +217,10 @@ def without_pods(inputs: PlanningInputs, rows: Sequence[int]) -> PlanningInputs:
         usage=np.maximum(usage, 0.0),
         pod_usage=load.pod_usage[at],
         pod_methods=load.pod_methods[at],
+        pod_node=table.node,
     )
-    return _counted(inputs, table, replace(inputs, load=load))
-
-
-def _counted(inputs: PlanningInputs, table: PodTable, changed: PlanningInputs) -> PlanningInputs:
-    """The changed inputs with this pod table, and the pods on each node counted anew."""
-    bound = table.node[table.node >= 0]
-    count = np.bincount(bound, minlength=len(inputs.snapshot.nodes)).astype(np.int64)
-    snapshot = replace(changed.snapshot, pods=table)
-    load = replace(changed.load, pod_count=count)
-    return replace(changed, snapshot=snapshot, load=load)
+    snapshot = replace(inputs.snapshot, pods=table)
+    return replace(inputs, snapshot=snapshot, load=load)
 
 
 def with_cordoned(inputs: PlanningInputs, rows: Sequence[NodeRow]) -> PlanningInputs:
@@ -270,7 +265,6 @@ def with_added_nodes(inputs: PlanningInputs, template: NodeRow, count: int) -> P
         pressure={
             name: np.concatenate([values, np.full(count, np.nan)]) for name, values in load.pressure.items()
         },
-        pod_count=np.concatenate([load.pod_count, np.zeros(count, np.int64)]),
     )
     snapshot = replace(inputs.snapshot, nodes=_more_nodes(nodes, template, names, inputs.now))
     recording = snapshot.recording
@@ -317,8 +311,8 @@ def _idle_usage(inputs: PlanningInputs, template: NodeRow, own: Sequence[PodRow]
     """(resources,) what the template would use without the pods that a new node does not get; NaN unknown."""
     load, pods = inputs.load, inputs.snapshot.pods
     others = [row for row in pods.by_node.get(template, np.zeros(0, np.int64)).tolist() if row not in own]
-    used_by_others = np.nan_to_num(load.pod_usage[others]).sum(axis=0)
-    least = np.nan_to_num(load.pod_usage[list(own)]).sum(axis=0) if own else np.zeros(len(load.resources))
+    used_by_others = np.nan_to_num(load.relief[others]).sum(axis=0)
+    least = np.nan_to_num(load.relief[list(own)]).sum(axis=0) if own else np.zeros(len(load.resources))
     return np.asarray(np.maximum(load.usage[template] - used_by_others, least), np.float64)
 
 

@@ -214,7 +214,7 @@ class SimulatedCluster:
             measured_at=np.where(np.isnan(report.measured_at), np.nan, self.now),
             window_seconds=np.full_like(report.window_seconds, self._shape.lag_seconds),
             pod_usage=np.mean(self._pod_samples, axis=0),
-            pod_count=self._pod_count(),
+            pod_node=self.node.copy(),
         )
 
     def _view(self) -> SchedulerView:
@@ -259,7 +259,7 @@ def _updated(item: Metric, row: int, figures: Mapping[str, FloatArray]) -> Metri
 def _base_usage(inputs: PlanningInputs) -> FloatArray:
     """(pods, resources) what each pod uses as recorded; its request while it is not known."""
     pods = inputs.snapshot.pods
-    usage = inputs.load.pod_usage.copy()
+    usage = inputs.load.relief.copy()  # pods together use no more than their node does
     for row in np.flatnonzero(np.isnan(usage).any(axis=1) & (pods.node < 0)).tolist():
         requests = pod_requests(pods.class_of(row)).incoming
         usage[row] = requested_amounts(requests, inputs.load.resources)

@@ -107,10 +107,13 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False):
     ending_namespaces: frozenset[str]
     unpredictable: Mapping[int, str]  # by pod class: why the model cannot place its pods
     load_unknown: BoolArray  # (pods,)
+    leaving: BoolArray  # (pods,) gone before the next run whatever anybody does
     finished: bool = False  # it is asked about pods that have finished, whose rows are behind those of others
 
     @classmethod
-    def of(cls, inputs: PlanningInputs, unpredictable: Mapping[int, str], claims: Claims) -> EvictionContext:
+    def of(
+        cls, inputs: PlanningInputs, unpredictable: Mapping[int, str], claims: Claims, leaving: BoolArray
+    ) -> EvictionContext:
         """Look up all that rules read; ``unpredictable`` and ``claims`` come from the scheduling model."""
         snapshot, load = inputs.snapshot, inputs.load
         workloads = Workloads(snapshot)
@@ -130,13 +133,15 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False):
             ending_namespaces=_ending_namespaces(snapshot),
             unpredictable=unpredictable,
             load_unknown=np.asarray(np.isnan(load.pod_usage[:, required]).any(axis=1), np.bool_),
+            leaving=leaving,
         )
 
     def of_finished(self) -> EvictionContext:
         """The context for pods that have finished, by their rows in ``pods.with_finished``."""
         snapshot = replace(self.inputs.snapshot, pods=self.pods.with_finished)
         inputs = replace(self.inputs, snapshot=snapshot)
-        return replace(EvictionContext.of(inputs, self.unpredictable, self.claims), finished=True)
+        found = EvictionContext.of(inputs, self.unpredictable, self.claims, self.leaving)
+        return replace(found, finished=True)
 
     @property
     def pods(self) -> PodTable:

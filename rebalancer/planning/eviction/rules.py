@@ -78,10 +78,12 @@ def daemon_set(context: EvictionContext, row: PodRow) -> NotMoved | None:
 
 
 def terminating(context: EvictionContext, row: PodRow) -> NotMoved | None:
-    """Pods that are being deleted, or that somebody else is evicting."""
+    """Pods that are being deleted, that end by themselves, or that somebody else is evicting."""
     pods = context.pods
     if pods.terminating[row]:
         return NotMoved(Reason.TERMINATING, "is already being deleted")
+    if not context.finished and context.leaving[row]:
+        return NotMoved(Reason.TERMINATING, "its activeDeadlineSeconds end before the next run")
     if EVICTION_IN_PROGRESS in pods.annotations[row]:
         return NotMoved(
             Reason.TERMINATING, f"is being evicted already: it has the annotation {EVICTION_IN_PROGRESS}"
@@ -366,13 +368,13 @@ def priority_class(context: EvictionContext, row: PodRow) -> NotMoved | None:
             f"PriorityClasses were not read: what {name or 'a default'} makes of its replacement is unknown"
         )
         return NotMoved(Reason.UNPREDICTABLE, message)
+    own, named = pod.spec.priority_class_name, bool(name)
     name = name or context.default_priority_class
     if name and name not in classes:
         message = f"PriorityClass {name} does not exist any more: its replacement would be refused"
         return NotMoved(Reason.UNPREDICTABLE, message)
     priority = classes[name] if name else 0
-    own = pod.spec.priority_class_name
-    if name == own and (not name or priority == pod.priority):
+    if (named or name == own) and (not name or priority == pod.priority):
         return None
     given = f"PriorityClass {name}" if name else "no PriorityClass"
     of = f" of PriorityClass {own}" if own else ""

@@ -251,6 +251,7 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
     workload: WorkloadInfo | None  # whose replica it is; None for a pod that has finished
     replacement: PodClassIndex  # of the pod that comes back
     usage: FloatArray  # (measured resources,) thousandths of a core, bytes, …
+    relief: FloatArray  # (measured resources,) by how much the figure of its node falls when it leaves
     replaced_late: bool  # its replacement is created only after it is gone, as a StatefulSet's
     wish: Wish
     restarted: bool = False  # by the rolling update of its Deployment, which makes the replacement first

@@ -143,10 +143,13 @@ class LandingCheck:
         hotness: Hotness,
         settling: Mapping[int, str],
         filling: Mapping[int, str],
+        lingering: FloatArray,
     ) -> None:
         """By row, with the reason: figures of ``settling`` nodes still show what earlier moves took away or
         brought; those of ``filling`` nodes do not show yet what others brought, so nothing may land there.
+        ``lingering``, (nodes, measured resources), is used beside what is expected of nodes, for a while.
         """
+        self._lingering = lingering
         self.settling = settling
         self.excluded = excluded_destinations(inputs, {**filling, **settling})
         self._usable: BoolArray = np.ones(len(inputs.snapshot.nodes), np.bool_)
@@ -163,7 +166,8 @@ class LandingCheck:
         self, rows: IntArray, usage: FloatArray, pod_count: IntArray, pod_usage: FloatArray
     ) -> FloatArray:
         """(rows, resources) percent of allocatable with one more pod on each of the rows."""
-        return percent_of_allocatable(usage[rows] + pod_usage, pod_count[rows] + 1, self._allocatable[rows])
+        usage = usage[rows] + self._lingering[rows] + pod_usage
+        return percent_of_allocatable(usage, pod_count[rows] + 1, self._allocatable[rows])
 
     def acceptable(self, landings: Landings, purpose: Purpose) -> BoolArray:
         """(nodes,) whether each landing is acceptable."""

@@ -178,9 +178,14 @@ class Scenarios:
         usage: FloatArray,
         random: np.random.Generator,
         allocatable: FloatArray,
+        leaving: IntArray,
         most: int = MAX_SCENARIOS,
     ) -> None:
-        """``allocatable`` is (nodes, resources), as ``usage``; so many scenarios are kept at ``most``."""
+        """``allocatable`` is (nodes, resources), as ``usage``; so many scenarios are kept at ``most``.
+
+        ``leaving`` is how many pods of each node, (nodes,), are in the state still and count no more.
+        """
+        self._leaving = leaving
         self._random = random
         self._allocatable = allocatable
         self._most = most
@@ -229,7 +234,7 @@ class Scenarios:
         """(scenarios, resources) percent of a node's allocatable expected in each scenario."""
         usage = np.array([scenario.usage[node] for scenario in self.all])
         count = np.array([scenario.after_termination.pod_count[node] for scenario in self.all])
-        return percent_of_allocatable(usage, count, self._allocatable[node])
+        return percent_of_allocatable(usage, count - self._leaving[node], self._allocatable[node])
 
     def expected_percent(self, node: NodeRow) -> FloatArray:
         """(resources,) percent of a node's allocatable, the mean over the scenarios."""
@@ -240,7 +245,7 @@ class Scenarios:
         return np.array(
             [
                 percent_of_allocatable(
-                    item.usage, np.array(item.after_termination.pod_count), self._allocatable
+                    item.usage, item.after_termination.pod_count - self._leaving, self._allocatable
                 )
                 for item in self.all
             ]

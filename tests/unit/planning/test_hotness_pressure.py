@@ -77,9 +77,8 @@ def test_a_node_that_we_cooled_and_on_which_pods_still_wait_says_so() -> None:
     assert reasons(plan(50, state, cpu=33))["a"] == (
         "cooled but still waiting: cpu pressure 33.0 % of the time, above 20 %",
     )
-    assert plan(50, state, cpu=33).warnings == (
-        "a: cooled but still waiting: cpu pressure 33.0 % of the time, above 20 %",
-    )
+    said = "a: cooled but still waiting: cpu pressure 33.0 % of the time, above 20 %"
+    assert said in plan(50, state, cpu=33).warnings
     assert reasons(plan(50, state, cpu=3)) == {}
     assert reasons(plan(50, RunState(), cpu=33)) == {}
 
@@ -91,7 +90,7 @@ def test_pressure_that_still_shows_the_time_before_a_move_is_not_judged() -> Non
         state = RunState(
             moves=(a_past_move(from_node="a", to_node="c", evicted_at=moment, landed_at=moment),)
         )
-        assert bool(plan(50, state, cpu=33).warnings) is judged
+        assert any("still waiting" in text for text in plan(50, state, cpu=33).warnings) is judged
 
 
 def test_a_rule_with_pressure_is_printed_and_read_back() -> None:

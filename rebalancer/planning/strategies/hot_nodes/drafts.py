@@ -169,7 +169,7 @@ class Drafts:
     def _moved(self, course: _Course, at: int, landing: NodeRow) -> _Course:
         pod = self.pods[at]
         usage, count = course.usage.copy(), course.pod_count.copy()
-        usage[pod.source] -= pod.usage
+        usage[pod.source] -= pod.relief
         usage[landing] += pod.usage
         count[pod.source] -= 1
         count[landing] += 1

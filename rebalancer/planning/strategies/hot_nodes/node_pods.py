@@ -211,7 +211,7 @@ def fragmentation_relief(
     whole = np.where(room > 0, room, np.nan)
     before = 100.0 * usage[node, : len(RESOURCES)] / whole
     rows = np.array(pods, np.int64)
-    after = before - 100.0 * load.pod_usage[rows, : len(RESOURCES)] / whole
+    after = before - 100.0 * load.relief[rows, : len(RESOURCES)] / whole
     narrowed = np.abs(before[0] - before[1]) - np.abs(after[:, 0] - after[:, 1])
     return np.asarray(np.nan_to_num(narrowed, nan=0.0), np.float64)
 
@@ -223,7 +223,7 @@ def relief_of(candidates: Sequence[Candidate], whole: FloatArray) -> FloatArray:
     """(candidates, resources) points of a node's allocatable, ``whole``, that leave with each of its pods."""
     if not candidates:
         return np.zeros((0, len(whole)))
-    amounts = with_pods(np.array([item.usage for item in candidates]), 1.0)
+    amounts = with_pods(np.array([item.relief for item in candidates]), 1.0)
     return np.where(whole > 0, 100.0 * amounts / np.where(whole > 0, whole, 1.0), 0.0)
 
 

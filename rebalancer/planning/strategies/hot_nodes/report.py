@@ -95,7 +95,9 @@ def benefit_of(prepared: PreparedInputs, plan: PartialPlan) -> Benefit:
     Both sides include the Pending pods where they will be placed, so that they differ by the moves alone.
     """
     hotness, allocatable = prepared.hotness, prepared.inputs.load.allocatable
-    before = percent_of_allocatable(prepared.usage, np.array(prepared.state.pod_count), allocatable)
+    before = percent_of_allocatable(
+        prepared.usage, prepared.state.pod_count - prepared.leaving_count, allocatable
+    )
     after = plan.scenarios.mean_percent()
     hot = np.flatnonzero(hotness.hot)
     excess = [_excess(prepared, level) for level in (before, after)]
@@ -173,7 +175,7 @@ def _staying(prepared: PreparedInputs, plan: PartialPlan) -> Iterator[tuple[PodR
         if node not in left or kept.reason in _NEVER_MOVE or not pods.class_of(row).owner.kind:
             continue
         above, whole = left[node], load.allocatable[node]
-        used = with_pods(load.pod_usage[row], 1.0)[above]
+        used = with_pods(load.relief[row], 1.0)[above]
         yield row, kept, float(np.nan_to_num(100.0 * used / whole[above]).sum())
 
 

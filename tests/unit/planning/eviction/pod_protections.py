@@ -67,7 +67,7 @@ def owned_by_other(kind: str) -> Case:
 
 def terminating() -> Case:
     workload = the_pod()
-    workload.pods[0]["metadata"]["deletionTimestamp"] = at(-5)
+    workload.pods[0]["metadata"]["deletionTimestamp"] = at(-5000)
     return case(workload)
 
 

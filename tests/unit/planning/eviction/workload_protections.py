@@ -204,7 +204,7 @@ selecting = {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": 
 PROTECTED_BY_POLICY: list[tuple[Reason, str, Case]] = [
     (Reason.MIN_REPLICAS, "", case(policy=a_policy(evictable={"minReplicas": 3}))),
     (Reason.LABELS, "", case(policy=a_policy(evictable={"podSelector": selecting}))),
-    (Reason.ENDS_SOON, "at its deadline", a_job(started=3000, activeDeadlineSeconds=3600)),
+    (Reason.ENDS_SOON, "at its deadline", a_job(started=2400, activeDeadlineSeconds=3600)),
     (Reason.ENDS_SOON, "as those before it", a_job(started=3000, before=[3500, 3600, 9000])),
     (Reason.ENDS_SOON, "a little late", a_job(started=5000, before=[3600])),
     (Reason.STORAGE_CLASS, "", claiming("ReadWriteMany", protectStorageClasses=["local-path"])),

@@ -49,6 +49,7 @@ def test_a_landing_whose_level_of_a_guarded_resource_is_unknown_is_refused() -> 
         window_seconds=np.column_stack([inputs.load.window_seconds, np.zeros(nodes)]),
         source=np.column_stack([inputs.load.source, np.full(nodes, -1)]),
         pod_methods=np.column_stack([inputs.load.pod_methods, np.zeros(pods, np.int64)]),
+        statistics=(("mean",) * 3,),
         deviation=None,
     )
     plan = plan_of(replace(inputs, load=load))

@@ -158,6 +158,11 @@ def test_a_job_replaces_a_pod_exactly_when_it_then_has_fewer_than_it_wants(
     assert (why_not_replaced(job, active, 0.0) == "") == (active - 1 < wanted)
 
 
+@pytest.mark.parametrize(("elapsed", "replaced"), [(59.0, True), (60.0, False), (float("nan"), True)])
+def test_a_job_past_its_deadline_replaces_nothing(elapsed: float, replaced: bool) -> None:
+    assert (why_not_replaced(a_job({"activeDeadlineSeconds": 60}), 1, elapsed) == "") == replaced
+
+
 @pytest.mark.parametrize(
     ("managed_by", "name"),
     [(None, ""), ("", ""), ("kubernetes.io/job-controller", ""), ("example.com/queue", "example.com/queue")],
