@@ -5,7 +5,7 @@ that cool every hot node, wherever pods land. The others let each pod land on an
 filters admit and on which its landing would be acceptable, whatever the scheduler's scores would prefer:
 ``departures_and_landings`` asks for the fewest departures that cool the nodes, ``least_excess`` for the least
 excess left with so many moves. No plan can do better, and none is as good where the scheduler prefers other
-landings: what moves can reach then is the matter of ``reachable``.
+landings: what is known to be reachable then is the matter of ``best_known``.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_matrix
 
-from rebalancer.cluster.arrays import FloatArray, PodRow
+from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.planning.eviction import why_protected
+from rebalancer.planning.landing.landing_check import Landings
 from rebalancer.planning.prepared import PreparedInputs
 
 _UNCOOLED = 10_000.0  # what leaving a node hot costs, in departures
@@ -35,7 +36,7 @@ class Optimum:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """The evictable pods of the hot nodes, in percent of allocatable of every node."""
+    """The pods that may leave, in percent of allocatable of every node."""
 
     hot: list[int]
     pods: list[int]  # rows
@@ -43,12 +44,12 @@ class Problem:
     relief: FloatArray  # (pods, nodes, 3) points of each node's allocatable that the pod is
 
 
-def problem_of(prepared: PreparedInputs) -> Problem:
-    """What a plan starts from."""
+def problem_of(prepared: PreparedInputs, *, chains: bool = False) -> Problem:
+    """What a plan starts from; with ``chains`` pods of cool nodes may leave too, to make room."""
     hot = np.flatnonzero(prepared.hotness.hot).tolist()
     pods: list[int] = []
     source: list[int] = []
-    for node in hot:
+    for node in range(len(prepared.nodes)) if chains else hot:
         for row in prepared.pods.by_node.get(node, np.zeros(0, np.int64)).tolist():
             if why_protected(prepared.eviction, PodRow(row)) is None:
                 pods.append(row)
@@ -235,10 +236,13 @@ def _admitted(prepared: PreparedInputs, problem: Problem) -> list[tuple[int, int
             if node == source or node in check.excluded:
                 continue
             # A hot node's own pods may leave first; nobody's own load is below nothing.
-            base = np.zeros_like(percent[node]) if prepared.hotness.hot[node] else percent[node]
-            after = base + problem.relief[at, node]
-            gains = check.gains(source, percent[source], after[None, :])
-            if (gains >= prepared.policy.planning.min_gain).all():
+            base = np.zeros_like(percent[node]) if node in problem.source else percent[node]
+            after = base.copy()
+            after[:3] += problem.relief[at, node]
+            landings = Landings(
+                PodRow(row), NodeRow(source), np.array([node]), percent[source], after[None, :]
+            )
+            if prepared.cooler_node.serves(landings).all():
                 found.append((at, node))
     return found
 

@@ -1,6 +1,7 @@
 """How good plans are: against exact optima on random clusters, and against others on a recorded one.
 
-python -m bench.quality [--clusters 60] [--loads 50,65,75] [--from DUMP --policy FILE] [--seed 0]
+python -m bench.quality [--clusters 60] [--busy 20] [--loads 55,65,75] [--nodes 10,20] [--seconds 60]
+                        [--bounds] [--from DUMP --policy FILE] [--seed 0]
 
 Needs scipy (the extra ``bench``); the program itself does without. ``make quality DUMP=PATH`` brings it.
 """
@@ -9,12 +10,15 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from bench.baselines import Result, at_random, landed, low_node_utilization, result
+from bench.best_known import best_known
 from bench.optimum import (
     Optimum,
     Relief,
@@ -24,7 +28,7 @@ from bench.optimum import (
     problem_of,
 )
 from bench.random_clusters import NODES, random_inputs
-from bench.reachable import reached
+from bench.requested_clusters import bold_policy, limited_policy, requested_inputs
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
@@ -34,7 +38,7 @@ from rebalancer.planning.report import build_plan
 from rebalancer.run.plan import plan_inputs
 from rebalancer.simulation.cycles import NOWHERE, SimulatedExecution
 
-_FEW_NODES, _ALL_SEQUENCES = 4, 400  # so small that mostly every sequence of moves can be tried
+_ANY_NUMBER = 1 << 20  # of moves
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,68 +154,100 @@ def summary(found: list[Compared]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Relieved:
-    """A plan of a busy cluster beside the most relief that there could be."""
+    """A plan of a busy cluster beside the best that is known."""
 
     moves: int
     before: float  # points of excess
     left: float
-    known: Relief  # the least excess that as many moves are known to reach, landings as the scheduler decides
-    known_fewest: Relief  # the fewest moves that are known to reach as little
-    least: float  # with as many moves at best, if landings could be chosen
-    peak_before: float
-    peak_after: float
-    placements: int
+    known: Relief  # by a long random search, landings as the scheduler decides
+    bound: float  # if landings could be chosen
+    with_chains: float  # and if pods of cool nodes made room
+    seconds: float  # of processor time
+
+    @property
+    def ratio(self) -> float:
+        """How much more excess is left than is known to be reachable; 1.0 where as little is."""
+        return (self.left + 1.0) / (min(self.known.excess, self.left) + 1.0)
 
 
-def relieved(inputs: PlanningInputs, width: int) -> Relieved:
-    """One cluster."""
+def relieved(inputs: PlanningInputs, seconds: float, *, bounds: bool) -> Relieved:
+    """One cluster; the bounds take long where there are many nodes."""
+    began = time.process_time()
     prepared = prepare(inputs)
-    problem, found = problem_of(prepared), search(prepared)
+    found = search(prepared)
+    took = time.process_time() - began
     benefit = build_plan(prepared, found).benefit
     assert benefit is not None
-    left, moves = benefit.excess.after, len(found.moves)
-    reachable = reached(prepared, width)
+    alone, chains = (
+        least_excess(prepared, problem_of(prepared, chains=chains), _ANY_NUMBER).excess
+        if bounds and benefit.excess.after
+        else (np.nan if benefit.excess.after else 0.0)
+        for chains in (False, True)
+    )
     return Relieved(
-        moves=moves,
+        moves=len(found.moves),
         before=benefit.excess.before,
-        left=left,
-        known=reachable.with_moves(moves),
-        known_fewest=reachable.down_to(left + 0.01),
-        least=least_excess(prepared, problem, moves).excess,
-        peak_before=benefit.peak["cpu"].before,
-        peak_after=benefit.peak["cpu"].after,
-        placements=found.placements,
+        left=benefit.excess.after,
+        known=best_known(prepared, seconds) if benefit.excess.after else Relief(len(found.moves), 0.0, True),
+        bound=alone,
+        with_chains=chains,
+        seconds=took,
     )
 
 
-def busy_clusters(count: int, first_seed: int, loads: list[int], nodes: int, width: int) -> None:
-    """Part (c): the excess left and the moves made, against the best known and the bound, by mean load."""
-    print(f"\nclusters of {nodes} nodes; the best of {width} sequences of each length, landings as scheduled")
+def _kinds(nodes: int) -> dict[str, Callable[[int, float], PlanningInputs]]:
+    """The generators, each with its kinds, by name: seed and mean load to a cluster."""
+    return {
+        "crowded": lambda seed, load: random_inputs(seed, load, nodes),
+        **{
+            f"requested, {'odd' if odd else 'even'}, {name}": partial(
+                requested_inputs, nodes=nodes, odd=odd, policy=policy()
+            )
+            for odd in (False, True)
+            for name, policy in (("bold", bold_policy), ("limited", limited_policy))
+        },
+    }
+
+
+def busy_clusters(
+    count: int, first_seed: int, loads: list[int], nodes: int, seconds: float, *, bounds: bool
+) -> None:
+    """Part (c): the excess left and the moves made, against the best known and the bounds, by mean load."""
+    print(f"\nclusters of {nodes} nodes; best known: {seconds:g} s of random search for each, or the plan")
     print(
-        "load  clusters  moves  known  ratio  excess: before    left   known  ratio   bound  peak up  placed"
+        "generator                 load  clusters  excess: before    left   known  ratio  worst   bound"
+        "  chains  moves  known  ratio  s a plan   most"
     )
-    for load in loads:
-        found: list[Relieved] = []
-        seed = first_seed
-        while len(found) < count:
-            inputs = random_inputs(seed, load / 100, nodes)
-            seed += 1
-            if prepare(inputs).hotness.hot.any():
-                found.append(relieved(inputs, width))
-        fewer = float(np.mean([(item.moves + 1) / (item.known_fewest.moves + 1) for item in found]))
-        less = float(np.mean([(item.left + 1) / (item.known.excess + 1) for item in found]))
-        exact = sum(item.known.proven for item in found)
-        print(
-            f"{load:3d} % {len(found):9d} {sum(item.moves for item in found):6d} "
-            f"{sum(item.known_fewest.moves for item in found):6d} {fewer:6.3f} "
-            f"{sum(item.before for item in found):15.1f} {sum(item.left for item in found):7.1f} "
-            f"{sum(item.known.excess for item in found):7.1f} {less:6.3f} "
-            f"{np.nansum([item.least for item in found]):7.1f} "
-            f"{sum(item.peak_after > item.peak_before + 1e-6 for item in found):8d} "
-            f"{max(item.placements for item in found):6d}  ({exact} proven)"
-        )
-    print("ratios: means over clusters of (moves + 1) / (known + 1), (points left + 1) / (known + 1)")
-    print("bound: by a mixed-integer program that chooses landings itself, which no planner can")
+    for name, inputs_of in _kinds(nodes).items():
+        for load in loads:
+            found: list[Relieved] = []
+            seed = first_seed
+            while len(found) < count:
+                inputs = inputs_of(seed, load / 100)
+                seed += 1
+                if prepare(inputs).hotness.hot.any():
+                    found.append(relieved(inputs, seconds, bounds=bounds))
+            alike = [item for item in found if item.known.excess >= item.left - 0.01]
+            more = [(item.moves + 1) / (item.known.moves + 1) for item in alike]
+            ratios, seconds_each = [item.ratio for item in found], [item.seconds for item in found]
+            print(
+                f"{name:25s} {load:3d} % {len(found):9d} {sum(item.before for item in found):15.1f} "
+                f"{sum(item.left for item in found):7.1f} "
+                f"{sum(min(item.known.excess, item.left) for item in found):7.1f} "
+                f"{np.mean(ratios):6.3f} {max(ratios):6.2f} "
+                f"{sum(item.bound for item in found):7.1f} {sum(item.with_chains for item in found):7.1f} "
+                f"{sum(item.moves for item in found):6d} {sum(item.known.moves for item in found):6d} "
+                f"{np.mean(more) if more else 1.0:6.3f} "
+                f"{np.mean(seconds_each):9.2f} {max(seconds_each):6.2f}",
+                flush=True,
+            )
+    print(
+        "ratios: means over clusters of (points left + 1) / (known + 1); of (moves + 1) / (known + 1) where"
+    )
+    print(
+        "the plan leaves as little. bound: by a mixed-integer program that chooses landings itself, which no"
+    )
+    print("planner can; chains: that moves pods of cool nodes too")
 
 
 def recorded_cluster(path: Path, policy: Path | None, scheduler: Path | None, seed: int) -> None:
@@ -257,9 +293,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--clusters", type=int, default=60, help="how many random clusters")
-    parser.add_argument("--busy", type=int, default=12, help="how many busy clusters of each mean load")
-    parser.add_argument("--loads", default="50,65,75", help="mean loads of busy clusters, percent")
-    parser.add_argument("--width", type=int, default=12, help="sequences of moves the reference follows")
+    parser.add_argument("--busy", type=int, default=20, help="how many busy clusters of each kind")
+    parser.add_argument("--loads", default="55,65,75", help="mean loads of busy clusters, percent")
+    parser.add_argument("--nodes", default=f"10,{NODES}", help="sizes of busy clusters")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of random search for the best known")
+    parser.add_argument("--bounds", action="store_true", help="with bounds, which take long")
     parser.add_argument("--from", dest="source", type=Path, help="a recorded cluster")
     parser.add_argument("--policy", type=Path, help="the policy for the recorded cluster")
     parser.add_argument("--scheduler-config", type=Path)
@@ -269,8 +307,8 @@ def main() -> None:
         summary(random_clusters(given.clusters, given.seed))
     if given.busy:
         loads = [int(load) for load in given.loads.split(",")]
-        busy_clusters(given.busy, given.seed, loads, _FEW_NODES, _ALL_SEQUENCES)
-        busy_clusters(given.busy, given.seed, loads, NODES, given.width)
+        for nodes in map(int, given.nodes.split(",")):
+            busy_clusters(given.busy, given.seed, loads, nodes, given.seconds, bounds=given.bounds)
     if given.source:
         recorded_cluster(given.source, given.policy, given.scheduler_config, given.seed)
 

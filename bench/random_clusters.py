@@ -7,6 +7,7 @@ may not be evicted, spread and affinity, and a quota without much room.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.cluster.dumps.listing import Recording, decode_listing
 from rebalancer.cluster.kinds import BY_PLURAL, KINDS, METRICS
-from rebalancer.cluster.snapshot import Snapshot, build_snapshot
+from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.load.report import build_report
 from rebalancer.load.scheduler_view import EMPTY_VIEW
 from rebalancer.load.usage import NodeUsage, PodUsage
@@ -30,6 +31,7 @@ NOW = 1_780_000_000.0
 _SIZES = ((8_000, 32), (16_000, 64), (32_000, 128))  # thousandths of a core, GiB
 _ODD_SIZES = ((6_000, 20), (11_000, 48), (24_000, 64), (48_000, 192))
 _BUSIEST_PERCENT = 104.0  # measured nodes do not use much more than there is
+NO_ANNOTATIONS: Mapping[str, str] = {}
 
 
 def policy() -> RebalancePolicy:
@@ -49,26 +51,26 @@ def policy() -> RebalancePolicy:
 def random_inputs(seed: int, mean_load: float | None = None, nodes: int = NODES) -> PlanningInputs:
     """A cluster of nodes with ten pods each, always the same for a seed; ``mean_load`` is a fraction."""
     random = np.random.default_rng(seed)
-    items: dict[str, list[dict[str, Any]]] = {kind.plural: [] for kind in KINDS if kind not in METRICS}
+    items = no_items()
     choices = _SIZES if mean_load is None else _ODD_SIZES
     sizes = [choices[int(random.integers(len(choices)))] for _ in range(nodes)]
     zones = [f"zone-{int(random.integers(3))}" for _ in range(nodes)]
-    items["nodes"] = [_node(index, sizes[index], zones[index]) for index in range(nodes)]
+    items["nodes"] = [node_item(index, sizes[index], zones[index]) for index in range(nodes)]
     usage = _place_pods(random, items, sizes, zones, mean_load)
     if mean_load is not None:
         amount = {"pods": str(len(items["pods"]) + _QUOTA_ROOM)}
         used = {"pods": str(len(items["pods"]))}
         quota = {"metadata": {"name": "pods", "namespace": "default"}, "spec": {"hard": amount}}
         items["resourcequotas"].append({**quota, "status": {"hard": amount, "used": used}})
-    listings = {
-        plural: decode_listing(BY_PLURAL[plural], [msgspec.Raw(msgspec.json.encode(item)) for item in found])
-        for plural, found in items.items()
-    }
-    snapshot = build_snapshot(Recording(f"random-{seed}", listings, {}, {}))
-    return _inputs(snapshot, usage, seed)
+    return inputs_of(items, usage, f"random-{seed}", policy())
 
 
-def _node(index: int, size: tuple[int, int], zone: str) -> dict[str, Any]:
+def no_items() -> dict[str, list[dict[str, Any]]]:
+    """An empty cluster whose every kind was read."""
+    return {kind.plural: [] for kind in KINDS if kind not in METRICS}
+
+
+def node_item(index: int, size: tuple[int, int], zone: str) -> dict[str, Any]:
     room = {"cpu": f"{size[0]}m", "memory": f"{size[1]}Gi", "pods": "110"}
     return {
         "metadata": {
@@ -113,7 +115,7 @@ def _place_pods(
         spec = _spec(cpu, memory, zone)
         if mean_load is not None:
             spec |= _CONSTRAINTS[int(random.integers(len(_CONSTRAINTS)))](name)
-        items["replicasets"].append(_replica_set(name, 1 if single else PODS_A_WORKLOAD, spec))
+        items["replicasets"].append(replica_set_item(name, 1 if single else PODS_A_WORKLOAD, spec))
         for number in range(PODS_A_WORKLOAD):
             wants = np.array([cpu * appetite, memory * appetite * hunger]) * random.uniform(0.7, 1.3, 2)
             fits = (left >= (cpu, memory)).all(axis=1)
@@ -126,7 +128,7 @@ def _place_pods(
             left[node] -= (cpu, memory)
             used[node] += wants
             pod = f"{name}-{number}"
-            items["pods"].append(_pod(pod, name, node, spec))
+            items["pods"].append(pod_item(pod, name, node, spec))
             usage[pod] = (float(wants[0]), float(wants[1]) * 1024 * 1024)
     return usage
 
@@ -169,10 +171,16 @@ def _apart(name: str) -> dict[str, Any]:
 _CONSTRAINTS = (_free, _free, _free, _on_disk, _spread, _apart)
 
 
-def _replica_set(name: str, replicas: int, spec: dict[str, Any]) -> dict[str, Any]:
-    template = {"metadata": {"labels": {"app": name}}, "spec": spec}
+def replica_set_item(
+    name: str,
+    replicas: int,
+    spec: dict[str, Any],
+    namespace: str = "default",
+    annotations: Mapping[str, str] = NO_ANNOTATIONS,
+) -> dict[str, Any]:
+    template = {"metadata": {"labels": {"app": name}, "annotations": annotations}, "spec": spec}
     return {
-        "metadata": {"name": name, "namespace": "default", "uid": name, "generation": 1},
+        "metadata": {"name": name, "namespace": namespace, "uid": name, "generation": 1},
         "spec": {"replicas": replicas, "template": template, "selector": {"matchLabels": {"app": name}}},
         "status": {
             "replicas": replicas,
@@ -184,15 +192,23 @@ def _replica_set(name: str, replicas: int, spec: dict[str, Any]) -> dict[str, An
     }
 
 
-def _pod(name: str, owner: str, node: int, spec: dict[str, Any]) -> dict[str, Any]:
+def pod_item(
+    name: str,
+    owner: str,
+    node: int,
+    spec: dict[str, Any],
+    namespace: str = "default",
+    annotations: Mapping[str, str] = NO_ANNOTATIONS,
+) -> dict[str, Any]:
     reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner}
     return {
         "metadata": {
             "name": name,
-            "namespace": "default",
+            "namespace": namespace,
             "uid": name,
             "creationTimestamp": LONG_AGO,
             "labels": {"app": owner},
+            "annotations": annotations,
             "ownerReferences": [{**reference, "controller": True}],
         },
         "spec": {**spec, "nodeName": f"node-{node:02d}"},
@@ -204,7 +220,18 @@ def _pod(name: str, owner: str, node: int, spec: dict[str, Any]) -> dict[str, An
     }
 
 
-def _inputs(snapshot: Snapshot, usage: dict[str, tuple[float, float]], seed: int) -> PlanningInputs:
+def inputs_of(
+    items: dict[str, list[dict[str, Any]]],
+    usage: dict[str, tuple[float, float]],
+    name: str,
+    policy: RebalancePolicy,
+) -> PlanningInputs:
+    """What a plan is made from; ``usage`` is in thousandths of a core and bytes, by the name of the pod."""
+    listings = {
+        plural: decode_listing(BY_PLURAL[plural], [msgspec.Raw(msgspec.json.encode(item)) for item in found])
+        for plural, found in items.items()
+    }
+    snapshot = build_snapshot(Recording(name, listings, {}, {}))
     pod_usage = np.array([usage[name] for name in snapshot.pods.names], np.float64)
     total = np.zeros((len(snapshot.nodes), 2))
     np.add.at(total, snapshot.pods.node, pod_usage)
@@ -218,8 +245,8 @@ def _inputs(snapshot: Snapshot, usage: dict[str, tuple[float, float]], seed: int
         load,
         EMPTY_VIEW,
         SchedulerFacts(default_configuration()),
-        policy(),
+        policy,
         None,
         NOW,
-        f"sha256:random-{seed}",
+        f"sha256:{name}",
     )

@@ -57,7 +57,7 @@ def _fill(message: Any, record: msgspec.Struct) -> None:
     message.SetInParent()
     for name in record.__struct_fields__:
         value = getattr(record, name)
-        if value is not None:
+        if value is not None and name != "unknown_field":  # no API server writes that
             _set(
                 message.source if isinstance(message, pods_pb2.Volume) and name in _SOURCES else message,
                 name,

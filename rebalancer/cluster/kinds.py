@@ -32,7 +32,7 @@ class Kind(msgspec.Struct, frozen=True):
 
 
 NODES = Kind("nodes", "Node", "", "v1", records.Node)
-PODS = Kind("pods", "Pod", "", "v1", records.Pod)
+PODS = Kind("pods", "Pod", "", "v1", records.EncodedPod)
 DISRUPTION_BUDGETS = Kind(
     "poddisruptionbudgets", "PodDisruptionBudget", "policy", "v1", records.DisruptionBudget
 )
@@ -69,6 +69,13 @@ EVICTION_REQUESTS = Kind(
     "evictionrequests", "EvictionRequest", *_LIFECYCLE, records.EvictionRequest, optional=True
 )
 EVICTIONS = Kind("evictions", "Eviction", *_LIFECYCLE, records.EvictionRequest, optional=True)
+# Optional: a dump need not hold them, and then what admission adds, and who serves devices, is not known.
+RUNTIME_CLASSES = Kind(
+    "runtimeclasses", "RuntimeClass", "node.k8s.io", "v1", records.RuntimeClass, optional=True
+)
+DEVICE_CLASSES = Kind(
+    "deviceclasses", "DeviceClass", "resource.k8s.io", "v1", records.DeviceClass, optional=True
+)
 RESOURCE_QUOTAS = Kind("resourcequotas", "ResourceQuota", "", "v1", records.ResourceQuota)
 LIMIT_RANGES = Kind("limitranges", "LimitRange", "", "v1", records.LimitRange)
 NODE_METRICS = Kind(
@@ -95,6 +102,8 @@ KINDS = (
     *WORKLOADS,
     NAMESPACES,
     PRIORITY_CLASSES,
+    RUNTIME_CLASSES,
+    DEVICE_CLASSES,
     SERVICES,
     *STORAGE,
     HORIZONTAL_AUTOSCALERS,

@@ -75,7 +75,6 @@ class _ClassParts(msgspec.Struct, array_like=True, frozen=True, gc=False):
     resize_infeasible: bool
 
 
-_as_written = msgspec.json.Encoder()
 _canonical = msgspec.json.Encoder(order="deterministic")
 _parts = msgspec.json.Decoder(_ClassParts)
 
@@ -195,31 +194,6 @@ def _check_limits(where: str, resources: records.ResourceRequirements) -> None:
     for resource, text in (resources.limits or {}).items():
         if quantities.parse(text) < 0:
             raise ValueError(f"{where}.{resource} is negative: {text}")
-
-
-def as_written(pod: records.Pod, resize_infeasible: bool) -> bytes:
-    """All that the class of a pod may depend on, as it is written: equal bytes, equal classes."""
-    spec, status = pod.spec, pod.status
-    if spec.volumes and _is_token(spec.volumes[-1]):  # where admission puts it
-        spec = replace(spec, volumes=spec.volumes[:-1])
-    node_name = spec.node_name
-    msgspec.structs.force_setattr(spec, "node_name", "")  # a copy of each spec would cost more than this
-    metadata = pod.metadata
-    written = _as_written.encode(
-        (
-            metadata.namespace,
-            metadata.labels,
-            metadata.owner_references,
-            spec,
-            status.container_statuses,
-            status.init_container_statuses,
-            status.resources,
-            status.allocated_resources,
-            resize_infeasible,
-        )
-    )
-    msgspec.structs.force_setattr(spec, "node_name", node_name)
-    return written
 
 
 class ClassIndex:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from itertools import pairwise
 from typing import Annotated, Any, Protocol
 
 import msgspec
@@ -28,13 +27,10 @@ from msgspec.structs import replace
 from rebalancer.cluster import records, times
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, PodClassIndex
 from rebalancer.cluster.columns import FEW, SHARED, UNCOMPARED, Columns, ColumnsBuilder, Few
-from rebalancer.cluster.kinds import Kind
-from rebalancer.cluster.malformed import LISTED_TWICE, Malformed, admitted
 from rebalancer.cluster.pod_classes import (
     POD_ITSELF,
     ClassIndex,
     PodClass,
-    as_written,
     classes_before_binding,
 )
 
@@ -70,7 +66,6 @@ USUAL_CONDITIONS = frozenset(
 )
 RUNS = records.ContainerState()
 _COMPLETED = "Completed"
-_MAX_KNOWN = 1 << 16
 _MAX_VERSION_LENGTH = 18  # digits that fit an int64
 
 
@@ -132,7 +127,12 @@ class Encoding(Protocol):
     def conditions(self, status: Any, /) -> Iterable[records.Condition]:
         """Its conditions; of those in ``USUAL_CONDITIONS`` the ones that are true may be left out."""
 
-    def class_and_reports(self, pod: Any, resize_infeasible: bool, /) -> tuple[int, list[ContainerReport]]:
+    def node_name(self, pod: Any, /) -> str:
+        """The node it is on; empty for none."""
+
+    def class_and_reports(
+        self, pod: Any, node_name: str, resize_infeasible: bool, /
+    ) -> tuple[int, list[ContainerReport]]:
         """The number of its class, and what its containers and then its init containers have to report.
 
         Raises ValueError when a quantity it requests is malformed.
@@ -153,11 +153,11 @@ def read_pod(pod: Any, encoding: Encoding) -> PodFields:
 
     Raises ValueError when a quantity or a time in it is malformed.
     """
-    metadata, spec, status = pod.metadata, pod.spec, pod.status
+    metadata, status = pod.metadata, pod.status
     conditions = encoding.conditions(status)
     ready, resize_infeasible, unusual = _read_conditions(conditions) if conditions else (False, False, ())
-    pod_class, reports = encoding.class_and_reports(pod, resize_infeasible)
-    node_name, annotations = spec.node_name, metadata.annotations
+    node_name, annotations = encoding.node_name(pod), metadata.annotations
+    pod_class, reports = encoding.class_and_reports(pod, node_name, resize_infeasible)
     return PodFields(  # by place, which is faster than by name
         metadata.name,
         metadata.namespace,
@@ -282,63 +282,6 @@ def version_number(version: str) -> int:
     return int(version) if usable else -1
 
 
-def _taken_reports(status: records.PodStatus) -> list[ContainerReport]:
-    """What the containers of a pod have to report, which is taken out of their statuses.
-
-    So what is left is written as it is of siblings that have nothing to report.
-    """
-    reports: list[ContainerReport] = []
-    for init, statuses in ((False, status.container_statuses), (True, status.init_container_statuses)):
-        for found in statuses or ():
-            state, last = found.state or RUNS, found.last_state or RUNS
-            report = report_of(found.name, init, found.restart_count, state, last)
-            if report is not None:
-                reports.append(report)
-                for field, value in (("restart_count", 0), ("state", RUNS), ("last_state", RUNS)):
-                    msgspec.structs.force_setattr(found, field, value)
-    return reports
-
-
-class PodsInJson:
-    """``Encoding`` of pods as records, which JSON is decoded to."""
-
-    def __init__(self, classes: ClassIndex) -> None:
-        self._classes = classes
-        self._known: dict[bytes, int] = {}  # class by what is written of a pod that has nothing to report
-        self.seconds = times.parse_optional
-
-    def conditions(self, status: records.PodStatus) -> Iterable[records.Condition]:
-        """All of them."""
-        return status.conditions or ()
-
-    def class_and_reports(
-        self, pod: records.Pod, resize_infeasible: bool
-    ) -> tuple[int, list[ContainerReport]]:
-        """As ``Encoding`` says; one written like a sibling with nothing to report has nothing either."""
-        written = as_written(pod, resize_infeasible)
-        number = self._known.get(written)
-        if number is not None:
-            return number, []
-        reports = _taken_reports(pod.status)
-        if reports:
-            written = as_written(pod, resize_infeasible)
-            number = self._known.get(written)
-        if number is None:
-            number = self._classes.number_of(pod)
-            if len(self._known) >= _MAX_KNOWN:  # pods that resemble no other: nothing is gained
-                self._known.clear()
-            self._known[written] = number
-        return number, reports
-
-    def time_text(self, time: str | None) -> str | None:
-        """The text itself."""
-        return time
-
-    def text(self, annotation: str) -> str:
-        """The value itself."""
-        return annotation
-
-
 class ListedPods(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Pods of a LIST, their nodes by name: each part in order of namespace and name, finished ones last."""
 
@@ -385,58 +328,6 @@ def _renumbered(column: IntArray) -> tuple[IntArray, list[int]]:
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     return rank[inverse], known[order].tolist()
-
-
-class PodCollector:
-    """Collects pods in the order they are read: of a pod listed twice the newest."""
-
-    def __init__(self) -> None:
-        self.classes = ClassIndex()
-        self._in_json = PodsInJson(self.classes)
-        self._rows = ColumnsBuilder(PodFields)
-        self.keep = self._rows.add
-
-    def add(self, pod: records.Record) -> None:
-        """Keep what we use of a pod; ValueError when a quantity or time in it is malformed."""
-        self.keep(read_pod(pod, self._in_json))
-
-    def seal(self, kind: Kind) -> tuple[tuple[()], ListedPods, list[Malformed]]:
-        """The rows in order of namespace and name, and the older versions of pods listed twice."""
-        columns = self._rows.columns()
-        keys = list(zip(columns.texts("namespace"), columns.texts("name"), strict=True))
-        order = sorted(range(len(keys)), key=keys.__getitem__)
-        older = _listed_twice(columns, keys, order)
-        malformed = [
-            Malformed(kind.name, *keys[row], node_name if admitted(node_name) else "", LISTED_TWICE)
-            for row, node_name in older.items()
-            if node_name is not None
-        ]
-        del keys  # before anything is copied
-        at = np.array([row for row in order if row not in older] if older else order, np.int64)
-        return (), listed_pods(columns.take(at), self.classes), malformed
-
-
-def _listed_twice(
-    columns: Columns[PodFields], keys: list[tuple[str, str]], order: list[int]
-) -> dict[int, str | None]:
-    """The rows that a newer version replaces, and the node each puts in doubt; None where it is equal."""
-
-    def rank(row: int) -> tuple[int, bool, str]:
-        """What makes one version of a pod newer than another, whichever came first."""
-        fields = columns.row(row)
-        return fields.version, not fields.finished, repr(replace(fields, version=0))
-
-    older: dict[int, str | None] = {}
-    newest: dict[tuple[str, str], int] = {}
-    for left, right in pairwise(order):
-        if keys[left] != keys[right]:
-            continue
-        low, high = sorted((newest.get(keys[left], left), right), key=rank)
-        newest[keys[left]] = high
-        replaced, counts = columns.row(low), columns.row(high)
-        node_name = "" if replaced.finished and counts.finished else replaced.node_name
-        older[low] = None if rank(low)[1:] == rank(high)[1:] else node_name
-    return older
 
 
 def _texts(field: str) -> cached_property[tuple[str, ...]]:

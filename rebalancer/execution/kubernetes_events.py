@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -62,7 +62,12 @@ CANNOT_BE_COOLED = EventKind(
 STOPPED = EventKind(
     "Stopped", "the Lease of the runs", "the safety check or the outcome that stopped a run early", True
 )
-EVENT_KINDS = (REBALANCED, CANNOT_BE_COOLED, STOPPED)
+STEERED = EventKind(
+    "Steered",
+    "a hot node that has a soft taint while a run lasts",
+    "until when the taint may stay",
+)
+EVENT_KINDS = (REBALANCED, CANNOT_BE_COOLED, STEERED, STOPPED)
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -121,6 +126,14 @@ class EventWriter:
         verb = "Restarted, to move pod" if move.is_restart else verb
         note = f"{verb} {pod.name} from {move.from_node}: {move.because}"
         self._write(_Event(REBALANCED, f"rebalanced-{pod.uid}", pod.namespace, regarding, move.action, note))
+
+    def steered(self, nodes: Sequence[str], until: float) -> None:
+        """Record on each node that it has a soft taint; on the first ones by name, if there are many."""
+        for node in sorted(nodes)[:MAX_NODE_EVENTS]:
+            regarding = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node}
+            note = f"Hot: a run lets the scheduler prefer other nodes, until {times.render(until)} at most"
+            name = f"steered-{node}"[:200] + f".{int(until)}"
+            self._write(_Event(STEERED, name, "default", regarding, "Steer", note))
 
     def cannot_be_cooled(self, unsolved: Mapping[str, str]) -> None:
         """Record on each node that stays hot why it does; on the first ones by name, if there are many."""

@@ -25,6 +25,7 @@ class PlanOptions(msgspec.Struct, frozen=True):
     assume_neutral: tuple[str, ...] = ()
     max_dump_bytes: int | None = None  # of a recorded cluster, unpacked; None: the default
     ignore_coverage: bool = False  # nothing will be done: too few known nodes are a warning, not a refusal
+    advise: bool = False  # also say what the plan would be if it steered, or did not
     progress: Callable[[str], None] = lambda _message: None
 
 

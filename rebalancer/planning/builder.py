@@ -155,7 +155,7 @@ class WaveQuotas:
             self._made[pod.namespace].append(pod)
 
 
-class _AcceptedMove(msgspec.Struct, frozen=True, eq=False):
+class AcceptedMove(msgspec.Struct, frozen=True, eq=False):
     """A move whose landings are acceptable, not yet made."""
 
     evaluation: Evaluation
@@ -240,19 +240,20 @@ class PlanBuilder:
 
     def try_move(self, candidate: Candidate, *, may_wait: bool = True) -> NotMoved | None:
         """Move a pod in this wave or, if it may wait, in the next one; else return why it stays."""
-        accepted = self._find(candidate, may_wait=may_wait)
+        accepted = self.find(candidate, may_wait=may_wait)
         if isinstance(accepted, NotMoved):
             return accepted
-        self._make(accepted)
+        self.add(accepted)
         return None
 
-    def _find(self, candidate: Candidate, *, may_wait: bool) -> _AcceptedMove | NotMoved:
+    def find(self, candidate: Candidate, *, may_wait: bool = True) -> AcceptedMove | NotMoved:
+        """A move in this wave or, if it may wait, in the next one, not made yet; else why the pod stays."""
         limit = self.used.refusal(candidate)
         if limit:
             return limit
         if candidate.has_finished:
             full = self._in_wave > 0 and self._wave_is_full()
-            return _AcceptedMove(self.evaluator.evaluate(candidate, self.scenarios), later=may_wait and full)
+            return AcceptedMove(self.evaluator.evaluate(candidate, self.scenarios), later=may_wait and full)
         of_job = self._refusal_of_job(candidate)
         if of_job:
             return of_job
@@ -281,7 +282,7 @@ class PlanBuilder:
                 )
                 return NotMoved(Reason.CONFIDENCE, message)
             return evaluation.refused
-        return _AcceptedMove(evaluation, later)
+        return AcceptedMove(evaluation, later)
 
     def _refusal_of_job(self, candidate: Candidate) -> NotMoved | None:
         """Why the Job of a pod cannot take its eviction after those of the plan so far, each a failure."""
@@ -323,7 +324,7 @@ class PlanBuilder:
         self._wave_budgets = WaveBudgets()
         self._wave_quotas = self._wave_quotas.of_next_wave()
 
-    def _make(self, move: _AcceptedMove) -> None:
+    def add(self, move: AcceptedMove) -> None:
         """Make a move in every scenario, each of which draws its own landing."""
         if move.later:
             self.next_wave()

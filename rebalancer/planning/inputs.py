@@ -129,6 +129,8 @@ class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     present_load: Mapping[str, Mapping[str, float]] = {}
     # Make the plan however few nodes have a known load: for commands that only look.
     ignore_coverage: bool = False
+    # Nodes that a run which lasts has given the soft taint of hot nodes; None: the plan says which get it.
+    tainted: tuple[str, ...] | None = None
 
 
 def digest_of(observation: Observation, policy: LoadedPolicy, state: RunState | None) -> str:

@@ -27,6 +27,7 @@ from rebalancer.planning.plan import Plan
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.report import build_plan
+from rebalancer.planning.steering import advice
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
 
@@ -39,6 +40,14 @@ def make_plan(inputs: PlanningInputs) -> Plan:
 def plan_prepared(prepared: PreparedInputs) -> Plan:
     """The plan, for callers that go on to use what was prepared."""
     return build_plan(prepared, search(prepared))
+
+
+def advised(plan: Plan, inputs: PlanningInputs) -> Plan:
+    """The same plan, which also says what it would be if it steered, or did not."""
+    execution = inputs.policy.execution
+    steer = "softTaint" if execution.steer == "none" else "none"
+    policy = inputs.policy.model_copy(update={"execution": execution.model_copy(update={"steer": steer})})
+    return replace(plan, advice=advice(plan, make_plan(replace(inputs, policy=policy))))
 
 
 def search(prepared: PreparedInputs) -> PartialPlan:

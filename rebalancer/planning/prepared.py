@@ -32,6 +32,7 @@ from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.plan import PodReference
 from rebalancer.planning.reasons import NotMoved, Reason
+from rebalancer.planning.steering import nodes_to_steer, steered
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.scheduling.framework.cycle import waiting_pods
@@ -97,6 +98,7 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     usage: FloatArray  # (nodes, measured resources) expected, Pending pods placed
     pending: Pending
     leaving_count: IntArray  # (nodes,) pods of hot nodes that are gone before the next run
+    tainted: tuple[str, ...] = ()  # nodes that have the soft taint of hot nodes while the run lasts
 
     @property
     def pods(self) -> PodTable:
@@ -218,6 +220,13 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     schedulers = ProfileSchedulers(inputs)
     load, leaving = inputs.load, _leaving(inputs)
     hotness = find_hot_nodes(inputs, schedulers.rule_scores(), leaving)
+    tainted = inputs.tainted
+    if tainted is None:
+        tainted = nodes_to_steer(inputs.snapshot, hotness.hot, inputs.policy.execution)
+    snapshot = steered(inputs.snapshot, tainted)
+    if snapshot is not inputs.snapshot:
+        inputs = replace(inputs, snapshot=snapshot)
+        schedulers = ProfileSchedulers(inputs)
     recent = _recent_load(inputs, schedulers, (*earlier, *made))
     # What leaves by itself is not hot, and is there for a while; nor can nodes use less than their pods do.
     hot, gone = hotness.hot[:, None], load.usage_of(leaving)
@@ -236,6 +245,7 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
         usage=usage,
         pending=pending,
         leaving_count=np.where(hotness.hot, load.count_of(leaving), 0),
+        tainted=tainted,
     )
 
 

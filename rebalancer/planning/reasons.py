@@ -174,6 +174,9 @@ class NotMoved(msgspec.Struct, frozen=True):
     reason: Reason
     message: str
     settings: tuple[str, ...] = ()  # where they differ from pod to pod; else the code's own
+    node: int | None = (
+        None  # the row of the node on which its replacement must not land, where one is to blame
+    )
 
     @property
     def setting(self) -> str:

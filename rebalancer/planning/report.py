@@ -55,6 +55,7 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
         kept=tuple(sorted(kept, key=lambda item: (item.node, item.pod.namespace, item.pod.name))),
         strategies={name: strategy.report(decided) for name, strategy in strategies.items()},
         warnings=sentences((*inputs.warnings, *of_plan(prepared))),
+        tainted=prepared.tainted if decided.moves else (),
         neutral_plugins=prepared.schedulers.neutral,
         node_count=len(inputs.snapshot.nodes),
         pod_count=len(inputs.snapshot.pods),

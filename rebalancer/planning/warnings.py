@@ -31,7 +31,10 @@ from rebalancer.planning.scheduler_facts import gates_running
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.profiles.types import ExtensionPoint, SchedulerConfiguration
+from rebalancer.profiles.defaults import OF_KUBERNETES
+from rebalancer.profiles.types import ExtensionPoint, Profile, SchedulerConfiguration
+from rebalancer.scheduling.versions.release import Release
+from rebalancer.scheduling.versions.rules import OPPORTUNISTIC_BATCHING
 from rebalancer.scheduling.versions.verified import version_warnings
 
 _ALWAYS_EXCLUDED = "kube-system"  # by default, whether it is there or not
@@ -75,11 +78,35 @@ def _of_scheduler(
     if neutral:
         yield PlanWarning(About.SCHEDULER, not_modelled(neutral))
     for extender in configuration.extenders:
-        text = f"extender {extender.url_prefix} is not modelled: all pods of its scheduler are protected"
+        asked = ", ".join(item.name for item in extender.managed_resources)
+        whom = f"pods that ask for {asked}" if asked else "all pods of its scheduler"
+        text = f"extender {extender.url_prefix} is not modelled: {whom} are protected"
         yield PlanWarning(About.SCHEDULER, text)
+    for profile in configuration.profiles:
+        if reuses_orders(profile, scheduler.release):
+            text = (
+                f"OpportunisticBatching is live for {profile.scheduler_name}, and not modelled: of equal "
+                "pods in a row one may land where the last one's order says, if that one's node is full"
+            )
+            yield PlanWarning(About.SCHEDULER, text)
     yield from contradicted_gates(policy, snapshot, configuration)
     for text in configuration.warnings:
         yield PlanWarning(About.SCHEDULER, text)
+
+
+def reuses_orders(profile: Profile, release: Release) -> bool:
+    """Whether a profile may place a pod by the order of nodes that was computed for the one before it.
+
+    A plugin that cannot say when two pods are equal to it prevents that: PodTopologySpread with default
+    constraints, and every plugin from outside Kubernetes. Source: kubernetes v1.36.3 pkg/scheduler,
+    framework/runtime/batch.go and SignPod of the plugins.
+    """
+    if not release.has(OPPORTUNISTIC_BATCHING) or profile.plugin_names - OF_KUBERNETES:
+        return False
+    spread = profile.argument("PodTopologySpread")
+    return "PodTopologySpread" not in profile.plugin_names or (
+        getattr(spread, "defaulting_type", "") == "List" and not getattr(spread, "default_constraints", ())
+    )
 
 
 def not_modelled(plugins: Iterable[str]) -> str:

@@ -108,6 +108,22 @@ class Execution(PolicyModel):
         default="stop",
         description="What to do when a replacement lands on a node that the plan did not allow.",
     )
+    steer: Literal["none", "softTaint"] = Field(
+        default="none",
+        description="softTaint: while a run evicts, the hot nodes have a PreferNoSchedule taint, so that the "
+        "scheduler prefers others. It needs the right to patch nodes.",
+    )
+    steer_limit: Duration = Field(
+        default=900.0,
+        gt=0,
+        description="Longest time in which a run that steers begins waves. Its taints say that they may stay "
+        "for one waveTimeout more; the next run takes away those that outlived their own.",
+    )
+    steer_karpenter: bool = Field(
+        default=False,
+        description="Steer on nodes of Karpenter too, which may add a node for a Pending pod rather than use "
+        "one that has a soft taint.",
+    )
 
     @model_validator(mode="after")
     def _first_wave_fits(self) -> Self:

@@ -112,6 +112,9 @@ _V1BETA1: Mapping[str, Enabled] = {
     ),
 }
 
+OF_KUBERNETES = frozenset(name for name, _ in _V1)
+"""The plugins that are part of Kubernetes."""
+
 DEFAULTS: Mapping[str, VersionDefaults] = {
     "v1": VersionDefaults({"multiPoint": _V1}),
     "v1beta3": VersionDefaults({"multiPoint": _V1BETA3}),

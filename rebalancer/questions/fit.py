@@ -29,7 +29,7 @@ from rebalancer.planning.plan import API_VERSION, CHANCE_DIGITS, PERCENT_DIGITS,
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.warnings import not_modelled
 from rebalancer.planning.workloads.lookup import Workloads
-from rebalancer.planning.workloads.replacement import differences
+from rebalancer.planning.workloads.templates import differences
 from rebalancer.questions.next_landing import (
     next_landing,
     rejected_nodes,

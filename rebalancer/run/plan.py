@@ -40,7 +40,8 @@ def make_plan_and_snapshot(options: PlanOptions) -> tuple[Plan, Snapshot]:
     inputs = plan_inputs(options)
     from rebalancer.planning import planner  # noqa: PLC0415 - not before the reading
 
-    return planner.make_plan(inputs), inputs.snapshot
+    plan = planner.make_plan(inputs)
+    return planner.advised(plan, inputs) if options.advise else plan, inputs.snapshot
 
 
 class ReportedPlan(msgspec.Struct, frozen=True):
@@ -55,11 +56,13 @@ def make_reported_plan(options: PlanOptions) -> ReportedPlan:
     """The plan of ``make_plan`` with the scores behind its first moves, for a report."""
     inputs = plan_inputs(options)
     from rebalancer.planning.explanation import scheduling_tables  # noqa: PLC0415 - not before the reading
-    from rebalancer.planning.planner import plan_prepared  # noqa: PLC0415
+    from rebalancer.planning.planner import advised, plan_prepared  # noqa: PLC0415
     from rebalancer.planning.prepared import prepare  # noqa: PLC0415
 
     prepared = prepare(inputs)
     plan = plan_prepared(prepared)
+    if options.advise:
+        plan = advised(plan, inputs)
     tables = scheduling_tables(prepared, plan, _MAX_TABLES)
     return ReportedPlan(plan, prepared.policy, tables)
 

@@ -30,6 +30,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rebalancer import files
+from rebalancer.cluster import times
 from rebalancer.cluster.kinds import REPLICATION_CONTROLLERS
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.pods import version_number
@@ -47,6 +48,7 @@ from rebalancer.execution.lease import HeldLease, RunLease, holder_identity
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Outcome, Outcomes
 from rebalancer.execution.safety import PauseSwitch, SafetyChecks
+from rebalancer.execution.soft_taints import SoftTaints
 from rebalancer.execution.waves import RunContext, WorkloadPods, carry_out
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions
@@ -58,6 +60,7 @@ from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
 from rebalancer.planning.scheduler_facts import schedulers_of
+from rebalancer.planning.steering import left_behind
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.schema import Safety
 from rebalancer.run.memory import RunMemory, finding
@@ -255,6 +258,7 @@ class Run(RunOrder[PlanningInputs, _Planned]):
         self._store = state_store(
             options.state_path, options.state_config_map, self._api, acts=not run_options.dry_run
         )
+        self._tainted: tuple[str, ...] | None = None  # by this run; None before its plan
         self.id = uuid.uuid4().hex
 
     def finish(self) -> tuple[Plan, Outcomes]:
@@ -296,7 +300,7 @@ class Run(RunOrder[PlanningInputs, _Planned]):
             memory.before,
             cluster=self._environment.cluster,
         )
-        return inputs
+        return replace(inputs, tainted=self._tainted)
 
     def plan(self, read: PlanningInputs, memory: RunMemory) -> _Planned:
         """Plan and show the plan; refuse one that must not be carried out."""
@@ -332,7 +336,11 @@ class Run(RunOrder[PlanningInputs, _Planned]):
         run_options, signals, lease = self._run_options, self._signals, self._lease_place
         events = () if run_options.dry_run else (EventWriter(self._api, _REPORTER, time.time, lease),)
         inputs = planned.inputs
-        with _journal(run_options, self.id) as journal:
+        self._tainted = planned.plan.tainted
+        with (
+            _journal(run_options, self.id) as journal,
+            self._steered(planned, journal, events) as limit_seconds,
+        ):
             context = RunContext(
                 run=self.id,
                 api=self._api,
@@ -341,7 +349,7 @@ class Run(RunOrder[PlanningInputs, _Planned]):
                     monotonic=self._api.retries.clock,
                     sleep=signals.stop.wait,
                     began=self._began,
-                    max_duration_seconds=run_options.max_duration_seconds,
+                    max_duration_seconds=limit_seconds,
                     stop_requested=signals.stop.is_set,
                 ),
                 execution=self._policy.execution,
@@ -361,6 +369,32 @@ class Run(RunOrder[PlanningInputs, _Planned]):
                 dry_run=run_options.dry_run,
             )
             return carry_out(planned.plan, context)
+
+    @contextmanager
+    def _steered(
+        self, planned: _Planned, journal: Journal, events: Sequence[EventWriter]
+    ) -> Iterator[float | None]:
+        """Set the soft taints of the plan, and take them away at the end, with those of runs that died.
+
+        Yields after how many seconds of the run no further wave may begin; None: never.
+        """
+        seconds = self._run_options.max_duration_seconds
+        nodes, left = planned.plan.tainted, left_behind(planned.inputs.snapshot)
+        if self._run_options.dry_run or not (nodes or left):
+            yield seconds
+            return
+        execution = self._policy.execution
+        limit = min(seconds or float("inf"), execution.steer_limit) if nodes else seconds
+        until = time.time() + execution.steer_limit + execution.wave_timeout
+        taints = SoftTaints(self._api, self._lease_place, self.id, until, time.time)
+        journal.write("steering", nodes=nodes, until=times.render(until), leftBehind=left or None)
+        try:
+            taints.begin(nodes, left)
+            for writer in events:
+                writer.steered(nodes, until)
+            yield limit
+        finally:
+            journal.write("steered", nodes=nodes, leftBehind=taints.end() or None)
 
     @property
     def _lease_place(self) -> tuple[str, str]:

@@ -46,7 +46,7 @@ hotNodes:
 evictable: {{minAge: 0s, protect: []}}
 limits: {{perRun: 50, perNode: 50, perNamespace: 50, perWorkload: 100%}}
 planning: {{minGain: 1}}
-execution: {{waveSize: 2, firstWave: 1, waveTimeout: {wave_timeout}}}
+execution: {{waveSize: 2, firstWave: 1, waveTimeout: {wave_timeout}, steer: {steer}}}
 """
 
 
@@ -59,12 +59,13 @@ class HotCluster:
     folder: Path
     watcher: LoadServer
     loads: dict[str, Load]
+    steer: str = "none"  # execution.steer of the policy
     rounds: int = 0
     _seen: int = 0  # evictions of the audit log that belong to earlier rounds
 
     @classmethod
     @contextmanager
-    def started(cls, folder: Path) -> Iterator[HotCluster]:
+    def started(cls, folder: Path, steer: str = "none") -> Iterator[HotCluster]:
         """Start a control plane with the nodes and the workloads."""
         with ExitStack() as stack:
             control_plane = stack.enter_context(ControlPlane(folder))
@@ -76,7 +77,7 @@ class HotCluster:
                 control_plane.api.create(clusters.deployment(f"app-{number}", REPLICAS))
             loads: dict[str, Load] = {}
             watcher = stack.enter_context(LoadServer(lambda: dict(loads)))
-            cluster = cls(control_plane, audit, folder, watcher, loads)
+            cluster = cls(control_plane, audit, folder, watcher, loads, steer)
             cluster.wait_until_whole()
             yield cluster
 
@@ -158,7 +159,9 @@ class Round:
 
     def __post_init__(self) -> None:
         self.before = {pod["metadata"]["uid"]: pod for pod in self.cluster.pods()}
-        policy = _POLICY.format(address=self.cluster.watcher.address, wave_timeout=self.wave_timeout)
+        policy = _POLICY.format(
+            address=self.cluster.watcher.address, wave_timeout=self.wave_timeout, steer=self.cluster.steer
+        )
         folder = self.cluster.folder / self.name
         kubeconfig = self.cluster.control_plane.kubeconfig
         self._temporary = folder / "tmp"

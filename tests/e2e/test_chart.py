@@ -98,6 +98,7 @@ def _keep_our_label(metadata: Object) -> None:
         ("overlays/service", "kind=Deployment,act=true"),
         ("components/network-policy", "networkPolicy.create=true"),
         ("components/surge", "act=true,allowSurge=true"),
+        ("components/steer", "act=true,allowSteer=true"),
     ],
 )
 def test_the_chart_and_the_kustomization_say_the_same(

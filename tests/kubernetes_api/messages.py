@@ -67,7 +67,7 @@ def _messages(folders: Mapping[str, Path]) -> FileDescriptorSet:
                 target = Path(name) / module / path.relative_to(folder)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 package = ".".join(target.parent.relative_to(name).parts)
-                of_package = _json_fields(path.parent)
+                of_package = json_fields(path.parent)
                 fields |= {f"{package}.{struct}": found for struct, found in of_package.items()}
                 target.write_text(_as_proto3(path.read_text(), of_package))
                 written.append(str(target.relative_to(name)))
@@ -81,7 +81,7 @@ def _messages(folders: Mapping[str, Path]) -> FileDescriptorSet:
     return _needed(everything, fields)
 
 
-def _json_fields(folder: Path) -> dict[str, dict[str, JsonField]]:
+def json_fields(folder: Path) -> dict[str, dict[str, JsonField]]:
     """By struct and name in protobuf, what the Go types of a package say."""
     structs: dict[str, dict[str, JsonField]] = {}
     for path in sorted(folder.glob("*.go")):

@@ -23,6 +23,7 @@ ROLES = {
     "evict": Path("k8s/overlays/active/clusterrole.yaml"),
     "own": Path("k8s/overlays/active/role.yaml"),
     "surge": Path("k8s/components/surge/clusterrole.yaml"),
+    "steer": Path("k8s/components/steer/clusterrole.yaml"),
 }
 _PRIORITY = Path("k8s/base/priorityclass.yaml")
 _NETWORK = Path("k8s/components/network-policy/networkpolicy.yaml")

@@ -51,12 +51,20 @@ _ORDERS = ("wave", "gain", "chance", "pod", "from", "to")
     metavar="OTHER_POLICY",
     help="Show what changes with another policy, and why, instead of the plan.",
 )
-def plan(options: PlanOptions, output: Output, choice: Choice, sort: str, other: Path | None) -> None:
+@click.option(
+    "--advise",
+    is_flag=True,
+    help="Also say what the plan would be with a soft taint on the hot nodes (execution.steer), or without.",
+)
+def plan(
+    options: PlanOptions, output: Output, choice: Choice, sort: str, other: Path | None, *, advise: bool
+) -> None:
     """Show what would be evicted, why, and where it would land. Only reads.
 
     -n, -l and --field-selector filter the output only. --from also takes a report that -o html wrote, and
     shows its plan again.
     """
+    options = replace(options, advise=advise)
     chosen = bool(choice) or sort != "wave"
     if other is not None:
         _write_difference(options, output, other, chosen=chosen)

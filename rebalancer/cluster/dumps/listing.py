@@ -7,20 +7,34 @@ whole list.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import pairwise
 from typing import Protocol
 
 import msgspec
+import numpy as np
 from msgspec.structs import astuple, replace
 
 from rebalancer.cluster import records
+from rebalancer.cluster.columns import Columns, ColumnsBuilder
 from rebalancer.cluster.kinds import Kind
-from rebalancer.cluster.malformed import Encoded, Malformed, check_names, describe, listed_twice
+from rebalancer.cluster.malformed import (
+    LISTED_TWICE,
+    Encoded,
+    Malformed,
+    admitted,
+    check_names,
+    describe,
+    listed_twice,
+)
 from rebalancer.cluster.metrics import PodMetricsCollector
-from rebalancer.cluster.pods import ListedPods, PodCollector
+from rebalancer.cluster.pod_classes import ClassIndex
+from rebalancer.cluster.pods import ListedPods, PodFields, listed_pods, read_pod
 from rebalancer.cluster.wire.json_items import decode_page
+from rebalancer.cluster.wire.json_pods import PodsInJson
+from rebalancer.cluster.wire.known_fields import is_known_list, unknown_in_template
 from rebalancer.cluster.wire.protobuf import Pods, ProtobufPods
 
 _ANNOTATION_DOMAINS = frozenset({"kubernetes.io", "k8s.io", "karpenter.sh"})
@@ -81,6 +95,58 @@ def _rank(record: records.Record) -> tuple[int, bytes]:
     version = records.metadata_of(record).resource_version
     usable = version.isascii() and version.isdigit() and len(version) < _MAX_VERSION_LENGTH
     return int(version) if usable else -1, _encoder.encode(record)
+
+
+class PodCollector:
+    """Collects pods in the order they are read: of a pod listed twice the newest."""
+
+    def __init__(self) -> None:
+        self.classes = ClassIndex()
+        self._in_json = PodsInJson(self.classes)
+        self._rows = ColumnsBuilder(PodFields)
+        self.keep = self._rows.add
+
+    def add(self, pod: records.Record) -> None:
+        """Keep what we use of a pod; ValueError when a quantity or time in it is malformed."""
+        self.keep(read_pod(pod, self._in_json))
+
+    def seal(self, kind: Kind) -> tuple[tuple[()], ListedPods, list[Malformed]]:
+        """The rows in order of namespace and name, and the older versions of pods listed twice."""
+        columns = self._rows.columns()
+        keys = list(zip(columns.texts("namespace"), columns.texts("name"), strict=True))
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        older = _listed_twice(columns, keys, order)
+        malformed = [
+            Malformed(kind.name, *keys[row], node_name if admitted(node_name) else "", LISTED_TWICE)
+            for row, node_name in older.items()
+            if node_name is not None
+        ]
+        del keys  # before anything is copied
+        at = np.array([row for row in order if row not in older] if older else order, np.int64)
+        return (), listed_pods(columns.take(at), self.classes), malformed
+
+
+def _listed_twice(
+    columns: Columns[PodFields], keys: list[tuple[str, str]], order: list[int]
+) -> dict[int, str | None]:
+    """The rows that a newer version replaces, and the node each puts in doubt; None where it is equal."""
+
+    def rank(row: int) -> tuple[int, bool, str]:
+        """What makes one version of a pod newer than another, whichever came first."""
+        fields = columns.row(row)
+        return fields.version, not fields.finished, repr(replace(fields, version=0))
+
+    older: dict[int, str | None] = {}
+    newest: dict[tuple[str, str], int] = {}
+    for left, right in pairwise(order):
+        if keys[left] != keys[right]:
+            continue
+        low, high = sorted((newest.get(keys[left], left), right), key=rank)
+        newest[keys[left]] = high
+        replaced, counts = columns.row(low), columns.row(high)
+        node_name = "" if replaced.finished and counts.finished else replaced.node_name
+        older[low] = None if rank(low)[1:] == rank(high)[1:] else node_name
+    return older
 
 
 class RecordCollector:
@@ -216,6 +282,19 @@ def _decoder(record: type[records.Record]) -> msgspec.json.Decoder[records.Recor
     return msgspec.json.Decoder(record)
 
 
+def decoding_of(kind: Kind) -> Callable[[Encoded], records.Record]:
+    """What decodes an item of a kind, or raises ValueError; a template names a field that is not known."""
+    decode = _decoder(kind.record).decode
+
+    def workload(item: Encoded) -> records.Record:
+        record, unknown = decode(item), unknown_in_template(item)
+        if unknown and isinstance(record, records.Workload) and record.spec.template is not None:
+            msgspec.structs.force_setattr(record.spec.template.spec, "unknown_field", unknown)
+        return record
+
+    return workload if kind.record is records.Workload else decode
+
+
 class _Items(Protocol):
     items: list[records.Record] | None
 
@@ -227,7 +306,7 @@ def _list_decoder(record: type[records.Record]) -> msgspec.json.Decoder[_Items]:
 
 
 def _rows_for(kind: Kind) -> Rows:
-    if kind.record is records.Pod:
+    if kind.record is records.EncodedPod:
         return PodCollector()
     return PodMetricsCollector() if kind.record is records.PodMetrics else RecordCollector()
 
@@ -237,7 +316,7 @@ class ListingBuilder:
 
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
-        self._decode = _decoder(kind.record).decode
+        self._decode = decoding_of(kind)
         self.rows = _rows_for(kind)
         self._malformed: list[Malformed] = []
         self._count = 0
@@ -263,12 +342,15 @@ class ListingBuilder:
         Raises ValueError when it is not a list.
         """
         try:
-            found = _list_decoder(self._kind.record).decode(body).items or ()
+            found = _list_decoder(self._kind.record).decode(body).items
+            one_by_one = self._kind.record is records.Workload and not is_known_list(body)
         except (ValueError, RecursionError):
+            one_by_one = True
+        if one_by_one:
             for item in decode_page(body).items:
                 self.add(item)
             return
-        for record in found:
+        for record in found or ():
             self.add_record(record)
 
     def add_protobuf(self, pods: Pods) -> None:

@@ -15,7 +15,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import msgspec
 from msgspec.structs import replace
@@ -31,7 +31,7 @@ from rebalancer.cluster.live.failures import (
     write_again,
 )
 from rebalancer.deadlines import ANSWER_SECONDS, CLOSING_SECONDS, Deadline
-from rebalancer.errors import UnreachableError
+from rebalancer.errors import InputError, UnreachableError
 from rebalancer.http import Answer, Stream, TooLargeError
 from rebalancer.retries import Retries, Retry
 from rebalancer.telemetry import span
@@ -177,6 +177,10 @@ class KubernetesClient:
             for name, value in (query or {}).items()
             if value is not None
         )
+        if not {".", ".."}.isdisjoint(
+            map(unquote, path.split("/"))
+        ):  # of a name that anybody may have chosen
+            raise InputError("a path that leads to another is not asked for", where=f"{self.host}{path}")
         return f"{self.host}{path}{'?' if asked else ''}{asked}"
 
     def _headers(self, headers: Mapping[str, str]) -> http.Headers:

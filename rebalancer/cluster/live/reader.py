@@ -273,7 +273,7 @@ class LiveReader:
         )
 
     def _answer(self, kind: Kind, query: Query) -> Answer:
-        if not self._protobuf or kind.record is not records.Pod:
+        if not self._protobuf or kind.record is not records.EncodedPod:
             return self._api.list_page(kind, query)
         try:
             return self._api.list_page(kind, query, {"Accept": f"{MEDIA_TYPE}, {_JSON}"})

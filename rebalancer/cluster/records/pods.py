@@ -233,6 +233,44 @@ class PodSpec(Record, frozen=True):
     termination_grace_period_seconds: Int64 | None = None
     active_deadline_seconds: Int64 | None = None
     restart_policy: str = ""
+    runtime_class_name: str = ""
+    # The first field found that is neither here nor among those known to matter nothing: ``known_fields``
+    # finds it, and recordings keep it. Empty: there is none.
+    unknown_field: str = ""
+
+
+class RuntimeOverhead(Record, frozen=True):
+    """overhead of a RuntimeClass."""
+
+    pod_fixed: Labels | None = None
+
+
+class RuntimeScheduling(Record, frozen=True):
+    """scheduling of a RuntimeClass."""
+
+    node_selector: Labels | None = None
+    tolerations: list[Toleration] | None = None
+
+
+class RuntimeClass(Record, frozen=True):
+    """node.k8s.io/v1 RuntimeClass."""
+
+    metadata: Metadata = Metadata()
+    overhead: RuntimeOverhead | None = None
+    scheduling: RuntimeScheduling | None = None
+
+
+class DeviceClassSpec(Record, frozen=True):
+    """spec of a DeviceClass."""
+
+    extended_resource_name: str | None = None
+
+
+class DeviceClass(Record, frozen=True):
+    """resource.k8s.io/v1 DeviceClass."""
+
+    metadata: Metadata = Metadata()
+    spec: DeviceClassSpec = DeviceClassSpec()
 
 
 class ContainerStateWaiting(Record, frozen=True):
@@ -286,6 +324,14 @@ class Pod(Record, frozen=True):
 
     metadata: Metadata = Metadata()
     spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class EncodedPod(Record, frozen=True):
+    """v1 Pod whose spec is still encoded: most repeat that of a sibling, and need not be decoded."""
+
+    metadata: Metadata = Metadata()
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: PodStatus = PodStatus()
 
 

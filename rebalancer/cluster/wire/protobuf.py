@@ -20,6 +20,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
+
 from rebalancer.cluster import records, times
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.malformed import Malformed, admitted, check_names, node_in_doubt
@@ -33,6 +35,7 @@ from rebalancer.cluster.pods import (
     report_of,
 )
 from rebalancer.cluster.wire.json_items import Page
+from rebalancer.cluster.wire.known_fields import unknown_in_message
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import FieldDescriptor
@@ -194,12 +197,16 @@ class ProtobufPods:
             if not item.startswith(_USUAL)
         ]
 
+    def node_name(self, pod: pods_pb2.PodOutline) -> str:
+        """As ``Encoding`` says."""
+        return pod.spec.node_name
+
     def class_and_reports(
-        self, pod: pods_pb2.PodOutline, resize_infeasible: bool
+        self, pod: pods_pb2.PodOutline, node_name: str, resize_infeasible: bool
     ) -> tuple[int, list[ContainerReport]]:
         """The class by what the siblings of a pod have too, and what its containers alone have to report."""
         metadata, spec, status = pod.metadata, pod.spec, pod.status
-        node_name, spec.node_name = spec.node_name, ""
+        spec.node_name = ""
         written = spec.SerializeToString()  # the bytes of all other fields, as they came
         spec.node_name = node_name
         token = _TOKEN_NAME.search(written)
@@ -226,7 +233,11 @@ class ProtobufPods:
         )
         number = self._classes.get(key)
         if number is None:
-            record = to_record(parse(self._messages.Pod, pod.SerializeToString()))
+            message = parse(self._messages.Pod, pod.SerializeToString())
+            record = to_record(message)
+            unknown = unknown_in_message(message.spec)
+            if unknown:
+                msgspec.structs.force_setattr(record.spec, "unknown_field", unknown)
             number = self._numbers.number_of(record)
             if len(self._classes) >= _MAX_CACHED_CLASSES:  # pods that resemble no other: nothing is gained
                 self._classes.clear()
@@ -276,22 +287,29 @@ class PodListSplitter:
 
     def __init__(self) -> None:
         self.head: Page | None = None
-        self._left = b""
+        self._waiting: list[bytes] = []  # pieces of a pod that is not whole, joined when it is
+        self._held = 0  # bytes of them
+        self._needed = 0  # bytes of the whole, where they are known
         self._ahead = 0  # bytes of the list that have not been given out yet
 
     def pods(self, piece: bytes) -> Pods:
         """The pods that this piece completes."""
-        data = self._left + piece
+        self._waiting.append(piece)
+        self._held += len(piece)
+        if self._held < self._needed:
+            return []
+        data = b"".join(self._waiting)
         at = 0
         if self.head is None:
             begun = self._begin(data)
             if begun is None:
                 if len(data) > _MAX_HEAD_BYTES:
                     raise ValueError("a list in protobuf that does not begin")
-                self._left = data
+                self._waiting = [data]
                 return []
             at = begun
         first, end = at, at + self._ahead
+        self._needed = 0
         while at < end:
             field = _field(data, at, _SECOND)
             if field is None:
@@ -300,10 +318,12 @@ class PodListSplitter:
             if length > MAX_ITEM_BYTES or at_item + length > end:
                 raise ValueError(f"a pod of {length} bytes in a list in protobuf")
             if at_item + length > len(data):
+                self._needed = at_item + length - at
                 break
             at = at_item + length
         self._ahead -= at - first
-        self._left = data[at:] if self._ahead else b""
+        self._waiting = [data[at:]] if self._ahead else []
+        self._held = sum(map(len, self._waiting))
         return _decoded(data[first:at]) if at > first else []
 
     def finish(self) -> None:

@@ -121,7 +121,7 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False):
         return cls(
             inputs=inputs,
             workloads=workloads,
-            replacements=Replacements(snapshot.pods, workloads),
+            replacements=Replacements(snapshot, workloads),
             budgets=Budgets(snapshot),
             quotas=Quotas(snapshot),
             autoscalers=Autoscalers(snapshot),

@@ -404,10 +404,16 @@ def limit_ranges(context: EvictionContext, row: PodRow) -> NotMoved | None:
 
 
 def placement_known(context: EvictionContext, row: PodRow) -> NotMoved | None:
-    """Pods whose replacement cannot be predicted, or cannot be placed by the model."""
+    """Pods whose replacement no scheduler places, or that cannot be predicted or placed by the model."""
+    replacement = context.replacement(row)
+    if replacement.bound_to:
+        message = (
+            f"its template names node {replacement.bound_to} (spec.nodeName): its replacement is bound there "
+            "and no scheduler places it"
+        )
+        return NotMoved(Reason.NO_BETTER_LANDING, message)
     if context.policy.scheduler.allow_unpredictable:
         return None
-    replacement = context.replacement(row)
     unpredictable_reason = replacement.unpredictable_reason or context.unpredictable.get(
         replacement.pod_class, ""
     )

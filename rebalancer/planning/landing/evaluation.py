@@ -319,6 +319,7 @@ class _Score(msgspec.Struct, eq=False):
     why: str = ""
     reason: Reason = Reason.NO_BETTER_LANDING
     settings: tuple[str, ...] = ()  # of the policy, without which the landing would be acceptable
+    node: int | None = None  # the likeliest of the unacceptable ones
 
 
 class _InScenario(msgspec.Struct, frozen=True, eq=False):
@@ -400,7 +401,9 @@ class MoveEvaluator:
             gain = np.minimum(gain, found.worst.gain)
             if found.worst.unacceptable > _NEGLIGIBLE:
                 only_while_terminating &= found.only_while_terminating
-                refused = refused or NotMoved(found.worst.reason, found.worst.why, found.worst.settings)
+                refused = refused or NotMoved(
+                    found.worst.reason, found.worst.why, found.worst.settings, found.worst.node
+                )
                 if not complete and (not found.sampled or masses[-1] >= 1.0):
                     break
             if found.placements:
@@ -544,4 +547,5 @@ class MoveEvaluator:
             why = check.why_not(landings, likeliest, purpose)
             score.why = f"may land ({chance[~good].sum():.0%}) where it must not: {why}"
             score.settings = check.settings_behind(landings, likeliest, purpose)
+            score.node = int(rows[likeliest])
         return score

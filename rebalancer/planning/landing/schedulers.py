@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import PodClassIndex
+from rebalancer.cluster.kinds import DEVICE_CLASSES
 from rebalancer.cluster.pod_classes import NO_OWNER, PodClass
-from rebalancer.cluster.records import Container, PersistentVolumeClaim, PodSpec, ResourceRequirements
+from rebalancer.cluster.records import (
+    Container,
+    DeviceClass,
+    PersistentVolumeClaim,
+    PodSpec,
+    ResourceRequirements,
+)
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.planning.hotness import NodeScores, RuleScore, score_key
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.workloads.templates import why_not_placed
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.profiles.types import (
+    Extender,
     ExtensionPoint,
     Input,
     PluginDescription,
@@ -30,11 +39,18 @@ from rebalancer.scheduling.matching import BindingLabelReaders
 from rebalancer.scheduling.registry import UnreadInputs, make_scheduler, neutral_plugins, queries_of
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions.release import Release
+from rebalancer.scheduling.versions.rules import (
+    DEVICE_CLASS_PREFIX,
+    DRA_EXTENDED_RESOURCES,
+    extended_resources,
+)
 from rebalancer.scheduling.versions.verified import unpredictable_rule
 
 _BINDING_LABELS_ARE_READ = (
     "a selector asks for a zone or region among the labels of pods, which they only get when they are bound"
 )
+# Its webhook gives these pods a scheduling gate (Kueue v0.10 pkg/controller/jobs/pod/pod_webhook.go).
+_KUEUE_LABEL = "kueue.x-k8s.io/managed"
 
 
 def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
@@ -48,10 +64,13 @@ def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
     objects = ObjectsRead(snapshot)
     unread = {profile.scheduler_name: UnreadInputs(profile, objects) for profile in configuration.profiles}
     readers = BindingLabelReaders(snapshot, inputs.scheduler.release)
+    devices = _resources_of_device_classes(snapshot)
     found: dict[int, str] = {}
     for index, pod in enumerate(snapshot.pods.classes):
-        unpredictable_reason = _class_reason(pod, inputs.scheduler.release) or by_profile.get(
-            pod.scheduler_name, ""
+        unpredictable_reason = (
+            _class_reason(pod, inputs.scheduler.release, devices)
+            or _extender_reason(pod, configuration.extenders)
+            or by_profile.get(pod.scheduler_name, "")
         )
         if not unpredictable_reason and pod.scheduler_name in unread:
             unpredictable_reason = _unread_reason(unread[pod.scheduler_name].of(pod))
@@ -69,8 +88,6 @@ def _profile_reason(
     permitting = profile.enabled(ExtensionPoint.PERMIT)
     if permitting:
         return f"plugin {permitting[0]} may hold it back (permit)"
-    if configuration.extenders:
-        return f"extender {configuration.extenders[0].url_prefix} takes part in placing it"
     for name in sorted(profile.plugin_names):
         description = configuration.plugins.get(name)
         if description is None:
@@ -142,15 +159,66 @@ def _unread_reason(unread: tuple[str, ...]) -> str:
     return f"where it would land depends on what was not read: {', '.join(unread)}" if unread else ""
 
 
-def _class_reason(pod: PodClass, release: Release) -> str:
+def _class_reason(pod: PodClass, release: Release, devices: Mapping[str, str] | None) -> str:
     """Why pods of a class cannot be placed by the model, whatever their profile."""
-    if pod.spec.resource_claims:
-        return f"it uses resource claim {pod.spec.resource_claims[0].name}, which is not modelled"
-    if pod.spec.scheduling_gates:
-        return f"scheduling gate {pod.spec.scheduling_gates[0].name} would hold its replacement back"
-    if pod.spec.scheduling_group or pod.spec.workload_ref:
-        return "it belongs to a pod group, whose pods are placed together, which is not modelled"
-    return unpredictable_rule(release, pod)
+    if pod.labels.get(_KUEUE_LABEL) == "true":
+        return "Kueue admitted it: its replacement waits at a gate until Kueue has admitted that one too"
+    return (
+        why_not_placed(pod.spec)
+        or unpredictable_rule(release, pod, (DRA_EXTENDED_RESOURCES,))
+        or _device_reason(pod, release, devices)
+    )
+
+
+def _device_reason(pod: PodClass, release: Release, devices: Mapping[str, str] | None) -> str:
+    """Why a class cannot be placed whose extended resources may be those of a DeviceClass.
+
+    Source: kubernetes v1.36.3 pkg/scheduler/framework/plugins/noderesources/fit.go, its
+    shouldDelegateResourceToDRA.
+    """
+    requested = extended_resources(pod)
+    served = sorted(requested if devices is None else requested & devices.keys())
+    reason = unpredictable_rule(release, pod) if served else ""
+    if not reason:
+        return ""
+    if devices is None:
+        return f"{reason} ({DEVICE_CLASSES.plural} were not read: one of them may serve {served[0]})"
+    return f"{reason} (DeviceClass {devices[served[0]]} serves {served[0]})"
+
+
+def _resources_of_device_classes(snapshot: Snapshot) -> Mapping[str, str] | None:
+    """The DeviceClass that serves an extended resource, by its name; None when not all were read."""
+    listing = snapshot.recording.listings.get(DEVICE_CLASSES.plural)
+    if listing is None or listing.malformed:
+        return None
+    found: dict[str, str] = {}
+    for item in listing.records:
+        if isinstance(item, DeviceClass):
+            name = item.metadata.name
+            found[f"{DEVICE_CLASS_PREFIX}{name}"] = name
+            if item.spec.extended_resource_name:
+                found[item.spec.extended_resource_name] = name
+    return found
+
+
+def _extender_reason(pod: PodClass, extenders: Iterable[Extender]) -> str:
+    """Why a class cannot be placed whose pods an extender is asked about.
+
+    One without managedResources is asked about every pod, others about those that ask for one of these.
+    Source: kubernetes v1.36.3 pkg/scheduler/extender.go, IsInterested.
+    """
+    for extender in extenders:
+        managed = {item.name for item in extender.managed_resources}
+        asked = {
+            name
+            for container in (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
+            if container.resources
+            for names in (container.resources.requests, container.resources.limits)
+            for name in names or ()
+        }
+        if not managed or managed & asked:
+            return f"extender {extender.url_prefix} takes part in placing it"
+    return ""
 
 
 _FIT = "NodeResourcesFit"  # the filter by requests

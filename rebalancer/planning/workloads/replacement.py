@@ -15,33 +15,18 @@ from collections.abc import Mapping
 import msgspec
 
 from rebalancer.cluster.arrays import PodClassIndex, PodRow
+from rebalancer.cluster.kinds import RUNTIME_CLASSES
 from rebalancer.cluster.pod_classes import BINDING_LABELS, PodClass
-from rebalancer.cluster.pods import PodTable
-from rebalancer.cluster.records import Container, Metadata, PodTemplate, Toleration, Volume
+from rebalancer.cluster.records import Metadata, PodTemplate, RuntimeClass
+from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.planning.workloads.lookup import WorkloadInfo, Workloads
 from rebalancer.planning.workloads.stateful_sets import (
-    REVISION_LABEL,
     next_revision,
     own_claims,
     revision_of,
     without_own_claims,
 )
-
-# Added to every pod by admission.
-_ADDED_TOLERATIONS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
-_ADDED_LABELS = frozenset(
-    {
-        "pod-template-hash",
-        REVISION_LABEL,
-        "statefulset.kubernetes.io/pod-name",
-        "apps.kubernetes.io/pod-index",
-        "batch.kubernetes.io/job-completion-index",
-        "batch.kubernetes.io/controller-uid",
-        "batch.kubernetes.io/job-name",
-        "controller-uid",
-        "job-name",
-    }
-)
+from rebalancer.planning.workloads.templates import Verdict, admitted, differences, why_not_placed
 
 
 class Replacement(msgspec.Struct, frozen=True):
@@ -49,14 +34,22 @@ class Replacement(msgspec.Struct, frozen=True):
 
     pod_class: PodClassIndex
     unpredictable_reason: str = ""
+    bound_to: str = ""  # the node that its template names: no scheduler places it
 
 
 class Replacements:
     """Finds what would replace each pod; pods of one class with alike siblings have the same."""
 
-    def __init__(self, pods: PodTable, workloads: Workloads) -> None:
-        self._pods = pods
+    def __init__(self, snapshot: Snapshot, workloads: Workloads) -> None:
+        self._pods = snapshot.pods
         self._workloads = workloads
+        # By name; None when they were not read.
+        self._runtime_classes: Mapping[str, RuntimeClass] | None = None
+        if snapshot.has(RUNTIME_CLASSES):
+            found = snapshot.recording.records(RUNTIME_CLASSES)
+            self._runtime_classes = {
+                item.metadata.name: item for item in found if isinstance(item, RuntimeClass)
+            }
         self._found: dict[tuple[PodClassIndex, PodClassIndex | None], Replacement] = {}
 
     def of(self, row: PodRow) -> Replacement:
@@ -114,7 +107,7 @@ class Replacements:
             if newest is not None and _alike(newest.pod, own.pod):
                 return Replacement(own.index)  # the template is of another revision; its siblings are not
             return own.unpredictable(f"no ready sibling of revision {revision} is like it")
-        return _by_template(template, own, newest)
+        return _by_template(template, own, newest, self._runtime_classes)
 
 
 class _Comparable(msgspec.Struct, frozen=True):
@@ -128,112 +121,39 @@ class _Comparable(msgspec.Struct, frozen=True):
         return Replacement(self.index, reason)
 
 
-def _by_template(template: PodTemplate, own: _Comparable, newest: _Comparable | None) -> Replacement:
+def _by_template(
+    template: PodTemplate,
+    own: _Comparable,
+    newest: _Comparable | None,
+    runtime_classes: Mapping[str, RuntimeClass] | None,
+) -> Replacement:
     """What replaces a pod made from this template."""
-    differing = differences(template, own.pod)
+    if template.spec.node_name:
+        return Replacement(own.index, bound_to=template.spec.node_name)
+    found = admitted(template, runtime_classes)
+    refusal = why_not_placed(template.spec) or (found if isinstance(found, str) else "")
+    if isinstance(found, str) or refusal:
+        return own.unpredictable(f"of its template: {refusal}")
+    known = () if runtime_classes is None else ("overhead",)
+    differing = differences(found, own.pod, known)
     if not differing:
         return Replacement(own.index)
+    edited = [name for name, verdict in differing.items() if verdict is Verdict.EDITED]
     if newest is not None:
-        if not differences(template, newest.pod) and not own.has_claims and not newest.has_claims:
+        if not differences(found, newest.pod, known) and not own.has_claims and not newest.has_claims:
             return Replacement(newest.index)
-        if _alike(newest.pod, own.pod) and not _lacks(template, own.pod):
+        if _alike(newest.pod, own.pod) and not edited:
             return Replacement(own.index)  # admission does the same to every pod of this template
-    return own.unpredictable(
-        f"it differs from its template in {', '.join(differing)}, and so do its siblings"
-    )
-
-
-def differences(template: PodTemplate, pod: PodClass) -> tuple[str, ...]:
-    """The scheduling fields in which a pod differs from its template, admission's usual additions aside."""
-    wanted, actual = template.spec, pod.spec
-    pairs: dict[str, tuple[object, object]] = {
-        "labels": (_labels(template.metadata.labels), _labels(pod.labels)),
-        "containers": (_containers(wanted.containers), _containers(actual.containers)),
-        "initContainers": (_containers(wanted.init_containers), _containers(actual.init_containers)),
-        "resources": (wanted.resources, actual.resources),
-        "nodeSelector": (wanted.node_selector or {}, actual.node_selector or {}),
-        "affinity": (wanted.affinity, actual.affinity),
-        "tolerations": (_tolerations(wanted.tolerations), _tolerations(actual.tolerations)),
-        "topologySpreadConstraints": (
-            wanted.topology_spread_constraints or [],
-            actual.topology_spread_constraints or [],
-        ),
-        "schedulerName": (
-            wanted.scheduler_name or "default-scheduler",
-            actual.scheduler_name or "default-scheduler",
-        ),
-        "hostNetwork": (bool(wanted.host_network), bool(actual.host_network)),
-        "overhead": (wanted.overhead or {}, actual.overhead or {}),
-        "volumes": (_volumes(wanted.volumes), _volumes(actual.volumes)),
-    }
-    if wanted.priority is not None:
-        pairs["priority"] = (wanted.priority, actual.priority)
-    found = [name for name, (left, right) in pairs.items() if left != right]
-    return (*found, "an in-place resize") if pod.statuses else tuple(found)
-
-
-def _labels(labels: Mapping[str, str] | None) -> dict[str, str]:
-    return {key: value for key, value in (labels or {}).items() if key not in _ADDED_LABELS}
-
-
-def _tolerations(tolerations: list[Toleration] | None) -> list[Toleration]:
-    return [
-        item for item in tolerations or () if item.key not in _ADDED_TOLERATIONS or item.effect != "NoExecute"
-    ]
-
-
-def _defaulted(container: Container) -> dict[str, str]:
-    """Requests as the API server stores them: a limit without a request is a request too."""
-    resources = container.resources
-    if resources is None:
-        return {}
-    return {**(resources.limits or {}), **(resources.requests or {})}
-
-
-def _containers(containers: list[Container] | None) -> list[object]:
-    return [
-        (
-            item.name,
-            item.image,
-            _defaulted(item),
-            (item.resources.limits if item.resources else None) or {},
-            [
-                (port.host_port, port.host_ip, port.protocol or "TCP")
-                for port in item.ports or ()
-                if port.host_port
-            ],
-            item.restart_policy,
+    if edited:
+        return own.unpredictable(
+            f"it differs from its template in {', '.join(edited)}, which admission does not explain: "
+            "the template was edited since"
         )
-        for item in containers or ()
-    ]
-
-
-def _volumes(volumes: list[Volume] | None) -> list[Volume]:
-    """Volumes whose source the scheduler reads; admission adds others, for service accounts."""
-    return [item for item in volumes or () if item != Volume(name=item.name)]
+    return own.unpredictable(
+        f"it differs from its template in {', '.join(differing)}, and no ready sibling shows what comes back"
+    )
 
 
 def _alike(pod: PodClass, other: PodClass) -> bool:
     """Whether two pods of a controller differ at most in what is each one's own."""
     return not differences(PodTemplate(metadata=Metadata(labels=dict(pod.labels)), spec=pod.spec), other)
-
-
-def _lacks(template: PodTemplate, pod: PodClass) -> bool:
-    """Whether a pod lacks something of its template; admission only adds, so then the template changed."""
-    wanted, actual = template.spec, pod.spec
-    found = {item.name: item for item in (*(actual.containers or ()), *(actual.init_containers or ()))}
-    for item in (*(wanted.containers or ()), *(wanted.init_containers or ())):
-        same = found.get(item.name)
-        if same is None or _lacks_items(_defaulted(item), _defaulted(same)):
-            return True
-    return (
-        _lacks_items(_labels(template.metadata.labels), pod.labels)
-        or _lacks_items(wanted.node_selector or {}, actual.node_selector or {})
-        or any(item not in (actual.tolerations or ()) for item in wanted.tolerations or ())
-        or any(item not in (actual.volumes or ()) for item in wanted.volumes or ())
-        or (wanted.affinity is not None and actual.affinity is None)
-    )
-
-
-def _lacks_items(wanted: Mapping[str, str], actual: Mapping[str, str]) -> bool:
-    return any(actual.get(name) != value for name, value in wanted.items())

@@ -35,6 +35,7 @@ _MAX_NAME_WIDTH = 22
 _LABEL_WIDTH = 9
 _PREFERRED = "cpu"
 _MAX_OBSTACLES = 6
+_FEW = 4  # nodes that are named one by one
 _INDENT = 2
 _MAX_REASONS, _MAX_UNSOLVED, _MAX_WARNINGS = 5, 2, 3
 _MAX_CHANGED, _MAX_SETTINGS = 10, 8
@@ -268,8 +269,17 @@ def write_benefit(lines: Lines, plan: Plan) -> None:
     if benefit is not None and plan.moves:
         _line(lines, "benefit", gain_words(benefit, lines.style.glyphs.arrow))
         _line(lines, "cost", cost_words(benefit))
+    if plan.tainted:
+        _line(lines, "steer", f"a soft taint on {_named_nodes(plan.tainted)} while the run lasts")
+    for sentence in plan.advice:
+        _line(lines, "advice", words(sentence))
     if plan.raised_limit:
         _line(lines, "limits", words(plan.raised_limit))
+
+
+def _named_nodes(names: Sequence[str]) -> str:
+    """A few nodes by name, or how many there are."""
+    return counted(len(names), "hot node") if len(names) > _FEW else ", ".join(map(plain, names))
 
 
 def _line(lines: Lines, label: str, text: str) -> None:

@@ -23,6 +23,8 @@ ABSENCE_MEANS: dict[str, str] = {
     "replicationcontrollers": "their pods are protected: what their replacements look like is unknown",
     "namespaces": "pods of a live cluster are protected: their namespace may be ending",
     "priorityclasses": "pods that name one, and all of a live cluster, are protected: priorities may change",
+    "runtimeclasses": "pods that name one are unpredictable, unless a sibling shows what admission adds",
+    "deviceclasses": "pods that request extended resources are unpredictable, from scheduler 1.36 on",
     "services": "default topology spreading of pods behind services is unpredictable",
     "persistentvolumeclaims": "pods with claims are unpredictable: where their volumes are is unknown",
     "persistentvolumes": "pods with claims are unpredictable: where their volumes are is unknown",

@@ -19,7 +19,7 @@ from rebalancer.cluster.pod_classes import POD_ITSELF, PodClass
 from rebalancer.cluster.records import Container, TopologySpreadConstraint
 from rebalancer.scheduling.versions.release import Gate, Release, Rule
 
-_DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
+DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
 def without_sidecars(pod: PodClass) -> PodClass:
@@ -148,15 +148,21 @@ def selects_namespaces(pod: PodClass) -> bool:
     return any(term.namespace_selector is not None for term in terms)
 
 
-def has_extended_resources(pod: PodClass) -> bool:
-    """Whether it requests resources outside kubernetes.io, or of a DeviceClass by its name."""
+def extended_resources(pod: PodClass) -> frozenset[str]:
+    """The resources it requests outside kubernetes.io, or of a DeviceClass by its name."""
     containers = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
-    return any(
-        name.startswith(_DEVICE_CLASS) or ("/" in name and "kubernetes.io/" not in name)
+    return frozenset(
+        name
         for item in containers
         if item.resources
         for name in item.resources.requests or ()
+        if name.startswith(DEVICE_CLASS_PREFIX) or ("/" in name and "kubernetes.io/" not in name)
     )
+
+
+def has_extended_resources(pod: PodClass) -> bool:
+    """Whether it requests any of them."""
+    return bool(extended_resources(pod))
 
 
 def needs_declared_features(pod: PodClass) -> bool:
@@ -184,8 +190,10 @@ HEAP_TIES = Rule(
 )
 OPPORTUNISTIC_BATCHING = Rule(
     "OpportunisticBatching",
-    "equal pods in a row may reuse the last one's order; inert with the default plugins, not modelled",
+    "equal pods in a row may reuse the last one's order; inert where PodTopologySpread has default "
+    "constraints, elsewhere a warning says so; not modelled",
     since=35,
+    gate=Gate("OpportunisticBatching", exists_since=35),
     decides=False,
 )
 STORAGE_CAPACITY_SCORING = Rule(
@@ -219,9 +227,10 @@ BALANCE_BEFORE_AND_AFTER = Rule(
 )
 DRA_EXTENDED_RESOURCES = Rule(
     "DRAExtendedResource",
-    "an extended resource that a node does not offer may be served by DRA (DeviceClass); not modelled",
+    "an extended resource that a DeviceClass names may be served by DRA where a node does not offer it; "
+    "not modelled",
     since=36,
-    gate=Gate("DRAExtendedResource", exists_since=34),
+    gate=Gate("DRAExtendedResource", exists_since=34, locked_since=37),
     modelled=False,
     concerns=has_extended_resources,
 )

@@ -6,7 +6,7 @@ alike (``make conformance``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from rebalancer.cluster.pod_classes import PodClass
@@ -71,9 +71,14 @@ def _doubtful(release: Release) -> tuple[Rule, ...]:
     )
 
 
-def unpredictable_rule(release: Release, pod: PodClass) -> str:
-    """Why a rule makes a pod's placement unknown: its gate may be closed, or it is not modelled."""
+def unpredictable_rule(release: Release, pod: PodClass, settled: Collection[Rule] = ()) -> str:
+    """Why a rule makes a pod's placement unknown: its gate may be closed, or it is not modelled.
+
+    ``settled`` are rules that are known not to concern this pod, whatever their gates.
+    """
     for rule in _doubtful(release):
+        if rule in settled:
+            continue
         if rule.gate is not None and release.follows_an_older_form_of(rule):
             return (
                 f"{rule.gate.name} is on in scheduler 1.{release.minor}, whose form of it is not modelled; "

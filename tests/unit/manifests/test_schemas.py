@@ -24,7 +24,7 @@ RICH = ROOT / "tests" / "e2e" / "chart_values.yaml"
 MODES = (
     (),
     ("--set=act=true",),
-    ("--set=act=true,allowSurge=true,networkPolicy.create=true",),
+    ("--set=act=true,allowSurge=true,allowSteer=true,networkPolicy.create=true",),
     (f"--values={RICH}",),
     (f"--values={RICH}", "--set=kind=Deployment,metricsPush=,suspend=false"),
     ("--set=kind=Deployment",),

@@ -25,7 +25,7 @@ from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import Reason
 from rebalancer.planning.report import build_plan
 from rebalancer.planning.strategies.hot_nodes import limits as raised_limits
-from rebalancer.planning.strategies.hot_nodes import relief as hot_node_relief
+from rebalancer.planning.strategies.hot_nodes import search as relief_search
 from rebalancer.policy.schema import Limits
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node
@@ -267,14 +267,12 @@ def test_placements_that_are_remembered_change_no_plan(cluster: Cluster) -> None
     def plan() -> bytes:
         return encode(make_plan(cluster.inputs()))
 
+    remembered = plan()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hot_node_relief, "_ALTERNATIVE_CELLS", 2_000)
-        patch.setattr(hot_node_relief, "_DRAFT_PLACEMENTS", 20)
-        remembered = plan()
         patch.setattr(KnownPlacements, "shared", lambda _self, _state, _kind, compute: compute())
         assert plan() == remembered
-        # One order only: how many others are tried depends on how many placements they ask for.
-        patch.setattr(hot_node_relief, "_ALTERNATIVE_CELLS", 0)
+        # No drafts: how many there are depends on how many placements they ask for.
+        patch.setattr(relief_search, "_CELLS", 0)
         patch.setattr(raised_limits, "_MAX_ESTIMATES", 0)
         remembered = plan()
         patch.setattr(KnownPlacements, "of", lambda _self, _state, _kind, compute: compute())

@@ -83,7 +83,7 @@ class Feed:
         self._at_once: SimpleQueue[None] = SimpleQueue()  # do not wait any longer before the next attempt
         self._hurried = False
         self._stream: Stream | None = None
-        self.protobuf = self.kind.record is records.Pod  # asked for
+        self.protobuf = self.kind.record is records.EncodedPod  # asked for
         self._thread = threading.Thread(target=self._work, name=f"watch {self.kind.plural}", daemon=True)
 
     def start(self) -> None:

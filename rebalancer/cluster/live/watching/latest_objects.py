@@ -24,18 +24,18 @@ from msgspec.structs import astuple, replace
 
 from rebalancer.cluster import records
 from rebalancer.cluster.columns import Columns, ColumnsBuilder
-from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, RecordCollector
+from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, RecordCollector, decoding_of
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.malformed import Malformed, check_names, describe
 from rebalancer.cluster.pod_classes import ClassIndex
 from rebalancer.cluster.pods import (
     ListedPods,
     PodFields,
-    PodsInJson,
     listed_pods,
     read_pod,
     version_number,
 )
+from rebalancer.cluster.wire.json_pods import PodsInJson
 from rebalancer.cluster.wire.protobuf import ProtobufPods
 from rebalancer.cluster.wire.watch_events import BOOKMARK, DELETED, WatchEvent
 
@@ -133,7 +133,7 @@ class LatestRecords(LatestObjects):
     def __init__(self, listing: Listing, collector: RecordCollector) -> None:
         super().__init__(listing)
         self._collector = collector
-        self._decode = msgspec.json.Decoder(self.kind.record).decode
+        self._decode = decoding_of(self.kind)
 
     def __len__(self) -> int:
         return len(self._collector)
@@ -174,7 +174,7 @@ class LatestPods(LatestObjects):
         self._changed: set[Key] = set()  # since then
         for fields in pods.columns.rows():
             self._keep(fields)
-        self._decode = msgspec.json.Decoder(records.Pod).decode
+        self._decode = msgspec.json.Decoder(records.EncodedPod).decode
         self._in_json, self._in_protobuf = PodsInJson(self.classes), ProtobufPods(self.kind, self.classes)
 
     def __len__(self) -> int:

@@ -50,9 +50,9 @@ class HotNodes(Strategy):
     def extend(self, so_far: PartialPlan) -> PartialPlan:
         """The plan with the moves that relieve hot nodes."""
         from rebalancer.planning.landing.evaluation import Wish  # noqa: PLC0415 - imports numpy
-        from rebalancer.planning.strategies.hot_nodes.relief import HotNodeRelief  # noqa: PLC0415 - the same
+        from rebalancer.planning.strategies.hot_nodes.relief import relieve  # noqa: PLC0415 - the same
 
-        return HotNodeRelief(self.prepared, Wish(self.name, self.purpose)).extend(so_far)
+        return relieve(self.prepared, Wish(self.name, self.purpose), so_far)
 
     @property
     def purpose(self) -> Purpose:

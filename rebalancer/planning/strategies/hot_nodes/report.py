@@ -28,7 +28,7 @@ from rebalancer.planning.eviction import every_refusal
 from rebalancer.planning.plan import CHANCE_DIGITS, PERCENT_DIGITS, Benefit, Change, Obstacle
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
-from rebalancer.planning.strategies.hot_nodes.node_pods import NEGLIGIBLE
+from rebalancer.planning.strategies.hot_nodes.movable import NEGLIGIBLE
 
 _NEVER_MOVE = frozenset({Reason.STATIC_POD, Reason.DAEMON_SET, Reason.TERMINATING, Reason.SYSTEM_COMPONENT})
 # What the search and the state of a node say of pods that no rule keeps.

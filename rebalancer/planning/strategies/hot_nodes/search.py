@@ -1,150 +1,340 @@
-"""One search for moves that relieve hot nodes, from a plan builder to why every other pod stays.
+"""The search for moves that relieve hot nodes: one greedy builder, begun again with other preferences.
 
-See ``hot_node_relief`` for the theory. Every step is the same whatever ``limits.perRun`` and
-``planning.maxPlacements`` are, up to the step at which one of them ends the search.
+**Greedy.** Arithmetic says how much excess each pod would take away, for each unit of what moving it costs.
+The pod of most value is placed. If its landing is acceptable it moves; otherwise it stays, and the next one
+is placed. A refused pod is placed again once another has landed on the node that refused it, or that is cool.
+
+    a 95 %, cool at 65 %   pods of 20, 20, 5 points: the first removes 20
+    b 90 %, cool at 65 %   pods of 27, 10, 10 points: the first removes 25
+    b moves 27; a moves 20, and then another 20, which removes the 10 points that are left
+
+**Drafts.** What is taken early may be in the way later, and where the scheduler puts one pod decides where it
+puts the next. So where excess is left, drafts are made: the same, but pods are drawn, those of more value
+more often, and pods that may land on several nodes come last. The generator is seeded by the number of the
+draft, and placements are counted, never time, so the same cluster has the same plan. In a draft each move is
+a wave of its own and nothing is placed twice. A draft that promises less excess than the best plan is made a
+plan, which is held to waves and scenarios like any other.
+
+**Pruning.** Whether a move pays is decided on the finished plan. Moves that a later one has made needless are
+left out, and so are small ones off nodes that stay hot. Then other pods may take the room of those.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
-from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
-from rebalancer.planning.builder import PlanBuilder
-from rebalancer.planning.landing.evaluation import Candidate
+import msgspec
+import numpy as np
+
+from rebalancer.cluster.arrays import FloatArray, NodeRow
+from rebalancer.planning.builder import AcceptedMove, PlanBuilder
+from rebalancer.planning.disruption_cost import least_relief
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
-from rebalancer.planning.strategies.hot_nodes.node_pods import NodePods, relieved
+from rebalancer.planning.strategies.hot_nodes.movable import NEGLIGIBLE, MovablePods
 
-NOT_NEEDED = NotMoved(Reason.NOT_NEEDED, "its node cools without moving it")
+_PLACEMENTS_A_POD = 30  # that drafts may ask for
+_CELLS = 600_000  # placements times nodes that they may ask for: large clusters can afford less
+_POWERS = (4.0, 2.0, 1.0, 0.5)  # of their value, by which pods are drawn, draft by draft
+
+_NOT_NEEDED = NotMoved(Reason.NOT_NEEDED, "its node cools without moving it")
 _NO_RELIEF = NotMoved(Reason.NO_RELIEF, "it uses nothing of what its node is above coolTo in")
+# Reasons that later moves may remove: a landing has cooled down, or room has become free.
+_DEPENDS_ON_MOVES = frozenset({Reason.NO_BETTER_LANDING, Reason.NO_LANDING, Reason.ROOM_TAKEN, Reason.BUDGET})
 
-_Entry = tuple[float, float, float, str, NodeRow]
-Order = Callable[[float, int, float], tuple[float, float, float]]
-
-
-def most_removed(relieves: float, together: int, excess: float) -> tuple[float, float, float]:
-    """First the node whose pod removes most: the best order where limits allow few moves."""
-    return -round(relieves, 6), -round(excess, 6), together
+Quality = tuple[float, int, float, int]
+Choice = Callable[[FloatArray, FloatArray], int]  # of (pods,) values, at (hot nodes, resources) percent
 
 
-def least_removed(relieves: float, together: int, excess: float) -> tuple[float, float, float]:
-    """First the node whose pod removes least: small pods leave room for others where room is scarce."""
-    return round(relieves, 6), -round(excess, 6), together
+class Found(msgspec.Struct, frozen=True, eq=False):
+    """A plan, and why each of the pods that it could have moved stays."""
+
+    quality: Quality  # what plans are compared by, less is better: excess, nodes still hot, cost, moves
+    builder: PlanBuilder
+    order: tuple[int, ...]  # of the pods moved
+    kept: Mapping[int, NotMoved]  # by pod
 
 
 class ReliefSearch:
-    """Adds the moves of all hot nodes to a builder."""
+    """Searches for plans that go on from a builder; ``asked`` is a leastRelief other than the policy's."""
 
     def __init__(
-        self,
-        prepared: PreparedInputs,
-        builder: PlanBuilder,
-        pods: Mapping[NodeRow, NodePods],
-        order: Order,
-        first: Sequence[Candidate] = (),
+        self, prepared: PreparedInputs, pods: MovablePods, start: PlanBuilder, asked: float | None = None
     ) -> None:
-        """``first`` are moves to make before any other, where they hold."""
-        self._hotness = prepared.hotness
-        self._builder = builder
-        self._pods = pods
-        self._order = order
-        self._first = first
-        self._refused_at: dict[PodRow, int] = {}  # how many moves the plan had when a pod was refused
+        policy = prepared.policy.planning
+        self.pods = pods
+        self.start = start
+        self.asked = policy.least_relief if asked is None else asked
+        self.nodes = len(prepared.nodes)
+        self._partial = policy.partial_relief
+        self.known: dict[Hashable, AcceptedMove | NotMoved] = {}  # what became of a pod after which moves
+        self.levels: dict[Hashable, FloatArray] = {frozenset(): pods.percent(start)}  # after which moves
+        self.least = pods.least(self.asked, self.levels[frozenset()])
 
-    def run(self) -> dict[PodRow, NotMoved]:
-        """Move what relieves; returns why each of the other pods stays."""
-        for candidate in self._first:
-            pods = self._pods[candidate.source]
-            at = pods.candidates.index(candidate)
-            if at not in pods.refused and not self._try(pods, at):
-                return self._kept()
-        while not self._pass():
-            moves = len(self._builder.moves)
-            again = [node.reopen(self._refused_at, moves) for node in self._pods.values()]
-            if not any(again):
-                break
-        return self._kept()
+    def best(self) -> Found:
+        """The best plan of those that the drafts lead to, within their placements."""
+        best = self.plan()
+        placements, pods = self.start.evaluator.placements, len(self.pods.candidates)
+        most = placements.asked + min(_PLACEMENTS_A_POD * pods, _CELLS // max(self.nodes, 1))
+        all_gone = self.pods.with_all_gone(self.levels[frozenset()])
+        least = float(self.pods.excess(all_gone).sum())
+        tried = set[tuple[int, ...]]()
+        number = 0
+        while best.quality[0] > least + NEGLIGIBLE and placements.asked < most:
+            draft = Attempt(self, {}, is_draft=True)
+            asked = placements.asked
+            draft.run(_drawn(np.random.default_rng(number), _POWERS[number % len(_POWERS)]))
+            number += 1
+            order = tuple(draft.order)
+            if draft.excess < best.quality[0] - NEGLIGIBLE and order not in tried:
+                best = min(best, self.plan(order), key=lambda item: item.quality)
+            elif order in tried and placements.asked == asked:
+                most -= pods  # nothing new: such drafts must end as well
+            tried.add(order)
+        return best
 
-    def _pass(self) -> bool:
-        """Go on until no open pod removes any excess; whether a limit of the whole plan ended the search."""
-        builder = self._builder
-        queue: list[_Entry] = []
-        for node in self._pods:
-            self._push(queue, node)
-        while queue:
-            if builder.used.is_spent:
-                return True
-            entry = heapq.heappop(queue)
-            pods = self._pods[entry[-1]]
-            following = self._entry(pods)
-            if following is None:
+    def plan(self, first: Sequence[int] = (), closed: Collection[int] = ()) -> Found:
+        """The plan that begins with these pods and goes on greedily; ``closed`` are not asked."""
+        kept = dict.fromkeys(closed, _NOT_NEEDED)
+        found = self._made(first, kept)
+        while more := self._unpaid(found):
+            kept |= more
+            found = self._made([at for at in found.order if at not in kept], kept)
+        needless = self._needless(found)
+        if needless:
+            rest = [at for at in found.order if at not in needless]
+            without = self._made(rest, {**kept, **dict.fromkeys(needless, _NOT_NEEDED)})
+            if not self._unpaid(without):
+                found = min(found, without, key=lambda item: item.quality)
+        return found
+
+    def _made(self, first: Sequence[int], kept: Mapping[int, NotMoved]) -> Found:
+        attempt = Attempt(self, kept)
+        attempt.run(self.pods.best, first)
+        builder, order = attempt.builder, tuple(attempt.order)
+        still_hot = int(np.count_nonzero(self.pods.still_hot(attempt.percent)))
+        cost = float(self.pods.price[list(order)].sum())
+        quality = round(attempt.excess, 6), still_hot, round(cost, 6), len(order)
+        return Found(quality, builder, order, attempt.kept())
+
+    def _unpaid(self, found: Found) -> dict[int, NotMoved]:
+        """The moves of a plan that are not worth their cost, seen from its end, and why."""
+        pods, unpaid = self.pods, dict[int, NotMoved]()
+        percent = pods.percent(found.builder)
+        still_hot = pods.still_hot(percent)
+        moves = found.builder.moves[len(self.start.moves) :]
+        relieved = {at: pods.relieves(at, move.before) for at, move in zip(found.order, moves, strict=True)}
+        for node in sorted({int(pods.node[at]) for at in found.order}):
+            here = sorted((at for at in found.order if pods.node[at] == node), key=lambda at: relieved[at])
+            least = self.asked
+            if not still_hot[node]:
+                usual = sum(relieved[at] for at in here) / float(pods.price[here].sum())
+                least = least_relief(self.asked, usual)
+            elif not self._partial:
+                unpaid |= dict.fromkeys(here, self._stays_hot(node, percent))
                 continue
-            if following[0] != entry and queue and following[0] > queue[0]:
-                heapq.heappush(queue, following[0])  # limits or landings have changed what it would remove
-                continue
-            if not self._try(pods, following[1]):
-                return True
-            self._push(queue, entry[-1])
-        return False
+            for at in here:
+                back = percent.copy()
+                back[node] += pods.relief[at]
+                if relieved[at] < least * pods.price[at] - NEGLIGIBLE and (
+                    still_hot[node] or not pods.still_hot(back)[node]
+                ):
+                    percent = back
+                    unpaid[at] = self._little(at, relieved[at], least * float(pods.price[at]))
+        return unpaid
 
-    def _try(self, pods: NodePods, at: int) -> bool:
-        """Move a pod if that holds; False when the whole search has ended."""
-        candidate = pods.candidates[at]
-        refusal = self._builder.try_move(candidate)
-        if refusal is None:
-            pods.moved.add(at)
-            return True
-        if refusal.reason is Reason.SEARCH_ENDED:
-            return False
-        pods.refused[at] = refusal
-        self._refused_at[candidate.row] = len(self._builder.moves)
-        return True
+    def _needless(self, found: Found) -> set[int]:
+        """The moves without which the plan leaves as little excess, the first of them first."""
+        percent, needless = self.pods.percent(found.builder), set[int]()
+        for at in found.order:
+            back = percent.copy()
+            back[self.pods.node[at]] += self.pods.relief[at]
+            if self.pods.excess(back).sum() <= self.pods.excess(percent).sum() + NEGLIGIBLE:
+                percent = back
+                needless.add(at)
+        return needless
 
-    def _push(self, queue: list[_Entry], node: NodeRow) -> None:
-        found = self._entry(self._pods[node])
-        if found is not None:
-            heapq.heappush(queue, found[0])
+    def _stays_hot(self, node: int, percent: FloatArray) -> NotMoved:
+        hotness, row = self.pods.hotness, self.pods.nodes[node]
+        above = hotness.resources[row] & (percent[node] > hotness.hot_above[row] + NEGLIGIBLE)
+        levels = ", ".join(
+            f"{percent[node, column]:.1f} % {hotness.names[column]}"
+            for column in np.flatnonzero(above).tolist()
+        )
+        message = f"its node would stay hot at {levels}, and planning.partialRelief is false"
+        return NotMoved(Reason.CANNOT_COOL, message)
 
-    def _levels(self, node: NodeRow) -> tuple[FloatArray, FloatArray]:
-        """(resources,) points of excess, and percent of allocatable."""
-        percent = self._builder.expected_percent(node)
-        return self._hotness.excess(node, percent), percent
+    def _little(self, at: int, relieves: float, least: float) -> NotMoved:
+        return NotMoved(
+            Reason.LITTLE_RELIEF,
+            f"it would relieve its node by {relieves:.2g} points; at its cost of {self.pods.price[at]:.2g} "
+            f"planning.leastRelief {self.asked:g} asks for {least:.2g}",
+        )
 
-    def _entry(self, pods: NodePods) -> tuple[_Entry, int] | None:
-        """Where a node belongs in the queue, and the pod it would move next."""
-        excess, percent = self._levels(pods.node)
-        found = pods.next(percent, self._builder.used)
+    def why_not(self, at: int, builder: PlanBuilder, percent: FloatArray) -> NotMoved:
+        """Why a pod stays that was not even placed."""
+        node, relieves = self.pods.node[at], float(self.pods.relieved(percent)[at])
+        if not self.pods.excess(percent)[node]:
+            return _NOT_NEEDED
+        if relieves <= 0:
+            return _NO_RELIEF
+        limit = builder.used.refusal(self.pods.candidates[at])
+        if limit is None and relieves < self.least[at] - NEGLIGIBLE:
+            return self._little(at, relieves, float(self.least[at]))
+        return limit or builder.search_ended()
+
+
+class Attempt:
+    """One plan or draft that is being made; ``kept`` are pods that it leaves where they are."""
+
+    def __init__(self, search: ReliefSearch, kept: Mapping[int, NotMoved], *, is_draft: bool = False) -> None:
+        self._search = search
+        self._pods = search.pods
+        self._is_draft = is_draft
+        self._builder: PlanBuilder | None = None
+        self._accepted: list[AcceptedMove] = []
+        self._made: Hashable = frozenset()  # the moves so far
+        self._refused: dict[int, NotMoved] = dict(kept)
+        self.order: list[int] = []
+        self.percent = search.levels[frozenset()]
+        pods = len(self._pods.candidates)
+        self._open = np.ones(pods, np.bool_)
+        self._open[list(kept)] = False
+        self._late = np.zeros(pods, np.bool_)  # several nodes may take it, so a draft moves it last
+        # By pod: the node that refused it (the last entry: none did), and how many moves there were then.
+        self._refused_by, self._refused_at = np.full(pods, -1, np.int64), np.zeros(pods, np.int64)
+        self._better = np.zeros(search.nodes + 1, np.int64)  # by node: the last move after which to ask again
+        self._waits = self._ended = False
+
+    @property
+    def builder(self) -> PlanBuilder:
+        """The builder with all moves made; a draft whose moves are known does without."""
+        if self._builder is None:
+            self._search.start.evaluator.placements.forget()
+            self._builder = self._search.start.copy()
+            for move in self._accepted:
+                self._add(move)
+        return self._builder
+
+    @property
+    def excess(self) -> float:
+        """Points of excess left."""
+        return float(self._pods.excess(self.percent).sum())
+
+    def run(self, choose: Choice, first: Sequence[int] = ()) -> None:
+        """Move these pods, where that holds, and go on until no open pod relieves anything."""
+        for at in first:
+            if self._open[at]:
+                self._try(at)
+        if self._is_draft:
+            self._waits = True
+            self._go_on(choose)
+            self._waits = False
+            self._open |= self._late
+        self._go_on(choose)
+        while not self._is_draft and self._reopen():
+            self._go_on(choose)
+
+    def _go_on(self, choose: Choice) -> None:
+        moves, value = -1, np.zeros(0)
+        while not self._ended:
+            if moves != len(self.order):
+                moves, value = len(self.order), self._pods.value(self.percent)
+                pays = self._pods.relieved(self.percent) >= self._search.least - NEGLIGIBLE
+                value[~(pays | self._pods.ends_heat(self.percent))] = 0.0
+            of_open = np.where(self._open, value, 0.0)
+            if not (of_open > NEGLIGIBLE).any():
+                return
+            self._try(choose(of_open, self.percent))
+
+    def _reopen(self) -> bool:
+        """Let pods be tried again that were refused before the last move; whether there are any."""
+        again = [
+            at
+            for at, why in self._refused.items()
+            if why.reason in _DEPENDS_ON_MOVES and self._refused_at[at] < len(self.order)
+        ]
+        self._open[again], self._refused_at[again] = True, len(self.order)
+        return bool(again)
+
+    def _try(self, at: int) -> None:
+        found = self._find(at)
+        self._open[at] = False
+        if isinstance(found, NotMoved):
+            self._ended = found.reason is Reason.SEARCH_ENDED
+            if not self._ended:
+                self._refused[at] = found
+                self._refused_by[at] = -1 if found.node is None else found.node
+                self._refused_at[at] = len(self.order)
+            return
+        rows = found.evaluation.landings().rows
+        if self._waits and len(rows) > 1:
+            self._late[at] = True
+            return
+        self._late[at] = False
+        self.order.append(at)
+        self._accepted.append(found)
+        self._refused.pop(at, None)
+        if self._builder is not None:
+            self._add(found)
+        if len(rows) == 1 and isinstance(self._made, frozenset):
+            self._made |= {
+                (at, int(rows[0]))
+            }  # the order of moves whose landings are certain does not matter
+        else:
+            self._made = self._made, at
+        self._update(at, rows.tolist())
+
+    def _find(self, at: int) -> AcceptedMove | NotMoved:
+        candidate = self._pods.candidates[at]
+        if not self._is_draft:
+            return self.builder.find(candidate)
+        key = self._made, at
+        found = self._search.known.get(key)
         if found is None:
-            return None
-        at, relieves, together = found
-        return (*self._order(relieves, together, float(excess.sum())), pods.name, pods.node), at
+            found = self._search.known[key] = self.builder.find(candidate)
+        return found
 
-    def _kept(self) -> dict[PodRow, NotMoved]:
-        kept: dict[PodRow, NotMoved] = {}
-        for node, pods in self._pods.items():
-            excess, percent = self._levels(node)
-            relieves = relieved(pods.relief, self._hotness.above(node, percent))
-            worthwhile, least = pods.worthwhile(percent), pods.least(percent)
-            for at, candidate in enumerate(pods.candidates):
-                if at in pods.moved:
-                    continue
-                reached = self._builder.used.reached(candidate)
-                if at in pods.refused:
-                    kept[candidate.row] = pods.refused[at]
-                elif not excess.any():
-                    kept[candidate.row] = NOT_NEEDED
-                elif relieves[at] <= 0:
-                    kept[candidate.row] = _NO_RELIEF
-                elif reached:
-                    kept[candidate.row] = self._builder.used.refusal(candidate) or NOT_NEEDED
-                elif not worthwhile[at]:
-                    kept[candidate.row] = NotMoved(
-                        Reason.LITTLE_RELIEF,
-                        f"it would relieve its node by {relieves[at]:.2g} points; at its cost of "
-                        f"{1.0 + pods.cost[at]:.2g} planning.leastRelief {pods.asked:g} asks for "
-                        f"{least[at]:.2g}",
-                    )
-                else:
-                    kept[candidate.row] = self._builder.search_ended()
-        return kept
+    def _add(self, move: AcceptedMove) -> None:
+        assert self._builder is not None
+        self._builder.add(move)
+        if self._is_draft:
+            self._builder.next_wave()
+
+    def _update(self, at: int, rows: list[int]) -> None:
+        """What a move off its node and onto one of ``rows`` changes."""
+        node, levels = int(self._pods.node[at]), self._search.levels
+        percent = levels.get(self._made) if self._is_draft else None
+        if percent is None:
+            percent = self.percent.copy()
+            for row in {node, *np.flatnonzero(np.isin(self._pods.nodes, rows)).tolist()}:
+                percent[row] = self.builder.expected_percent(NodeRow(int(self._pods.nodes[row])))
+            if self._is_draft:
+                levels[self._made] = percent
+        self.percent = percent
+        self._better[rows] = len(self.order)
+        if not self._pods.excess(percent)[node]:
+            self._better[self._pods.nodes[node]] = len(self.order)
+        self._better[-1] = len(self.order)
+        again = [row for row in self._refused if self._better[self._refused_by[row]] > self._refused_at[row]]
+        again = [row for row in again if self._refused[row].reason in _DEPENDS_ON_MOVES]
+        self._open[again] = True
+
+    def kept(self) -> dict[int, NotMoved]:
+        """Why each of the other pods stays."""
+        moved = set(self.order)
+        return {
+            at: self._refused.get(at) or self._search.why_not(at, self.builder, self.percent)
+            for at in range(len(self._pods.candidates))
+            if at not in moved
+        }
+
+
+def _drawn(random: np.random.Generator, power: float) -> Choice:
+    """Pods drawn with a chance that grows with this power of their value."""
+
+    def choose(value: FloatArray, _percent: FloatArray) -> int:
+        with np.errstate(divide="ignore"):
+            return int(np.argmax(power * np.log(value) + random.gumbel(size=len(value))))
+
+    return choose

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.strategies.hot_nodes import relief as hot_node_relief
+from rebalancer.planning.strategies.hot_nodes import search as relief_search
 from tests.builders import a_node
 from tests.unit.planning.builders import (
     a_policy,
@@ -70,7 +70,7 @@ def test_a_pod_may_linger_where_those_before_it_are_gone(monkeypatch: pytest.Mon
 
     In one order only: in the other one, both can be moved.
     """
-    monkeypatch.setattr(hot_node_relief, "_ALTERNATIVE_CELLS", 0)
+    monkeypatch.setattr(relief_search, "_CELLS", 0)
     plan = plan_of(lingering())
     assert moved(plan) == {"first-0": "cool"}
     assert "hot is the node it leaves" in because(plan, "web-0")

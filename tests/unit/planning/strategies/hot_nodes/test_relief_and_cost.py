@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.plan import Plan
-from rebalancer.planning.strategies.hot_nodes.node_pods import Group, pods_to_move
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.policy.planning_settings import Weights
 from rebalancer.state.run_state import RunState
@@ -30,87 +25,6 @@ from tests.unit.planning.builders import (
     plan_of,
     planning_inputs,
 )
-
-
-def chosen(
-    relief: list[list[float]], need: list[float], cost: list[float] | None = None, most: int = 99, **more: Any
-) -> list[int]:
-    costs = np.array(cost or [0.0] * len(relief))
-    return pods_to_move(np.array(relief, np.float64), np.array(need, np.float64), costs, most, **more)
-
-
-def test_one_pod_that_is_enough_comes_before_two() -> None:
-    assert chosen([[3], [5], [20]], [6]) == [2]
-
-
-def test_of_single_pods_the_closest_fit_is_moved() -> None:
-    assert chosen([[40], [12], [11], [1]], [10]) == [2]
-
-
-def test_where_one_is_not_enough_as_few_as_possible_are_moved() -> None:
-    assert len(chosen([[6], [5], [4]], [9])) == 2
-
-
-def test_the_pod_that_removes_most_goes_first() -> None:
-    assert chosen([[2.0], [9.0], [5.0]], [15.0]) == [1, 2, 0]
-
-
-def test_every_resource_counts() -> None:
-    assert set(chosen([[9, 0], [0, 9], [5, 5]], [8, 8])) == {0, 1}
-    assert chosen([[9, 0], [0, 9], [9, 9]], [8, 8]) == [2]
-
-
-def test_a_resource_that_need_not_cool_does_not_count() -> None:
-    assert chosen([[9, 0], [0, 90]], [8, 0]) == [0]
-
-
-def test_where_all_pods_together_are_not_enough_those_that_remove_most_are_moved() -> None:
-    assert chosen([[3], [1], [2]], [70]) == [0, 2, 1]
-    assert chosen([[3], [1], [2]], [70], most=2) == [0, 2]
-
-
-def test_of_equal_pods_the_cheaper_is_moved() -> None:
-    assert chosen([[10], [10]], [5], [0.5, 0.2]) == [1]
-
-
-def test_an_expensive_pod_stays_where_as_many_cheap_ones_are_enough() -> None:
-    assert chosen([[22], [13], [13], [12.5]], [25], [2, 0, 0, 0.1], groups=[one_of_the_13()]) == [1, 3]
-
-
-def one_of_the_13() -> Group:
-    return Group(np.array([0, 1, 1, 2]), np.array([9, 1, 9]))
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=7), st.integers(1, 30), st.data())
-def test_no_fewer_pods_of_one_resource_are_enough(relief: list[int], need: int, data: st.DataObject) -> None:
-    cost = data.draw(st.lists(st.floats(0, 3), min_size=len(relief), max_size=len(relief)))
-    found = chosen([[item] for item in relief], [need], cost)
-    sizes = [
-        size
-        for size in range(1, len(relief) + 1)
-        if any(sum(some) >= need for some in itertools.combinations(relief, size))
-    ]
-    assert all(relief[row] > 0 for row in found)
-    if sizes:
-        assert len(found) == sizes[0]
-        assert sum(relief[row] for row in found) >= need
-    else:
-        assert len(found) == sum(item > 0 for item in relief)
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=7),
-    st.tuples(st.integers(0, 20), st.integers(0, 20)),
-)
-def test_pods_that_are_enough_in_two_resources_are_found_wherever_there_are_some(
-    relief: list[tuple[int, int]], need: tuple[int, int]
-) -> None:
-    found = chosen([list(item) for item in relief], list(need))
-    for column in (0, 1):
-        wanted = min(need[column], sum(item[column] for item in relief))
-        assert sum(relief[row][column] for row in found) >= wanted
 
 
 def costs(weight: str, *workloads: Any, state: RunState | None = None) -> list[float]:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.prepared import prepare
-from rebalancer.planning.strategies.hot_nodes.node_pods import fragmentation_relief, shape_cost
+from rebalancer.planning.strategies.hot_nodes.movable import fragmentation_relief, shape_cost
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, moved, plan_of, planning_inputs
 

@@ -1,0 +1,86 @@
+"""The best plan of a cluster that a long random search finds, landings being where the scheduler puts them.
+
+It shares nothing with the planner's own search but what makes a plan valid, the ``PlanBuilder``: every result
+is a plan that could be carried out. Pods are drawn by the excess that they would remove, until none moves any
+more. Every second search begins with moves of the best one known, some of which are left out.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from bench.optimum import Relief
+from rebalancer.cluster.arrays import NodeRow
+from rebalancer.load.report import with_pods
+from rebalancer.planning.builder import PlanBuilder
+from rebalancer.planning.eviction import why_protected
+from rebalancer.planning.prepared import PreparedInputs
+
+_POWERS = (4.0, 2.0, 1.0, 0.5)  # of what pods remove, by which they are drawn
+_MOST_LEFT_OUT = 4
+_NEGLIGIBLE = 1e-6  # points
+
+
+def best_known(prepared: PreparedInputs, seconds: float) -> Relief:
+    """The least excess found in so many seconds of processor time, and its moves."""
+    search, random = _RandomSearch(prepared), np.random.default_rng(0)
+    ends = time.process_time() + seconds
+    best, order = search.build(random, _POWERS[0], ())
+    number = 0
+    while time.process_time() < ends and best > _NEGLIGIBLE:
+        number += 1
+        first: tuple[int, ...] = ()
+        if number % 2 and order:
+            out = random.permutation(len(order))[: random.integers(1, _MOST_LEFT_OUT + 1)]
+            first = tuple(at for place, at in enumerate(order) if place not in out)
+        left, moved = search.build(random, _POWERS[number // 2 % len(_POWERS)], first)
+        if (round(left, 6), len(moved)) < (round(best, 6), len(order)):
+            best, order = left, moved
+    return Relief(len(order), best, best <= _NEGLIGIBLE)
+
+
+class _RandomSearch:
+    def __init__(self, prepared: PreparedInputs) -> None:
+        self._hotness = prepared.hotness
+        self._start = PlanBuilder(prepared)
+        self._nodes = np.flatnonzero(prepared.hotness.hot)
+        self._pods = [
+            prepared.candidate(pod)
+            for node in self._nodes.tolist()
+            for pod in prepared.pods_on(NodeRow(node))
+            if why_protected(prepared.eviction, pod) is None
+        ]
+        self._source = np.array([pod.source for pod in self._pods], np.int64)
+        self._relief = np.zeros((len(self._pods), len(prepared.hotness.names)))
+        if self._pods:
+            amounts = with_pods(np.array([pod.relief for pod in self._pods]), 1.0)
+            self._relief = np.nan_to_num(100.0 * amounts / prepared.inputs.load.allocatable[self._source])
+        self._least = prepared.policy.planning.least_relief
+
+    def build(
+        self, random: np.random.Generator, power: float, first: tuple[int, ...]
+    ) -> tuple[float, tuple[int, ...]]:
+        """The excess left, and the pods moved in their order."""
+        builder, moved, refused = self._start.copy(), list[int](), dict[int, int]()
+        self._start.evaluator.placements.asked = 0  # maxPlacements is not what is asked here
+        self._start.evaluator.placements.forget()
+        waiting = list(first)
+        while True:
+            rows = self._nodes.tolist()
+            percent = np.array([builder.expected_percent(NodeRow(row)) for row in rows])
+            of_pod = percent[np.searchsorted(self._nodes, self._source)]
+            gain = self._hotness.removed(self._source, of_pod, self._relief)
+            need = self._hotness.above(self._source, of_pod)
+            gain[np.minimum(self._relief, need).sum(axis=1) < self._least] = 0.0
+            gain[[*moved, *(at for at, moves in refused.items() if moves == len(moved))]] = 0.0
+            gain[gain < _NEGLIGIBLE] = 0.0
+            if not gain.any():
+                return float(self._hotness.excess(self._nodes, percent).sum()), tuple(moved)
+            weight = (gain / gain.max()) ** power * (gain > 0)
+            at = waiting.pop(0) if waiting else int(random.choice(len(gain), p=weight / weight.sum()))
+            if gain[at] and builder.try_move(self._pods[at]) is None:
+                moved.append(at)
+            else:
+                refused[at] = len(moved)

@@ -1,0 +1,145 @@
+"""Steering: a soft taint on hot nodes while a run lasts, so that the scheduler prefers other nodes.
+
+Most pods that stay on a hot node stay because the scheduler would put their replacements back on a hot node.
+A ``PreferNoSchedule`` taint keeps no pod away and evicts none; it costs a node points of the TaintToleration
+plugin, which the model knows as the scheduler does. A plan of a policy with ``execution.steer: softTaint`` is
+made as if the nodes that are hot had the taint already:
+
+    n1 90 %, hot     the taint is set before the first eviction, and taken away when the run ends
+    n2 60 %          its score is what it was, so ties and near ties with n1 go to n2
+
+Taints of this program that a run left behind count as gone: the next run takes them away before it evicts
+anything. A run that lasts plans with the taints that it set, whatever has become hot or cool meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+
+from msgspec.structs import replace
+
+from rebalancer.cluster.arrays import BoolArray
+from rebalancer.cluster.records import Node, Taint
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.planning.plan import Plan
+from rebalancer.policy.schema import Execution
+
+TAINT_KEY = "rebalancer/hot"
+SOFT = "PreferNoSchedule"
+# Karpenter reckons with soft taints as with hard ones when it looks for room for a Pending pod, so it may add
+# a node; cluster-autoscaler does not look at soft taints.
+KARPENTER_LABEL = "karpenter.sh/nodepool"
+# Who says to which pool a node belongs: the managed services, Karpenter, kops and Cluster API.
+_POOL_LABELS = (
+    "eks.amazonaws.com/nodegroup",
+    "cloud.google.com/gke-nodepool",
+    "kubernetes.azure.com/agentpool",
+    KARPENTER_LABEL,
+    "kops.k8s.io/instancegroup",
+    "cluster.x-k8s.io/deployment-name",
+)
+
+
+def is_ours(taint: Taint) -> bool:
+    """Whether a taint is one that this program sets, of this run or another."""
+    return taint.key == TAINT_KEY and taint.effect == SOFT
+
+
+def left_behind(snapshot: Snapshot) -> tuple[str, ...]:
+    """The names of the nodes that have a taint of this program."""
+    return tuple(
+        node.metadata.name for node in snapshot.nodes.records if any(map(is_ours, node.spec.taints or ()))
+    )
+
+
+def nodes_to_steer(snapshot: Snapshot, hot: BoolArray, execution: Execution) -> tuple[str, ...]:
+    """The names of the hot nodes that get the taint; ``hot`` is (nodes,).
+
+    A taint on every node of a pool would change nothing for the pods that can only run there, and turn all
+    others away; a node that is not ready or cordoned takes no pods anyway.
+    """
+    if execution.steer == "none":
+        return ()
+    table, pools = snapshot.nodes, defaultdict[object, list[int]](list)
+    for row, node in enumerate(table.records):
+        if table.ready[row] and not node.spec.unschedulable:
+            pools[_pool(node)].append(row)
+    return tuple(
+        table.names[row]
+        for rows in pools.values()
+        if not all(hot[row] for row in rows)
+        for row in rows
+        if hot[row] and (execution.steer_karpenter or KARPENTER_LABEL not in _labels(table.records[row]))
+    )
+
+
+def steered(snapshot: Snapshot, nodes: Collection[str]) -> Snapshot:
+    """The same cluster with the taint on these nodes, and on no others."""
+    wanted, table = frozenset(nodes), snapshot.nodes
+    if not wanted and not left_behind(snapshot):
+        return snapshot
+    found = tuple(_with_taint(node, node.metadata.name in wanted) for node in table.records)
+    return replace(snapshot, nodes=replace(table, records=found))
+
+
+def advice(plan: Plan, other: Plan) -> tuple[str, ...]:
+    """What a plan says of one that steers where it does not, or the other way round.
+
+    The first sentence compares the two; one follows for each node whose taint lets more pods leave it.
+    """
+    with_taints, without = (plan, other) if plan.tainted else (other, plan)
+    if not with_taints.tainted:
+        return ("execution.steer: softTaint would change nothing: no pod that stays would move with it",)
+    before = _moves_by_node(without)
+    more = {node: count - before.get(node, 0) for node, count in _moves_by_node(with_taints).items()}
+    return (
+        f"with execution.steer: softTaint {_summary(with_taints)}; without it {_summary(without)}",
+        *(
+            f"the taint on {node} lets {_pods(count)} more leave it"
+            for node, count in sorted(more.items(), key=lambda item: (-item[1], item[0]))
+            if count > 0
+        ),
+    )
+
+
+def _summary(plan: Plan) -> str:
+    """``43 pods would move, 2 of 9 hot nodes stay hot, 332 of 914 points are left``."""
+    if plan.benefit is None:
+        return "no pod moves"
+    nodes, excess = plan.benefit.hot_nodes, plan.benefit.excess
+    return (
+        f"{_pods(plan.benefit.pods_moved)} would move, "
+        f"{nodes.after:.0f} of {nodes.before:.0f} hot nodes stay hot, "
+        f"{excess.after:.0f} of {excess.before:.0f} points are left"
+    )
+
+
+def _pods(count: int) -> str:
+    return f"{count} pod{'s' * (count != 1)}"
+
+
+def _moves_by_node(plan: Plan) -> Mapping[str, int]:
+    found: dict[str, int] = defaultdict(int)
+    for move in plan.moves:
+        found[move.from_node] += 1
+    return found
+
+
+def _with_taint(node: Node, wanted: bool) -> Node:
+    taints = [taint for taint in node.spec.taints or () if not is_ours(taint)]
+    if wanted:
+        taints.append(Taint(key=TAINT_KEY, effect=SOFT))
+    return replace(node, spec=replace(node.spec, taints=taints or None))
+
+
+def _pool(node: Node) -> object:
+    """What tells the pools of nodes apart: the label of a pool, and the taints that keep pods out."""
+    labels = _labels(node)
+    name = next((labels[key] for key in _POOL_LABELS if key in labels), "")
+    hard = frozenset((item.key, item.value) for item in node.spec.taints or () if item.effect != SOFT)
+    return name, hard
+
+
+def _labels(node: Node) -> Mapping[str, str]:
+    return node.metadata.labels or {}

@@ -1,0 +1,174 @@
+"""The pods that may leave hot nodes: what each takes away with it, and what moving it costs.
+
+Pure arithmetic over all of them at once: nothing is placed here.
+
+    b 90 %, cool at 65 %    pods of 27, 10 and 10 points at costs of 1, 1 and 2
+    value                   27 takes the 25 points that are too much: 25; 10 / 1 = 10; 10 / 2 = 5
+    once 10 of cost 1 left  27 takes the 15 that are left, and so does 10 at most 10: 15, 5
+
+One aspect of a pod's price is the shape of its node, ``planning.weights.fragmentation``. A node that is full
+in cpu and empty in memory strands its memory: nothing fits there any more. Of two pods that relieve it alike,
+the one that leaves the node more evenly used is the better choice. Here a node uses 90 % cpu and 30 % memory,
+so 60 points of memory are stranded; only cpu and memory are compared, since every pod needs both:
+
+    web     10 points cpu, 1 point memory     80 % and 29 %, 51 points: mends 9
+    cache   10 points cpu, 20 points memory   80 % and 10 %, 70 points: makes it worse by 10
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodRow
+from rebalancer.load.report import LoadReport, with_pods
+from rebalancer.load.usage import RESOURCES
+from rebalancer.planning.builder import PlanBuilder
+from rebalancer.planning.disruption_cost import Disruption, least_relief
+from rebalancer.planning.hotness import Hotness
+from rebalancer.planning.landing.evaluation import Candidate
+from rebalancer.planning.prepared import PreparedInputs
+
+NEGLIGIBLE = 1e-9  # points; floating-point error of sums
+_DIGITS = 6  # of points; pods that differ by less are alike
+
+
+class MovablePods:
+    """The evictable pods of all hot nodes, by node and name; ``percent`` is (hot nodes, resources)."""
+
+    def __init__(
+        self,
+        prepared: PreparedInputs,
+        disruption: Disruption,
+        candidates: Mapping[NodeRow, Sequence[Candidate]],
+    ) -> None:
+        load, names = prepared.inputs.load, prepared.pods.full_name
+        self.hotness = prepared.hotness
+        self.nodes = np.array(list(candidates), np.int64)  # rows of the hot nodes
+        self.candidates = [
+            item for items in candidates.values() for item in sorted(items, key=lambda item: names(item.row))
+        ]
+        count = [len(items) for items in candidates.values()]
+        self.node: IntArray = np.repeat(np.arange(len(count)), count)  # (pods,) which of ``nodes``
+        self.relief = _relief_of(self.candidates, load.allocatable[self.nodes][self.node])
+        rows = [[item.row for item in self.candidates if item.source == node] for node in candidates]
+        self.price = 1.0 + _joined(disruption.costs(pods) for pods in rows if pods)
+        weights = prepared.policy.planning.weights
+        shape = (
+            shape_cost(load, prepared.hotness, prepared.usage, node, pods)
+            for node, pods in zip(candidates, rows, strict=True)
+        )
+        self._value_price = self.price + weights.fragmentation * _joined(shape)
+        self._fit = weights.fit
+
+    def percent(self, builder: PlanBuilder) -> FloatArray:
+        """(hot nodes, resources) percent of allocatable expected after the moves of a plan."""
+        return np.array([builder.expected_percent(NodeRow(row)) for row in self.nodes.tolist()])
+
+    def excess(self, percent: FloatArray) -> FloatArray:
+        """(hot nodes,) points of excess."""
+        return np.asarray(self.hotness.excess(self.nodes, percent).sum(axis=1), np.float64)
+
+    def still_hot(self, percent: FloatArray) -> BoolArray:
+        """(hot nodes,) whether each is still hot."""
+        above = percent > self.hotness.hot_above[self.nodes] + NEGLIGIBLE
+        return np.asarray((above & self.hotness.resources[self.nodes]).any(axis=1), np.bool_)
+
+    def with_all_gone(self, percent: FloatArray) -> FloatArray:
+        """(hot nodes, resources) percent of the nodes if all of these pods found a landing."""
+        left = percent.copy()
+        np.subtract.at(left, self.node, self.relief)
+        return left
+
+    def relieved(self, percent: FloatArray) -> FloatArray:
+        """(pods,) points above coolTo that leave with each pod alone."""
+        need = self.hotness.above(self.nodes, percent)
+        return np.asarray(np.minimum(self.relief, need[self.node]).sum(axis=1), np.float64)
+
+    def relieves(self, at: int, percent: FloatArray) -> float:
+        """Points above coolTo that leave with a pod whose node is at (resources,) ``percent``."""
+        need = self.hotness.above(int(self.nodes[self.node[at]]), percent)
+        return float(np.minimum(self.relief[at], need).sum())
+
+    def value(self, percent: FloatArray) -> FloatArray:
+        """(pods,) points of excess that leave with each pod alone, for each unit of its price."""
+        rows = self.nodes[self.node]
+        return self.hotness.removed(rows, percent[self.node], self.relief) / self._value_price
+
+    def least(self, asked: float, percent: FloatArray) -> FloatArray:
+        """(pods,) points above coolTo without which moving a pod can never pay.
+
+        Where a node stays hot although all of its pods leave, that is ``asked``, a leastRelief; else so
+        little as may be usual there.
+        """
+        stays = self.still_hot(self.with_all_gone(percent))
+        return np.where(stays, asked, least_relief(asked, 0.0))[self.node] * self.price
+
+    def ends_heat(self, percent: FloatArray) -> BoolArray:
+        """(pods,) which cool a node that is hot by leaving alone."""
+        need = self.hotness.above(self.nodes, percent).sum(axis=1)
+        return np.asarray(
+            self.still_hot(percent)[self.node] & (self.relieved(percent) >= need[self.node] - NEGLIGIBLE)
+        )
+
+    def best(self, value: FloatArray, percent: FloatArray) -> int:
+        """The pod of most value, of the hottest node; of the pods that cool that alone the best fit."""
+        rounded = np.round(value, _DIGITS)
+        alike = np.flatnonzero(rounded == rounded.max())
+        best = int(alike[np.argmax(np.round(self.excess(percent)[self.node[alike]], _DIGITS))])
+        node = self.node[best]
+        need = self.hotness.above(int(self.nodes[node]), percent[node])
+        wanted = need > NEGLIGIBLE
+        enough = (value > 0) & (self.node == node)
+        enough &= (self.relief[:, wanted] >= need[wanted] - NEGLIGIBLE).all(axis=1)
+        if not enough[best]:
+            return best
+        beyond = np.maximum(self.relief - need, 0.0)[:, wanted].sum(axis=1) / 100.0
+        price = np.where(enough, np.round(self._value_price + self._fit * beyond, 9), np.inf)
+        return int(np.argmin(price))
+
+
+def _joined(parts: Iterable[FloatArray]) -> FloatArray:
+    return np.concatenate([np.zeros(0), *parts])
+
+
+def _relief_of(candidates: Sequence[Candidate], whole: FloatArray) -> FloatArray:
+    """(pods, resources) points that leave with each; ``whole`` is what the nodes of the pods have."""
+    if not candidates:
+        return np.zeros_like(whole)
+    amounts = with_pods(np.array([item.relief for item in candidates]), 1.0)
+    return np.nan_to_num(np.where(whole > 0, 100.0 * amounts / np.where(whole > 0, whole, 1.0), 0.0))
+
+
+def shape_cost(
+    load: LoadReport, hotness: Hotness, usage: FloatArray, node: NodeRow, pods: Sequence[PodRow]
+) -> FloatArray:
+    """(pods,) by how many hundred points each pod mends its node's shape less than the best of them does.
+
+    All zero unless the node is hot in one of cpu and memory alone: a node that is short of both has no shape
+    to mend.
+    """
+    hot = [bool(hotness.resources[node, hotness.names.index(name)]) for name in RESOURCES]
+    if not pods or hot.count(True) != 1:
+        return np.zeros(len(pods))
+    mended = fragmentation_relief(load, usage, node, pods)
+    return np.asarray((mended.max() - mended) / 100.0, np.float64)
+
+
+def fragmentation_relief(
+    load: LoadReport, usage: FloatArray, node: NodeRow, pods: Sequence[PodRow]
+) -> FloatArray:
+    """(pods,) points by which each pod's leaving narrows the gap between cpu and memory of a node.
+
+    ``usage`` is (nodes, resources), what is expected of the nodes. Negative where the gap widens; 0 where
+    anything that it takes to know is unknown, so that an unknown pod is never preferred.
+    """
+    columns = [load.percent_resources.index(name) for name in RESOURCES]
+    room = load.allocatable[node, columns]
+    whole = np.where(room > 0, room, np.nan)
+    before = 100.0 * usage[node, : len(RESOURCES)] / whole
+    rows = np.array(pods, np.int64)
+    after = before - 100.0 * load.relief[rows, : len(RESOURCES)] / whole
+    narrowed = np.abs(before[0] - before[1]) - np.abs(after[:, 0] - after[:, 1])
+    return np.asarray(np.nan_to_num(narrowed, nan=0.0), np.float64)

@@ -1,0 +1,352 @@
+"""How a pod differs from the template it was made from: every field of the spec is compared.
+
+A field that nobody has thought of is compared too, and admission is taken to leave it alone: where it
+differs, the template was edited after the pod was made, and what comes back is not known. Exceptions stand in
+``_BY_FIELD``, each with what admission or the API server does to the field.
+
+    template                    pod                                   verdict
+    nodeSelector absent         nodeSelector {disk: ssd}              ADDED: webhooks add selectors
+    nodeSelector {disk: ssd}    nodeSelector absent                   EDITED: nothing takes one away
+    schedulerName batch         schedulerName default-scheduler       EDITED
+    priority absent             priority 1000                         ALIKE: it follows from the class
+
+Sources: kubernetes v1.36.3 pkg/apis/core/v1/defaults.go, pkg/registry/core/pod/strategy.go and
+plugin/pkg/admission.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from rebalancer.cluster.pod_classes import PodClass
+from rebalancer.cluster.records import (
+    Affinity,
+    Container,
+    LabelSelector,
+    NodeSelectorTerm,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSpec,
+    PodTemplate,
+    ResourceRequirements,
+    RuntimeClass,
+    RuntimeScheduling,
+    Toleration,
+    TopologySpreadConstraint,
+    Volume,
+)
+from rebalancer.planning.workloads.stateful_sets import REVISION_LABEL
+
+_DEFAULT_SCHEDULER = "default-scheduler"
+# Added to every pod by admission (DefaultTolerationSeconds).
+_ADDED_TOLERATIONS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+# Given by the controllers that make pods.
+_ADDED_LABELS = frozenset(
+    {
+        "pod-template-hash",
+        REVISION_LABEL,
+        "statefulset.kubernetes.io/pod-name",
+        "apps.kubernetes.io/pod-index",
+        "batch.kubernetes.io/job-completion-index",
+        "batch.kubernetes.io/controller-uid",
+        "batch.kubernetes.io/job-name",
+        "controller-uid",
+        "job-name",
+    }
+)
+
+
+class Verdict(enum.IntEnum):
+    """How a field of a pod relates to that of a template."""
+
+    ALIKE = enum.auto()
+    ADDED = enum.auto()  # admission can have made the one of the other; a sibling shows whether it did
+    EDITED = enum.auto()  # nothing makes the one of the other: the template was edited since
+
+
+_Compare = Callable[[Any, Any], Verdict]
+
+
+def _equal(wanted: Any, actual: Any) -> Verdict:
+    """The rule of every field that has no other; an empty value is an absent one, and false is not."""
+    left, right = (None if value in ("", [], {}) else value for value in (wanted, actual))
+    return Verdict.ALIKE if left == right else Verdict.EDITED
+
+
+def _ignored(_wanted: Any, _actual: Any) -> Verdict:
+    return Verdict.ALIKE
+
+
+def _given(wanted: Any, actual: Any) -> Verdict:
+    """Admission gives it to every pod whose template says nothing."""
+    return Verdict.ALIKE if wanted in (None, "") else _equal(wanted, actual)
+
+
+def _given_by_some(wanted: Any, actual: Any) -> Verdict:
+    """Some webhooks give it to pods whose template says nothing."""
+    return Verdict.ADDED if not wanted and actual else _equal(wanted, actual)
+
+
+def _adding(shows: Callable[[Any], Any], contains: Callable[[Any, Any], bool]) -> _Compare:
+    """Compare what ``shows`` leaves of both sides; admission adds to it and takes nothing away."""
+
+    def compare(wanted: Any, actual: Any) -> Verdict:
+        left, right = shows(wanted), shows(actual)
+        if left == right:
+            return Verdict.ALIKE
+        return Verdict.ADDED if contains(left, right) else Verdict.EDITED
+
+    return compare
+
+
+def _map(value: Mapping[str, str] | None) -> Mapping[str, str]:
+    return value or {}
+
+
+def _map_within(wanted: Mapping[str, str], actual: Mapping[str, str]) -> bool:
+    return all(actual.get(name) == value for name, value in wanted.items())
+
+
+def _list_within(wanted: Sequence[Any], actual: Sequence[Any]) -> bool:
+    return all(item in actual for item in wanted)
+
+
+def _labels(labels: Mapping[str, str] | None) -> dict[str, str]:
+    return {key: value for key, value in (labels or {}).items() if key not in _ADDED_LABELS}
+
+
+def _tolerations(tolerations: Iterable[Toleration] | None) -> list[Toleration]:
+    return [
+        item for item in tolerations or () if item.key not in _ADDED_TOLERATIONS or item.effect != "NoExecute"
+    ]
+
+
+def _volumes(volumes: Iterable[Volume] | None) -> list[Volume]:
+    """Volumes whose source the scheduler reads; admission adds others, for service accounts."""
+    return [item for item in volumes or () if item != Volume(name=item.name)]
+
+
+def _scheduler_name(name: str) -> str:
+    return "" if name == _DEFAULT_SCHEDULER else name
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """What a container asks of its node, as the API server stores it for a pod."""
+
+    image: str
+    requests: dict[str, str]  # a limit without a request is a request too
+    limits: dict[str, str]
+    ports: list[tuple[int, str, str]]  # of the host
+    restarts: tuple[str | None, object]
+
+
+def _asked(container: Container) -> _Asked:
+    limits, requests = _amounts(container.resources)
+    return _Asked(
+        container.image,
+        {**limits, **requests},
+        limits,
+        [
+            (port.host_port, port.host_ip, port.protocol or "TCP")
+            for port in container.ports or ()
+            if port.host_port
+        ],
+        (container.restart_policy, container.restart_policy_rules or None),
+    )
+
+
+def _amounts(resources: ResourceRequirements | None) -> tuple[dict[str, str], dict[str, str]]:
+    """Limits and requests."""
+    return (resources.limits or {}, resources.requests or {}) if resources else ({}, {})
+
+
+def _containers(containers: Iterable[Container] | None) -> dict[str, _Asked]:
+    return {item.name: _asked(item) for item in containers or ()}
+
+
+def _containers_within(wanted: Mapping[str, _Asked], actual: Mapping[str, _Asked]) -> bool:
+    """Whether admission can have added the rest: containers, requests, limits, and another registry."""
+    return all(
+        name in actual
+        and _same_image(item.image, actual[name].image)
+        and _map_within(item.requests, actual[name].requests)
+        and _map_within(item.limits, actual[name].limits)
+        and _list_within(item.ports, actual[name].ports)
+        and item.restarts == actual[name].restarts
+        for name, item in wanted.items()
+    )
+
+
+def _same_image(wanted: str, actual: str) -> bool:
+    """Whether an image is the same but for its registry, which mirrors change, and a digest that pins it."""
+    left, right = (image.rpartition("/")[2] for image in (wanted, actual))
+    return right == left or right.partition("@")[0] == left
+
+
+def _resources_within(wanted: Any, actual: Any) -> bool:
+    return all(map(_map_within, wanted, actual))
+
+
+def _spread(constraints: Iterable[TopologySpreadConstraint] | None) -> list[TopologySpreadConstraint]:
+    return [
+        msgspec.structs.replace(item, label_selector=_written(item.label_selector, item.match_label_keys))
+        for item in constraints or ()
+    ]
+
+
+def _affinity(affinity: Affinity | None) -> Affinity:
+    """With the selectors of terms as they are written in a template."""
+    affinity = affinity or Affinity()
+    return Affinity(affinity.node_affinity, _terms(affinity.pod_affinity), _terms(affinity.pod_anti_affinity))
+
+
+def _terms(affinity: PodAffinity | None) -> PodAffinity:
+    affinity = affinity or PodAffinity()
+    preferred = [
+        item
+        if item.pod_affinity_term is None
+        else msgspec.structs.replace(item, pod_affinity_term=_term(item.pod_affinity_term))
+        for item in affinity.preferred or ()
+    ]
+    return PodAffinity([_term(item) for item in affinity.required or ()], preferred)
+
+
+def _term(term: PodAffinityTerm) -> PodAffinityTerm:
+    keys = (*(term.match_label_keys or ()), *(term.mismatch_label_keys or ()))
+    return msgspec.structs.replace(term, label_selector=_written(term.label_selector, keys))
+
+
+def _written(selector: LabelSelector | None, keys: Collection[str] | None) -> LabelSelector | None:
+    """A selector without what the API server merges into it for these keys, from the labels of each pod.
+
+    Source: pkg/registry/core/pod/strategy.go, applyLabelKeysToLabelSelector.
+    """
+    if selector is None or not keys:
+        return selector
+    kept = [item for item in selector.match_expressions or () if item.key not in keys]
+    return LabelSelector(selector.match_labels, kept or None)
+
+
+def _affinity_within(wanted: Affinity, actual: Affinity) -> bool:
+    """Whether admission can have added the rest, which narrows the nodes, or prefers some."""
+    left, right = wanted.node_affinity, actual.node_affinity
+    if left is not None:
+        if right is None or not _list_within(left.preferred or (), right.preferred or ()):
+            return False
+        if left.required is not None:
+            terms = left.required.node_selector_terms or ()
+            narrowed = (right.required.node_selector_terms if right.required else None) or ()
+            if len(terms) != len(narrowed) or not all(map(_narrowed, terms, narrowed)):
+                return False
+    pairs = ((wanted.pod_affinity, actual.pod_affinity), (wanted.pod_anti_affinity, actual.pod_anti_affinity))
+    return all(
+        _list_within(ours.required or (), theirs.required or ())
+        and _list_within(ours.preferred or (), theirs.preferred or ())
+        for ours, theirs in pairs
+        if ours is not None and theirs is not None
+    )
+
+
+def _narrowed(wanted: NodeSelectorTerm, actual: NodeSelectorTerm) -> bool:
+    return _list_within(wanted.match_expressions or (), actual.match_expressions or ()) and _list_within(
+        wanted.match_fields or (), actual.match_fields or ()
+    )
+
+
+# By attribute of ``PodSpec``: the fields that admission sets, or that decide nothing about a replacement.
+_BY_FIELD: Mapping[str, _Compare] = {
+    # The scheduler sets it, and ``why_not_placed`` asks the template for it.
+    "node_name": _ignored,
+    # How long a pod runs, and takes to stop, says nothing of where the next one starts.
+    "active_deadline_seconds": _ignored,
+    "termination_grace_period_seconds": _ignored,
+    # Admission Priority sets the three from the PriorityClass, which a rule of its own looks up.
+    "priority": _given,
+    "priority_class_name": _given_by_some,
+    "preemption_policy": _given,
+    # Admission RuntimeClass sets it, see ``admitted``; where no RuntimeClass was read, a sibling shows it.
+    "overhead": _given_by_some,
+    # Webhooks of platforms that bring their own runtime, or their own scheduler (YuniKorn, KAI, Volcano).
+    "runtime_class_name": _given_by_some,
+    "scheduler_name": lambda wanted, actual: _given_by_some(_scheduler_name(wanted), _scheduler_name(actual)),
+    # LimitRanger adds requests and limits, webhooks add containers, and rewrite the registry of images.
+    "containers": _adding(_containers, _containers_within),
+    "init_containers": _adding(_containers, _containers_within),
+    # defaults.go fills in the requests of a pod from those of its containers and from its own limits.
+    "resources": _adding(_amounts, _resources_within),
+    # Admission ServiceAccount adds the volume of a token, webhooks those of their containers.
+    "volumes": _adding(_volumes, _list_within),
+    # Admissions PodNodeSelector and RuntimeClass, and webhooks.
+    "node_selector": _adding(_map, _map_within),
+    "affinity": _adding(_affinity, _affinity_within),
+    # Admissions DefaultTolerationSeconds, PodTolerationRestriction, ExtendedResourceToleration, RuntimeClass.
+    "tolerations": _adding(_tolerations, _list_within),
+    # strategy.go merges the labels that matchLabelKeys name into the selectors.
+    "topology_spread_constraints": _adding(_spread, lambda _wanted, _actual: False),
+    # Protobuf writes it when it is false too.
+    "host_network": lambda wanted, actual: _equal(bool(wanted), bool(actual)),
+    "restart_policy": lambda wanted, actual: _equal(wanted or "Always", actual or "Always"),
+}
+_LABELS = _adding(_labels, _map_within)
+
+
+def differences(template: PodTemplate, pod: PodClass, known: Collection[str] = ()) -> Mapping[str, Verdict]:
+    """The fields in which a pod differs from a template, by their names in the API; never ALIKE.
+
+    ``known`` are attributes of the template that hold all that admission makes of them.
+    """
+    found = {"labels": _LABELS(template.metadata.labels, pod.labels)}
+    for field in msgspec.structs.fields(PodSpec):
+        compare = _equal if field.name in known else _BY_FIELD.get(field.name, _equal)
+        found[field.encode_name] = compare(getattr(template.spec, field.name), getattr(pod.spec, field.name))
+    if pod.statuses:
+        found["an in-place resize"] = Verdict.ADDED
+    return {name: verdict for name, verdict in found.items() if verdict is not Verdict.ALIKE}
+
+
+def why_not_placed(spec: PodSpec) -> str:
+    """Why no placement follows from a spec, whatever the profile; empty where one does."""
+    if spec.resource_claims:
+        return f"it uses resource claim {spec.resource_claims[0].name}, which is not modelled"
+    if spec.scheduling_gates:
+        return f"scheduling gate {spec.scheduling_gates[0].name} would hold its replacement back"
+    if spec.scheduling_group or spec.workload_ref:
+        return "it belongs to a pod group, whose pods are placed together, which is not modelled"
+    if spec.unknown_field:
+        return (
+            f"its spec has {spec.unknown_field}, which this version of rebalancer does not know: "
+            "it may decide where it runs"
+        )
+    return ""
+
+
+def admitted(template: PodTemplate, runtime_classes: Mapping[str, RuntimeClass] | None) -> PodTemplate | str:
+    """A template with what admission adds for its RuntimeClass; why it would refuse its pods, in words.
+
+    ``runtime_classes`` are by name, None where they were not read. Source: plugin/pkg/admission/runtimeclass.
+    """
+    spec = template.spec
+    if runtime_classes is None or not spec.runtime_class_name:
+        return template
+    found = runtime_classes.get(spec.runtime_class_name)
+    if found is None:
+        return f"RuntimeClass {spec.runtime_class_name} does not exist any more"
+    overhead = (found.overhead.pod_fixed if found.overhead else None) or {}
+    scheduling = found.scheduling or RuntimeScheduling()
+    selector, more = spec.node_selector or {}, scheduling.node_selector or {}
+    if spec.overhead and spec.overhead != overhead:
+        return f"RuntimeClass {spec.runtime_class_name} has another overhead than its template"
+    if any(selector.get(key, value) != value for key, value in more.items()):
+        return f"RuntimeClass {spec.runtime_class_name} has another nodeSelector than its template"
+    own = spec.tolerations or []
+    added = [item for item in scheduling.tolerations or () if item not in own]
+    return PodTemplate(
+        metadata=template.metadata,
+        spec=msgspec.structs.replace(
+            spec, overhead=overhead, node_selector={**selector, **more}, tolerations=[*own, *added]
+        ),
+    )

@@ -1,0 +1,78 @@
+"""A run that steers, on a real control plane: no taint outlives it, however it ends."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rebalancer.cluster import times
+from rebalancer.errors import ExitCode
+from rebalancer.execution.journal import read_journal
+from rebalancer.planning.steering import TAINT_KEY
+from tests.conftest import SUMMARY
+from tests.e2e.hot_cluster import HotCluster
+from tests.e2e.moments import PLACES, SEED, Tally, course_of, disturbed, moments
+
+pytestmark = pytest.mark.safety
+
+KILLS = 50
+STOPS = 10
+
+
+def tainted(cluster: HotCluster) -> dict[str, float]:
+    """The nodes with our taint, and the moment until which it says that it may stay."""
+    return {
+        node["metadata"]["name"]: float(taint["value"].rsplit(".", 1)[1])
+        for node in cluster.control_plane.api.list("/api/v1/nodes")
+        for taint in node["spec"].get("taints", ())
+        if taint["key"] == TAINT_KEY
+    }
+
+
+def test_no_taint_outlives_the_next_run_whenever_a_run_is_killed(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("seed", SEED)
+    tally = Tally("run that steers, SIGKILL")
+    with HotCluster.started(tmp_path, steer="softTaint") as cluster:
+        whole_run = course_of(cluster, "run")
+        assert tainted(cluster) == {}
+        for moment in moments(signal.SIGKILL, KILLS, whole_run, PLACES):
+            found = disturbed(cluster, moment)
+            if found is None:
+                assert tainted(cluster) == {}
+                continue
+            crashed, seconds, _ = found
+            tally.seconds.append(seconds)
+            left = tainted(cluster)
+            lines = read_journal(crashed.journal) if crashed.journal.exists() else ()
+            said = [line for line in lines if line["event"] == "steering"]
+            tally.counts["runs that left taints"] += bool(left)
+            tally.counts["taints left"] += len(left)
+            assert set(left) <= {node for line in said for node in line["nodes"]}
+            assert set(left.values()) <= {float(int(times.parse(line["until"]))) for line in said}
+            if cluster.lease_holder():
+                cluster.expire_lease()
+            finished = crashed.run_directly()
+            assert finished.exit_code == ExitCode.DONE, finished.stderr
+            assert tainted(cluster) == {}
+    assert tally.counts["runs that left taints"] >= KILLS // 5
+    record_property(SUMMARY, tally.line(("runs that left taints", "taints left")))
+
+
+def test_a_run_that_is_stopped_takes_its_taints_away_itself(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("seed", SEED)
+    tally = Tally("run that steers, SIGTERM")
+    with HotCluster.started(tmp_path, steer="softTaint") as cluster:
+        whole_run = course_of(cluster, "run")
+        for moment in moments(signal.SIGTERM, STOPS, whole_run, PLACES):
+            found = disturbed(cluster, moment)
+            assert tainted(cluster) == {}
+            if found is not None:
+                tally.seconds.append(found[1])
+    record_property(SUMMARY, tally.line(()))

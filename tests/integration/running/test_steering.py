@@ -1,0 +1,104 @@
+"""A run that steers: its hot nodes have a soft taint while it lasts, and never longer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rebalancer.planning.steering import TAINT_KEY
+from rebalancer_demo import Fault
+from rebalancer_demo.objects import Object
+from tests.integration.running.hot_clusters import HotCluster, cluster, results
+
+__all__ = ["cluster"]
+
+
+def objects(cluster: HotCluster, resource: str) -> list[Object]:
+    return [record.object for record in cluster.sandbox.store.records(resource)[0]]
+
+
+def tainted(cluster: HotCluster) -> set[str]:
+    """The nodes with our taint."""
+    return {
+        node["metadata"]["name"]
+        for node in objects(cluster, "nodes")
+        if any(taint["key"] == TAINT_KEY for taint in node["spec"].get("taints") or ())
+    }
+
+
+def steering(cluster: HotCluster) -> HotCluster:
+    cluster.policy = cluster.policy.replace("execution: {", "execution: {steer: softTaint, ")
+    assert "softTaint" in cluster.policy
+    return cluster
+
+
+def journal(cluster: HotCluster) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (cluster.folder / "journal.jsonl").read_text().splitlines()]
+
+
+def while_evicting(cluster: HotCluster) -> list[set[str]]:
+    """The tainted nodes at each request to evict, which is filled while a run lasts."""
+    pick, found = cluster.sandbox.faults.pick, list[set[str]]()
+
+    def picked(method: str, path: str) -> Any:
+        if method == "POST" and path.split("?", maxsplit=1)[0].endswith("/eviction"):
+            found.append(tainted(cluster))
+        return pick(method, path)
+
+    cluster.sandbox.faults.pick = picked  # type: ignore[method-assign, assignment]
+    return found
+
+
+def test_hot_nodes_have_the_taint_at_each_eviction_and_none_at_the_end(cluster: HotCluster) -> None:
+    seen = while_evicting(steering(cluster))
+    _, outcomes = cluster.run()
+    lines = {line["event"]: line for line in journal(cluster)}
+
+    assert set(results(outcomes)) <= {"Landed", "LandedElsewhere"}
+    assert len(seen) == cluster.evicted() > 0
+    assert {frozenset(nodes) for nodes in seen} == {frozenset(lines["steering"]["nodes"])} != {frozenset()}
+    assert tainted(cluster) == set()
+    assert lines["steered"]["nodes"] == lines["steering"]["nodes"]
+    events = [item for item in objects(cluster, "events") if item["reason"] == "Steered"]
+    assert {item["involvedObject"]["name"] for item in events} == set(lines["steering"]["nodes"])
+
+
+def test_without_the_setting_no_node_is_touched(cluster: HotCluster) -> None:
+    seen = while_evicting(cluster)
+    cluster.run()
+
+    assert set().union(*seen) == set()
+    assert all(line["event"] not in ("steering", "steered") for line in journal(cluster))
+
+
+def test_a_dry_run_touches_no_node_and_plans_as_the_run_does(cluster: HotCluster) -> None:
+    dry = steering(cluster).start("run", "--dry-run", "-o", "json")
+    assert tainted(cluster) == set()
+    _, outcomes = cluster.run()
+
+    def pods(found: dict[str, Any]) -> list[str]:
+        return [item["move"]["pod"]["name"] for item in found["outcomes"]]
+
+    assert pods(json.loads(dry.stdout)) == pods(outcomes) != []
+
+
+def test_what_a_killed_run_left_behind_is_taken_away_whatever_the_policy_says(cluster: HotCluster) -> None:
+    def leave(item: Object) -> None:
+        taint = {"key": TAINT_KEY, "value": "old.run.1", "effect": "PreferNoSchedule"}
+        item["spec"].setdefault("taints", []).append(taint)
+
+    name = objects(cluster, "nodes")[0]["metadata"]["name"]
+    cluster.sandbox.store.mutate("nodes", "", name, leave)
+    cluster.run()
+
+    assert tainted(cluster) == set()
+
+
+def test_nothing_is_evicted_where_the_right_to_patch_nodes_lacks(cluster: HotCluster) -> None:
+    cluster.sandbox.faults.add(Fault("status", path="/api/v1/nodes/", method="PATCH", code=403, times=0))
+    result, _ = steering(cluster).run()
+
+    assert cluster.evicted() == 0
+    assert result.exit_code != 0
+    assert "k8s/components/steer" in result.stderr
+    assert tainted(cluster) == set()

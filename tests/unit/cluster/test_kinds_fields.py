@@ -1,0 +1,168 @@
+"""Each field that the API has in the kinds that decide moves is read, or says here why it need not be.
+
+A field that a new minor brings appears when ``make kubernetes-api`` renews the list, and asks for a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+import pytest
+
+from rebalancer.cluster import kinds, records
+from rebalancer.cluster.kinds import Kind
+from rebalancer.cluster.records import Record
+from tests.kubernetes_api.fields import fields_of
+from tests.unit.cluster.wire.test_known_fields import record_in
+
+PACKAGES: Mapping[Kind, str] = {
+    kinds.PODS: "core/v1",
+    kinds.NAMESPACES: "core/v1",
+    kinds.RESOURCE_QUOTAS: "core/v1",
+    kinds.REPLICATION_CONTROLLERS: "core/v1",
+    kinds.REPLICA_SETS: "apps/v1",
+    kinds.DEPLOYMENTS: "apps/v1",
+    kinds.STATEFUL_SETS: "apps/v1",
+    kinds.DAEMON_SETS: "apps/v1",
+    kinds.JOBS: "batch/v1",
+    kinds.DISRUPTION_BUDGETS: "policy/v1",
+    kinds.PRIORITY_CLASSES: "scheduling/v1",
+    kinds.RUNTIME_CLASSES: "node/v1",
+    kinds.DEVICE_CLASSES: "resource/v1",
+}
+# Walked by the tests of ``known_fields``, which gives their verdicts.
+ELSEWHERE = frozenset({records.PodSpec, records.Toleration, records.ResourceRequirements, records.Present})
+
+_WORDS = "words for people, or a figure that others which are read imply"
+_HISTORY = "what its controller keeps of the past"
+_NOT_MOVED = "pods of DaemonSets are never moved"
+_NODE = "what its node did for the pod; the next pod starts anew"
+_BOOKKEEPING = "bookkeeping of the API server and of deletion"
+# By message, why a field is not read.
+NOT_READ: Mapping[str, Mapping[str, str]] = {
+    "pkg/apis/meta/v1.ObjectMeta": {
+        **dict.fromkeys(("managedFields", "selfLink", "generateName"), _BOOKKEEPING),
+        "finalizers": "what holds a deletion up; that it is being deleted is read",
+    },
+    "pkg/apis/meta/v1.OwnerReference": {"blockOwnerDeletion": _BOOKKEEPING},
+    "core/v1.PodStatus": {
+        **dict.fromkeys(("message", "observedGeneration", "qosClass", "volumeHealth"), _WORDS),
+        **dict.fromkeys(("hostIP", "hostIPs", "podIP", "podIPs", "ephemeralContainerStatuses"), _NODE),
+        "resize": "replaced by the conditions that are read, since 1.33",
+        **dict.fromkeys(
+            ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses"),
+            "pods with claims, and those that a DeviceClass serves, are not predicted",
+        ),
+    },
+    "core/v1.PodCondition": dict.fromkeys(("lastProbeTime", "message", "observedGeneration"), _WORDS),
+    "core/v1.ContainerStatus": dict.fromkeys(
+        (
+            *("allocatedResourcesStatus", "containerID", "image", "imageID", "started", "stopSignal"),
+            *("user", "volumeMounts"),
+        ),
+        _NODE,
+    ),
+    "core/v1.ContainerState": {"running": "a container that neither waits nor has terminated runs"},
+    "core/v1.ContainerStateWaiting": {"message": _WORDS},
+    "core/v1.ContainerStateTerminated": dict.fromkeys(
+        ("containerID", "finishedAt", "message", "signal", "startedAt"), _WORDS
+    ),
+    "policy/v1.PodDisruptionBudgetStatus": {"conditions": _WORDS},
+    "apps/v1.ReplicaSetStatus": dict.fromkeys(
+        ("conditions", "fullyLabeledReplicas", "terminatingReplicas"), _WORDS
+    ),
+    "core/v1.ReplicationControllerStatus": dict.fromkeys(("conditions", "fullyLabeledReplicas"), _WORDS),
+    "apps/v1.StatefulSetSpec": {
+        "persistentVolumeClaimRetentionPolicy": "of claims of a set that is deleted or scaled down",
+        "podManagementPolicy": "in which order a set is scaled; an evicted pod comes back by itself",
+        "revisionHistoryLimit": _HISTORY,
+        "serviceName": "names of pods in DNS",
+        "volumeClaimTemplates": "claims of a pod come back with it, and are read",
+    },
+    "apps/v1.RollingUpdateStatefulSetStrategy": {
+        "maxUnavailable": "while a rollout is under way its pods stay"
+    },
+    "apps/v1.StatefulSetStatus": dict.fromkeys(("collisionCount", "conditions", "currentReplicas"), _WORDS),
+    "apps/v1.DeploymentSpec": {
+        "progressDeadlineSeconds": "while a rollout is under way its pods stay",
+        "revisionHistoryLimit": _HISTORY,
+    },
+    "apps/v1.DeploymentStatus": dict.fromkeys(
+        ("collisionCount", "conditions", "terminatingReplicas", "unavailableReplicas"), _WORDS
+    ),
+    "apps/v1.DaemonSetSpec": {"revisionHistoryLimit": _HISTORY},
+    "apps/v1.RollingUpdateDaemonSet": dict.fromkeys(("maxSurge", "maxUnavailable"), _NOT_MOVED),
+    "apps/v1.DaemonSetStatus": dict.fromkeys(
+        (
+            *("collisionCount", "conditions", "currentNumberScheduled", "desiredNumberScheduled"),
+            *("numberAvailable", "numberMisscheduled", "numberReady", "numberUnavailable"),
+            "updatedNumberScheduled",
+        ),
+        _NOT_MOVED,
+    ),
+    "batch/v1.JobSpec": {
+        "completionMode": "an index that is evicted is tried again",
+        "managedBy": "another controller makes its pods, from the same template",
+        "manualSelector": "which pods are its own, their owner says",
+        "scheduling": "as the template's schedulingGroup, which is read",
+        "successPolicy": "when a Job is done early",
+        "ttlSecondsAfterFinished": "of a Job that is over",
+        **dict.fromkeys(("backoffLimitPerIndex", "podReplacementPolicy", "suspend"), "not read so far"),
+        "maxFailedIndexes": "an index fails by its own limit first",
+    },
+    "batch/v1.PodFailurePolicyOnExitCodesRequirement": dict.fromkeys(
+        ("containerName", "operator", "values"), "with exit codes a rule is not about an eviction"
+    ),
+    "batch/v1.JobStatus": {
+        **dict.fromkeys(("conditions", "ready", "terminating", "uncountedTerminatedPods"), _WORDS),
+        **dict.fromkeys(("completedIndexes", "succeeded"), "what is done is not done again"),
+        "failedIndexes": "counted by ``failed``",
+    },
+    "core/v1.Namespace": {"spec": _BOOKKEEPING, "status": "that it is being deleted its metadata says"},
+    "core/v1.ResourceQuotaSpec": {
+        "scopeSelector": "not read so far: a quota with scopes counts for all pods"
+    },
+    "scheduling/v1.PriorityClass": {
+        "description": _WORDS,
+        "preemptionPolicy": "a pod that has another than its template is not predicted",
+    },
+    "node/v1.RuntimeClass": {"handler": "what the kubelet runs its containers with"},
+    "resource/v1.DeviceClassSpec": dict.fromkeys(
+        ("config", "selectors"), "which devices it is of: pods that it serves are not predicted"
+    ),
+}
+
+
+def messages() -> Iterator[tuple[str, type[Record]]]:
+    """Each message that the kinds are read from, with the record that it becomes."""
+    ahead: list[tuple[str, type[Record]]] = [
+        (f"{package}.{kind.name}", records.Pod if kind == kinds.PODS else kind.record)
+        for kind, package in PACKAGES.items()
+    ]
+    seen: set[tuple[str, type[Record]]] = set()
+    while ahead:
+        message, record = pair = ahead.pop()
+        if pair in seen:
+            continue
+        seen.add(pair)
+        yield pair
+        for field in msgspec.structs.fields(record):
+            inner, there = record_in(field.type), fields_of(message).get(field.encode_name)
+            if inner is not None and inner not in ELSEWHERE and there is not None:
+                ahead.append((there.type, inner))
+
+
+@pytest.mark.parametrize(
+    ("message", "record"), sorted(messages(), key=str), ids=lambda value: str(value)[-40:]
+)
+def test_each_field_that_the_api_has_is_read_or_says_why_not(message: str, record: type[Record]) -> None:
+    names, left = set(fields_of(message)), set(NOT_READ.get(message, {}))
+    read = {field.encode_name for field in msgspec.structs.fields(record)}
+
+    assert names
+    assert names - read <= left <= names
+
+
+def test_there_is_no_verdict_for_what_no_kind_has() -> None:
+    assert set(NOT_READ) <= {message for message, _ in messages()}

@@ -1,0 +1,159 @@
+"""The soft taints of a run: set once, taken away for certain, and never anybody else's."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rebalancer.errors import RebalancerError, RightsError, SafetyError
+from rebalancer.execution.soft_taints import SoftTaints
+from rebalancer.planning.steering import TAINT_KEY
+from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
+
+THEIRS = {"key": "team", "value": "x", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}
+LEASE = ("rebalancer", "rebalancer")
+
+
+class Nodes:
+    """Nodes as an API server keeps them: a write must name the version that is stored."""
+
+    def __init__(self, **taints: list[dict[str, Any]]) -> None:
+        self.taints = {name: list(items) for name, items in taints.items()}
+        self.versions = dict.fromkeys(taints, 1)
+        self.time = FakeTime()
+        self.before_write: Callable[[], None] = lambda: None
+        self.refuses: dict[str, Answer] = {}
+        self.api, self.transport = fake_api(self.answer, self.time)
+
+    def answer(self, request: Request) -> Answer:
+        name = request.path.rsplit("/", 1)[1]
+        if name not in self.taints:
+            return refusal(404, "no such node")
+        if request.method == "PATCH":
+            self.before_write()
+            if request.body["metadata"]["resourceVersion"] != str(self.versions[name]):
+                return refusal(409, "the object has been modified")
+            if name in self.refuses:
+                return self.refuses[name]
+            self.taints[name] = request.body["spec"]["taints"] or []
+            self.versions[name] += 1
+        spec = {"taints": self.taints[name], "providerID": "x"}
+        return Answer(
+            body={"metadata": {"name": name, "resourceVersion": str(self.versions[name])}, "spec": spec}
+        )
+
+    def run(self, run: str = "run", lease: tuple[str, str] = LEASE, lasts: float = 600.0) -> SoftTaints:
+        return SoftTaints(self.api, lease, run, self.time.now + lasts, lambda: self.time.now)
+
+    def ours(self) -> set[str]:
+        return {name for name, items in self.taints.items() if any(i["key"] == TAINT_KEY for i in items)}
+
+
+def test_taints_are_set_and_taken_away_and_others_stay_as_they_are() -> None:
+    nodes = Nodes(a=[THEIRS], b=[], c=[])
+    taints = nodes.run()
+
+    taints.begin(("a", "b"), ())
+    assert nodes.ours() == {"a", "b"}
+    assert nodes.taints["a"][0] == THEIRS
+    owner, run, until = nodes.taints["b"][0]["value"].split(".")
+    assert (len(owner), run, float(until)) == (8, "run", nodes.time.now + 600)
+
+    assert taints.end() == ()
+    assert nodes.taints == {"a": [THEIRS], "b": [], "c": []}
+
+
+def test_what_a_killed_run_left_is_taken_away_by_the_next_one() -> None:
+    nodes = Nodes(a=[], b=[])
+    nodes.run("killed").begin(("a", "b"), ())
+    next_run = nodes.run("next")
+
+    next_run.begin(("b",), ("a", "b"))
+    assert nodes.ours() == {"b"}
+    assert ".next." in nodes.taints["b"][0]["value"]
+    next_run.end()
+    assert nodes.ours() == set()
+
+
+def test_a_run_that_lost_its_lease_takes_no_taint_of_its_successor() -> None:
+    nodes = Nodes(a=[])
+    slow, successor = nodes.run("slow"), nodes.run("successor")
+    slow.begin(("a",), ())
+    successor.begin(("a",), ("a",))
+
+    slow.end()
+    assert ".successor." in nodes.taints["a"][0]["value"]
+
+
+def test_a_run_under_another_lease_is_left_alone_until_its_time_is_over() -> None:
+    nodes = Nodes(a=[])
+    nodes.run("other", ("ops", "other"), lasts=100).begin(("a",), ())
+
+    with pytest.raises(SafetyError, match="another lease steers: node a"):
+        nodes.run().begin((), ("a",))
+    nodes.time.now += 101
+    nodes.run().begin((), ("a",))
+    assert nodes.ours() == set()
+
+
+def test_a_node_that_changes_meanwhile_is_read_anew() -> None:
+    nodes = Nodes(a=[])
+    changes = iter([True, True, False])
+
+    def touch() -> None:
+        if next(changes, False):
+            nodes.versions["a"] += 1
+            nodes.taints["a"] = [THEIRS]
+
+    nodes.before_write = touch
+    nodes.run().begin(("a",), ())
+    assert [taint["key"] for taint in nodes.taints["a"]] == ["team", TAINT_KEY]
+
+
+def test_a_node_that_changes_for_ever_ends_the_attempt() -> None:
+    nodes = Nodes(a=[])
+
+    def touch() -> None:
+        nodes.versions["a"] += 1
+
+    nodes.before_write = touch
+    with pytest.raises(RebalancerError):
+        nodes.run().begin(("a",), ())
+    assert len(nodes.transport.sent("PATCH")) <= 10
+
+
+def test_a_node_that_is_gone_needs_nothing() -> None:
+    nodes = Nodes(a=[])
+    taints = nodes.run()
+    taints.begin(("a", "gone"), ("gone too",))
+    assert taints.end() == ()
+
+
+def test_a_lacking_right_names_what_grants_it() -> None:
+    nodes = Nodes(a=[])
+    nodes.refuses["a"] = refusal(403, "nodes is forbidden")
+
+    with pytest.raises(RightsError) as caught:
+        nodes.run().begin(("a",), ())
+    assert "k8s/components/steer" in caught.value.hint
+
+
+def test_a_taint_that_cannot_be_taken_away_is_said_with_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    nodes = Nodes(a=[], b=[])
+    taints = nodes.run()
+    taints.begin(("a", "b"), ())
+    nodes.refuses["a"] = refusal(403, "nodes is forbidden")
+
+    with caplog.at_level(logging.WARNING):
+        assert taints.end() == ("a",)
+    assert nodes.ours() == {"a"}, "the other one is taken away all the same"
+    assert "stays on node a until" in caplog.text
+
+
+def test_an_answer_that_is_no_node_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    api, _ = fake_api(lambda _: Answer(body=[1]))
+    with pytest.raises(RebalancerError, match="the answer is not a Node"):
+        SoftTaints(api, LEASE, "run", 1.0, lambda: 0.0).begin(("a",), ())
