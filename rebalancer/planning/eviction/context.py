@@ -103,7 +103,6 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False):
     history: MoveHistory
     claims: Claims
     priority_classes: Mapping[str, int] | None  # value by name; None when they were not read
-    default_priority_class: str  # that of pods that name none; empty when there is none
     ending_namespaces: frozenset[str]
     unpredictable: Mapping[int, str]  # by pod class: why the model cannot place its pods
     load_unknown: BoolArray  # (pods,)
@@ -129,7 +128,6 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False):
             history=MoveHistory(inputs.state.moves if inputs.state else ()),
             claims=claims,
             priority_classes=_priority_classes(snapshot),
-            default_priority_class=_default_priority_class(snapshot),
             ending_namespaces=_ending_namespaces(snapshot),
             unpredictable=unpredictable,
             load_unknown=np.asarray(np.isnan(load.pod_usage[:, required]).any(axis=1), np.bool_),
@@ -184,14 +182,6 @@ def _priority_classes(snapshot: Snapshot) -> Mapping[str, int] | None:
         return None
     found = snapshot.recording.records(PRIORITY_CLASSES)
     return {item.metadata.name: item.value for item in found if isinstance(item, PriorityClass)}
-
-
-def _default_priority_class(snapshot: Snapshot) -> str:
-    """The default of pods that name no class; of several the one of the lowest value."""
-    found = snapshot.recording.records(PRIORITY_CLASSES)
-    defaults = [item for item in found if isinstance(item, PriorityClass) and item.global_default]
-    least = min(defaults, key=lambda item: item.value, default=None)
-    return least.metadata.name if least else ""
 
 
 def _ending_namespaces(snapshot: Snapshot) -> frozenset[str]:

@@ -361,24 +361,23 @@ def priority_class(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """
     template, pod = context.workload(row).template, context.pods.class_of(row)
     name, classes = (template or pod).spec.priority_class_name, context.priority_classes
+    name = name or context.workloads.default_priority_class
     if classes is None:
         if not name and not context.recording.failed(PRIORITY_CLASSES):
             return None
-        message = (
-            f"PriorityClasses were not read: what {name or 'a default'} makes of its replacement is unknown"
-        )
-        return NotMoved(Reason.UNPREDICTABLE, message)
-    own, named = pod.spec.priority_class_name, bool(name)
-    name = name or context.default_priority_class
-    if name and name not in classes:
+        what = f"what {name or 'a default'} makes of its replacement"
+        return NotMoved(Reason.UNPREDICTABLE, f"PriorityClasses were not read: {what} is unknown")
+    own = pod.spec.priority_class_name
+    if not name:
+        message = f"PriorityClass {own} is not the default any more: its replacement has none"
+        return NotMoved(Reason.UNPREDICTABLE, message) if own else None
+    priority = classes.get(name)
+    if priority is None:
         message = f"PriorityClass {name} does not exist any more: its replacement would be refused"
         return NotMoved(Reason.UNPREDICTABLE, message)
-    priority = classes[name] if name else 0
-    if (named or name == own) and (not name or priority == pod.priority):
+    if priority == pod.priority:
         return None
-    given = f"PriorityClass {name}" if name else "no PriorityClass"
-    of = f" of PriorityClass {own}" if own else ""
-    message = f"its priority is {pod.priority}{of}, {given} would give its replacement {priority}"
+    message = f"its priority is {pod.priority}, PriorityClass {name} would give its replacement {priority}"
     return NotMoved(Reason.UNPREDICTABLE, message)
 
 

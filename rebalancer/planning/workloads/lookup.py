@@ -15,6 +15,7 @@ from rebalancer.cluster.kinds import (
     BY_NAME,
     HORIZONTAL_AUTOSCALERS,
     JOBS,
+    PRIORITY_CLASSES,
     REPLICA_SETS,
     VERTICAL_AUTOSCALERS,
     Kind,
@@ -26,6 +27,7 @@ from rebalancer.cluster.records import (
     Metadata,
     OwnerReference,
     PodTemplate,
+    PriorityClass,
     VerticalAutoscaler,
     Workload,
 )
@@ -65,7 +67,7 @@ class WorkloadInfo(msgspec.Struct, frozen=True):
     name: str  # Kind/name of the top-most controller known
     key: str  # namespace/Kind/name: what limits and cooldowns count by
     desired: int | None  # replicas wanted of the pod's controller; None unknown
-    template: PodTemplate | None  # with what LimitRanges add to a pod of it
+    template: PodTemplate | None  # with what LimitRanges and the default PriorityClass add to a pod of it
     uid: str = ""  # of the top-most controller known
     counted: bool = False  # it is of a kind that is not read, so ``desired`` are the pods it has
 
@@ -95,6 +97,7 @@ class Workloads:
         self._chains: dict[int, list[tuple[str, Workload]]] = {}
         self._siblings: dict[str, list[PodRow]] = {}
         self.limit_ranges = LimitRanges(snapshot)
+        self.default_priority_class = _default_priority_class(snapshot)
 
     def of(self, row: PodRow) -> WorkloadInfo:
         """The workload of a pod."""
@@ -120,8 +123,10 @@ class Workloads:
             desired = 1 if wanted is None else wanted
         template = record.spec.template if record else None
         if template is not None:
-            admitted = self.limit_ranges.admitted(namespace, template.spec)
-            template = msgspec.structs.replace(template, spec=admitted)
+            spec = self.limit_ranges.admitted(namespace, template.spec)
+            priority_class = spec.priority_class_name or self.default_priority_class
+            spec = msgspec.structs.replace(spec, priority_class_name=priority_class)
+            template = msgspec.structs.replace(template, spec=spec)
         counted = bool(owner.kind) and not is_read_kind(owner.kind)
         if counted:
             desired = len(self._pods_of(owner.uid))
@@ -267,6 +272,14 @@ class Workloads:
         rows = rows[np.argsort(pods.pod_class[rows], kind="stable")]
         edges = pods.pod_class[rows].searchsorted(np.arange(1, len(pods.classes)))
         return np.split(rows, edges)
+
+
+def _default_priority_class(snapshot: Snapshot) -> str:
+    """The default of pods that name no class; of several the one of the lowest value."""
+    found = snapshot.recording.records(PRIORITY_CLASSES)
+    defaults = [item for item in found if isinstance(item, PriorityClass) and item.global_default]
+    least = min(defaults, key=lambda item: item.value, default=None)
+    return least.metadata.name if least else ""
 
 
 Target = tuple[str, str, str]  # namespace, kind, name
