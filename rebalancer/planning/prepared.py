@@ -30,6 +30,7 @@ from rebalancer.planning.landing.evaluation import NO_CLASS, Candidate, MoveEval
 from rebalancer.planning.landing.landing_check import CoolerNode, LandingCheck
 from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
+from rebalancer.planning.landing.spread import Spread
 from rebalancer.planning.plan import PodReference
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.steering import nodes_to_steer, steered
@@ -232,6 +233,7 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     hot, gone = hotness.hot[:, None], load.usage_of(leaving)
     usage = np.where(hot, np.maximum(load.usage - gone, 0.0), load.usage + recent.missing)
     lingering = np.nan_to_num(np.maximum(load.least_usage - usage, np.where(hot, load.usage - usage, 0.0)))
+    spread, planning = Spread(inputs.snapshot.pods, inputs.snapshot.nodes), inputs.policy.planning
     state = schedulers.state.copy()
     pending = place_pending(inputs, schedulers, state, usage)
     return PreparedInputs(
@@ -239,8 +241,8 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
         schedulers=schedulers,
         eviction=EvictionContext.of(inputs, schedulers.unpredictable(), schedulers.claims, leaving),
         hotness=hotness,
-        cooler_node=CoolerNode(hotness, inputs.policy.planning.min_gain),
-        landing_check=LandingCheck(inputs, hotness, settling, recent.recent_arrivals, lingering),
+        cooler_node=CoolerNode(hotness, planning.min_gain, spread, planning.weights.spread),
+        landing_check=LandingCheck(inputs, hotness, spread, settling, recent.recent_arrivals, lingering),
         state=state,
         usage=usage,
         pending=pending,

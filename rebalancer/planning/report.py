@@ -35,6 +35,7 @@ from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.planning.warnings import of_plan, sentences
 from rebalancer.planning.workloads.lookup import grace_period_seconds
+from rebalancer.scheduling.state.nodes import zone_key
 
 
 def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
@@ -195,8 +196,26 @@ def _what_follows(prepared: PreparedInputs, move: PlannedMove, gain: Mapping[str
     return (
         f"its replacement will be placed on {where}"
         + (f", a gain of at least {gained}" if gained else "")
+        + _lost_spread(prepared, move)
         + ("; restarted by a rolling update, not evicted" if move.candidate.restarted else "")
     )
+
+
+def _lost_spread(prepared: PreparedInputs, move: PlannedMove) -> str:
+    """That replicas will share a node, or leave a zone, which they did not before, in words."""
+    found, words = move.evaluation, ""
+    if round(found.beside, CHANCE_DIGITS):
+        words += f"; there it joins another replica{_chance(found.beside)}"
+    if round(found.emptied, CHANCE_DIGITS):
+        labels = prepared.labels_of(move.candidate.source)
+        words += (
+            f"; no replica is left in zone {'/'.join(filter(None, zone_key(labels)))}{_chance(found.emptied)}"
+        )
+    return words
+
+
+def _chance(chance: float) -> str:
+    return "" if round(chance, CHANCE_DIGITS) >= 1.0 else f" ({chance:.0%})"
 
 
 def _kept(prepared: PreparedInputs, row: PodRow, reason: NotMoved) -> Kept:

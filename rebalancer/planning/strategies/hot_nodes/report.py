@@ -104,6 +104,8 @@ def benefit_of(prepared: PreparedInputs, plan: PartialPlan) -> Benefit:
     still_hot = [int(np.count_nonzero(hotness.hot_at(hot, level[hot]))) for level in (before, after)]
     rows = [move.candidate.row for move in plan.moves if not move.candidate.has_finished]
     cost = len(rows) + float(Disruption(prepared.inputs, prepared.eviction.workloads).costs(rows).sum())
+    lost = sum(move.evaluation.spread_cost for move in plan.moves)
+    cost += prepared.policy.planning.weights.spread * lost
     return Benefit(
         hot_nodes=Change(before=still_hot[0], after=still_hot[1]),
         excess=_change(*excess),
