@@ -46,6 +46,8 @@ class NodeAfter(Value, frozen=True):
 
     load: dict[str, float]  # percent of allocatable by resource, expected
     hot: bool = False
+    # The same where replacements may land, at most: whichever of equal nodes the scheduler takes.
+    at_most: dict[str, float] = {}
 
 
 class Figure(Value, frozen=True):
@@ -111,6 +113,7 @@ class Move(Value, frozen=True):
     action: Action = EVICT
     finished: bool = False  # it has succeeded or failed: it is removed, and nothing is placed in its stead
     strategy: str = ""  # whose wish it is, by its key in the policy; empty in plans that did not say so yet
+    makes_room_for: str = ""  # the uid of another pod, for whose replacement it makes room
 
     @property
     def is_restart(self) -> bool:

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodRow
+from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodRow
 from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PHASE_INDEX, PodTable
 from rebalancer.errors import SafetyError
@@ -28,7 +28,7 @@ from rebalancer.planning.hotness import Hotness, find_hot_nodes
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import NO_CLASS, Candidate, MoveEvaluator, Wish
 from rebalancer.planning.landing.landing_check import CoolerNode, LandingCheck
-from rebalancer.planning.landing.scenarios import Scenarios
+from rebalancer.planning.landing.scenarios import MAX_SCENARIOS, MIN_SCENARIOS, Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.landing.spread import Spread
 from rebalancer.planning.plan import PodReference
@@ -36,11 +36,13 @@ from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.steering import nodes_to_steer, steered
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.scheduling.framework.cycle import waiting_pods
+from rebalancer.scheduling.framework.cycle import Placement, waiting_pods
 from rebalancer.scheduling.resources import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.state.results import Result
 from rebalancer.state.run_state import PastMove
+
+_MAX_PENDING_PLACEMENTS = 2000  # with more Pending pods than that allows fewer scenarios are kept
 
 
 class Pending(msgspec.Struct, frozen=True):
@@ -52,37 +54,51 @@ class Pending(msgspec.Struct, frozen=True):
     of_others: Mapping[str, int] = {}  # pods by scheduler that is not configured
 
 
-def place_pending(
-    inputs: PlanningInputs, schedulers: ProfileSchedulers, state: ClusterState, usage: FloatArray
-) -> Pending:
-    """Bind every feasible Pending pod in ``state`` where it most likely lands; add its request to ``usage``.
+def place_pending(inputs: PlanningInputs, schedulers: ProfileSchedulers, scenarios: Scenarios) -> Pending:
+    """Bind every Pending pod that fits, and add its request to what its node uses.
 
-    What they will use is not known yet; their requests are the best estimate. Where pods of a scheduler that
-    is not configured go is not known, but that those wait for room is that fit on no node.
+    One that may go to several nodes splits the scenarios, as the landing of a replacement does. What they
+    will use is not known yet; their requests are the best estimate.
+    Where pods of a scheduler that is not configured go is not known, but that those wait for room is that fit
+    on no node.
     """
     pods = inputs.snapshot.pods
     infeasible: dict[int, None] = {}
+    nowhere: set[int] = set()
     placed = unplaced = 0
     of_others: Counter[str] = Counter()
-    for row in waiting_pods(state, pods):
+    state = scenarios.all[0].after_termination
+    rows = waiting_pods(state, pods)
+    most = max(MIN_SCENARIOS, min(MAX_SCENARIOS, _MAX_PENDING_PLACEMENTS // max(len(rows), 1)))
+    scenarios.limit(most)
+    for row in rows:
         pod_class = state.pod_class[row]
         scheduler = schedulers.likely_scheduler(pod_class)
         if schedulers.is_foreign(pod_class):
             if pods.classes[pod_class].spec.scheduling_gates:
                 continue
             of_others[pods.classes[pod_class].scheduler_name] += 1
-            if pod_class not in infeasible and not scheduler.feasible(state, pod_class).any():
+            states = (item.after_termination for item in scenarios.all)
+            if pod_class not in infeasible and not all(
+                scheduler.feasible(state, pod_class).any() for state in states
+            ):
                 infeasible.setdefault(pod_class)
             continue
-        placement = None if pod_class in infeasible else scheduler.place(state, pod_class, row)
-        if placement is None or not len(placement.feasible) or not placement.chance.any():
-            infeasible.setdefault(pod_class)
+        placements: list[Placement] = []
+        if pod_class not in nowhere:
+            placements = [scheduler.place(item.after_termination, pod_class, row) for item in scenarios.all]
+        fits = [bool(placement.chance.any()) for placement in placements]
+        if not all(fits) or not fits:
+            infeasible.setdefault(pod_class)  # in one scenario at least
+        if not any(fits):
+            nowhere.add(pod_class)
             unplaced += 1
             continue
-        target = int(placement.feasible[int(np.argmax(placement.chance))])
-        state.bind(row, target)
-        usage[target] += requested_amounts(state.classes.requests[pod_class].incoming, inputs.load.resources)
+        request = requested_amounts(state.classes.requests[pod_class].incoming, inputs.load.resources)
+        scenarios.place_pending(row, placements, np.array(request, np.float64))
         placed += 1
+    scenarios.limit(MAX_SCENARIOS)
+    scenarios.begin_moves()
     return Pending(tuple(infeasible), placed, unplaced, of_others)
 
 
@@ -95,10 +111,8 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     hotness: Hotness
     landing_check: LandingCheck
     cooler_node: CoolerNode  # the purpose of moves that are to relieve their node
-    state: ClusterState  # Pending pods placed; copy it before changing it
-    usage: FloatArray  # (nodes, measured resources) expected, Pending pods placed
+    start: Scenarios  # Pending pods placed; copy them before changing them
     pending: Pending
-    leaving_count: IntArray  # (nodes,) pods of hot nodes that are gone before the next run
     tainted: tuple[str, ...] = ()  # nodes that have the soft taint of hot nodes while the run lasts
 
     @property
@@ -121,11 +135,15 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
         rows = self.pods.by_node.get(node)
         return [] if rows is None else [PodRow(row) for row in rows.tolist()]
 
-    def scenarios(self) -> Scenarios:
-        """The one scenario before any move, with the generator that will draw landings."""
-        random = np.random.default_rng(self.inputs.seed)
-        allocatable = self.inputs.load.allocatable
-        return Scenarios(self.state.copy(), self.usage.copy(), random, allocatable, self.leaving_count)
+    @property
+    def state(self) -> ClusterState:
+        """The cluster with the Pending pods where they most likely go; copy it before changing it."""
+        return self.start.likeliest.after_termination
+
+    @property
+    def usage(self) -> FloatArray:
+        """(nodes, measured resources) expected there."""
+        return self.start.likeliest.usage
 
     def evaluator(self) -> MoveEvaluator:
         """An evaluator that has placed nothing yet."""
@@ -234,8 +252,10 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     usage = np.where(hot, np.maximum(load.usage - gone, 0.0), load.usage + recent.missing)
     lingering = np.nan_to_num(np.maximum(load.least_usage - usage, np.where(hot, load.usage - usage, 0.0)))
     spread, planning = Spread(inputs.snapshot.pods, inputs.snapshot.nodes), inputs.policy.planning
-    state = schedulers.state.copy()
-    pending = place_pending(inputs, schedulers, state, usage)
+    leaving_count = np.where(hotness.hot, load.count_of(leaving), 0)
+    random = np.random.default_rng(inputs.seed)
+    start = Scenarios(schedulers.state.copy(), usage, random, load.allocatable, leaving_count)
+    pending = place_pending(inputs, schedulers, start)
     return PreparedInputs(
         inputs=inputs,
         schedulers=schedulers,
@@ -243,10 +263,8 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
         hotness=hotness,
         cooler_node=CoolerNode(hotness, planning.min_gain, spread, planning.weights.spread),
         landing_check=LandingCheck(inputs, hotness, spread, settling, recent.recent_arrivals, lingering),
-        state=state,
-        usage=usage,
+        start=start,
         pending=pending,
-        leaving_count=np.where(hotness.hot, load.count_of(leaving), 0),
         tainted=tainted,
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from rebalancer.cluster import times
-from rebalancer.cluster.arrays import FloatArray, PodRow
+from rebalancer.cluster.arrays import PodRow
 from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.builder import PartialPlan, PlannedMove
 from rebalancer.planning.hotness import Hotness, leaving_load, pressure_after_cooling
@@ -65,9 +65,7 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
     )
 
 
-def _node_reports(
-    prepared: PreparedInputs, after: Mapping[int, tuple[FloatArray, bool]]
-) -> tuple[NodeReport, ...]:
+def _node_reports(prepared: PreparedInputs, after: Mapping[int, NodeAfter]) -> tuple[NodeReport, ...]:
     """All nodes, in order of name; ``after`` holds those that the plan concerns."""
     inputs, hotness = prepared.inputs, prepared.hotness
     scores, settling = prepared.schedulers.node_scores(), prepared.landing_check.settling
@@ -83,7 +81,6 @@ def _node_reports(
         because = (*because, *(words[name] for words in said if name in words))
         if row in settling:
             because = (*because, f"settling: {settling[row]}")
-        changed = after.get(row)
         reports.append(
             NodeReport(
                 name=name,
@@ -93,9 +90,7 @@ def _node_reports(
                 scores={} if scores is None else scores.of(row),
                 pulled_down_by="" if scores is None else scores.pulled_down_by(row),
                 because=because,
-                after=NodeAfter(load=by_resource(hotness.names, changed[0]), hot=changed[1])
-                if changed
-                else None,
+                after=after.get(row),
                 figures=_figures(inputs, row),
                 levels=_levels(hotness, row),
             )
@@ -138,7 +133,7 @@ def _figures(inputs: PlanningInputs, row: int) -> dict[str, Figure]:
     return found
 
 
-def _after(prepared: PreparedInputs, decided: PartialPlan) -> dict[int, tuple[FloatArray, bool]]:
+def _after(prepared: PreparedInputs, decided: PartialPlan) -> dict[int, NodeAfter]:
     """Percent expected after the plan and whether that is hot, of the nodes the plan concerns."""
     rows: set[int] = {move.candidate.source for move in decided.moves if not move.candidate.has_finished}
     for move in decided.moves:
@@ -149,7 +144,15 @@ def _after(prepared: PreparedInputs, decided: PartialPlan) -> dict[int, tuple[Fl
         return {}
     mean = decided.scenarios.mean_percent()[every]
     hot = prepared.hotness.hot_at(every, mean)
-    return {int(row): (mean[position], bool(hot[position])) for position, row in enumerate(every)}
+    names, filled_to = prepared.hotness.names, decided.scenarios.filled_to[every]
+    return {
+        row: NodeAfter(
+            load=by_resource(names, load),
+            hot=is_hot,
+            at_most=by_resource(names, most) if most.any() else {},
+        )
+        for row, load, is_hot, most in zip(every.tolist(), mean, hot.tolist(), filled_to, strict=True)
+    }
 
 
 def possible_landings(prepared: PreparedInputs, landings: LandingDistribution) -> tuple[Landing, ...]:
@@ -167,6 +170,7 @@ def _move(prepared: PreparedInputs, move: PlannedMove, strategy: Strategy) -> Mo
     gain = by_resource(prepared.hotness.names, move.evaluation.gain)
     load = prepared.inputs.load
     finished, pod_class = candidate.has_finished, prepared.table_of(candidate.row).class_of(candidate.row)
+    other = candidate.wish.makes_room_for
     return Move(
         pod=prepared.pod_reference(candidate.row),
         from_node=prepared.inputs.snapshot.nodes.names[candidate.source],
@@ -180,6 +184,7 @@ def _move(prepared: PreparedInputs, move: PlannedMove, strategy: Strategy) -> Mo
         action=RESTART if candidate.restarted else EVICT,
         finished=finished,
         strategy=strategy.name,
+        makes_room_for="" if other is None else prepared.pods.uids[other],
     )
 
 

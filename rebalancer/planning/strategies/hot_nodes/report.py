@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodRow
-from rebalancer.load.report import percent_of_allocatable, with_pods
+from rebalancer.load.report import with_pods
 from rebalancer.planning.builder import PartialPlan
 from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.eviction import every_refusal
@@ -94,10 +94,8 @@ def benefit_of(prepared: PreparedInputs, plan: PartialPlan) -> Benefit:
 
     Both sides include the Pending pods where they will be placed, so that they differ by the moves alone.
     """
-    hotness, allocatable = prepared.hotness, prepared.inputs.load.allocatable
-    before = percent_of_allocatable(
-        prepared.usage, prepared.state.pod_count - prepared.leaving_count, allocatable
-    )
+    hotness = prepared.hotness
+    before = prepared.start.mean_percent()
     after = plan.scenarios.mean_percent()
     hot = np.flatnonzero(hotness.hot)
     excess = [_excess(prepared, level) for level in (before, after)]

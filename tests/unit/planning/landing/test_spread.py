@@ -26,7 +26,7 @@ def lost(replicas: str, target: str) -> LostSpread:
     """Of the first of some replicas, each named by its node, on a landing elsewhere."""
     prepared = prepare(cluster(replicas))
     row = prepared.nodes.row
-    scenario = prepared.scenarios().all[0]
+    scenario = prepared.start.copy().all[0]
     rows = np.array([row[target]])
     spread = prepared.landing_check.spread
     return spread.lost(scenario.after_termination, PodRow(0), NodeRow(row[replicas[0]]), rows)
@@ -64,7 +64,7 @@ def test_a_replica_that_terminates_is_none() -> None:
     workload.pods[1]["metadata"]["deletionTimestamp"] = at(30)
     nodes = [a_node(name, cpu=10) for name in "bc"]
     prepared = prepare(planning_inputs(nodes, [workload]))
-    state = prepared.scenarios().all[0].after_termination
+    state = prepared.start.copy().all[0].after_termination
     found = prepared.landing_check.spread.lost(state, PodRow(0), NodeRow(0), np.array([1]))
     assert found.cost.tolist() == [0.0]
 
