@@ -58,13 +58,13 @@ def place_pending(inputs: PlanningInputs, schedulers: ProfileSchedulers, scenari
     """Bind every Pending pod that fits, and add its request to what its node uses.
 
     One that may go to several nodes splits the scenarios, as the landing of a replacement does. What they
-    will use is not known yet; their requests are the best estimate.
-    Where pods of a scheduler that is not configured go is not known, but that those wait for room is that fit
-    on no node.
+    will use is not known yet; their requests are the best estimate. Where pods of a scheduler that is not
+    configured go is not known; those that fit on no node wait for room as others do.
     """
     pods = inputs.snapshot.pods
     infeasible: dict[int, None] = {}
     nowhere: set[int] = set()
+    foreign: set[int] = set()
     placed = unplaced = 0
     of_others: Counter[str] = Counter()
     state = scenarios.all[0].after_termination
@@ -78,11 +78,11 @@ def place_pending(inputs: PlanningInputs, schedulers: ProfileSchedulers, scenari
             if pods.classes[pod_class].spec.scheduling_gates:
                 continue
             of_others[pods.classes[pod_class].scheduler_name] += 1
-            states = (item.after_termination for item in scenarios.all)
-            if pod_class not in infeasible and not all(
-                scheduler.feasible(state, pod_class).any() for state in states
-            ):
-                infeasible.setdefault(pod_class)
+            if pod_class not in foreign:
+                foreign.add(pod_class)
+                feasible = [scheduler.feasible(item.after_termination, pod_class) for item in scenarios.all]
+                if not all(item.any() for item in feasible):
+                    infeasible.setdefault(pod_class)
             continue
         placements: list[Placement] = []
         if pod_class not in nowhere:
