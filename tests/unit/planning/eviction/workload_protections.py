@@ -241,7 +241,6 @@ PROTECTED_NOW: list[tuple[Reason, str, Case]] = [
     (Reason.UNPREDICTABLE, "priority classes not read", of_priority_class(unread=["priorityclasses"])),
     (Reason.UNPREDICTABLE, "its priority class is gone", of_priority_class(("other", 1000))),
     (Reason.UNPREDICTABLE, "a default priority class", of_default_class(1000)),
-    (Reason.UNPREDICTABLE, "a default class of no value", of_default_class(0)),
     (Reason.UNPREDICTABLE, "its default class is no more", of_default_class(1000, given="old", priority=5)),
     (Reason.UNPREDICTABLE, "its priority class was made anew", of_priority_class(("important", 10))),
     (Reason.UNPREDICTABLE, "nothing is like it", of_another_kind(like=False)),
