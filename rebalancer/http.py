@@ -17,7 +17,6 @@ urllib3 takes long to import, so the first request imports it: a recorded cluste
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC
@@ -27,6 +26,7 @@ import msgspec
 
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import InputError
+from rebalancer.redaction import without_secrets
 
 if TYPE_CHECKING:
     import urllib3
@@ -247,7 +247,8 @@ def short_reason(error: BaseException) -> str:
     """What the transport says went wrong, without the addresses of its own objects."""
     reason = getattr(error, "reason", None) or error
     words = reason.args[0] if getattr(reason, "args", ()) and isinstance(reason.args[0], str) else str(reason)
-    message = re.sub(r"^.*?(?:\)|>): ", "", words)
+    ends = min((at for at in (words.find("): "), words.find(">: ")) if at >= 0), default=-3)  # of an object
+    message = without_secrets(words[ends + 3 :])  # before it is cut: a login may be
     return f"{type(reason).__name__}: {message[:200]}"
 
 

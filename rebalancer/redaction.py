@@ -12,7 +12,7 @@ through here. A value is a secret when its key says so, and so is the user infor
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 REDACTED = "REDACTED"
@@ -37,13 +37,15 @@ _SECRET_ENDINGS = (
     "cookie",
 )
 _NOT_LETTERS = re.compile("[^a-z0-9]")
-# User information ends at the last @ before the path; an image's digest (name@sha256:…) is none.
-_USER_INFORMATION = re.compile(r"(\b[a-zA-Z][a-zA-Z0-9+.-]{0,30}://)[^\s/?#@]*(?:@[^\s/?#@]*)*@(?!sha\d{3}:)")
+_WORD = re.compile(r"\S+")
+_DIGEST = re.compile(r"sha\d{3}:[0-9a-f]{4}")  # an image's digest follows an @ too: name@sha256:…
 _PARAMETER = re.compile(
     r"([?&;](?:[a-z_-]*token|[a-z_-]*password|[a-z_-]*secret|api[_-]?key|access[_-]?key|sig|signature)=)[^&\s\"']+",
     re.IGNORECASE,
 )
 _BEARER = re.compile(r"\b(Bearer|Basic)\s+(?=[A-Za-z0-9+/=._~-]*[0-9=._])[A-Za-z0-9+/=._~-]{8,}")
+# DEL, C1 controls, and characters that change the direction of text or are invisible.
+TERMINAL_CONTROLS = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
 def is_secret(key: str) -> bool:
@@ -54,12 +56,31 @@ def is_secret(key: str) -> bool:
 def without_secrets(text: str) -> str:
     """A message without the user information and the secret parameters of its URLs, and without logins."""
     if "://" in text:
-        text = _USER_INFORMATION.sub(rf"\1{REDACTED}@", text)
+        text = _WORD.sub(_without_login, text)
     if "=" in text and ("?" in text or "&" in text or ";" in text):
         text = _PARAMETER.sub(rf"\1{REDACTED}", text)
     if "Bearer" in text or "Basic" in text:
         text = _BEARER.sub(rf"\1 {REDACTED}", text)
     return text
+
+
+def _without_login(word: re.Match[str]) -> str:
+    """A word without the user information of the URL that begins in it.
+
+    User information ends at the last @ before the path. A password may hold the / that begins a path, so that
+    after a colon the last @ of the word ends it.
+    """
+    text = word[0]
+    begin = text.find("://") + 3
+    if begin < 4:
+        return text
+    path = min(
+        (found for found in (text.find(mark, begin) for mark in "/?#") if found >= 0), default=len(text)
+    )
+    end = text.rfind("@", begin, len(text) if ":" in text[begin:path] else path)
+    while end >= 0 and _DIGEST.match(text, end + 1):
+        end = text.rfind("@", begin, end)
+    return text if end < 0 else f"{text[:begin]}{REDACTED}{text[end:]}"
 
 
 def redacted(value: Any) -> Any:
@@ -88,14 +109,36 @@ def _hidden(value: Any) -> Any:
     return value if value is None or isinstance(value, bool) or value == "" else REDACTED
 
 
-# DEL, C1 controls, and characters that change the direction of text or are invisible.
-TERMINAL_CONTROLS = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+def safe_json(value: Any, *, indent: int = 0) -> str:
+    """A value as JSON that a terminal may show, each text in it without the secrets of its URLs.
 
-
-def safe_json(text: str) -> str:
-    """JSON that a terminal may show, without the secrets of its URLs; still the same JSON.
-
-    JSON leaves characters in strings that act on a terminal or hide text. Names and messages come from the
-    cluster, where anybody who can create a pod chooses them, so JSON that is written passes through here.
+    Secrets leave the values before they are encoded, so that a text is cut nowhere but within itself. JSON
+    leaves characters in strings that act on a terminal or hide text: names and messages come from the
+    cluster, where anybody who can create a pod chooses them. Those are escaped, and it is the same JSON.
     """
-    return TERMINAL_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", without_secrets(text))
+    import msgspec  # noqa: PLC0415 - slow to import, and every error imports this module
+
+    plain = msgspec.to_builtins(value, str_keys=True, order="deterministic")
+    encoded = msgspec.json.encode(each_text(plain, without_secrets))
+    if indent:
+        encoded = msgspec.json.format(encoded, indent=indent)
+    return without_controls(encoded.decode())
+
+
+def without_controls(quoted: str) -> str:
+    """JSON or YAML with characters escaped that act on a terminal; they stand in double quotes only."""
+    return TERMINAL_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
+
+
+def each_text(value: Any, changed: Callable[[str], str], *, keys: bool = True) -> Any:
+    """A plain value with every text in it changed, those of its ``keys`` too."""
+    if isinstance(value, str):
+        return changed(value)
+    if isinstance(value, Mapping):
+        return {
+            changed(key) if keys and isinstance(key, str) else key: each_text(item, changed, keys=keys)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [each_text(item, changed, keys=keys) for item in value]
+    return value

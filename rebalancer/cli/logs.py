@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 from rebalancer.cli.invocation import Session
-from rebalancer.redaction import without_secrets
+from rebalancer.redaction import each_text, without_secrets
 from rebalancer.reporting.words import plain
 from rebalancer.telemetry import current_fields
 
@@ -21,10 +21,10 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One safe line, then the traceback if there is one."""
-        line = f"{record.levelname.lower()}: {plain(record.getMessage())}"
-        return (
-            f"{line}\n{without_secrets(self.formatException(record.exc_info))}" if record.exc_info else line
-        )
+        lines = [f"{record.levelname.lower()}: {plain(record.getMessage())}"]
+        if record.exc_info:  # indented, so that no message in it looks like a line of ours
+            lines += [f"  {plain(line)}" for line in self.formatException(record.exc_info).split("\n")]
+        return "\n".join(lines)
 
 
 class JsonFormatter(logging.Formatter):
@@ -37,7 +37,7 @@ class JsonFormatter(logging.Formatter):
             "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": without_secrets(record.getMessage()),
+            "message": record.getMessage(),
         }
         fields = getattr(record, "fields", None)
         # What is known of the work at hand, such as run, wave and pod, and then what the record itself says.
@@ -45,8 +45,8 @@ class JsonFormatter(logging.Formatter):
         if fields:
             line |= {key: value for key, value in fields.items() if key not in line}
         if record.exc_info:
-            line["traceback"] = without_secrets(self.formatException(record.exc_info))
-        return json.dumps(line, default=str)
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(each_text(line, without_secrets), default=lambda value: without_secrets(str(value)))
 
 
 class _QuietHandler(logging.StreamHandler[TextIO]):

@@ -114,9 +114,9 @@ def is_empty(selector: LabelSelector | None) -> bool:
     return selector is not None and not selector.match_labels and not selector.match_expressions
 
 
-_SET = re.compile(r"([^=!\s,()]+)\s+(in|notin)\s*\(([^()]*)\)")
-_EQUALITY = re.compile(r"([^=!\s,()]+)\s*(==|=|!=)\s*([^=!\s,()]*)")
-_EXISTS = re.compile(r"(!?)\s*([^=!\s(),]+)")
+_SET = re.compile(r"([^=!\s,()]++)\s++(in|notin)\s*+\(([^()]*+)\)")
+_EQUALITY = re.compile(r"([^=!\s,()]++)\s*+(==|=|!=)\s*+([^=!\s,()]*+)")
+_EXISTS = re.compile(r"(!?)\s*+([^=!\s(),]++)")
 
 
 class FieldRequirement(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 
 from rebalancer.documents.reading import Document, Path, Place
 from rebalancer.errors import InputError
+from rebalancer.redaction import without_secrets
 
 Model = TypeVar("Model", bound=BaseModel)
 _MAX_SHOWN_LENGTH = 60
@@ -140,7 +141,7 @@ def _shown(value: Any) -> str:
         return "a mapping"
     if isinstance(value, list):
         return "a list"
-    text = json.dumps(value, ensure_ascii=False)
+    text = without_secrets(json.dumps(value, ensure_ascii=False))  # before it is cut: a login may be
     return text if len(text) <= _MAX_SHOWN_LENGTH else text[:_MAX_SHOWN_LENGTH] + "…"
 
 

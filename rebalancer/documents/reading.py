@@ -8,6 +8,7 @@ which is meant.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import pathlib
@@ -27,6 +28,7 @@ Scalar: TypeAlias = str | int | float | bool | None
 
 MAX_TEXT_BYTES = 1 << 20
 MAX_DEPTH = 64
+_MAX_ALIASES = 1000
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
@@ -236,6 +238,23 @@ def parse(text: str, source: str) -> Document:
     except yaml.YAMLError as error:
         raise InputError(f"is not valid YAML: {error}", where=source) from error
     return builder.document()
+
+
+def check_bounds(text: str, source: str) -> None:
+    """InputError for a text that another YAML parser must not get: nested too deeply, or full of aliases.
+
+    Parsers that build a value recurse, and one in C then ends the interpreter. Whether the text is YAML at
+    all, that parser says.
+    """
+    depth = aliases = 0
+    with contextlib.suppress(yaml.YAMLError):
+        for event in yaml.parse(text, Loader=_LOADER):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            aliases += isinstance(event, yaml.AliasEvent)
+            if depth > MAX_DEPTH:
+                raise InputError(f"is nested more than {MAX_DEPTH} levels deep", where=source)
+            if aliases > _MAX_ALIASES:
+                raise InputError(f"holds more than {_MAX_ALIASES} aliases", where=source)
 
 
 class _Frame:

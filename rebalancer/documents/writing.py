@@ -9,9 +9,20 @@ import yaml
 
 from rebalancer.documents.reading import ScalarError, parse, resolve
 from rebalancer.errors import InputError
-from rebalancer.redaction import is_secret, redacted, without_secrets
+from rebalancer.redaction import (
+    REDACTED,
+    TERMINAL_CONTROLS,
+    each_text,
+    is_secret,
+    redacted,
+    without_controls,
+    without_secrets,
+)
 
-_COMMENTED_KEY = re.compile(r"#[^\n]*?([A-Za-z][A-Za-z0-9_-]*)[\"']?\s*[:=]\s*\S")
+_KEY = re.compile(r"(?<![\w-])([\w-]++)[\"']?[ \t]*+[:=]")  # of an entry that a comment holds
+
+
+_MAX_NESTED_DOCUMENTS = 4  # a document in a text of a document, and so on: each is parsed twice
 
 
 class _Dumper(yaml.SafeDumper):
@@ -24,7 +35,7 @@ class _Dumper(yaml.SafeDumper):
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     try:
-        plain = resolve(text) == text
+        plain = resolve(text) == text and not TERMINAL_CONTROLS.search(text)
     except ScalarError:
         plain = False
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else '"')
@@ -35,10 +46,10 @@ _Dumper.add_representer(str, _text)
 
 def to_yaml(value: Any) -> str:
     """A plain value as block YAML, keys in their order."""
-    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    return without_controls(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110))
 
 
-def redacted_text(text: str, source: str) -> str:
+def redacted_text(text: str, source: str, depth: int = 0) -> str:
     """A YAML or JSON text without secrets; also a text within it that is such a document itself.
 
     A text without secrets stays as it is, comments included. One that has some is written anew from its
@@ -46,27 +57,29 @@ def redacted_text(text: str, source: str) -> str:
     then its secrets cannot be found.
     """
     value = parse(text, source).value
-    safe = redacted_document(value)
-    commented = any(is_secret(match[1]) for match in _COMMENTED_KEY.finditer(text))
+    safe = redacted_document(value, depth)
+    comments = (line.partition("#")[2] for line in text.splitlines())
+    commented = any(is_secret(key) for comment in comments for key in _KEY.findall(comment))
     if safe == value and not commented and without_secrets(text) == text:
         return text
     return to_yaml(safe)
 
 
-def redacted_document(value: Any) -> Any:
-    """A plain value without secrets, also in those of its texts that are documents themselves."""
-    return _inner(redacted(value))
+def redacted_document(value: Any, depth: int = 0) -> Any:
+    """A plain value without secrets, also in those of its texts that are documents themselves.
 
+    ``depth`` counts the documents around it; in too many nothing is looked for, and no text is kept.
+    """
 
-def _inner(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _inner(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_inner(item) for item in value]
-    if not isinstance(value, str) or (":" not in value and "=" not in value):
-        return value
-    try:
-        document = parse(value, "text").value
-    except InputError:
-        return value
-    return redacted_text(value, "text") if isinstance(document, dict | list) else value
+    def inner(text: str) -> str:
+        if ":" not in text and "=" not in text:
+            return text
+        try:
+            document = parse(text, "text").value
+        except InputError:
+            return text
+        if not isinstance(document, dict | list):
+            return text
+        return redacted_text(text, "text", depth + 1) if depth < _MAX_NESTED_DOCUMENTS else REDACTED
+
+    return each_text(redacted(value), inner, keys=False)

@@ -27,7 +27,7 @@ from rebalancer.documents import read_bytes
 from rebalancer.errors import InputError, SafetyError
 from rebalancer.files import make_durable, may_exist
 from rebalancer.planning.plan import Move
-from rebalancer.redaction import safe_json
+from rebalancer.redaction import safe_json, without_secrets
 
 RUN_STARTED = "run-started"
 EVICTING, RESTARTING = "evicting", "restarting"  # each before the request, and followed by what it came to
@@ -92,7 +92,7 @@ class Journal:
             fields = {"strategy": move.strategy, **fields}
         line |= {key: _short(value) for key, value in fields.items() if value not in (None, "")}
         try:
-            self._stream.write(safe_json(msgspec.json.encode(line).decode()) + "\n")
+            self._stream.write(safe_json(line) + "\n")
             self._stream.flush()
             if self._durable:
                 os.fsync(self._stream.fileno())
@@ -179,4 +179,4 @@ def _is_file(stream: IO[str]) -> bool:
 
 
 def _short(value: Any) -> Any:
-    return value[:_MAX_TEXT_LENGTH] if isinstance(value, str) else value
+    return without_secrets(value)[:_MAX_TEXT_LENGTH] if isinstance(value, str) else value

@@ -1,7 +1,11 @@
 """Kubernetes Events: ``kubectl describe`` shows why a pod was evicted, a node stays hot, or a run stopped.
 
-What is so again and again is one Event with a series, as the events of other controllers are: its count and
-the time of its last occurrence grow. Events of nodes and of the Lease are only written by runs that act.
+What is so in run after run is said once an hour: to count it in a series, as other controllers do, takes the
+right to change anybody's Events. Those of nodes and of the Lease are only written by runs that act.
+
+    12:00  node-1 stays hot, its pods have local storage      an Event
+    12:15  the same                                           409: it is said already
+    13:00  the same                                           another Event
 """
 
 from __future__ import annotations
@@ -10,13 +14,11 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
 from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi, object_path
-from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.errors import RebalancerError
 from rebalancer.execution.events import EvictionAnswered, RunEvent, RunFinished, RunStarted
 from rebalancer.execution.outcomes import Stop
@@ -25,7 +27,6 @@ from rebalancer.planning.plan import Move
 
 MAX_NODE_EVENTS = 20  # in one run: more nodes than that are one event's worth of trouble
 _VERSION = "events.k8s.io/v1"
-_MAX_COUNT = 1_000_000_000
 _NUMBERS = re.compile(r"[0-9.]+")
 _MAX_NOTE_BYTES = 1024  # the API server refuses an event with a longer one
 _API_VERSIONS = {
@@ -43,7 +44,6 @@ class EventKind(msgspec.Struct, frozen=True):
     about: str
     note: str
     warns: bool = False
-    is_series: bool = False  # the same again is one Event that counts
 
     @property
     def type(self) -> str:
@@ -57,7 +57,7 @@ REBALANCED = EventKind(
     "the pod, its node, why it moves, and where its replacement will run",
 )
 CANNOT_BE_COOLED = EventKind(
-    "CannotBeCooled", "a node that stays hot", "how hot it stays, and what keeps its pods", True, True
+    "CannotBeCooled", "a node that stays hot", "how hot it stays, and what keeps its pods; once an hour", True
 )
 STOPPED = EventKind(
     "Stopped", "the Lease of the runs", "the safety check or the outcome that stopped a run early", True
@@ -137,10 +137,11 @@ class EventWriter:
 
     def cannot_be_cooled(self, unsolved: Mapping[str, str]) -> None:
         """Record on each node that stays hot why it does; on the first ones by name, if there are many."""
+        hour = self._clock() // 3600
         for node, because in sorted(unsolved.items())[:MAX_NODE_EVENTS]:
             regarding = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node}
-            # One series for as long as the same things keep its pods, whatever their number.
-            kept = hashlib.sha256(f"{node} {_NUMBERS.sub('', because)}".encode()).hexdigest()[:16]
+            # One for as long as the same things keep its pods, whatever their number.
+            kept = hashlib.sha256(f"{node} {hour} {_NUMBERS.sub('', because)}".encode()).hexdigest()[:16]
             note = f"Hot, and cannot be cooled: {because}"
             name = f"hot-{node}"[:200] + f".{kept}"
             self._write(_Event(CANNOT_BE_COOLED, name, "default", regarding, "Plan", note))
@@ -181,21 +182,5 @@ class EventWriter:
             "reportingInstance": self._reporter,
         }
         what = f"write an event on {event.regarding['kind'].lower()} {event.regarding['name']}"
-        try:
+        with contextlib.suppress(RebalancerError):
             self._api.write(what, "POST", object_path(_VERSION, event.namespace, "events"), body)
-        except RequestRejectedError as error:
-            if event.kind.is_series and error.status == 409:
-                with contextlib.suppress(RebalancerError, msgspec.DecodeError):
-                    self._count_again(event, what, now)
-        except RebalancerError:
-            return
-
-    def _count_again(self, event: _Event, what: str, now: str) -> None:
-        """The same is so once more: the Event there is gets a longer series."""
-        path = object_path(_VERSION, event.namespace, "events", event.name[:253])
-        found = msgspec.json.decode(self._api.get(what, path), type=dict[str, Any])
-        series = found.get("series")
-        count = series.get("count") if isinstance(series, dict) else None
-        seen = count if isinstance(count, int) and not isinstance(count, bool) else 1
-        found["series"] = {"count": min(seen, _MAX_COUNT) + 1, "lastObservedTime": now}
-        self._api.write(what, "PUT", path, found)

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import numpy as np
 
+from rebalancer.addresses import checked_address
 from rebalancer.cluster import records
 from rebalancer.cluster.kinds import NODE_METRICS
 from rebalancer.cluster.snapshot import Snapshot
@@ -169,4 +170,7 @@ def url_of(address: str) -> str:
     if len(url) > _MAX_ADDRESS_LENGTH or not url.isprintable() or " " in url or "@" in url:
         shown = "an address with a user name" if "@" in url else f"{address[:60]!a}"
         raise InputError(f"{shown} is not the address of a Prometheus server")
-    return url.rstrip("/")
+    try:
+        return checked_address(url).rstrip("/")
+    except ValueError as error:
+        raise InputError(str(error), where=url) from error

@@ -17,6 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rebalancer import http
+from rebalancer.addresses import checked_address, checked_path
 from rebalancer.errors import InputError, UnreachableError
 from rebalancer.http import NoAnswerError, short_reason
 from rebalancer.load.scheduler_view import decode_watcher
@@ -43,15 +44,15 @@ def service_of(address: str) -> ServiceAddress | None:
     """The service an address ``http://NAME.NAMESPACE[.svc…][:PORT]`` names; None when it names none."""
     try:
         url = urlsplit(address)
-        number = url.port
-    except ValueError:  # a port beyond 65535, brackets that do not close
+        number, path = url.port, checked_path(url.path)
+    except ValueError:  # a port beyond 65535, brackets that do not close, a path that leads elsewhere
         return None
     labels = (url.hostname or "").split(".")
     if len(labels) < 2 or (len(labels) > 2 and labels[2] != "svc") or labels[-1].isdigit():
         return None
     scheme = "https:" if url.scheme == "https" else ""
     port = f":{number}" if number else ""
-    return ServiceAddress(labels[1], f"{scheme}{labels[0]}{port}", url.path.strip("/"))
+    return ServiceAddress(labels[1], f"{scheme}{labels[0]}{port}", path)
 
 
 def runs_in_a_cluster(environment: Mapping[str, str] = os.environ) -> bool:
@@ -70,6 +71,10 @@ def fetch_watcher(api: RawApi | None, address: str, *, inside: bool) -> bytes:
 
     Raises UnreachableError when there is no answer, InputError when it is not load-watcher's.
     """
+    try:
+        checked_address(address)
+    except ValueError as error:
+        raise InputError(str(error), where=address) from error
     service = service_of(address)
     if service is not None and not inside and api is not None:
         content = api.service_proxy(service.namespace, service.service, f"{service.path}/watcher".lstrip("/"))

@@ -176,7 +176,7 @@ class PlanBuilder:
     """Tries moves, and adds those that hold."""
 
     def __init__(self, prepared: PreparedInputs) -> None:
-        inputs, eviction, scenarios = prepared.inputs, prepared.eviction, prepared.scenarios()
+        inputs, eviction, scenarios = prepared.inputs, prepared.eviction, prepared.start.copy()
         self.scenarios = scenarios
         self.evaluator = prepared.evaluator()
         self.moves: list[PlannedMove] = []

@@ -207,7 +207,7 @@ class PodExplainer:
 
     def __init__(self, prepared: PreparedInputs, row: PodRow) -> None:
         self._prepared = prepared
-        self._scenarios = prepared.scenarios()
+        self._scenarios = prepared.start.copy()
         self._evaluator = prepared.evaluator()
         self._row = row
         self._node = prepared.node_of(row)  # -1 while Pending

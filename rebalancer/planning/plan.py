@@ -46,6 +46,8 @@ class NodeAfter(Value, frozen=True):
 
     load: dict[str, float]  # percent of allocatable by resource, expected
     hot: bool = False
+    # The same where replacements may land, at most: whichever of equal nodes the scheduler takes.
+    at_most: dict[str, float] = {}
 
 
 class Figure(Value, frozen=True):

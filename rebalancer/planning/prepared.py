@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodRow
+from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodRow
 from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PHASE_INDEX, PodTable
 from rebalancer.errors import SafetyError
@@ -27,15 +27,16 @@ from rebalancer.planning.hotness import Hotness, find_hot_nodes
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import NO_CLASS, Candidate, MoveEvaluator, Wish
 from rebalancer.planning.landing.landing_check import CoolerNode, LandingCheck
-from rebalancer.planning.landing.scenarios import Scenarios
+from rebalancer.planning.landing.scenarios import MAX_SCENARIOS, MIN_SCENARIOS, Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
+from rebalancer.planning.landing.spread import Spread
 from rebalancer.planning.plan import PodReference
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.steering import nodes_to_steer, steered
 from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.scheduling.framework.cycle import waiting_pods
+from rebalancer.scheduling.framework.cycle import Placement, waiting_pods
 from rebalancer.scheduling.resources import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.state.results import Result
@@ -43,6 +44,7 @@ from rebalancer.state.run_state import PastMove
 
 # Classes of Pending pods that fit nowhere, looked at again whenever a move would free room.
 MAX_WAITING_CLASSES = 20
+_MAX_PENDING_PLACEMENTS = 2000  # with more Pending pods than that allows fewer scenarios are kept
 
 
 class Pending(msgspec.Struct, frozen=True):
@@ -53,30 +55,40 @@ class Pending(msgspec.Struct, frozen=True):
     unplaced: int
 
 
-def place_pending(
-    inputs: PlanningInputs, schedulers: ProfileSchedulers, state: ClusterState, usage: FloatArray
-) -> Pending:
-    """Bind every feasible Pending pod in ``state`` where it most likely lands; add its request to ``usage``.
+def place_pending(inputs: PlanningInputs, schedulers: ProfileSchedulers, scenarios: Scenarios) -> Pending:
+    """Bind every Pending pod that fits, and add its request to what its node uses.
 
-    What they will use is not known yet; their requests are the best estimate.
+    One that may go to several nodes splits the scenarios, as the landing of a replacement does. What they
+    will use is not known yet; their requests are the best estimate.
     """
     pods = inputs.snapshot.pods
     infeasible: dict[int, None] = {}
+    nowhere: set[int] = set()
     placed = unplaced = 0
-    for row in waiting_pods(state, pods):
+    state = scenarios.all[0].after_termination
+    rows = waiting_pods(state, pods)
+    most = max(MIN_SCENARIOS, min(MAX_SCENARIOS, _MAX_PENDING_PLACEMENTS // max(len(rows), 1)))
+    scenarios.limit(most)
+    for row in rows:
         pod_class = state.pod_class[row]
         scheduler = schedulers.by_name.get(pods.classes[pod_class].scheduler_name)
         if scheduler is None:
             continue
-        placement = None if pod_class in infeasible else scheduler.place(state, pod_class, row)
-        if placement is None or not len(placement.feasible) or not placement.chance.any():
-            infeasible.setdefault(pod_class)
+        placements: list[Placement] = []
+        if pod_class not in nowhere:
+            placements = [scheduler.place(item.after_termination, pod_class, row) for item in scenarios.all]
+        fits = [bool(placement.chance.any()) for placement in placements]
+        if not all(fits) or not fits:
+            infeasible.setdefault(pod_class)  # in one scenario at least
+        if not any(fits):
+            nowhere.add(pod_class)
             unplaced += 1
             continue
-        target = int(placement.feasible[int(np.argmax(placement.chance))])
-        state.bind(row, target)
-        usage[target] += requested_amounts(state.classes.requests[pod_class].incoming, inputs.load.resources)
+        request = requested_amounts(state.classes.requests[pod_class].incoming, inputs.load.resources)
+        scenarios.place_pending(row, placements, np.array(request, np.float64))
         placed += 1
+    scenarios.limit(MAX_SCENARIOS)
+    scenarios.begin_moves()
     return Pending(tuple(infeasible)[:MAX_WAITING_CLASSES], placed, unplaced)
 
 
@@ -89,10 +101,8 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     hotness: Hotness
     landing_check: LandingCheck
     cooler_node: CoolerNode  # the purpose of moves that are to relieve their node
-    state: ClusterState  # Pending pods placed; copy it before changing it
-    usage: FloatArray  # (nodes, measured resources) expected, Pending pods placed
+    start: Scenarios  # Pending pods placed; copy them before changing them
     pending: Pending
-    leaving_count: IntArray  # (nodes,) pods of hot nodes that are gone before the next run
     tainted: tuple[str, ...] = ()  # nodes that have the soft taint of hot nodes while the run lasts
 
     @property
@@ -115,11 +125,15 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
         rows = self.pods.by_node.get(node)
         return [] if rows is None else [PodRow(row) for row in rows.tolist()]
 
-    def scenarios(self) -> Scenarios:
-        """The one scenario before any move, with the generator that will draw landings."""
-        random = np.random.default_rng(self.inputs.seed)
-        allocatable = self.inputs.load.allocatable
-        return Scenarios(self.state.copy(), self.usage.copy(), random, allocatable, self.leaving_count)
+    @property
+    def state(self) -> ClusterState:
+        """The cluster with the Pending pods where they most likely go; copy it before changing it."""
+        return self.start.likeliest.after_termination
+
+    @property
+    def usage(self) -> FloatArray:
+        """(nodes, measured resources) expected there."""
+        return self.start.likeliest.usage
 
     def evaluator(self) -> MoveEvaluator:
         """An evaluator that has placed nothing yet."""
@@ -226,19 +240,20 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     hot, gone = hotness.hot[:, None], load.usage_of(leaving)
     usage = np.where(hot, np.maximum(load.usage - gone, 0.0), load.usage + recent.missing)
     lingering = np.nan_to_num(np.maximum(load.least_usage - usage, np.where(hot, load.usage - usage, 0.0)))
-    state = schedulers.state.copy()
-    pending = place_pending(inputs, schedulers, state, usage)
+    spread, planning = Spread(inputs.snapshot.pods, inputs.snapshot.nodes), inputs.policy.planning
+    leaving_count = np.where(hotness.hot, load.count_of(leaving), 0)
+    random = np.random.default_rng(inputs.seed)
+    start = Scenarios(schedulers.state.copy(), usage, random, load.allocatable, leaving_count)
+    pending = place_pending(inputs, schedulers, start)
     return PreparedInputs(
         inputs=inputs,
         schedulers=schedulers,
         eviction=EvictionContext.of(inputs, schedulers.unpredictable(), schedulers.claims, leaving),
         hotness=hotness,
-        cooler_node=CoolerNode(hotness, inputs.policy.planning.min_gain),
-        landing_check=LandingCheck(inputs, hotness, settling, recent.recent_arrivals, lingering),
-        state=state,
-        usage=usage,
+        cooler_node=CoolerNode(hotness, planning.min_gain, spread, planning.weights.spread),
+        landing_check=LandingCheck(inputs, hotness, spread, settling, recent.recent_arrivals, lingering),
+        start=start,
         pending=pending,
-        leaving_count=np.where(hotness.hot, load.count_of(leaving), 0),
         tainted=tainted,
     )
 

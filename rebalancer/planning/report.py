@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from rebalancer.cluster import times
-from rebalancer.cluster.arrays import FloatArray, PodRow
+from rebalancer.cluster.arrays import PodRow
 from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.builder import PartialPlan, PlannedMove
 from rebalancer.planning.hotness import Hotness, leaving_load, pressure_after_cooling
@@ -35,6 +35,7 @@ from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.planning.warnings import of_plan, sentences
 from rebalancer.planning.workloads.lookup import grace_period_seconds
+from rebalancer.scheduling.state.nodes import zone_key
 
 
 def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
@@ -64,9 +65,7 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
     )
 
 
-def _node_reports(
-    prepared: PreparedInputs, after: Mapping[int, tuple[FloatArray, bool]]
-) -> tuple[NodeReport, ...]:
+def _node_reports(prepared: PreparedInputs, after: Mapping[int, NodeAfter]) -> tuple[NodeReport, ...]:
     """All nodes, in order of name; ``after`` holds those that the plan concerns."""
     inputs, hotness = prepared.inputs, prepared.hotness
     scores, settling = prepared.schedulers.node_scores(), prepared.landing_check.settling
@@ -82,7 +81,6 @@ def _node_reports(
         because = (*because, *(words[name] for words in said if name in words))
         if row in settling:
             because = (*because, f"settling: {settling[row]}")
-        changed = after.get(row)
         reports.append(
             NodeReport(
                 name=name,
@@ -92,9 +90,7 @@ def _node_reports(
                 scores={} if scores is None else scores.of(row),
                 pulled_down_by="" if scores is None else scores.pulled_down_by(row),
                 because=because,
-                after=NodeAfter(load=by_resource(hotness.names, changed[0]), hot=changed[1])
-                if changed
-                else None,
+                after=after.get(row),
                 figures=_figures(inputs, row),
                 levels=_levels(hotness, row),
             )
@@ -137,7 +133,7 @@ def _figures(inputs: PlanningInputs, row: int) -> dict[str, Figure]:
     return found
 
 
-def _after(prepared: PreparedInputs, decided: PartialPlan) -> dict[int, tuple[FloatArray, bool]]:
+def _after(prepared: PreparedInputs, decided: PartialPlan) -> dict[int, NodeAfter]:
     """Percent expected after the plan and whether that is hot, of the nodes the plan concerns."""
     rows: set[int] = {move.candidate.source for move in decided.moves if not move.candidate.has_finished}
     for move in decided.moves:
@@ -148,7 +144,15 @@ def _after(prepared: PreparedInputs, decided: PartialPlan) -> dict[int, tuple[Fl
         return {}
     mean = decided.scenarios.mean_percent()[every]
     hot = prepared.hotness.hot_at(every, mean)
-    return {int(row): (mean[position], bool(hot[position])) for position, row in enumerate(every)}
+    names, filled_to = prepared.hotness.names, decided.scenarios.filled_to[every]
+    return {
+        row: NodeAfter(
+            load=by_resource(names, load),
+            hot=is_hot,
+            at_most=by_resource(names, most) if most.any() else {},
+        )
+        for row, load, is_hot, most in zip(every.tolist(), mean, hot.tolist(), filled_to, strict=True)
+    }
 
 
 def possible_landings(prepared: PreparedInputs, landings: LandingDistribution) -> tuple[Landing, ...]:
@@ -195,8 +199,26 @@ def _what_follows(prepared: PreparedInputs, move: PlannedMove, gain: Mapping[str
     return (
         f"its replacement will be placed on {where}"
         + (f", a gain of at least {gained}" if gained else "")
+        + _lost_spread(prepared, move)
         + ("; restarted by a rolling update, not evicted" if move.candidate.restarted else "")
     )
+
+
+def _lost_spread(prepared: PreparedInputs, move: PlannedMove) -> str:
+    """That replicas will share a node, or leave a zone, which they did not before, in words."""
+    found, words = move.evaluation, ""
+    if round(found.beside, CHANCE_DIGITS):
+        words += f"; there it joins another replica{_chance(found.beside)}"
+    if round(found.emptied, CHANCE_DIGITS):
+        labels = prepared.labels_of(move.candidate.source)
+        words += (
+            f"; no replica is left in zone {'/'.join(filter(None, zone_key(labels)))}{_chance(found.emptied)}"
+        )
+    return words
+
+
+def _chance(chance: float) -> str:
+    return "" if round(chance, CHANCE_DIGITS) >= 1.0 else f" ({chance:.0%})"
 
 
 def _kept(prepared: PreparedInputs, row: PodRow, reason: NotMoved) -> Kept:

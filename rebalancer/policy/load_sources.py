@@ -11,8 +11,18 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
 
+from rebalancer.addresses import checked_address
 from rebalancer.policy.model import PolicyModel
 from rebalancer.policy.units import Duration
 
@@ -25,7 +35,11 @@ _RESOURCE = re.compile(r"[a-z][a-zA-Z0-9]{0,62}", re.ASCII)
 _ONE = {"type": "string", "pattern": f"^({_STATISTIC})$"}
 
 Label = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,127}$")]
-PrometheusAddress = Annotated[str, Field(max_length=2000, pattern=r"^https?://[^\s/@?#]+(/[^\s?#]*)?$")]
+PrometheusAddress = Annotated[
+    str,
+    AfterValidator(checked_address),
+    Field(max_length=2000, pattern=r"^https?://[^\s/@?#]+(/[^\s?#]*)?$"),
+]
 QueryText = Annotated[str, Field(min_length=1, max_length=4000)]
 SignalName = Annotated[str, Field(pattern=r"^[a-z][a-zA-Z0-9]{0,62}$")]
 
@@ -188,7 +202,7 @@ def check_signals(signals: Mapping[str, Signal]) -> Mapping[str, Signal]:
 class LoadWatcher(PolicyModel):
     """load-watcher's HTTP API, the source the Trimaran plugins read."""
 
-    address: str = Field(
+    address: Annotated[str, AfterValidator(checked_address)] = Field(
         min_length=1,
         pattern=r"^https?://[^\s/]+",
         json_schema_extra={"examples": ["http://load-watcher.loadwatcher:2020"]},

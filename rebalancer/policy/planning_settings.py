@@ -77,6 +77,12 @@ class Weights(PolicyModel):
         default=0.5,
         description="Persistent volumes, which must be attached anew: 0 for none, 0.5 for one, 1 for more.",
     )
+    spread: Weight = Field(
+        default=1.0,
+        description="Availability: 1 divided by the nodes that a controller's replicas are left with, where "
+        "the replacement joins another one and the pod had its node to itself; likewise by zones, where it "
+        "leaves one without a replica. Such a landing must gain minGain once more for each unit.",
+    )
 
 
 DEFAULT_MAX_AFTER: Mapping[ResourceName, float] = {"cpu": 95.0, "memory": 90.0}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rebalancer.errors import InputError
-from rebalancer.redaction import TERMINAL_CONTROLS, safe_json
+from rebalancer.redaction import safe_json
 from rebalancer.reporting.words import plain, words
 
 if TYPE_CHECKING:
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 _NAME = r"(?:\\.|[^\s.\[\]{}()=<>!,'\"\\|&@$?*])+"
 _STEP = re.compile(rf"(?P<deep>\.\.)?\.?(?P<name>{_NAME}|\*)")
 _ESCAPED = re.compile(r"\\(.)")
-_STRING = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
-_CODE = re.compile(rf"\{{((?>{_STRING.pattern}|[^}}])*+)\}}", re.DOTALL)
+# One without its closing quote goes to the end, where it is refused: it is not begun at each quote in it.
+_STRING = re.compile(r"'(?:\\.|[^'\\])*+(?:'|\\?\Z)|\"(?:\\.|[^\"\\])*+(?:\"|\\?\Z)", re.DOTALL)
+_CODE = re.compile(rf"\{{((?>{_STRING.pattern}|[^{{}}'\"])*+)\}}", re.DOTALL)
 _BRACKET_OR_STRING = re.compile(rf"{_STRING.pattern}|[\[\]]", re.DOTALL)
 _PATH_IN_FILTER = re.compile(rf"{_STRING.pattern}|(?<=[@$])(?P<steps>(?:\.{_NAME})+)", re.DOTALL)
-_FORMULA = ("=", "+", "-", "@")  # what a spreadsheet takes for the beginning of a formula
+# What a spreadsheet takes for the beginning of a formula, at full width too.
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 Find = Callable[[Any, Any], list[Any]]  # (the whole value, the current one) -> what a path names
 
@@ -57,20 +59,14 @@ DOCUMENTS = frozenset({Format.JSON, Format.YAML, Format.JSONPATH})  # the whole 
 
 def to_json(value: Any, *, indent: int = 0) -> str:
     """JSON of msgspec structs, dataclasses, maps and lists, with a newline at its end."""
-    encoded = msgspec.json.encode(value, order="deterministic")
-    if indent:
-        encoded = msgspec.json.format(encoded, indent=indent)
-    return safe_json(encoded.decode()) + "\n"
+    return safe_json(value, indent=indent) + "\n"
 
 
 def to_yaml(value: Any) -> str:
     """The data of ``to_json`` as YAML."""
     from rebalancer.documents.writing import to_yaml as dump_yaml  # noqa: PLC0415 - only YAML needs it
 
-    encoded = to_json(value)
-    text = dump_yaml(msgspec.json.decode(encoded))
-    # YAML cannot escape these characters in every position. JSON can, and is valid YAML.
-    return encoded if TERMINAL_CONTROLS.search(text) else text
+    return dump_yaml(msgspec.json.decode(to_json(value)))
 
 
 def to_jsonpath(value: Any, template: str) -> str:
@@ -251,4 +247,4 @@ def _printed(value: Any) -> str:
         return plain(value)
     if value is None:
         return ""
-    return safe_json(json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True))
+    return safe_json(value)

@@ -26,7 +26,7 @@ def plain(text: str) -> str:
 
 def words(text: str) -> str:
     """The message on one line, its words separated by single spaces, safe to print."""
-    return plain(" ".join(text[:_MAX_WORDS_LENGTH].split()))
+    return plain(" ".join(without_secrets(text)[:_MAX_WORDS_LENGTH].split()))  # a login is cut nowhere
 
 
 def shortened(text: str, width: int, more: str = "…") -> str:

@@ -3,6 +3,14 @@
 The state is read once the lease is held, and written before the first eviction and after each one: a run
 that is killed leaves no eviction behind that later runs do not know. Each write is a change to what is kept
 at that moment, so that nothing is lost that another run wrote.
+
+What is kept is dated, and dropped when it is old. A clock that is wrong would drop what others wrote, and
+date what this run does so that nobody minds it. So nothing is written by a clock that the API server's
+contradicts, and no pod is evicted, as each eviction is written down first:
+
+    this machine 12:00, API server 12:01    written
+    this machine 12:00, API server 15:30    SafetyError; what was evicted so far is kept as it was dated
+    the API server's time is not known      written, and nothing is dropped for its age
 """
 
 from __future__ import annotations
@@ -19,6 +27,7 @@ from rebalancer.state.run_state import PastMove, RunState, after_plan, after_rea
 from rebalancer.state.stores import StateStore
 from rebalancer.telemetry import span
 
+MAX_CLOCK_DIFFERENCE_SECONDS = 3600.0  # between this machine and the API server
 _RUN_CHARACTERS = 12  # of a run's identity: enough to tell runs apart, and it is written with every move
 
 Finding = Callable[[RunState], RunState]
@@ -41,13 +50,19 @@ class RunMemory:
     """What earlier runs left, and a store for what this one does; nothing is kept where there is none."""
 
     def __init__(
-        self, store: StateStore | None, before: RunState | None, *, clock: Callable[[], float] = time.time
+        self,
+        store: StateStore | None,
+        before: RunState | None,
+        *,
+        clock: Callable[[], float] = time.time,
+        server_time: Callable[[], float | None] = lambda: None,
     ) -> None:
         """A memory that is only read, as a dry run has it; a run that acts has one from ``under``."""
         self.before = before
         self.moved: tuple[PastMove, ...] = ()  # by this run, so far
         self._store = store
         self._clock = clock
+        self._server_time = server_time
         self._run = ""
         self._keeps_seconds: float | None = None  # None: nothing is written
         self._finding: Finding | None = None
@@ -65,9 +80,14 @@ class RunMemory:
         run: str,
         keeps_seconds: float,
         clock: Callable[[], float] = time.time,
+        server_time: Callable[[], float | None] = lambda: None,
     ) -> RunMemory:
-        """What earlier runs left, read while no other run acts, and a store for what this one does."""
-        memory = cls(store, (store.load() or RunState()) if store is not None else None, clock=clock)
+        """What earlier runs left, read while no other run acts, and a store for what this one does.
+
+        ``server_time`` is the API server's clock, or None while that is not known.
+        """
+        before = (store.load() or RunState()) if store is not None else None
+        memory = cls(store, before, clock=clock, server_time=server_time)
         memory._run, memory._keeps_seconds = run[:_RUN_CHARACTERS], keeps_seconds
         return memory
 
@@ -90,7 +110,16 @@ class RunMemory:
         keeps_seconds = self._keeps_seconds
         if self._store is None or keeps_seconds is None:
             return
-        now = self._clock()
+        now, server_time = self._clock(), self._server_time()
+        if server_time is None:
+            keeps_seconds = float("inf")  # what is old by a clock that nobody vouches for may be new
+        elif abs(now - server_time) > MAX_CLOCK_DIFFERENCE_SECONDS:
+            raise SafetyError(
+                f"the clock of this machine and the API server's differ by {abs(now - server_time):.0f} s: "
+                "what earlier runs left cannot be kept by it",
+                where=self._store.where,
+                hint="set the clock of this node, or the API server's",
+            )
 
         def change(state: RunState) -> RunState:
             found = self._finding(state) if self._finding is not None else state

@@ -286,7 +286,10 @@ class Run(RunOrder[PlanningInputs, _Planned]):
         """Read the state."""
         if held is None:
             return RunMemory.read_only(self._store)
-        return RunMemory.under(held, self._store, self.id, memory_seconds(self._policy), time.time)
+        server_time = self._api.client.server_time
+        return RunMemory.under(
+            held, self._store, self.id, memory_seconds(self._policy), time.time, server_time
+        )
 
     def read(self, memory: RunMemory) -> PlanningInputs:
         """Observe the cluster, and assemble what a plan is made from."""

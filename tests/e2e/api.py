@@ -24,6 +24,7 @@ _PLURALS = {
     "PodMetrics": "pods",
     "PriorityClass": "priorityclasses",
     "StorageClass": "storageclasses",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
 }
 _CLUSTER_SCOPED = {
     "APIService",
@@ -37,6 +38,8 @@ _CLUSTER_SCOPED = {
     "PersistentVolume",
     "PriorityClass",
     "StorageClass",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
     "ValidatingWebhookConfiguration",
 }
 

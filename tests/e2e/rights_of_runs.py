@@ -8,6 +8,7 @@ from tests.e2e import rights_cluster
 from tests.e2e.api import path_of
 from tests.e2e.rights_of_plans import cannot
 from tests.e2e.rights_of_the_account import (
+    EVENTS,
     EVICT,
     OWN,
     READ,
@@ -105,24 +106,6 @@ def _no_event_says_why_a_pod_went(cluster: Cluster, right: Right) -> None:
     assert len(cluster.events()) == before
 
 
-def _hot_nodes_recorded(cluster: Cluster) -> int:
-    """How often a node was recorded that cannot be cooled, by the series of the events."""
-    found = cluster.control_plane.api.list("/apis/events.k8s.io/v1/namespaces/default/events")
-    events = [item for item in found if item.get("reason") == "CannotBeCooled"]
-    return sum((item.get("series") or {}).get("count", 1) for item in events)
-
-
-def _the_series_of_a_hot_node_does_not_grow(cluster: Cluster, right: Right) -> None:
-    before = _hot_nodes_recorded(cluster)
-    for _ in range(2):
-        assert cluster.run(limits=NOTHING).exit_code == 0
-    recorded = _hot_nodes_recorded(cluster)
-    assert recorded == before + 2
-
-    assert cluster.run(limits=NOTHING, without=right).exit_code == 0
-    assert _hot_nodes_recorded(cluster) == recorded
-
-
 ONE = {"perRun": 1, "perNode": 1, "perNamespace": 1, "perWorkload": "100%"}
 NOTHING = ONE | {"perRun": 0}
 LEASES = ("coordination.k8s.io", "leases")
@@ -141,7 +124,5 @@ RUNS: dict[Right, Shown] = {
     Right(OWN, *CONFIG_MAPS, "get", "rebalancer-pause"): _whether_runs_are_paused_is_unknown,
     Right(OWN, *CONFIG_MAPS, "update", "rebalancer-state"): _stops("update", "configmaps"),
     Right(OWN, *CONFIG_MAPS, "create"): _stops("create", "configmaps", again=False),
-    Right(EVICT, "events.k8s.io", "events", "create"): _no_event_says_why_a_pod_went,
-    Right(EVICT, "events.k8s.io", "events", "get"): _the_series_of_a_hot_node_does_not_grow,
-    Right(EVICT, "events.k8s.io", "events", "update"): _the_series_of_a_hot_node_does_not_grow,
+    Right(EVENTS, "events.k8s.io", "events", "create"): _no_event_says_why_a_pod_went,
 }

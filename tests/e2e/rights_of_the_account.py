@@ -24,7 +24,7 @@ from tests.e2e.rights_cluster import HOT, QUIET, SHOP
 
 K8S = Path(__file__).parents[2] / "k8s"
 ACCOUNT = ("rebalancer", "rebalancer")
-READ, EVICT, OWN = "rebalancer-read", "rebalancer-evict", "rebalancer-own"
+READ, EVICT, EVENTS, OWN = "rebalancer-read", "rebalancer-evict", "rebalancer-events", "rebalancer-own"
 RIGHTS_MISSING = 5
 STOPPED = 3
 MEASURED_EVERY_SECONDS = 60.0

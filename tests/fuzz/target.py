@@ -13,10 +13,11 @@ from random import Random
 from rebalancer.errors import InternalError, RebalancerError
 
 # Instrumented and on a busy machine; input out of proportion takes minutes, not twice as long.
-BASE_SECONDS, SECONDS_PER_BYTE = 5.0, 100e-6  # of processor time
+BASE_SECONDS, SECONDS_PER_BYTE = 5.0, 10e-6  # of processor time
 BASE_BYTES, BYTES_PER_BYTE = 256 << 20, 1000  # of memory that one input adds to the most there ever was
 _KIBIBYTE = 1024
 
+MAX_BYTES = 256 << 10  # beyond the lengths where time that grows with the square shows
 Mutate = Callable[[bytes, int, Random], bytes | None]
 """Changes an input within a size, by its structure; None where it has none."""
 
@@ -29,7 +30,7 @@ class Target:
     decode: Callable[[bytes], object]
     seeds: Callable[[], Mapping[str, bytes]]
     mutate: Mutate | None = None
-    max_bytes: int = 16 << 10
+    max_bytes: int = MAX_BYTES
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -14,7 +16,7 @@ from tests.fuzz import corpus
 from tests.fuzz import target as bounds
 from tests.fuzz.corpus import CORPUS, FINDING, MAX_INPUT_BYTES, MAX_INPUTS, begin, grow, kept
 from tests.fuzz.structure import json_structure, line_structure, yaml_structure
-from tests.fuzz.target import Target, finding_of
+from tests.fuzz.target import MAX_BYTES, Target, finding_of
 from tests.fuzz.targets import ALL
 
 INPUTS = [path for name in ALL for path in kept(name)]
@@ -50,6 +52,37 @@ def test_fuzzing_begins_with_seeds_and_what_was_kept_and_keeps_what_is_new(
     assert len(kept("test")) == 2
     begin(target, tmp_path / "second")
     assert {path.read_bytes() for path in (tmp_path / "second").iterdir()} == {b"sound", b"mended", b"found"}
+
+
+# As deep, as long and as often as a file may be: whoever builds a value in C recurses, or expands.
+LARGEST = MAX_BYTES
+HOSTILE: dict[str, bytes] = {
+    **{f"{unit!r} over and over": unit * (LARGEST // len(unit)) for unit in (
+        b"[", b"{", b'{"a":', b"- ", b"{a: ", b"? ", b"!!x ", b"&a ", b"# ", b"#h", b"1", b'"', b"\\", b"(",
+        b"\x0a", b"\x12\x80\x80\x04", b"\x13", b"\x0b", b"a:\n ", b"@", b"http://a",
+    )},
+    "a deep value in an object": b'{"kind":"List","items":[{"metadata":' + b"[" * LARGEST,
+    "a deep value that is sound": b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "deep messages": b"k8s\x00" + b"\x12\xff\xff\x3f" * (LARGEST // 4),
+    "aliases": b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
+        b"%c: &%c [%s]\n" % (98 + i, 98 + i, b",".join([b"*%c" % (97 + i)] * 9)) for i in range(12)
+    ),
+    "a comment of one word": b"apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n# " + b"h" * 200_000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_parser_in_c_is_ended_or_kept_busy_by_what_is_deep_or_long(name: str) -> None:
+    """In a process of its own: a parser that recurses without a bound ends the interpreter."""
+    program = (
+        "from tests.fuzz.targets import ALL; from tests.fuzz.test_targets import HOSTILE; "
+        "from tests.fuzz.target import finding_of; "
+        f"ends = {{what: finding_of(ALL[{name!r}], text) for what, text in HOSTILE.items()}}; "
+        "[print(what, found) for what, found in ends.items() if found]"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr[-300:]
 
 
 @pytest.mark.parametrize("path", INPUTS, ids=lambda path: f"{path.parent.name}/{path.name}")

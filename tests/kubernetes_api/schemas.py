@@ -23,6 +23,10 @@ from tests.kubernetes_api.sources import module_folder
 VERSIONS = ("v1.31.14", "v1.36.3")
 # By the OpenAPI document that holds them.
 KINDS: Mapping[str, tuple[str, ...]] = {
+    "apis__admissionregistration.k8s.io__v1": (
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    ),
     "api__v1": ("ConfigMap", "Namespace", "Pod", "Service", "ServiceAccount"),
     "apis__apps__v1": ("Deployment",),
     "apis__batch__v1": ("CronJob", "Job"),
@@ -51,6 +55,13 @@ def problems(item: Mapping[str, Any], version: str) -> list[str]:
     schema = {"$ref": f"#/$defs/{name}", "$defs": definitions["schemas"]}
     found: Iterator[ValidationError] = jsonschema.Draft202012Validator(schema).iter_errors(item)
     return sorted(f"{kind} {error.json_path}: {error.message}" for error in found)
+
+
+def properties_of(definition: str, version: str) -> frozenset[str]:
+    """The fields of a definition, as of ``DeploymentSpec``, by the schemas of a version."""
+    schemas = _kept()[version]["schemas"]
+    (found,) = [schema for name, schema in schemas.items() if name.rpartition(".")[2] == definition]
+    return frozenset(found["properties"])
 
 
 @functools.cache

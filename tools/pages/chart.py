@@ -21,10 +21,12 @@ CHART = Path("charts/rebalancer")
 ROLES = {
     "read": Path("k8s/base/clusterrole.yaml"),
     "evict": Path("k8s/overlays/active/clusterrole.yaml"),
+    "events": Path("k8s/overlays/active/clusterrole-events.yaml"),
     "own": Path("k8s/overlays/active/role.yaml"),
     "surge": Path("k8s/components/surge/clusterrole.yaml"),
     "steer": Path("k8s/components/steer/clusterrole.yaml"),
 }
+_SURGE_ONLY = Path("k8s/components/surge/validatingadmissionpolicy.yaml")
 _PRIORITY = Path("k8s/base/priorityclass.yaml")
 _NETWORK = Path("k8s/components/network-policy/networkpolicy.yaml")
 _POLICY = Path("k8s/base/policy.yaml")
@@ -58,10 +60,12 @@ def rights(part: str, root: Path) -> str:
 def copies(root: Path) -> dict[str, str]:
     """What the templates include, by file name: the parts of k8s/ that depend on no value."""
     priority = (root / _PRIORITY).read_text().split("\nvalue: ")[1]
+    surge_only = (root / _SURGE_ONLY).read_text().split("\n  validations:\n")[1]
     network = (root / _NETWORK).read_text().split("\n  policyTypes:")[1]
     return {
         **{f"{part}.yaml": rights(part, root) for part in ROLES},
         "priorityclass.yaml": f"value: {priority}",
+        "surge-only.yaml": textwrap.dedent(surge_only),
         "networkpolicy.yaml": textwrap.dedent(f"  policyTypes:{network}"),
     }
 

@@ -42,7 +42,7 @@ _EVENTS = """\
 Runs that act write events of the API group `events.k8s.io/v1`:
 
 @EVENTS@
-What is so again and again is one event with a series: its count and the time of its last occurrence grow.
+What is so in run after run is said once an hour.
 
 Every eviction request carries the annotations `requester: rebalancer` and `reason`, for audit logs and for
 admission webhooks.
@@ -88,10 +88,7 @@ def outputs_page() -> str:
         )
         for metric in METRICS
     ]
-    events = [
-        (kind.about, kind.type, f"`{kind.reason}`", kind.note + ("; a series" if kind.is_series else ""))
-        for kind in EVENT_KINDS
-    ]
+    events = [(kind.about, kind.type, f"`{kind.reason}`", kind.note) for kind in EVENT_KINDS]
     annotations = [(f"`{name}`", ANNOTATIONS.get(name, "")) for name in sorted(HONOURED_ANNOTATIONS)]
     parts = (
         _HEAD,

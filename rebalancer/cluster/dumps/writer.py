@@ -21,7 +21,7 @@ from rebalancer.cluster.malformed import Malformed
 from rebalancer.cluster.metrics import PackedPodMetrics
 from rebalancer.documents import redacted_text
 from rebalancer.errors import InputError
-from rebalancer.redaction import without_secrets
+from rebalancer.redaction import each_text, without_secrets
 
 _LEVEL = 3
 _CONFIGURATION = "scheduler-config.yaml"
@@ -82,14 +82,18 @@ def digest(recording: Recording) -> str:
 
 
 def document_without_secrets(name: str, content: bytes) -> bytes:
-    """A document beside the kinds as it is recorded."""
+    """A document beside the kinds as it is recorded: JSON, but for a scheduler's configuration."""
+    if name == _CONFIGURATION:
+        try:
+            return redacted_text(content.decode(), name).encode()
+        except (InputError, UnicodeDecodeError):
+            return _NOT_RECORDED
     try:
-        text = content.decode()
-        if name == _CONFIGURATION:
-            return redacted_text(text, name).encode()
-    except (InputError, UnicodeDecodeError):
-        return _NOT_RECORDED if name == _CONFIGURATION else content
-    return without_secrets(text).encode()
+        value = msgspec.json.decode(content)
+    except (ValueError, RecursionError):
+        return without_secrets(content.decode(errors="replace")).encode()
+    safe = each_text(value, without_secrets)
+    return content if safe == value else msgspec.json.encode(safe)
 
 
 def _parts(listing: Listing) -> Iterator[bytes]:

@@ -15,7 +15,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import msgspec
 from msgspec.structs import replace
@@ -31,7 +31,7 @@ from rebalancer.cluster.live.failures import (
     write_again,
 )
 from rebalancer.deadlines import ANSWER_SECONDS, CLOSING_SECONDS, Deadline
-from rebalancer.errors import UnreachableError
+from rebalancer.errors import InputError, UnreachableError
 from rebalancer.http import Answer, Stream, TooLargeError
 from rebalancer.retries import Retries, Retry
 from rebalancer.telemetry import span
@@ -49,6 +49,7 @@ MAX_PAGE_BYTES = 32 << 20  # of a LIST; who asks for fewer objects gets fewer by
 _PER_SECOND = 50.0  # requests to one API server, as kubectl: client-go's ``QPS`` and ``Burst``
 _BURST = 300
 _NO_DEADLINE = Deadline()
+_PROXIED = "/proxy/"  # in the path of what a service answers, by a clock of its own
 
 
 def object_path(version: str, namespace: str, *parts: str) -> str:
@@ -93,7 +94,11 @@ class KubernetesClient:
     """
 
     def __init__(
-        self, login: Login, request_seconds: float | None = None, rate: RequestRate | None = None
+        self,
+        login: Login,
+        request_seconds: float | None = None,
+        rate: RequestRate | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.host = login.host
         self.verifies_certificates = login.verifies_certificates
@@ -101,6 +106,8 @@ class KubernetesClient:
         self.login = login
         self._request_seconds = request_seconds
         self._rate = rate or RequestRate()
+        self._clock = clock
+        self._dated: tuple[str, float] | None = None  # the date of the last answer, and when it came
 
     def exchange(
         self,
@@ -125,7 +132,7 @@ class KubernetesClient:
         longest = http.READ_SECONDS if whole is None else whole
         content_type = {} if body is None else {"Content-Type": _CONTENT_TYPES.get(method, _JSON)}
         deadline.pause(self._rate.seconds_until_next())
-        return http.request(
+        answer = http.request(
             self.login.pool,
             method,
             self._url(path, query),
@@ -138,6 +145,18 @@ class KubernetesClient:
             what=what,
             body_needed=body_needed,
         )
+        dated = answer.headers.get("Date")
+        if dated and answer.ok and _PROXIED not in path:
+            self._dated = dated, self._clock()
+        return answer
+
+    def server_time(self) -> float | None:
+        """The time by the API server's clock, Unix seconds, a second too early at most; None if not known."""
+        if self._dated is None:
+            return None
+        dated, came = self._dated
+        date = http.http_date(dated)
+        return None if date is None else date + self._clock() - came
 
     def send(self, method: str, path: str, query: Query | None = None, **options: Any) -> Answer:
         """The answer to one request that was carried out. Raises what ``exchange`` does, and StatusError."""
@@ -177,6 +196,10 @@ class KubernetesClient:
             for name, value in (query or {}).items()
             if value is not None
         )
+        if not {".", ".."}.isdisjoint(
+            map(unquote, path.split("/"))
+        ):  # of a name that anybody may have chosen
+            raise InputError("a path that leads to another is not asked for", where=f"{self.host}{path}")
         return f"{self.host}{path}{'?' if asked else ''}{asked}"
 
     def _headers(self, headers: Mapping[str, str]) -> http.Headers:

@@ -23,7 +23,7 @@ import ssl
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import getproxies
@@ -34,6 +34,7 @@ import yaml
 from urllib3.exceptions import HTTPError
 from urllib3.util.ssl_ import create_urllib3_context
 
+from rebalancer.documents import check_bounds, parse, read_text
 from rebalancer.errors import InputError, RightsError
 from rebalancer.files import is_file
 
@@ -45,6 +46,7 @@ _MAX_CONNECTIONS = 64  # that are kept: a watch a kind, and the requests beside 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TOKEN_SECONDS = 60.0  # a token in a file is read again as often as the official client reads it
 _MAX_CONFIG_BYTES = 1 << 20
+_MAX_LOADED_BYTES = 2 << 20  # of a kubeconfig that the official client loads, which takes seconds for one
 _CLUSTER = frozenset(
     {
         "server",
@@ -104,7 +106,7 @@ def plain_login(kubeconfig: Path | None = None, context: str | None = None) -> L
                 return found
         path = str(kubeconfig or os.environ.get("KUBECONFIG") or Path("~/.kube/config").expanduser())
         return None if os.pathsep in path else _from_file(Path(path), context)
-    except _UNUSABLE:
+    except (InputError, *_UNUSABLE):
         return None  # the official client says what is wrong
 
 
@@ -151,10 +153,9 @@ class _FileToken:
 
 def _from_file(path: Path, context: str | None) -> Login | None:
     """The login in a kubeconfig; None where anything in it is not plain, and an error where it is damaged."""
-    if not is_file(path) or path.stat().st_size > _MAX_CONFIG_BYTES:
+    if not is_file(path):
         return None
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    document = yaml.load(path.read_text(), loader)  # noqa: S506 - a safe loader
+    document = parse(read_text(path), str(path)).value
     chosen = _named(document, "contexts", context or document["current-context"], "context", _CONTEXT)
     cluster = _named(document, "clusters", chosen["cluster"], "cluster", _CLUSTER)
     user = _named(document, "users", chosen["user"], "user", _USER) if chosen.get("user") else {}
@@ -289,6 +290,7 @@ def connect(kubeconfig: Path | None = None, context: str | None = None) -> clien
     where = str(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG") or "~/.kube/config"
     if kubeconfig is not None and not is_file(kubeconfig):
         raise InputError("no such kubeconfig", where=where, hint="is the path right?")
+    _check_bounds(where.split(os.pathsep))
     try:
         if kubeconfig is None and context is None:
             with contextlib.suppress(config.ConfigException):
@@ -315,6 +317,18 @@ def connect(kubeconfig: Path | None = None, context: str | None = None) -> clien
         raise InputError(message, where=where, hint=hint) from error
     except _UNUSABLE as error:
         raise InputError(_unusable(error), where=where, hint=_GIVE) from error
+
+
+def _check_bounds(paths: Iterable[str]) -> None:
+    """InputError for a kubeconfig that would keep the official client's YAML parser busy, or end it."""
+    for path in paths:
+        if not is_file(file := Path(path).expanduser()):
+            continue
+        try:
+            check_bounds(read_text(file, largest=_MAX_LOADED_BYTES), path)
+        except InputError as error:
+            message = f"no usable Kubernetes configuration: {error.message}"
+            raise InputError(message, where=path, hint=_GIVE) from error
 
 
 def _client(settings: client.Configuration) -> client.ApiClient:

@@ -287,22 +287,29 @@ class PodListSplitter:
 
     def __init__(self) -> None:
         self.head: Page | None = None
-        self._left = b""
+        self._waiting: list[bytes] = []  # pieces of a pod that is not whole, joined when it is
+        self._held = 0  # bytes of them
+        self._needed = 0  # bytes of the whole, where they are known
         self._ahead = 0  # bytes of the list that have not been given out yet
 
     def pods(self, piece: bytes) -> Pods:
         """The pods that this piece completes."""
-        data = self._left + piece
+        self._waiting.append(piece)
+        self._held += len(piece)
+        if self._held < self._needed:
+            return []
+        data = b"".join(self._waiting)
         at = 0
         if self.head is None:
             begun = self._begin(data)
             if begun is None:
                 if len(data) > _MAX_HEAD_BYTES:
                     raise ValueError("a list in protobuf that does not begin")
-                self._left = data
+                self._waiting = [data]
                 return []
             at = begun
         first, end = at, at + self._ahead
+        self._needed = 0
         while at < end:
             field = _field(data, at, _SECOND)
             if field is None:
@@ -311,10 +318,12 @@ class PodListSplitter:
             if length > MAX_ITEM_BYTES or at_item + length > end:
                 raise ValueError(f"a pod of {length} bytes in a list in protobuf")
             if at_item + length > len(data):
+                self._needed = at_item + length - at
                 break
             at = at_item + length
         self._ahead -= at - first
-        self._left = data[at:] if self._ahead else b""
+        self._waiting = [data[at:]] if self._ahead else []
+        self._held = sum(map(len, self._waiting))
         return _decoded(data[first:at]) if at > first else []
 
     def finish(self) -> None:

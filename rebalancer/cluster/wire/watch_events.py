@@ -71,21 +71,29 @@ class EventSplitter:
 
     def __init__(self, content_type: str) -> None:
         self.protobuf = content_type.startswith(MEDIA_TYPE)
-        self._left = b""
+        self._waiting: list[bytes] = []  # pieces of an event that is not whole, joined when it is
+        self._held = 0  # bytes of them
+        self._needed = 0  # bytes of the whole, where they are known
         self._next: Callable[[bytes, int], tuple[int, int] | None] = _frame if self.protobuf else _line
         self._decode = _protobuf_event if self.protobuf else _json_event
 
     def events(self, piece: bytes) -> Iterator[WatchEvent]:
         """The events that this piece completes; ValueError for what is none, or too large to be one."""
-        data, start = self._left + piece, 0
-        self._left = b""
-        while found := self._next(data, start):
-            begin, end = found
-            start = end
-            if data[begin:end].strip():
-                yield self._decode(data[begin:end])
-        self._left = data[start:]
-        if len(self._left) > MAX_EVENT_BYTES:
+        self._waiting.append(piece)
+        self._held += len(piece)
+        if self._held >= self._needed if self.protobuf else b"\n" in piece:
+            data, start = b"".join(self._waiting), 0
+            self._waiting = []
+            while found := self._next(data, start):
+                begin, end = found
+                start = end
+                if data[begin:end].strip():
+                    yield self._decode(data[begin:end])
+            self._waiting, self._held = [data[start:]], len(data) - start
+            length = data[start : start + _LENGTH_BYTES] if self.protobuf else b""
+            known = len(length) == _LENGTH_BYTES
+            self._needed = _LENGTH_BYTES + (int.from_bytes(length, "big") if known else 0)
+        if self._held > MAX_EVENT_BYTES:
             raise ValueError(f"an event is larger than {MAX_EVENT_BYTES >> 20} MiB")
 
 

@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 from msgspec.structs import replace
 
 from rebalancer import files, http
+from rebalancer.addresses import checked_address
 from rebalancer.cluster.live import RawApi, object_path
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import InputError, UnreachableError
@@ -66,6 +67,10 @@ class LivePrometheus:
             max_retry_after_seconds=_MAX_WAIT_SECONDS,
         )
         self._failed: UnreachableError | None = None
+        try:
+            checked_address(connection.address)
+        except ValueError as error:
+            raise InputError(str(error), where=connection.address) from error
         service = service_of(connection.address)
         if service is not None and not inside and api is not None and not connection.has_login:
             self._api: RawApi | None = api

@@ -18,9 +18,9 @@ _VIRTUAL = (
     "lo|veth.*|cali.*|cni.*|flannel.*|docker.*|br-.*|virbr.*|tunl.*|tap.*|vxlan.*|kube-ipvs.*|cilium.*|lxc.*"
     "|nodelocaldns|dummy.*|bond.*[.].*"
 )
-_RANGE = re.compile(r"\[\s*((?:\d+(?:ms|[smhdwy]))+)\s*(?::[^\]]*)?\]")
-_RULE = re.compile(r"rate(\d+[smh])\b")
-_SELECTOR = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*(\{[^{}]*\})?", re.ASCII)
+_RANGE = re.compile(r"\[\s*+((?:\d++(?:ms|[smhdwy]))++)\s*+(?::[^\[\]]*+)?\]")
+_RULE = re.compile(r"rate(\d++[smh])\b")
+_SELECTOR = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*+(\{[^{}]*+\})?", re.ASCII)
 _LONG_UNITS = {"d": 24, "w": 7 * 24, "y": 365 * 24}  # in hours
 
 

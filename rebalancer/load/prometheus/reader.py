@@ -202,7 +202,8 @@ class NodeReading:
             column = inputs.resources.index(resource)
             figures = self._by_node(resource, series)
             factor = self._factor(resource, query, capacity)
-            usage[:, column], spread[:, column] = figures.values * factor, figures.deviation * factor
+            with np.errstate(over="ignore"):  # a figure beyond all numbers is implausible below
+                usage[:, column], spread[:, column] = figures.values * factor, figures.deviation * factor
             measured_at[:, column] = self._measured_at(resource, query, figures) - self.skew
             windows[:, column] = window.seconds + lookback_seconds(query.query.query)
         if len(self._failures) and np.isnan(usage).all() and not self._answers:
@@ -367,7 +368,7 @@ class NodeReading:
             if whole is None:
                 continue
             with np.errstate(invalid="ignore"):
-                broken = (usage[:, column] > whole * _IMPLAUSIBLE) & (whole > 0)
+                broken = (usage[:, column] > whole * _IMPLAUSIBLE) & (whole > 0) | np.isinf(usage[:, column])
             usage[broken, column] = np.nan
             self.warn_about(broken, f"{resource} is more than {_IMPLAUSIBLE:g} times the capacity of")
 
@@ -522,8 +523,8 @@ class PrometheusReader(PrometheusQueries, frozen=True, eq=False):
         )
         ours = row >= 0
         rows, first, count = np.unique(row[ours], return_index=True, return_counts=True)
-        amounts = latest.values[ours][first] * scale
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
+            amounts = latest.values[ours][first] * scale
             broken = ~((amounts >= 0) & (amounts < np.inf))
         values[rows] = np.where(broken | (count > 1), np.nan, amounts)
         unused = []

@@ -275,6 +275,9 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
     refused: NotMoved | None  # why the pod should stay, the plan's confidence aside
     sampled: bool  # the scheduler may look at a sample of the feasible nodes only
     only_while_terminating: bool  # unacceptable only while this wave's pods are still terminating
+    beside: float = 0.0  # chance that it joins another replica, which the pod did not before
+    emptied: float = 0.0  # chance that it leaves a zone without any replica, for one that has some
+    spread_cost: float = 0.0  # what that costs, see ``Spread``
 
     def landings(self) -> LandingDistribution:
         """The mean over all scenarios; no node where nothing is placed."""
@@ -404,7 +407,22 @@ class MoveEvaluator:
             refused,
             sampled,
             only_while_terminating and refused is not None,
+            *self._lost(candidate, scenarios, landings),
         )
+
+    def _lost(
+        self, candidate: Candidate, scenarios: Scenarios, landings: Sequence[LandingDistribution]
+    ) -> tuple[float, float, float]:
+        """The chances to join another replica and to empty a zone, and the cost; 0 of refused moves."""
+        found = np.zeros(3)
+        if len(landings) == len(scenarios.all):
+            for scenario, landing in zip(scenarios.all, landings, strict=True):
+                state = scenario.after_termination
+                lost = self._landing_check.spread.lost(state, candidate.row, candidate.source, landing.rows)
+                parts = np.stack([lost.beside, lost.emptied, lost.cost])
+                found += scenario.chance * (parts @ landing.chance)
+        beside, emptied, cost = found.tolist()
+        return beside, emptied, cost
 
     def cost(self, candidate: Candidate, scenarios: Scenarios) -> int:
         """The most placements that one evaluation computes."""

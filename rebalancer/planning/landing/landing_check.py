@@ -32,6 +32,7 @@ from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.load.report import PERCENT_RESOURCES, percent_of_allocatable
 from rebalancer.planning.hotness import Hotness
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.landing.spread import MOST_LOST, Spread
 from rebalancer.scheduling.framework.cycle import Placement
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
@@ -103,11 +104,14 @@ class CoolerNode(msgspec.Struct, frozen=True, eq=False):
     """Asks for ``planning.minGain`` points in every resource in which the node that is left must cool.
 
     It must cool in each resource that it is hot in and that is above its coolTo; once there is none of these,
-    in every other resource that is above its coolTo. A node that is cool asks for nothing.
+    in every other resource that is above its coolTo. A node that is cool asks for nothing. A landing by which
+    replicas lose their spread must gain more: minGain once more for each unit that this costs.
     """
 
     hotness: Hotness
     min_gain: float  # points
+    spread: Spread
+    spread_weight: float  # units that the loss of the last other node, or zone, costs
 
     def gains(self, landings: Landings) -> FloatArray:
         """(nodes, resources) points that the landing is below the node left; inf where none are asked."""
@@ -117,13 +121,30 @@ class CoolerNode(msgspec.Struct, frozen=True, eq=False):
 
     def serves(self, landings: Landings) -> BoolArray:
         """(nodes,) whether each node gains enough in every resource."""
-        return np.asarray(np.all(self.gains(landings) >= self.min_gain, axis=1), np.bool_)
+        least = self.gains(landings).min(axis=1)
+        enough = np.asarray(least >= self.min_gain, np.bool_)
+        most_asked = self.min_gain * (1.0 + MOST_LOST * self.spread_weight)
+        if (enough & (least < most_asked)).any():  # looked up only where it matters
+            enough &= least >= self._asked(landings)
+        return enough
+
+    def _asked(self, landings: Landings) -> FloatArray:
+        """(nodes,) points that a landing on each node must gain."""
+        if landings.state is None:
+            return np.full(len(landings.rows), self.min_gain)
+        lost = self.spread.lost(landings.state, landings.pod, landings.source, landings.rows)
+        return self.min_gain * (1.0 + self.spread_weight * lost.cost)
 
     def objection(self, landings: Landings, at: int) -> str:
         """In which resource too little is gained."""
         for resource, points in zip(self.hotness.names, self.gains(landings)[at].tolist(), strict=True):
             if not points >= self.min_gain:
                 return f"would gain {points:.1f} points of {resource}, minGain {self.min_gain:g}"
+            if not points >= (asked := float(self._asked(landings)[at])):
+                return (
+                    f"would gain {points:.1f} points of {resource}; since replicas would lose their spread, "
+                    f"minGain {self.min_gain:g} and weights.spread {self.spread_weight:g} ask for {asked:.1f}"
+                )
         return ""
 
     def settings_behind(self, landings: Landings, at: int) -> tuple[str, ...] | None:
@@ -131,7 +152,10 @@ class CoolerNode(msgspec.Struct, frozen=True, eq=False):
         gains = self.gains(landings)[at]
         if not (gains > 0).all():
             return None
-        return () if (gains >= self.min_gain).all() else ("planning.minGain",)
+        if (gains >= self._asked(landings)[at]).all():
+            return ()
+        enough = (gains >= self.min_gain).all()
+        return ("planning.weights.spread",) if enough else ("planning.minGain",)
 
 
 class LandingCheck:
@@ -141,6 +165,7 @@ class LandingCheck:
         self,
         inputs: PlanningInputs,
         hotness: Hotness,
+        spread: Spread,
         settling: Mapping[int, str],
         filling: Mapping[int, str],
         lingering: FloatArray,
@@ -150,6 +175,7 @@ class LandingCheck:
         ``lingering``, (nodes, measured resources), is used beside what is expected of nodes, for a while.
         """
         self._lingering = lingering
+        self.spread = spread
         self.settling = settling
         self.excluded = excluded_destinations(inputs, {**filling, **settling})
         self._usable: BoolArray = np.ones(len(inputs.snapshot.nodes), np.bool_)

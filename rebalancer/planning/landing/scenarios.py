@@ -63,6 +63,10 @@ class LandingDistribution(msgspec.Struct, frozen=True, eq=False):
         return NodeRow(int(self.rows[min(position, len(self.rows) - 1)]))
 
 
+NOWHERE = NodeRow(-1)
+NO_LANDING = LandingDistribution(np.zeros(0, np.int64), np.zeros(0))
+
+
 def mean_of(
     placements: Sequence[Placement], nodes: int, starts: IntArray | None = None
 ) -> LandingDistribution:
@@ -126,7 +130,7 @@ class JointLandings(msgspec.Struct, frozen=True, eq=False):
     chance: FloatArray  # (courses,)
 
 
-MAX_SCENARIOS = 8
+MIN_SCENARIOS, MAX_SCENARIOS = 2, 8
 
 
 class Scenario(msgspec.Struct, eq=False):
@@ -189,9 +193,12 @@ class Scenarios:
         self._random = random
         self._allocatable = allocatable
         self._most = most
-        # (nodes, resources) percent up to which a landing may fill each node, in any scenario; 0: none does.
-        self.filled_to: FloatArray = np.zeros_like(allocatable)
         self.all = [Scenario(state, state.copy(), usage.copy(), np.zeros_like(usage))]
+        # (nodes, resources) percent up to which landings may fill each node; 0: nothing may land there.
+        self.filled_to: FloatArray
+        # (nodes, measured resources and pods) what is on each node, and all that may come.
+        self._coming: FloatArray
+        self.begin_moves()
 
     def copy(self) -> Scenarios:
         """Independent scenarios that will draw the same landings."""
@@ -207,11 +214,14 @@ class Scenarios:
         other._rescale()
         return other
 
-    def up_to(self, most: int) -> Scenarios:
-        """The same scenarios, of which so many may be kept from now on."""
-        other = self.copy()
-        other._most = most
-        return other
+    def limit(self, most: int) -> None:
+        """Split into so many at most from now on."""
+        self._most = most
+
+    @property
+    def likeliest(self) -> Scenario:
+        """The scenario with the highest chance; of several, the first."""
+        return max(self.all, key=lambda scenario: round(scenario.chance, 9))
 
     def next_wave(self) -> Scenarios:
         """The scenarios of the next wave; they share state with these, so only one may be used further."""
@@ -265,7 +275,7 @@ class Scenarios:
 
         ``landings`` and ``branches`` are by scenario, the branches empty where the scheduler draws.
         """
-        self._fill(landings, pod_usage)
+        self._fill(landings, branches, pod_usage)
         if all(branches):
             return self._branch(branches, pod_usage)
         landings, branches = list(landings), list(branches)
@@ -284,14 +294,26 @@ class Scenarios:
         self._landed(nodes)
         return nodes
 
-    def _fill(self, landings: Sequence[LandingDistribution], pod_usage: FloatArray) -> None:
-        filled = self.filled_to.copy()
+    def _fill(
+        self, landings: Sequence[LandingDistribution], branches: Sequence[tuple[Branch, ...]], pod: FloatArray
+    ) -> None:
+        """Note up to where a landing may fill each node: in any scenario and, where the scheduler draws, if
+        all pods that may go there do.
+        """
+        filled, coming = self.filled_to.copy(), self._coming.copy()
         for scenario, landing in zip(self.all, landings, strict=True):
-            rows = landing.rows
-            count = scenario.after_termination.pod_count[rows] + 1
-            after = percent_of_allocatable(scenario.usage[rows] + pod_usage, count, self._allocatable[rows])
-            filled[rows] = np.maximum(filled[rows], after)
-        self.filled_to = filled
+            count = scenario.after_termination.pod_count[landing.rows] + 1
+            self._raise(filled, landing.rows, scenario.usage[landing.rows] + pod, count)
+        rows = _distinct(np.concatenate([landing.rows for landing in landings]))
+        coming[rows, :-1] += pod
+        coming[rows, -1] += 1
+        if not all(branches):
+            self._raise(filled, rows, coming[rows, :-1], coming[rows, -1].astype(np.int64))
+        self.filled_to, self._coming = filled, coming
+
+    def _raise(self, filled: FloatArray, rows: IntArray, usage: FloatArray, count: IntArray) -> None:
+        after = percent_of_allocatable(usage, count, self._allocatable[rows])
+        filled[rows] = np.maximum(filled[rows], after)
 
     def _branch(self, branches: Sequence[tuple[Branch, ...]], pod_usage: FloatArray) -> list[NodeRow]:
         """Follow every branch of every scenario, or as many as may be kept."""
@@ -322,7 +344,7 @@ class Scenarios:
         usage = np.array([scenario.usage[way.node] for scenario, way, _ in ways]) + pod_usage
         count = np.array([scenario.after_termination.pod_count[way.node] + 1 for scenario, way, _ in ways])
         after = percent_of_allocatable(usage, count, self._allocatable[rows])
-        fullness = np.nan_to_num(after, nan=np.inf).max(axis=1)
+        fullness = np.where(rows < 0, 0.0, np.nan_to_num(after, nan=np.inf).max(axis=1))
         order = np.argsort(-fullness, kind="stable")
         most = max(self._most, len(self.all))
         fullest, rest = np.sort(order[: most // 2]), np.sort(order[most // 2 :])
@@ -338,6 +360,38 @@ class Scenarios:
     def _landed(self, nodes: Sequence[NodeRow]) -> None:
         for scenario, node in zip(self.all, nodes, strict=True):
             scenario.landed = (*scenario.landed, node)
+
+    def place_pending(self, pod: int, placements: Sequence[Placement], request: FloatArray) -> None:
+        """Bind a Pending pod in each scenario where it fits; ``request`` is what it will use."""
+        nodes = len(self._allocatable)
+        landings = [
+            mean_of([found], nodes, item.starts) if found.chance.any() else NO_LANDING
+            for item, found in zip(self.all, placements, strict=True)
+        ]
+        branches = [
+            branches_of([found], item.starts) if found.chance.any() else (Branch(NOWHERE, 1.0, item.starts),)
+            for item, found in zip(self.all, placements, strict=True)
+        ]
+        targets = self.land(landings, branches, request)
+        for scenario, target in zip(self.all, targets, strict=True):
+            if target == NOWHERE:
+                continue
+            for state in (scenario.while_terminating, scenario.after_termination):
+                state.bind(pod, target)
+            scenario.usage[target] += request
+
+    def begin_moves(self) -> None:
+        """What has landed so far was no replacement."""
+        self.filled_to = np.zeros_like(self._allocatable)
+        self._coming = np.max(
+            [
+                np.column_stack([scenario.usage, np.array(scenario.after_termination.pod_count)])
+                for scenario in self.all
+            ],
+            axis=0,
+        )
+        for scenario in self.all:
+            scenario.landed = ()
 
     def landed_at(self, node: NodeRow, branches: Sequence[tuple[Branch, ...]]) -> None:
         """The landing was seen: keep the start indices that lead to it, or all where none does."""

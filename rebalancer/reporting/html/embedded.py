@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 import zlib
 
 from rebalancer.errors import InputError
 from rebalancer.planning.plan import API_VERSION, KIND, Plan, decode, encode
 
-_ELEMENT = r'<script type="application/zlib" id="{}">([A-Za-z0-9+/=\s]*)</script>'
+_ELEMENT = '<script type="application/zlib" id="{}">'
 MAX_PLAN_BYTES = 256 * 1024 * 1024  # of JSON: more than the plan of the largest cluster
 
 
@@ -54,14 +53,15 @@ def read_policy(content: bytes, where: str) -> str:
 
 
 def _extracted(content: bytes, where: str, name: str) -> bytes:
-    element = re.search(_ELEMENT.format(name).encode(), content)
-    if element is None:
+    _, begins, rest = content.partition(_ELEMENT.format(name).encode())
+    data, ends, _ = rest.partition(b"</script>")
+    if not begins or not ends:
         raise InputError(
             f"this HTML holds no {name}", where=where, hint="write one with: rebalancer plan -o html"
         )
     decompressor = zlib.decompressobj()
     try:
-        data = decompressor.decompress(base64.b64decode(element[1], validate=False), MAX_PLAN_BYTES)
+        data = decompressor.decompress(base64.b64decode(data), MAX_PLAN_BYTES)
     except (zlib.error, binascii.Error) as error:
         raise InputError(f"the {name} in this report is damaged: {error}", where=where) from None
     if decompressor.unconsumed_tail:

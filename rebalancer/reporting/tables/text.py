@@ -20,6 +20,9 @@ from rich.text import Text
 from rebalancer.reporting.words import counted, plain, shortened, words
 
 _MEANS_SOMETHING = re.compile(r"([\\`*_{}\[\]#|~!])")
+_LINKS = re.compile(
+    r"(www|mailto|xmpp)(?=[.:])", re.IGNORECASE
+)  # which GitHub makes a link of what begins so
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 MIN_WIDTH = 80  # columns; tables are not made narrower
 Item = TypeVar("Item")
@@ -29,7 +32,7 @@ def escaped(text: str) -> str:
     """Text that Markdown shows as it is, on one line."""
     shown = "".join(_ENTITIES.get(character, character) for character in plain(text))
     shown = _MEANS_SOMETHING.sub(r"\\\1", shown)
-    return shown.replace("@", "@<!-- -->").replace("://", ":&#8203;//")
+    return _LINKS.sub("\\1<!-- -->", shown.replace("@", "@<!-- -->").replace("://", ":&#8203;//"))
 
 
 def fenced(text: str) -> str:

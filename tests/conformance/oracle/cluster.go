@@ -89,7 +89,7 @@ func newCluster(ctx context.Context, asked *request) (*cluster, error) {
 	}
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: made.client.EventsV1()})
 	go func() { <-ctx.Done(); broadcaster.Shutdown() }()
-	factory := scheduler.NewInformerFactory(made.client, 0)
+	factory := newInformers(made.client)
 	made.sched, err = scheduler.New(ctx, made.client, factory, nil, profile.NewRecorderFactory(broadcaster),
 		scheduler.WithComponentConfigVersion(loaded.TypeMeta.APIVersion),
 		scheduler.WithProfiles(loaded.Profiles...),

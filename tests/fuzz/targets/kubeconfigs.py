@@ -106,4 +106,4 @@ def seeds() -> Mapping[str, bytes]:
     }
 
 
-TARGETS = (Target("kubeconfig", decode, seeds, yaml_structure, 8 << 10),)
+TARGETS = (Target("kubeconfig", decode, seeds, yaml_structure),)

@@ -164,9 +164,11 @@ def test_after_a_restore_whose_versions_passed_the_old_one_again_nothing_is_kept
         assert digest(cluster.current()) == fresh(sandbox)
         sandbox.store.create("pods", a_pod("newer", node="n1"))
         assert digest(cluster.current()) == fresh(sandbox)
-    assert compared.differing["pods"] == [12]
+    (differing,) = compared.differing["pods"]
+    # The six that are lost; of the new ones, those that no WATCH had brought when it was cut.
+    assert 6 <= differing <= 16
     assert "was etcd restored from a backup?" in caplog.text
-    assert "pods: 12 of them differed" in caplog.text
+    assert f"pods: {differing} of them differed" in caplog.text
 
 
 def test_now_and_then_what_the_watches_brought_is_compared_with_a_list(listed: Counter[str]) -> None:

@@ -60,7 +60,7 @@ def test_a_defect_shows_its_traceback_only_with_v(
     pipeline.failure = ZeroDivisionError("by zero")
     result = rebalancer_program("-v", "plan")
 
-    assert "internal error: ZeroDivisionError: by zero (please report)\nTraceback" in result.stderr
+    assert "internal error: ZeroDivisionError: by zero (please report)\n  Traceback" in result.stderr
     assert "in make_plan" in result.stderr
 
 

@@ -46,24 +46,23 @@ def test_a_note_in_any_script_keeps_to_the_bytes_the_api_admits() -> None:
     assert note.startswith("Evicted pod ")
 
 
-def test_a_node_that_cannot_be_cooled_has_one_event_whose_series_grows() -> None:
+def test_a_node_that_cannot_be_cooled_has_one_event_an_hour() -> None:
     kept: dict[str, Any] = {}
+    now = [NOW - NOW % 3600]
 
     def keep(request: Request) -> Answer:
-        if request.method == "GET":
-            return Answer(200, kept[request.path.rpartition("/")[2]])
         name = request.body["metadata"]["name"]
         if request.method == "POST" and name in kept:
             return refusal(409, "already exists")
         kept[name] = request.body
         return Answer(200, request.body)
 
-    api, _ = fake_api(keep)
-    events = EventWriter(api, "run-1", lambda: NOW)
+    api, transport = fake_api(keep)
+    events = EventWriter(api, "run-1", lambda: now[0])
     for pods in ("1 SingleReplica", "2 SingleReplica", "2 SingleReplica"):
         events.cannot_be_cooled({"node-1": f"stays at 91.0 % cpu; its pods: {pods}"})
+        now[0] += 900
     [event] = kept.values()
-    assert event["series"] == {"count": 3, "lastObservedTime": "2023-11-14T22:13:20.000000Z"}
     assert event["regarding"] == {"apiVersion": "v1", "kind": "Node", "name": "node-1", "uid": "node-1"}
     assert (event["type"], event["reason"]) == ("Warning", "CannotBeCooled")
     assert event["metadata"]["namespace"] == "default"
@@ -71,6 +70,10 @@ def test_a_node_that_cannot_be_cooled_has_one_event_whose_series_grows() -> None
 
     events.cannot_be_cooled({"node-1": "stays at 91.0 % cpu; its pods: 2 DaemonSet"})
     assert len(kept) == 2
+    now[0] += 900
+    events.cannot_be_cooled({"node-1": "stays at 91.0 % cpu; its pods: 2 DaemonSet"})
+    assert len(kept) == 3
+    assert {request.method for request in transport.requests} == {"POST"}, "the only right there is"
 
 
 def test_only_so_many_nodes_have_an_event_in_one_run() -> None:

@@ -35,9 +35,8 @@ def of_kind(folder: Path, kind: str) -> Document:
 
 
 def rules(folder: Path, kind: str = "ClusterRole") -> list[Document]:
-    """The rules of the one role of a kind."""
-    found: list[Document] = of_kind(folder, kind)["rules"]
-    return found
+    """The rules of all roles of a kind."""
+    return [rule for item in resources(folder) if item["kind"] == kind for rule in item["rules"]]
 
 
 def grants(found: list[Document]) -> set[tuple[str, str, str, tuple[str, ...]]]:

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 
 from rebalancer.cluster.kinds import KINDS, METRICS
-from tests.unit.manifests.documents import ACTIVE, BASE, ROOT, VERBS_THAT_READ, grants, of_kind, read, rules
+from tests.kubernetes_api.schemas import VERSIONS, properties_of
+from tests.unit.manifests.documents import (
+    ACTIVE,
+    BASE,
+    ROOT,
+    VERBS_THAT_READ,
+    grants,
+    of_kind,
+    read,
+    resources,
+    rules,
+)
 
 READ_BY_NAME = {
     ("", "configmaps", "get", ("scheduler-config", "custom-scheduler")),
@@ -21,6 +33,9 @@ LISTED: set[tuple[str, str, str, tuple[str, ...]]] = {
 WATCHED: set[tuple[str, str, str, tuple[str, ...]]] = {
     (kind.group, kind.resource or kind.plural, "watch", ()) for kind in KINDS if kind not in METRICS
 }
+
+
+EVERYTHING = grants(rules(BASE)) | grants(rules(ACTIVE)) | grants(rules(ACTIVE, "Role"))
 
 
 def test_every_kind_we_read_may_be_listed_and_watched() -> None:
@@ -40,8 +55,15 @@ def test_acting_adds_evictions_events_and_reading_single_pods() -> None:
         ("", "pods/eviction", "create", ()),
         ("", "pods", "get", ()),
         ("events.k8s.io", "events", "create", ()),
-        ("events.k8s.io", "events", "get", ()),
-        ("events.k8s.io", "events", "update", ()),
+    }
+
+
+def test_of_what_others_wrote_only_the_lease_and_the_state_may_be_changed() -> None:
+    """Events above all: with the right to update them anybody's could be rewritten."""
+    changing = {right for right in EVERYTHING if right[2] not in VERBS_THAT_READ | {"create"}}
+    assert {(resource, names) for _, resource, _, names in changing} == {
+        ("leases", ("rebalancer",)),
+        ("configmaps", ("rebalancer-state",)),
     }
 
 
@@ -63,11 +85,9 @@ def test_lease_state_and_pause_are_limited_to_their_names_where_rbac_can() -> No
 
 
 def test_pods_can_never_be_deleted_and_secrets_never_read() -> None:
-    everything = grants(rules(BASE)) | grants(rules(ACTIVE)) | grants(rules(ACTIVE, "Role"))
-
-    assert not [right for right in everything if right[2] in {"delete", "deletecollection", "patch", "*"}]
-    assert not [right for right in everything if "secrets" in right[1] or right[1] == "*" or right[0] == "*"]
-    assert {right[2] for right in everything if right[1].startswith("pods/")} == {"create"}
+    assert not [right for right in EVERYTHING if right[2] in {"delete", "deletecollection", "patch", "*"}]
+    assert not [right for right in EVERYTHING if "secrets" in right[1] or right[1] == "*" or right[0] == "*"]
+    assert {right[2] for right in EVERYTHING if right[1].startswith("pods/")} == {"create"}
 
 
 @pytest.mark.parametrize(
@@ -76,16 +96,18 @@ def test_pods_can_never_be_deleted_and_secrets_never_read() -> None:
     ids=["base", "active", "own"],
 )
 def test_each_role_is_bound_to_our_service_account_alone(folder: Path, role: str) -> None:
-    bound, granted = of_kind(folder, f"{role}Binding"), of_kind(folder, role)
+    found = resources(folder)
+    granted = [item["metadata"]["name"] for item in found if item["kind"] == role]
+    bindings = [item for item in found if item["kind"] == f"{role}Binding"]
     account = of_kind(BASE, "ServiceAccount")["metadata"]["name"]
 
-    assert bound["roleRef"] == {
-        "apiGroup": "rbac.authorization.k8s.io",
-        "kind": role,
-        "name": granted["metadata"]["name"],
-    }
+    assert granted
+    assert [bound["roleRef"] for bound in bindings] == [
+        {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name} for name in granted
+    ]
     # Without a namespace: kustomize sets that of the account, also where an overlay has changed it.
-    assert bound["subjects"] == [{"kind": "ServiceAccount", "name": account}]
+    for bound in bindings:
+        assert bound["subjects"] == [{"kind": "ServiceAccount", "name": account}]
 
 
 def test_the_configuration_that_our_policies_name_may_be_read() -> None:
@@ -100,6 +122,16 @@ def test_the_configuration_that_our_policies_name_may_be_read() -> None:
 
     assert named
     assert set(named) <= allowed
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_policy_beside_the_right_to_patch_names_every_field_of_a_deployment(version: str) -> None:
+    policy = of_kind(ROOT / "k8s" / "components" / "surge", "ValidatingAdmissionPolicy")
+    said = " ".join(item["expression"] for item in policy["spec"]["validations"])
+    fields = properties_of("DeploymentSpec", version)
+
+    assert {"replicas", "strategy", "template"} <= fields
+    assert {field for field in fields if not re.search(rf"oldObject\.spec\.\??{field}\b", said)} == set()
 
 
 def test_every_manifest_is_one_document() -> None:

@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rebalancer.errors import SafetyError, UnreachableError
 from rebalancer.policy.planning_settings import Planning
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.run.memory import RunMemory
+from rebalancer.run.memory import MAX_CLOCK_DIFFERENCE_SECONDS, RunMemory
 from rebalancer.state.results import Result
 from rebalancer.state.run_state import PastMove, RunState, after_moves, after_plan, memory_seconds
 from tests.unit.reporting.builders import an_outcome
@@ -59,6 +61,50 @@ def test_a_run_without_a_store_keeps_nothing() -> None:
 
     assert memory.before is None
     assert [move.uid for move in memory.moved] == [an_outcome().move.pod.uid]
+
+
+NOW, DAY = 1.8e9, 86_400.0
+
+
+@given(
+    st.lists(st.floats(-10 * DAY, 40 * DAY), max_size=5),
+    st.floats(-60 * DAY, 60 * DAY),
+    st.sampled_from(["agrees", "differs", "not known"]),
+)
+def test_no_clock_whatever_it_says_drops_a_move_that_others_still_have_to_know(
+    ages: list[float], wrong_by: float, server: str
+) -> None:
+    """Moves of the last day are kept, by the true time, or nothing is written at all."""
+    others = tuple(
+        replace(a_past_move(f"other-{number}"), evicted_at=NOW - age) for number, age in enumerate(ages)
+    )
+    store = AStore([RunState(moves=others)])
+    clock = (lambda: NOW) if server == "agrees" else (lambda: NOW + wrong_by)
+    known = None if server == "not known" else NOW
+    memory = RunMemory.under(HELD, store, "run-1", DAY, clock, lambda: known)
+    if server == "differs" and abs(wrong_by) > MAX_CLOCK_DIFFERENCE_SECONDS:
+        with pytest.raises(SafetyError, match="differ by"):
+            memory.checkpoint([an_outcome()])
+        assert store.saved[-1].moves == others
+        return
+    memory.checkpoint([an_outcome()])
+    needed = {move.uid for move in others if 0 <= NOW - move.evicted_at <= DAY - MAX_CLOCK_DIFFERENCE_SECONDS}
+    assert {move.uid for move in store.saved[-1].moves} >= needed
+
+
+def test_a_clock_that_jumps_after_an_eviction_leaves_what_was_written_before_as_it_is() -> None:
+    clock = [NOW]
+    store = AStore([RunState(moves=(replace(a_past_move("other"), evicted_at=NOW - 600),))])
+    memory = RunMemory.under(HELD, store, "run-1", DAY, lambda: clock[0], lambda: NOW + 5)
+    outcome = replace(an_outcome(), evicted_at=NOW)
+    memory.found(lambda state: state)
+    memory.checkpoint([outcome])
+    before = store.saved[-1]
+    clock[0] += 30 * DAY
+    with pytest.raises(SafetyError, match="differ by 2591995 s"):
+        memory.checkpoint([outcome])
+    assert store.saved[-1] == before
+    assert len(before.moves) == 2
 
 
 def test_a_memory_that_is_only_read_writes_nothing() -> None:

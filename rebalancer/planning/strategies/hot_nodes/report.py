@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodRow
-from rebalancer.load.report import percent_of_allocatable, with_pods
+from rebalancer.load.report import with_pods
 from rebalancer.planning.builder import PartialPlan
 from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.eviction import every_refusal
@@ -94,16 +94,16 @@ def benefit_of(prepared: PreparedInputs, plan: PartialPlan) -> Benefit:
 
     Both sides include the Pending pods where they will be placed, so that they differ by the moves alone.
     """
-    hotness, allocatable = prepared.hotness, prepared.inputs.load.allocatable
-    before = percent_of_allocatable(
-        prepared.usage, prepared.state.pod_count - prepared.leaving_count, allocatable
-    )
+    hotness = prepared.hotness
+    before = prepared.start.mean_percent()
     after = plan.scenarios.mean_percent()
     hot = np.flatnonzero(hotness.hot)
     excess = [_excess(prepared, level) for level in (before, after)]
     still_hot = [int(np.count_nonzero(hotness.hot_at(hot, level[hot]))) for level in (before, after)]
     rows = [move.candidate.row for move in plan.moves if not move.candidate.has_finished]
     cost = len(rows) + float(Disruption(prepared.inputs, prepared.eviction.workloads).costs(rows).sum())
+    lost = sum(move.evaluation.spread_cost for move in plan.moves)
+    cost += prepared.policy.planning.weights.spread * lost
     return Benefit(
         hot_nodes=Change(before=still_hot[0], after=still_hot[1]),
         excess=_change(*excess),

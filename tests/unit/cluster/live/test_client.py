@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -56,6 +57,25 @@ def test_a_server_that_is_overloaded_is_not_one_that_rejects_the_request() -> No
         api.list_page(NODES)
     assert not isinstance(caught.value, RequestRejectedError)
     assert caught.value.exit_code is ExitCode.UNREACHABLE
+
+
+def test_the_time_of_the_api_server_is_that_of_its_last_answer_and_goes_on_since() -> None:
+    passed = [100.0]
+    dates = {
+        "/api/v1/nodes": "Sun, 22 Nov 2026 12:00:00 GMT",
+        "/api/v1/namespaces/x/services/y/proxy/z": "Mon, 01 Jan 2001 00:00:00 GMT",
+    }
+    transport = Transport(lambda request: Answer(200, {}, {"Date": dates.get(request.path, "yesterday")}))
+    server = KubernetesClient(Login("http://fake", transport), clock=lambda: passed[0])
+    assert server.server_time() is None
+    server.send("GET", "/api/v1/nodes", max_bytes=10)
+    noon = server.server_time()
+    passed[0] += 90.0
+    server.send("GET", "/api/v1/namespaces/x/services/y/proxy/z", max_bytes=10)
+    assert noon == datetime(2026, 11, 22, 12, tzinfo=UTC).timestamp()
+    assert server.server_time() == noon + 90.0
+    server.send("GET", "/api/v1/pods", max_bytes=10)
+    assert server.server_time() is None, "a date that is none"
 
 
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=400), st.integers(1, 50), st.floats(1.0, 100.0))

@@ -103,3 +103,15 @@ def test_a_pod_larger_than_any_is_refused_before_it_is_held(monkeypatch: pytest.
 def test_a_head_without_end_is_refused() -> None:
     with pytest.raises(ValueError, match="does not begin"):
         split(b"k8s\x00" + b"\x0a\xff\xff\xff\x07", *(b"x" * 1000 for _ in range(100)))
+
+
+def test_a_pod_in_small_pieces_is_joined_once_and_not_at_each_piece() -> None:
+    pod = msgspec.convert(a_pod("web-1", node="n1", annotations={"large": "x" * (1 << 20)}), Pod)
+    body = encode_list([pod])
+    splitter, found, most = PodListSplitter(), 0, 0
+    for start in range(0, len(body), 512):
+        found += len(splitter.pods(body[start : start + 512]))
+        most = max(most, len(splitter._waiting))
+
+    assert found == 1
+    assert most > len(body) // 512 - 5

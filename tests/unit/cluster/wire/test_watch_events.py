@@ -96,3 +96,28 @@ def test_a_frame_of_anything_but_an_event_is_refused() -> None:
     for frame in (b"\xff\xff\xff", pods_pb2.WatchEvent(type="ADDED").SerializeToString()):
         with pytest.raises(ValueError, match=r"."):
             split(MEDIA_TYPE, len(frame).to_bytes(4, "big") + frame)
+
+
+class Piece(bytes):
+    """A piece that notices when it is appended to what came before, which costs as much as that is long."""
+
+    appended = 0
+
+    def __radd__(self, before: bytes) -> bytes:
+        Piece.appended += 1
+        return bytes.__add__(before, self)
+
+
+@pytest.mark.parametrize("content_type", [JSON, MEDIA_TYPE])
+def test_an_event_in_small_pieces_is_joined_once_and_not_at_each_piece(content_type: str) -> None:
+    large = {**a_pod("web-1"), "metadata": {"name": "web-1", "resourceVersion": "7", "uid": "x" * (1 << 20)}}
+    encode = protobuf_frame if content_type == MEDIA_TYPE else json_line
+    body = encode("ADDED", large)
+    splitter, most = EventSplitter(content_type), 0
+    events: list[WatchEvent] = []
+    for start in range(0, len(body), 512):
+        events += splitter.events(Piece(body[start : start + 512]))
+        most = max(most, len(splitter._waiting))
+
+    assert (len(events), Piece.appended) == (1, 0)
+    assert most > len(body) // 512 - 5

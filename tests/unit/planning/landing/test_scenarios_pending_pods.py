@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 import pytest
 
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import prepare
 from rebalancer.scheduling.state.cluster_state import UNBOUND
 from tests.builders import a_node
-from tests.unit.planning.builders import Workload, a_workload, at, kept, moved, plan_of, planning_inputs
+from tests.unit.planning.builders import (
+    Workload,
+    a_workload,
+    at,
+    kept,
+    moved,
+    plan_of,
+    planning_inputs,
+    with_scheduler,
+)
 from tests.unit.planning.landing.hot_pods import hot_pod, only
 
 
@@ -109,3 +120,48 @@ def test_a_pending_pod_that_fits_nowhere_even_then_keeps_nothing() -> None:
     nodes = [a_node("hot"), a_node("cool", cpu=8)]
     plan = plan_of(planning_inputs(nodes, [hot_pod(), a_workload("huge", [""], cpu="100")]))
     assert moved(plan) == {"web-0": "cool"}
+
+
+def beside_a_tie(version: str, *pending: Workload) -> PlanningInputs:
+    """b is at 72 %, c at 20 %, and to the scheduler they are equal."""
+    nodes = [a_node(name, cpu=10) for name in "abc"]
+    web = a_workload("web", ["a"] * 9)
+    rest = a_workload("warm", ["b"]), a_workload("cool", ["c"])
+    loads = {"a": (90, 20), "b": (72, 20), "c": (20, 20)}
+    return with_scheduler(planning_inputs(nodes, [web, *rest, *pending], load=loads), version=version)
+
+
+@pytest.mark.parametrize("version", ["1.34", "1.35"])
+def test_a_pending_pod_that_may_go_to_several_nodes_splits_the_scenarios(version: str) -> None:
+    """Where it takes c, the next pod goes to b, which would be hot: nothing may count on its taking b."""
+    pending = a_workload("new", [""], cpu="2")
+    prepared = prepare(beside_a_tie(version, pending))
+    row = prepared.pods.row["default", "new-0"]
+    names = prepared.nodes.names
+    chances: dict[str, float] = defaultdict(float)
+    for scenario in prepared.start.all:
+        chances[names[scenario.after_termination.node[row]]] += scenario.chance
+    assert set(chances) == {"b", "c"}
+    assert sum(chances.values()) == pytest.approx(1)
+    assert moved(plan_of(beside_a_tie(version, pending))) == {}
+
+
+def test_a_pending_pod_that_fits_in_some_scenarios_only_waits_in_the_others() -> None:
+    """The first pod may take either node; the second wants one of them, and may find it taken."""
+    nodes = [a_node(name, cpu=4, labels={"name": name}) for name in "ab"]
+    first = waiting("first", cpu="3", priority=10)
+    second = waiting("second", cpu="2", nodeSelector={"name": "a"})
+    prepared = prepare(planning_inputs(nodes, [first, second]))
+    row = prepared.pods.row["default", "second-0"]
+    found = {scenario.after_termination.node[row] for scenario in prepared.start.all}
+    assert found == {UNBOUND, prepared.nodes.row["a"]}
+    assert (prepared.pending.placed, prepared.pending.unplaced, len(prepared.pending.waiting)) == (2, 0, 1)
+
+
+def test_so_many_pending_pods_that_scenarios_would_cost_too_much_keep_two() -> None:
+    nodes = [a_node(name, cpu=100, memory="64Gi") for name in "abcdefghij"]
+    few, many = (
+        prepare(planning_inputs(nodes, [waiting(f"new-{n}", cpu="1m") for n in range(count)]))
+        for count in (3, 600)
+    )
+    assert [len(found.start.all) for found in (few, many)] == [8, 3]

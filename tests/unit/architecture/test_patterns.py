@@ -1,0 +1,216 @@
+"""No regular expression takes steps that grow with the square of a hostile text.
+
+``re`` holds the interpreter while it matches: no probe is answered meanwhile, and no lease renewed. Each
+pattern of the tree is found by itself, in the way it is used, and tried with texts made of its own parts.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rebalancer
+import rebalancer_demo
+from tests.regex_steps import StepCounter, TooManyStepsError, hostile_texts
+
+FUNCTIONS = frozenset(
+    {"compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
+)
+SHORT, LONG = 100, 300  # characters
+GROWTH = 5.5  # with three times the text: 3 where steps grow with it, 9 where they grow with its square
+MOST_STEPS = 10  # a character of the short text, times its length: more is worse than a square
+# Patterns that are made by a function; its arguments stand in the same module, compiled.
+MADE_BY = {("rebalancer.cluster.live.failures", "pattern"): "_KNOWN"}
+# A demonstration's faults name paths of the embedded cluster, as regular expressions of its own user.
+GIVEN_BY_ITS_USER = {("rebalancer_demo.faults", "fault.path")}
+
+
+@dataclass(frozen=True)
+class Used:
+    """A pattern, and how it is used: ``fullmatch``, ``match``, or else anywhere in a text."""
+
+    place: str
+    pattern: str | bytes
+    flags: int
+    method: str
+
+
+def sources(part: str = "") -> Iterator[tuple[str, ast.Module]]:
+    """The modules of the tree, by their names; of a part those whose name begins with it."""
+    for package in (rebalancer, rebalancer_demo):
+        root = Path(str(package.__file__)).parent
+        for path in sorted(root.rglob("*.py")):
+            name = ".".join((package.__name__, *path.relative_to(root).with_suffix("").parts))
+            if (not part or f"{name}.".startswith(f"{part}.")) and "import re\n" in path.read_text():
+                yield name.removesuffix(".__init__"), parsed(path)
+
+
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def parts() -> list[str]:
+    root = Path(str(rebalancer.__file__)).parent
+    inner = (path for path in root.iterdir() if not path.name.startswith("__"))
+    return [*sorted(f"rebalancer.{path.stem}" for path in inner), "rebalancer_demo"]
+
+
+def compiled_in(value: Any) -> Iterator[re.Pattern[Any]]:
+    if isinstance(value, re.Pattern):
+        yield value
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from compiled_in(item)
+
+
+def methods(called: str, module: str) -> set[str]:
+    """The methods that are called of a name: in its module, or anywhere where it is no local name."""
+    return {
+        node.attr
+        for name, tree in sources()
+        if name == module or called.isupper()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == called
+    }
+
+
+def names_of(tree: ast.Module) -> dict[int, list[str]]:
+    """What each call is named: what it is assigned to, or what loops over its table call its row's parts."""
+    found: dict[int, list[str]] = defaultdict(list)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if not isinstance(target, ast.Name):
+                continue
+            loops = (item for item in ast.walk(tree) if isinstance(item, ast.For))
+            rows = [item.target for item in loops if ast.unparse(item.iter) == target.id]
+            parts = [item.id for row in rows for item in ast.walk(row) if isinstance(item, ast.Name)]
+            for call in ast.walk(node.value):
+                found[id(call)] += [target.id] if call is node.value else parts
+    return found
+
+
+def patterns(part: str) -> Iterator[Used]:
+    for name, tree in sources(part):
+        names = names_of(tree)
+        for node in ast.walk(tree):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            if not (isinstance(node.func.value, ast.Name) and node.func.value.id == "re"):
+                continue
+            if node.func.attr not in FUNCTIONS:
+                continue
+            written = ast.unparse(node.args[0])
+            if (name, written) in GIVEN_BY_ITS_USER:
+                continue
+            module = importlib.import_module(name)
+            place = f"{name}:{node.lineno}"
+            if made := MADE_BY.get((name, written)):
+                for pattern in compiled_in(getattr(module, made)):
+                    yield Used(f"{place}:{pattern.pattern[:20]}", pattern.pattern, pattern.flags, "search")
+                continue
+            called: set[str] = set()
+            called = called.union(*(methods(item, name) for item in names.get(id(node), ())))
+            called = called & FUNCTIONS or {node.func.attr}
+            flags = [item for item in node.args[1:] if "re." in ast.unparse(item)]
+            flags += [item.value for item in node.keywords if item.arg == "flags"]
+            yield Used(
+                place,
+                eval(written, vars(module)),
+                int(eval(ast.unparse(flags[0]), vars(module))) if flags else 0,
+                next((one for one in ("fullmatch", "match") if called <= {one}), "search"),
+            )
+
+
+def steps(counter: StepCounter, pattern: Used, text: str, most: int) -> int:
+    count = {"fullmatch": counter.fullmatch, "match": counter.match}.get(pattern.method, counter.everywhere)
+    return count(text, most)
+
+
+def growing(pattern: Used) -> str | None:
+    """A hostile text whose steps grow with the square of its length, or worse; None where there is none."""
+    counter = StepCounter(pattern.pattern, pattern.flags)
+    short = hostile_texts(pattern.pattern, SHORT, pattern.flags)
+    for one, other in zip(short, hostile_texts(pattern.pattern, LONG, pattern.flags), strict=True):
+        try:
+            few = max(steps(counter, pattern, one, MOST_STEPS * SHORT * SHORT), SHORT)
+            steps(counter, pattern, other, int(GROWTH * few))
+        except TooManyStepsError:
+            return one
+    return None
+
+
+@pytest.fixture(autouse=True)
+def deep_recursion() -> Iterator[None]:
+    """The counter calls itself for each round of a repeat."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(20_000)
+    yield
+    sys.setrecursionlimit(before)
+
+
+@pytest.mark.parametrize("part", parts())
+def test_the_steps_of_a_pattern_grow_no_faster_than_the_text(part: str) -> None:
+    found = {pattern.place: (pattern.pattern, growing(pattern)) for pattern in patterns(part)}
+
+    assert {place: item for place, item in found.items() if item[1] is not None} == {}
+
+
+def test_each_pattern_of_the_tree_is_found() -> None:
+    assert sum(len(list(patterns(part))) for part in parts()) > 70
+
+
+@pytest.mark.parametrize(
+    ("pattern", "method"),
+    [
+        (r"(\d+\.?\d*|\.\d+)([a-z])?", "fullmatch"),
+        (r"#[^\n]*?([A-Za-z][A-Za-z0-9_-]*)[\"']?\s*[:=]\s*\S", "search"),
+        (r"\[\s*((?:\d+(?:ms|[smhdwy]))+)\s*(?::[^\]]*)?\]", "search"),
+        (r"(a+)+b", "fullmatch"),
+        (r"([^=!\s,()]+)\s+(in|notin)\s*\(([^()]*)\)", "search"),
+        (r"^\s+|\s+$", "search"),
+    ],
+)
+def test_a_pattern_whose_steps_grow_faster_is_found(pattern: str, method: str) -> None:
+    assert growing(Used("test", pattern, 0, method)) is not None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matches"),
+    [
+        (r"a*+b|ac", "aaab", True),
+        (r"(?:x|yy){2,3}", "xyyx", True),
+        (r"(?<!\w)\w++\s*:", "abc :", True),
+        (r"(?>a|ab)c", "abc", False),
+        (r"(?i)[^b]B", "Ab", True),
+        (r"\d{1,3}(?:\.\d*)?%", "12.5%", True),
+        (r".+?(?=\$)\$", "ab$", True),
+    ],
+)
+def test_the_counter_matches_what_the_interpreter_matches(pattern: str, text: str, matches: bool) -> None:
+    found: list[int] = []
+    counter = StepCounter(pattern)
+
+    def ended(end: int) -> bool:
+        found.append(end)
+        return end == len(text)
+
+    counter._counted(text, 10_000, (0,), ended)
+
+    assert (len(text) in found) == matches == (re.fullmatch(pattern, text) is not None)
+
+
+def test_patterns_of_the_policy_are_matched_by_an_engine_whose_time_is_linear() -> None:
+    """pydantic's own engine is; Python's, which a model may choose, is not."""
+    assert not [name for name, tree in sources() if "python-re" in ast.unparse(tree)]
