@@ -7,8 +7,9 @@ their replacements run. So a move belongs in the next wave when it cannot be mad
 * a ResourceQuota has no room for one more replacement beside the pods of this wave that still count;
 * it has moved a pod of the same controller, and which of the two replacements is placed first is not known;
 * its landing is only acceptable once the pods that this wave evicts are gone;
-* its last move is of a StatefulSet, whose replacement comes when the old pod is gone, or a restart by a
-  rolling update, which ends the old pod once the new one serves: that closes the wave.
+* its last move is of a StatefulSet, whose replacement comes when the old pod is gone, of a Job or of a
+  controller of a kind that is not read, whose replacement may come long after, or a restart by a rolling
+  update, which ends the old pod once the new one serves: that closes the wave.
 
 For example, with waveSize 3 and a budget of web that allows 1:
 
@@ -27,7 +28,10 @@ import msgspec
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.cluster.pod_classes import PodClass
-from rebalancer.planning.eviction.budgets import Quotas, WaveBudgets
+from rebalancer.planning.eviction.budgets import WaveBudgets
+from rebalancer.planning.eviction.quotas import Quotas
+from rebalancer.planning.eviction.workload_rules import job_would_fail, replaced_in_time
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Candidate, Evaluation
 from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.prepared import PreparedInputs
@@ -45,6 +49,18 @@ class UsedLimits(msgspec.Struct):
     by_node: Counter[NodeRow] = msgspec.field(default_factory=Counter)
     by_namespace: Counter[str] = msgspec.field(default_factory=Counter)
     by_workload: Counter[str] = msgspec.field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, inputs: PlanningInputs) -> UsedLimits:
+        """What earlier plans of the same run have used."""
+        made, row_of = inputs.made, inputs.snapshot.nodes.row
+        return cls(
+            inputs.policy.limits,
+            len(made),
+            Counter(NodeRow(row_of[move.from_node]) for move in made if move.from_node in row_of),
+            Counter(move.pod.namespace for move in made),
+            Counter(f"{move.pod.namespace}/{move.pod.workload}" for move in made if move.pod.workload),
+        )
 
     def copy(self, limits: Limits | None = None) -> UsedLimits:
         """An independent count, under other limits if given."""
@@ -191,7 +207,7 @@ class PlanBuilder:
         self._closed = False  # this wave's last pod is gone only when its replacement is made, or later
         self._wave_budgets = WaveBudgets()
         self._wave_quotas = WaveQuotas(eviction.quotas, scenarios.all[0].after_termination.classes)
-        self.used = UsedLimits(inputs.policy.limits)
+        self.used = UsedLimits.of(inputs)
         self._later: Scenarios | None = None
 
     def expected_percent(self, node: NodeRow) -> FloatArray:
@@ -251,6 +267,9 @@ class PlanBuilder:
         if candidate.has_finished:
             full = self._in_wave > 0 and self._wave_is_full()
             return AcceptedMove(self.evaluator.evaluate(candidate, self.scenarios), later=may_wait and full)
+        of_job = self._refusal_of_job(candidate)
+        if of_job:
+            return of_job
         if self._out_of_placements(candidate):
             return self.search_ended()
         exhausted = self._wave_budgets.exhausted(self._eviction.budgets.spending(candidate.row))
@@ -277,6 +296,14 @@ class PlanBuilder:
                 return NotMoved(Reason.CONFIDENCE, message)
             return evaluation.refused
         return AcceptedMove(evaluation, later)
+
+    def _refusal_of_job(self, candidate: Candidate) -> NotMoved | None:
+        """Why the Job of a pod cannot take its eviction after those of the plan so far, each a failure."""
+        row, uid = candidate.row, self._controller(candidate)
+        if self._pods.class_of(row).owner.kind != "Job":
+            return None
+        planned = sum(self._controller(move.candidate) == uid for move in self.moves)
+        return job_would_fail(self._eviction, row, planned) or replaced_in_time(self._eviction, row, planned)
 
     def _wave_is_full(self) -> bool:
         execution = self._policy.execution
