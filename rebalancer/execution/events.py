@@ -41,7 +41,7 @@ from rebalancer.errors import (
 from rebalancer.execution.evict import Attempt
 from rebalancer.execution.journal import EVICTING, RESTARTING, RUN_STARTED, Journal, JournalError
 from rebalancer.execution.lease import LeaseLostError
-from rebalancer.execution.outcomes import Outcome, Outcomes, Stop, StopReason
+from rebalancer.execution.outcomes import Outcome, Outcomes, PlanOfRun, Stop, StopReason
 from rebalancer.planning.plan import Move, Plan
 from rebalancer.telemetry import Span, record, span
 
@@ -114,6 +114,13 @@ class WaveFinished(msgspec.Struct, frozen=True):
     wave: int
 
 
+class PlannedAgain(msgspec.Struct, frozen=True):
+    """The run goes on with another plan, which has no moves where nothing more is to be gained."""
+
+    plan: Plan
+    before: PlanOfRun  # the plan that it follows
+
+
 class RunStopped(msgspec.Struct, frozen=True):
     """The run evicts nothing more."""
 
@@ -141,6 +148,7 @@ RunEvent = (
     | ReplacementsSeen
     | MoveEnded
     | WaveFinished
+    | PlannedAgain
     | RunStopped
     | WavesEnded
     | RunFinished
@@ -270,6 +278,9 @@ def journaled(journal: Journal, event: RunEvent) -> None:
             journal.write("outcome", outcome.move, **fields)
         case WaveFinished(wave):
             journal.write("wave-finished", wave=wave)
+        case PlannedAgain(plan, before):
+            fields = {"plan": plan.inputs, "moves": len(plan.moves), "hotNodes": plan.hot_count}
+            journal.write("planned-again", **fields, before=msgspec.to_builtins(before))
         case RunStopped(reason):
             journal.write("stopped", kind=reason.stop.value, because=reason.message)
         case RunFinished(outcomes):

@@ -62,12 +62,31 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     ready_at: float | None = None
 
 
+class PlanOfRun(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """One of the plans that a run made one after another, and how the cluster differed from it."""
+
+    inputs: str  # the digest of the plan
+    hot_nodes: int  # when it was made
+    moves: int
+    made: int = 0  # moves whose pods were, or may have been, evicted
+    elsewhere: int = 0  # of these, those whose replacements did not land on the likeliest node
+    skipped: int = 0  # moves that no longer held, or were refused
+
+    @property
+    def is_as_planned(self) -> bool:
+        """Whether everything went as was most likely: then another plan would find nothing new."""
+        return self.made == self.moves and not self.elsewhere
+
+
 class Outcomes(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The outcomes of a run, in the order of the plan, and why it stopped if it stopped early."""
 
     plan_inputs: str  # the digest of the plan that was carried out
     run: str  # the run's identity, as in the journal
     outcomes: tuple[Outcome, ...] = ()
+    plans: tuple[
+        PlanOfRun, ...
+    ] = ()  # in their order; the last has no moves where nothing more was to be gained
     stop: Stop | None = None
     stopped: str = ""  # why the run stopped early, in a sentence; empty when it came to its end
     dry_run: bool = False  # every eviction was asked for with dryRun: nothing happened

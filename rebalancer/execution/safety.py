@@ -183,7 +183,6 @@ class SafetyChecks(msgspec.Struct, frozen=True, kw_only=True):
 
     policy: Callable[[], Safety]
     pause: PauseSwitch | None = None  # None where nothing but the policy pauses a run
-    schedulers: tuple[SchedulerLocation, ...] = ()  # those that must be alive
 
     def why_stop(self, read_health: Callable[[], ClusterHealth] | None = None) -> str:
         """Why nothing may be evicted now; empty when it may.

@@ -10,16 +10,23 @@ A wave ends early where a replacement is not bound within seconds, or lands wher
 it is another wave, which begins only once the first was verified. So however large a wave is, it goes on only
 while it goes well:
 
-    wave of 5: web-1 lands on b, as expected     web-2 is evicted
-               web-2 lands on c, not on b        the other three are checked again, as c is now
+    wave of 5: web-1 lands on b, where it must   web-2 is evicted
+               web-2 lands on c of b, c and d    web-3 is judged as c is now, and so is each after it
                web-3 is not bound within 3 s     the wave is verified; web-4 and web-5 wait for that
+
+A run does not end when its plan is used up. Where moves were skipped, or landed elsewhere than most likely,
+it plans again by the cluster as it is, until a plan has no moves or none of its moves could be made:
+
+    15 hot nodes     24 moves: 9 made, 13 skipped, 2 not needed any more
+     8 hot nodes      7 moves: 7 made, 3 of them elsewhere than most likely
+     1 hot node       0 moves: nothing more is to be gained
 
 Everything that happens is published as an event; see ``events`` for who keeps what of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -36,6 +43,7 @@ from rebalancer.execution.events import (
     MoveEnded,
     NotKnown,
     PlacedAgain,
+    PlannedAgain,
     ReplacementsSeen,
     RunFinished,
     RunStarted,
@@ -50,12 +58,13 @@ from rebalancer.execution.evict import Attempt, EvictionClient, Patience, evict
 from rebalancer.execution.journal import Journal
 from rebalancer.execution.lease import HeldLease
 from rebalancer.execution.observed_pods import ObservedPod, PodReader, Scope
-from rebalancer.execution.outcomes import Outcome, Outcomes, Stop, StopReason, exit_code
+from rebalancer.execution.outcomes import Outcome, Outcomes, PlanOfRun, Stop, StopReason, exit_code
 from rebalancer.execution.restart import restart
 from rebalancer.execution.safety import ClusterHealth, SafetyChecks, read_health
 from rebalancer.execution.verdicts import Ends, Verdict
 from rebalancer.execution.verify import Appraisal, LandingPoller, PodsSeen
 from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan
+from rebalancer.planning.scheduler_facts import SchedulerLocation
 from rebalancer.policy.schema import Execution
 from rebalancer.state.results import Result
 
@@ -70,6 +79,12 @@ class Replanner(Protocol):
 
         ``landed`` are moves of the wave that goes on whose replacements are bound. Moves that are absent from
         the answer hold unchanged.
+        """
+
+    def plan_again(self, made: Sequence[Move], waves: int) -> Plan:
+        """The plan of what is still worthwhile, by the cluster as it is now, after the moves made so far.
+
+        Its waves are numbered from the one after ``waves``. Raises RebalancerError.
         """
 
     def next_in_wave(self, landed: Sequence[Outcome], move: Move) -> str | Move:
@@ -103,6 +118,8 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     journal: Journal
     lease: HeldLease | None  # None where nothing but this run can act, as in a dry run
     pods: WorkloadPods = msgspec.field(default_factory=WorkloadPods)
+    # The schedulers that place the replacements of a plan, and so must be alive.
+    schedulers_of: Callable[[Plan], tuple[SchedulerLocation, ...]] = lambda _: ()
     save: SaveOutcomes = lambda _: None  # an error it raises stops the run before the next eviction
     shown_to: Sequence[Subscriber] = ()  # learn of every event after it was saved and journaled
     patience: Patience = msgspec.field(default_factory=Patience)
@@ -135,7 +152,8 @@ class _Run:
     """One run; once something stops it, the stream of events has the reason."""
 
     def __init__(self, plan: Plan, context: RunContext, stream: EventStream) -> None:
-        self._plan = plan
+        self._plans = [plan]
+        self._accounts: list[PlanOfRun] = []  # of the plans before the last
         self._context = context
         self._stream = stream
         self._clock = context.clock
@@ -157,10 +175,12 @@ class _Run:
         if self._plan.moves:
             try:
                 self._waves()
+                while self._planned_again():
+                    self._waves()
             except RebalancerError as error:
                 self._stop_after(error)
             self._stream.publish(WavesEnded())
-            for move in self._plan.moves:
+            for move in self._moves():
                 if move.pod.uid not in self._outcomes:
                     stop = self._stream.stop_reason
                     reason = stop.message if stop else "never reached"
@@ -174,15 +194,65 @@ class _Run:
         over = self._clock.why_over() if isinstance(error, UnreachableError) else None
         self._stream.stop(over or stop_reason_for(error))
 
+    @property
+    def _plan(self) -> Plan:
+        """The plan that is carried out."""
+        return self._plans[-1]
+
+    def _moves(self) -> Iterable[Move]:
+        """Each move of the run once, in the order of its plans."""
+        return {move.pod.uid: move for plan in self._plans for move in plan.moves}.values()
+
+    def _planned_again(self) -> bool:
+        """Whether the cluster differs from the plan that was carried out, and another one has moves."""
+        over = self._stream.stop_reason is not None or self._clock.why_over() is not None
+        if over or self._context.dry_run or not self._context.execution.replan:
+            return False
+        before = self._account(self._plan)
+        if before.is_as_planned or not before.made:
+            return False
+        made = [item.move for item in self._outcomes.values() if item.evicted_at is not None]
+        waves = max(move.wave for move in self._moves())
+        plan = self._context.replanner.plan_again(made, waves)
+        _check(plan)
+        for move in plan.moves:  # those that an earlier plan had to skip
+            self._outcomes.pop(move.pod.uid, None)
+        self._plans.append(plan)
+        self._accounts.append(before)
+        self._stream.publish(PlannedAgain(plan, before))
+        return bool(plan.moves)
+
+    def _account(self, plan: Plan) -> PlanOfRun:
+        """What has become of a plan."""
+        ended = [(move, self._outcomes[move.pod.uid]) for move in plan.moves]
+        made = [(move, outcome) for move, outcome in ended if outcome.evicted_at is not None]
+        elsewhere = [
+            outcome for move, outcome in made if outcome.node and outcome.node != move.landings[0].node
+        ]
+        return PlanOfRun(
+            inputs=plan.inputs,
+            hot_nodes=plan.hot_count,
+            moves=len(plan.moves),
+            made=len(made),
+            elsewhere=len(elsewhere),
+            skipped=len(ended) - len(made),
+        )
+
     def _finished(self) -> Outcomes:
         stop, dry_run = self._stream.stop_reason, self._context.dry_run
-        outcomes = tuple(self._outcomes[move.pod.uid] for move in self._plan.moves)
-        results = (outcome.result for outcome in outcomes)
-        counted = [result for result in results if not (dry_run and result is Result.SKIPPED)]
+        outcomes = tuple(self._outcomes[move.pod.uid] for move in self._moves())
+        # What a plan had to skip is no failure of a run that has planned again since.
+        last = {move.pod.uid for move in self._plan.moves}
+        counted = [
+            item.result
+            for item in outcomes
+            if item.result is not Result.SKIPPED or (item.move.pod.uid in last and not dry_run)
+        ]
         return Outcomes(
-            plan_inputs=self._plan.inputs,
+            plan_inputs=self._plans[0].inputs,
             run=self._context.run,
             outcomes=outcomes,
+            plans=(*self._accounts, self._account(self._plan)),
             stop=stop.stop if stop else None,
             stopped=stop.message if stop else "",
             dry_run=dry_run,
@@ -212,8 +282,9 @@ class _Run:
         return StopReason(Stop.BRAKE, why) if why else None
 
     def _read_health(self) -> ClusterHealth:
-        now, schedulers = self._clock.now(), self._context.safety.schedulers
-        health = read_health(self._context.api, now, self._begun_at, schedulers, self._plan.pod_count)
+        now, plan = self._clock.now(), self._plan
+        schedulers = self._context.schedulers_of(plan)
+        health = read_health(self._context.api, now, self._begun_at, schedulers, plan.pod_count)
         for unknown in health.unknown:
             self._stream.publish(NotKnown(unknown))
         return health
@@ -263,11 +334,6 @@ class _Run:
             if last is None or self._must_end(last):
                 break
             self._landed = landings.landed
-            if last.outcome.node != attempt.move.landings[0].node:
-                try:
-                    left = self._still_holding(left)
-                except RebalancerError as error:
-                    self._stop_after(error)
         if landings.evicted:
             self._verify(wave, landings)
         self._landed = ()
@@ -276,8 +342,8 @@ class _Run:
 
     def _after_landings(self, move: Move) -> Move | None:
         """The next move as it is after the landings of its wave so far; None where it does not hold."""
-        if all(len(outcome.move.landings) == 1 for outcome in self._landed):
-            return move  # they landed where the plan took them to land, or all was read again
+        if all([item.node for item in outcome.move.landings] == [outcome.node] for outcome in self._landed):
+            return move  # they landed where alone they could
         verdict = self._context.replanner.next_in_wave(self._landed, move)
         return next(iter(self._holding([move], {move.pod.uid: verdict})), None)
 

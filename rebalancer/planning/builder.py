@@ -28,6 +28,7 @@ import msgspec
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.planning.eviction.budgets import Quotas, WaveBudgets
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Candidate, Evaluation
 from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.prepared import PreparedInputs
@@ -45,6 +46,18 @@ class UsedLimits(msgspec.Struct):
     by_node: Counter[NodeRow] = msgspec.field(default_factory=Counter)
     by_namespace: Counter[str] = msgspec.field(default_factory=Counter)
     by_workload: Counter[str] = msgspec.field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, inputs: PlanningInputs) -> UsedLimits:
+        """What earlier plans of the same run have used."""
+        made, row_of = inputs.made, inputs.snapshot.nodes.row
+        return cls(
+            inputs.policy.limits,
+            len(made),
+            Counter(NodeRow(row_of[move.from_node]) for move in made if move.from_node in row_of),
+            Counter(move.pod.namespace for move in made),
+            Counter(f"{move.pod.namespace}/{move.pod.workload}" for move in made if move.pod.workload),
+        )
 
     def copy(self, limits: Limits | None = None) -> UsedLimits:
         """An independent count, under other limits if given."""
@@ -191,7 +204,7 @@ class PlanBuilder:
         self._closed = False  # this wave's last pod is gone only when its replacement is made, or later
         self._wave_budgets = WaveBudgets()
         self._wave_quotas = WaveQuotas(eviction.quotas, scenarios.all[0].after_termination.classes)
-        self.used = UsedLimits(inputs.policy.limits)
+        self.used = UsedLimits.of(inputs)
         self._later: Scenarios | None = None
 
     def expected_percent(self, node: NodeRow) -> FloatArray:

@@ -31,6 +31,7 @@ from rebalancer.errors import InputError
 from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.report import LoadReport
 from rebalancer.load.scheduler_view import SchedulerView
+from rebalancer.planning.plan import Move
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import ConfigurationText, PluginDescription, SchedulerConfiguration
@@ -129,6 +130,8 @@ class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     present_load: Mapping[str, Mapping[str, float]] = {}
     # Make the plan however few nodes have a known load: for commands that only look.
     ignore_coverage: bool = False
+    # What this run has moved by an earlier plan: it counts against the limits, and no workload moves twice.
+    made: tuple[Move, ...] = ()
     # Nodes that a run which lasts has given the soft taint of hot nodes; None: the plan says which get it.
     tainted: tuple[str, ...] | None = None
 

@@ -113,6 +113,7 @@ class Move(Value, frozen=True):
     action: Action = EVICT
     finished: bool = False  # it has succeeded or failed: it is removed, and nothing is placed in its stead
     strategy: str = ""  # whose wish it is, by its key in the policy; empty in plans that did not say so yet
+    makes_room_for: str = ""  # the uid of another pod, for whose replacement it makes room
 
     @property
     def is_restart(self) -> bool:
@@ -150,6 +151,14 @@ class Change(Value, frozen=True):
     after: float
 
 
+class HottestNode(Value, frozen=True):
+    """What happens to the node with the most excess, in the resource in which it has most of it."""
+
+    name: str
+    resource: str
+    load: Change  # percent of allocatable
+
+
 class Benefit(Value, frozen=True):
     """What the plan gains, and what it costs."""
 
@@ -161,6 +170,7 @@ class Benefit(Value, frozen=True):
     pods: int = 0  # that run in the cluster
     cost: float = 0.0  # 1 for each eviction, and what makes it worse, by planning.weights
     score: float = 0.0  # points of excess removed for each unit of cost
+    hottest: HottestNode | None = None  # None where no node is hot, and in plans of earlier versions
 
 
 class StrategyReport(Value, frozen=True):

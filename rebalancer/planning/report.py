@@ -170,6 +170,7 @@ def _move(prepared: PreparedInputs, move: PlannedMove, strategy: Strategy) -> Mo
     gain = by_resource(prepared.hotness.names, move.evaluation.gain)
     load = prepared.inputs.load
     finished, pod_class = candidate.has_finished, prepared.table_of(candidate.row).class_of(candidate.row)
+    other = candidate.wish.makes_room_for
     return Move(
         pod=prepared.pod_reference(candidate.row),
         from_node=prepared.inputs.snapshot.nodes.names[candidate.source],
@@ -183,6 +184,7 @@ def _move(prepared: PreparedInputs, move: PlannedMove, strategy: Strategy) -> Mo
         action=RESTART if candidate.restarted else EVICT,
         finished=finished,
         strategy=strategy.name,
+        makes_room_for="" if other is None else prepared.pods.uids[other],
     )
 
 

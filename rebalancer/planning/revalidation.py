@@ -35,6 +35,8 @@ from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.state.run_state import PastMove
 
+_NOBODY_COMES = "the pod for which it would make room does not move"
+
 
 def check_landing(
     prepared: PreparedInputs, plan: Plan, move: Move, node: str, made: Sequence[PastMove] = ()
@@ -173,6 +175,9 @@ def revalidate_moves(
         move = rows[planned.evaluation.candidate.row]
         landings = possible_landings(prepared, planned.evaluation.landings())
         found[move.pod.uid] = replace(move, landings=landings)
+    for uid, verdict in found.items():
+        if isinstance(verdict, Move) and isinstance(found.get(verdict.makes_room_for), str):
+            found[uid] = f"{Reason.NOT_NEEDED}: {_NOBODY_COMES}"
     return Revalidation(found, prepared)
 
 
@@ -189,7 +194,7 @@ def _try_again(
         if number:
             builder.next_wave()
         for row in rows:
-            wish = _wish(strategies, builder, row, planned[row])
+            wish = _wish(prepared, strategies, builder, row, planned[row])
             if isinstance(wish, NotMoved):
                 kept[row] = wish
                 continue
@@ -202,12 +207,21 @@ def _try_again(
 
 
 def _wish(
-    strategies: Sequence[Strategy], builder: PlanBuilder, row: PodRow, planned: Move
+    prepared: PreparedInputs, strategies: Sequence[Strategy], builder: PlanBuilder, row: PodRow, planned: Move
 ) -> Wish | NotMoved:
-    """The wish for which a pod was planned to move, or any if the plan names none; else that it is gone."""
+    """The wish for which a pod was planned to move, or any if the plan names none; else that it is gone.
+
+    For a pod that makes room it is the wish to move the pod for which it does.
+    """
+    of = row
+    if planned.makes_room_for:
+        uids = prepared.pods.uids
+        if planned.makes_room_for not in uids:
+            return NotMoved(Reason.NOT_NEEDED, _NOBODY_COMES)
+        of = PodRow(uids.index(planned.makes_room_for))
     for strategy in strategies:
         if strategy.name == planned.strategy or (not planned.strategy and row in strategy.pods(builder)):
-            message = strategy.why_still(row, builder)
+            message = strategy.why_still(of, builder)
             if message:
                 return Wish(strategy.name, strategy.purpose, message, strategy.lifts)
     named = next((strategy.settled for strategy in strategies if strategy.name == planned.strategy), "")

@@ -108,6 +108,11 @@ class Execution(PolicyModel):
         default="stop",
         description="What to do when a replacement lands on a node that the plan did not allow.",
     )
+    replan: bool = Field(
+        default=True,
+        description="Plan again, within the same limits, when moves of the plan were skipped or landed "
+        "elsewhere than most likely, until nothing more is to be gained.",
+    )
     steer: Literal["none", "softTaint"] = Field(
         default="none",
         description="softTaint: while a run evicts, the hot nodes have a PreferNoSchedule taint, so that the "

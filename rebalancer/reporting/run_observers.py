@@ -19,14 +19,16 @@ from rebalancer.execution.events import (
     EvictionAnswered,
     MoveEnded,
     NotKnown,
+    PlannedAgain,
     ReplacementsSeen,
     RunEvent,
     RunFinished,
     WaveStarted,
 )
 from rebalancer.execution.evict import Attempt
-from rebalancer.execution.outcomes import Outcome
+from rebalancer.execution.outcomes import Outcome, PlanOfRun
 from rebalancer.execution.verdicts import Verdict
+from rebalancer.planning.plan import Plan
 from rebalancer.reporting.words import counted, words
 
 # What drawing on a closed stream raises; an IndexError comes from rich when a write fails inside a live bar.
@@ -37,6 +39,14 @@ def outcome_words(outcome: Outcome) -> str:
     """How a move ended, on one line."""
     where = f" on {outcome.node}" if outcome.node else ""
     return words(f"{outcome.result.value} {outcome.move.pod.full_name}{where}: {outcome.because}")
+
+
+def again_words(plan: Plan, before: PlanOfRun) -> str:
+    """That a run goes on with another plan, and why."""
+    found = counted(plan.hot_count, "hot node")
+    further = f"{counted(len(plan.moves), 'move')} for {found}" if plan.moves else f"{found}, nothing to gain"
+    done = f"{before.made} of {counted(before.moves, 'move')} made"
+    return f"planned again, after {done}, {before.elsewhere} elsewhere than most likely: {further}"
 
 
 class LogObserver:
@@ -71,6 +81,8 @@ class LogObserver:
             case MoveEnded(outcome):
                 level = logging.WARNING if outcome.result.is_warning else logging.INFO
                 self._event(level, outcome_words(outcome))
+            case PlannedAgain(plan, before):
+                self._event(logging.INFO, again_words(plan, before))
             case NotKnown(message):
                 self._logger.warning("%s", words(message))
             case RunFinished(outcomes):
@@ -135,6 +147,8 @@ class BarObserver(LogObserver):
                 self._progress.update(self._task, completed=settled, total=max(evicted, 1))
             case MoveEnded(outcome):
                 self._line(outcome_words(outcome), outcome.result.colour)
+            case PlannedAgain(plan, before):
+                self._line(again_words(plan, before), "dim")
             case NotKnown(message):
                 self._line(f"warning: {words(message)}", "yellow")
             case RunFinished():

@@ -17,13 +17,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from math import inf
+
+from msgspec.structs import replace
 
 from rebalancer.errors import SafetyError
 from rebalancer.execution.lease import HeldLease
 from rebalancer.execution.outcomes import Outcome, after_outcomes, past_moves
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
-from rebalancer.state.run_state import PastMove, RunState, after_plan, after_reading, encode
+from rebalancer.state.run_state import (
+    MAX_STREAK,
+    PastMove,
+    RunState,
+    after_moves,
+    after_plan,
+    after_reading,
+    encode,
+)
 from rebalancer.state.stores import StateStore
 from rebalancer.telemetry import span
 
@@ -100,6 +111,17 @@ class RunMemory:
         """What this run moved, with where replacements landed of which only that is known so far."""
         now = {move.uid: move for move in past_moves(landed, self._run)}
         return tuple(now.get(move.uid, move) for move in self.moved)
+
+    def now(self, plan: Plan) -> RunState:
+        """What earlier runs left and this one has done: what it plans by when it plans again.
+
+        Without a state every hot node counts, as it did in the run's first ``plan``.
+        """
+        keeps_seconds = inf if self._keeps_seconds is None else self._keeps_seconds
+        moved = after_moves(self.before, self.moved, self._clock(), keeps_seconds)
+        if self.before is not None:
+            return moved
+        return replace(moved, hot_streaks={node.name: MAX_STREAK for node in plan.nodes})
 
     def checkpoint(self, outcomes: Sequence[Outcome]) -> None:
         """Keep what is known about the moves so far. Raises SafetyError, once that is kept, as ``found``."""

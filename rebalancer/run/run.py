@@ -67,7 +67,7 @@ from rebalancer.run.memory import RunMemory, finding
 from rebalancer.scheduling.framework.plugin import SCHEDULER_LAG_SECONDS
 from rebalancer.scheduling.versions.verified import verified_in_words, why_unverified
 from rebalancer.signals import StopSignals, stop_on_signal
-from rebalancer.state.run_state import memory_seconds
+from rebalancer.state.run_state import RunState, memory_seconds
 from rebalancer.telemetry import span
 
 if TYPE_CHECKING:
@@ -293,14 +293,14 @@ class Run(RunOrder[PlanningInputs, _Planned]):
 
     def read(self, memory: RunMemory) -> PlanningInputs:
         """Observe the cluster, and assemble what a plan is made from."""
-        return self._in_time(lambda: self._observed(memory))
+        return self._in_time(lambda: self._observed(memory.before))
 
-    def _observed(self, memory: RunMemory) -> PlanningInputs:
+    def _observed(self, state: RunState | None) -> PlanningInputs:
         (inputs,) = read_inputs(
             self._options,
             (self._environment.loaded,),
             self._reading_api,
-            memory.before,
+            state,
             cluster=self._environment.cluster,
         )
         return replace(inputs, tainted=self._tainted)
@@ -309,10 +309,7 @@ class Run(RunOrder[PlanningInputs, _Planned]):
         """Plan and show the plan; refuse one that must not be carried out."""
 
         def plan() -> _Planned:
-            with span("plan") as planning:
-                prepared = prepare(read)
-                planned = _Planned(read, prepared, plan_prepared(prepared), PlanAge())
-                planning.add(hot_nodes=planned.plan.hot_count, moves=len(planned.plan.moves))
+            planned = _planned(read)
             self._show_plan(planned.plan)
             return planned
 
@@ -339,6 +336,7 @@ class Run(RunOrder[PlanningInputs, _Planned]):
         run_options, signals, lease = self._run_options, self._signals, self._lease_place
         events = () if run_options.dry_run else (EventWriter(self._api, _REPORTER, time.time, lease),)
         inputs = planned.inputs
+        replanner = _Replanner(planned, memory, self._observed, signals)
         self._tainted = planned.plan.tainted
         with (
             _journal(run_options, self.id) as journal,
@@ -359,9 +357,9 @@ class Run(RunOrder[PlanningInputs, _Planned]):
                 safety=SafetyChecks(
                     policy=self._environment.safety,
                     pause=PauseSwitch(self._api, *lease),
-                    schedulers=schedulers_of(planned.plan, inputs),
                 ),
-                replanner=_Replanner(planned, memory, lambda: self._observed(memory), signals),
+                replanner=replanner,
+                schedulers_of=lambda plan: schedulers_of(plan, replanner.inputs),
                 journal=journal,
                 lease=held,
                 pods=WorkloadPods(
@@ -405,6 +403,16 @@ class Run(RunOrder[PlanningInputs, _Planned]):
         return namespace, name
 
 
+def _planned(inputs: PlanningInputs, waves: int = 0) -> _Planned:
+    """Plan; the waves are numbered from the one after ``waves``. Raises SafetyError as ``prepare`` does."""
+    with span("plan") as planning:
+        prepared = prepare(inputs)
+        plan = plan_prepared(prepared)
+        planning.add(hot_nodes=plan.hot_count, moves=len(plan.moves))
+    moves = tuple(replace(move, wave=waves + move.wave) for move in plan.moves) if waves else plan.moves
+    return _Planned(inputs, prepared, replace(plan, moves=moves), PlanAge())
+
+
 def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
     """An unverified scheduler is acted on if no rule in which it differs is in use by the plan's pods."""
     version, pods = inputs.scheduler.version, inputs.snapshot.pods
@@ -435,7 +443,7 @@ class _Replanner:
         self,
         planned: _Planned,
         memory: RunMemory,
-        read_again: Callable[[], PlanningInputs],
+        read_again: Callable[[RunState | None], PlanningInputs],
         signals: StopSignals,
     ) -> None:
         self._planned = planned
@@ -451,6 +459,24 @@ class _Replanner:
         """See Replanner. Raises StopRequestedError when a signal comes meanwhile."""
         return self._signals.interruptibly(lambda: self._validate(moves, landed))
 
+    @property
+    def inputs(self) -> PlanningInputs:
+        """What the plan that is carried out was made from."""
+        return self._planned.inputs
+
+    def plan_again(self, made: Sequence[Move], waves: int) -> Plan:
+        """See Replanner. Raises StopRequestedError when a signal comes meanwhile."""
+
+        def plan() -> _Planned:
+            inputs = self._inputs(self._memory.now(self._planned.plan))
+            planned = _planned(replace(inputs, made=tuple(made)), waves)
+            _refuse_unverified(planned.inputs, planned.plan)
+            return planned
+
+        self._planned, self._is_first = self._signals.interruptibly(plan), True
+        self._of_wave = self._planned.prepared
+        return self._planned.plan
+
     def has_seen(self, pod: ObservedPod) -> bool:
         """See Replanner."""
         pods, metadata = self._pods.with_finished, pod.metadata
@@ -462,12 +488,7 @@ class _Replanner:
         was_first, self._is_first = self._is_first, False
         if was_first and self._planned.age.fresh:
             return {}
-        inputs = self._read_again()
-        self._pods = inputs.snapshot.pods
-        earlier = still_in_use(self._read, inputs.now - SCHEDULER_LAG_SECONDS)
-        self._read.append((inputs.now, inputs.view))
-        scheduler = replace(inputs.scheduler, earlier_views=earlier)
-        inputs = replace(inputs, scheduler=scheduler)
+        inputs = self._inputs(self._memory.before)
         # A move that is looked at again just before it is made is announced already.
         asked = {move.pod.uid for move in moves}
         made = [past for past in self._memory.moved_with(landed) if past.uid not in asked]
@@ -480,6 +501,14 @@ class _Replanner:
         if self._of_wave is None:
             return "too little is known of the cluster to act on"
         return next_in_wave(self._of_wave, [(item.move, item.node) for item in landed], move)
+
+    def _inputs(self, state: RunState | None) -> PlanningInputs:
+        """Read the cluster again, with the figures that the scheduler may still have."""
+        inputs = self._read_again(state)
+        self._pods = inputs.snapshot.pods
+        earlier = still_in_use(self._read, inputs.now - SCHEDULER_LAG_SECONDS)
+        self._read.append((inputs.now, inputs.view))
+        return replace(inputs, scheduler=replace(inputs.scheduler, earlier_views=earlier))
 
     def check_landing(self, move: Move, node: str) -> str | None:
         """See Replanner."""

@@ -99,6 +99,7 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False):
     autoscalers: Autoscalers
     foreign_evictions: ForeignEvictions
     history: MoveHistory
+    moved_by_this_run: frozenset[str]  # namespace/Kind/name of workloads
     claims: Claims
     priority_classes: Mapping[str, int] | None  # value by name; None when they were not read
     unpredictable: Mapping[int, str]  # by pod class: why the model cannot place its pods
@@ -123,6 +124,7 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False):
             autoscalers=Autoscalers(snapshot),
             foreign_evictions=ForeignEvictions(snapshot.recording),
             history=MoveHistory(inputs.state.moves if inputs.state else ()),
+            moved_by_this_run=frozenset(f"{move.pod.namespace}/{move.pod.workload}" for move in inputs.made),
             claims=claims,
             priority_classes=_priority_classes(snapshot),
             unpredictable=unpredictable,

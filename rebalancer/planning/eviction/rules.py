@@ -388,8 +388,10 @@ def load_known(context: EvictionContext, row: PodRow) -> NotMoved | None:
 
 
 def cooldown(context: EvictionContext, row: PodRow) -> NotMoved | None:
-    """Pods of a workload that was moved within its cooldown."""
+    """Pods of a workload that was moved within its cooldown, or by an earlier plan of the same run."""
     workload, planning, now = context.workload(row), context.policy.planning, context.inputs.now
+    if workload.key in context.moved_by_this_run:
+        return NotMoved(Reason.COOLDOWN, f"{workload.name} was moved by this run, which moves it only once")
     history = context.history
     cooldown = history.cooldown_seconds(
         now,

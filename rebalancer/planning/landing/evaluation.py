@@ -229,6 +229,7 @@ class Wish(msgspec.Struct, frozen=True, eq=False):
     purpose: Purpose  # what a landing must be good for
     message: str = ""  # why it wishes to, in words
     lifts: Collection[Reason] = ()  # what is no reason to keep the pod, if it has finished
+    makes_room_for: PodRow | None = None  # another pod, which moves after it
 
 
 class Candidate(msgspec.Struct, frozen=True, eq=False):

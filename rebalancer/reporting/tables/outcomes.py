@@ -7,7 +7,7 @@ from collections import Counter
 from rich.text import Text
 
 from rebalancer.errors import ExitCode
-from rebalancer.execution.outcomes import Outcome, Outcomes
+from rebalancer.execution.outcomes import Outcome, Outcomes, PlanOfRun
 from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.reporting.words import counted, plain, words
 from rebalancer.state.results import Result
@@ -23,6 +23,8 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
     if outcomes.stopped:
         lines.message(f"stopped early: {outcomes.stopped}", 0, "bold red")
     lines.add(("run      ", "dim"), words(outcomes.run))
+    if len(outcomes.plans) > 1:
+        lines.message("; then ".join(map(plan_words, outcomes.plans)), 0, "dim")
     lines.message(f"exit code {exit_words(outcomes)}", 0, "dim")
     if not outcomes.outcomes:
         return lines.text
@@ -53,6 +55,16 @@ def summary_words(outcomes: Outcomes) -> str:
     would += f" and restart {counted(restarts, 'Deployment')}" if restarts else ""
     would += "; the API server agrees"
     return f"{would}; {others}" if others else would
+
+
+def plan_words(plan: PlanOfRun) -> str:
+    """What a plan of a run was made for, and what became of it."""
+    found = counted(plan.hot_nodes, "hot node")
+    if not plan.moves:
+        return f"{found}, nothing more to gain"
+    elsewhere = f", {plan.elsewhere} of them elsewhere than most likely" if plan.elsewhere else ""
+    skipped = f", {plan.skipped} skipped" if plan.skipped else ""
+    return f"{found}, {counted(plan.moves, 'move')} planned: {plan.made} made{elsewhere}{skipped}"
 
 
 def _would_evict(outcomes: Outcomes, outcome: Outcome) -> bool:

@@ -13,9 +13,11 @@ from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Outcome
 from rebalancer.execution.safety import SafetyChecks
 from rebalancer.execution.waves import RunContext, WorkloadPods
-from rebalancer.planning.plan import Move
+from rebalancer.planning.plan import Move, Plan
 from rebalancer.policy.schema import Execution, Safety
+from tests.unit.execution.builders import a_plan
 
+PlanAgain = Callable[[Sequence[Move], int], Plan]
 Validate = Callable[[Sequence[Move]], Mapping[str, str | Move]]
 CheckLanding = Callable[[Move, str], str | None]
 NextInWave = Callable[[Sequence[Outcome], Move], str | Move]
@@ -28,10 +30,14 @@ class FixedReplanner:
     validation: Validate
     landing_check: CheckLanding
     seen: Callable[[ObservedPod], bool]
-    after_landings: NextInWave = lambda _landed, move: move
+    after_landings: NextInWave
+    again: PlanAgain
 
     def validate(self, moves: Sequence[Move], landed: Sequence[Outcome] = ()) -> Mapping[str, str | Move]:
         return self.validation(moves)
+
+    def plan_again(self, made: Sequence[Move], waves: int) -> Plan:
+        return self.again(made, waves)
 
     def next_in_wave(self, landed: Sequence[Outcome], move: Move) -> str | Move:
         return self.after_landings(landed, move)
@@ -59,13 +65,18 @@ def a_context(
     validate: Validate = lambda _moves: {},
     check_landing: CheckLanding = only_hot,
     seen: Callable[[ObservedPod], bool] = lambda _: True,
+    again: PlanAgain | None = None,
+    execution: Execution | None = None,
     next_in_wave: NextInWave = lambda _landed, move: move,
     max_duration_seconds: float | None = None,
     stop_requested: Callable[[], bool] = lambda: False,
     pods_seen: Any = lambda _: None,
     **more: Any,
 ) -> RunContext:
-    """A context for one run, whose moves all hold, and whose landings are acceptable but on ``hot``."""
+    """A context for one run, whose moves all hold, and whose landings are acceptable but on ``hot``.
+
+    It plans once, unless ``again`` makes further plans.
+    """
     return RunContext(
         api=api,
         journal=journal,
@@ -77,8 +88,12 @@ def a_context(
             max_duration_seconds=max_duration_seconds,
             stop_requested=stop_requested,
         ),
-        safety=SafetyChecks(policy=safety, pause=pause, schedulers=schedulers),
-        replanner=FixedReplanner(validate, check_landing, seen, next_in_wave),
+        safety=SafetyChecks(policy=safety, pause=pause),
+        schedulers_of=lambda _: schedulers,
+        execution=(execution or Execution()).model_copy(update={"replan": again is not None}),
+        replanner=FixedReplanner(
+            validate, check_landing, seen, next_in_wave, again or (lambda _made, _waves: a_plan())
+        ),
         pods=WorkloadPods(watched=pods_seen),
-        **{"run": "run-1", "execution": Execution(), "lease": None, **more},
+        **{"run": "run-1", "lease": None, **more},
     )

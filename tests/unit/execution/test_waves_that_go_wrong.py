@@ -42,15 +42,15 @@ def test_nothing_more_is_evicted_once_a_replacement_goes_astray(
 def test_an_unexpected_landing_that_the_policy_bears_lets_the_wave_go_on_with_moves_that_still_hold() -> None:
     run, moves = a_run_of_five()
     run.cluster.lands_on = "hot"
-    asked: list[int] = []
+    judged: list[str] = []
 
-    def validate(moves: Sequence[Move]) -> dict[str, str]:
-        asked.append(len(moves))
-        return {}
+    def next_in_wave(_landed: Sequence[Outcome], move: Move) -> str | Move:
+        judged.append(move.pod.name)
+        return move
 
     bears = Execution(on_unexpected_landing="continue")
-    assert results(run(*moves, execution=bears, validate=validate)) == [Result.UNEXPECTED] * 5
-    assert asked == [5, 4, 3, 2, 1]
+    assert results(run(*moves, execution=bears, next_in_wave=next_in_wave)) == [Result.UNEXPECTED] * 5
+    assert judged == FIVE[1:]
 
 
 def test_a_replacement_that_is_long_in_coming_holds_up_the_wave_until_it_is_verified() -> None:
@@ -62,43 +62,19 @@ def test_a_replacement_that_is_long_in_coming_holds_up_the_wave_until_it_is_veri
     assert [event for event, _ in run.journal()].count("wave-finished") == 5
 
 
-def test_where_a_replacement_lands_elsewhere_than_expected_the_next_moves_are_checked_again() -> None:
+def test_where_a_replacement_lands_on_a_node_that_was_not_listed_the_next_moves_are_judged_by_that() -> None:
     run, _ = a_run_of_five()
-    moves = [a_move(name, to=("cold", "cool")) for name in FIVE]  # likeliest on cold, and lands on cool
-    checked: list[list[str]] = []
+    moves = [a_move(name, to=("cold",)) for name in FIVE]  # alone on cold, and lands on cool
+    judged: list[str] = []
 
-    def validate(moves: Sequence[Move]) -> dict[str, str]:
-        checked.append([move.pod.name for move in moves])
-        return {"uid-web-3": "cool would be hot"} if len(checked) > 1 else {}
+    def next_in_wave(_landed: Sequence[Outcome], move: Move) -> str | Move:
+        judged.append(move.pod.name)
+        return "cool would be hot" if move.pod.name == "web-3" else move
 
-    outcomes = run(*moves, validate=validate)
-    assert checked == [FIVE, FIVE[1:], ["web-2", "web-4"], ["web-4"]]
-    assert results(outcomes) == [*[Result.LANDED] * 3, Result.SKIPPED, Result.LANDED]
-
-
-def test_where_replacements_land_as_expected_nothing_is_checked_within_the_wave() -> None:
-    run, moves = a_run_of_five()
-    checked: list[int] = []
-
-    def validate(moves: Sequence[Move]) -> dict[str, str]:
-        checked.append(len(moves))
-        return {}
-
-    assert results(run(*moves, validate=validate)) == [Result.LANDED] * 5
-    assert checked == [5]
-
-
-def test_a_cluster_that_cannot_be_read_within_a_wave_ends_the_run_and_what_was_evicted_is_verified() -> None:
-    run, _ = a_run_of_five()
-
-    def validate(moves: Sequence[Move]) -> dict[str, str]:
-        if len(moves) < 5:
-            raise UnreachableError("down")
-        return {}
-
-    outcomes = run(*[a_move(name, to=("cold", "cool")) for name in FIVE], validate=validate)
-    assert results(outcomes) == [Result.LANDED, *[Result.SKIPPED] * 4]
-    assert outcomes.stop is Stop.UNREACHABLE
+    outcomes = run(*moves, next_in_wave=next_in_wave)
+    assert judged == FIVE[1:]
+    elsewhere = Result.LANDED_ELSEWHERE
+    assert results(outcomes) == [*[elsewhere] * 3, Result.SKIPPED, elsewhere]
 
 
 def test_a_pod_that_changed_since_its_wave_was_checked_is_checked_again_at_its_own_eviction() -> None:

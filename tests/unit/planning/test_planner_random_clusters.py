@@ -85,8 +85,14 @@ def check_pods(cluster: Cluster, plan: Plan) -> None:
         if pod["spec"].get("nodeName") in hot
     )
     assert running == Counter(
-        [*(move.pod.name for move in plan.moves), *(item.pod.name for item in plan.kept)]
+        [
+            *(move.pod.name for move in plan.moves if not move.makes_room_for),
+            *(item.pod.name for item in plan.kept),
+        ]
     )
+    for number, move in enumerate(plan.moves):
+        later = {other.pod.uid for other in plan.moves[number + 1 :]}
+        assert not move.makes_room_for or (move.makes_room_for in later and move.from_node not in hot)
     assert all(item.because for item in plan.kept)
     assert not {key(move) for move in plan.moves} & cluster.never
 

@@ -60,8 +60,8 @@ class HotNodes(Strategy):
         return self.prepared.cooler_node
 
     def sentence(self, move: PlannedMove) -> str:
-        """How far the node was above its coolTo when the move was planned."""
-        return self._levels(move.candidate.source, move.before)
+        """How far the node was above its coolTo when the move was planned, or for whom it makes room."""
+        return move.candidate.wish.message or self._levels(move.candidate.source, move.before)
 
     def _levels(self, node: NodeRow, percent: FloatArray) -> str:
         hotness = self.prepared.hotness

@@ -31,7 +31,7 @@ from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
 
 NEGLIGIBLE = 1e-9  # points; floating-point error of sums
-_DIGITS = 6  # of points; pods that differ by less are alike
+DIGITS = 6  # of points; pods that differ by less are alike
 
 
 class MovablePods:
@@ -44,6 +44,7 @@ class MovablePods:
         candidates: Mapping[NodeRow, Sequence[Candidate]],
     ) -> None:
         load, names = prepared.inputs.load, prepared.pods.full_name
+        self._disruption = disruption
         self.hotness = prepared.hotness
         self.nodes = np.array(list(candidates), np.int64)  # rows of the hot nodes
         self.candidates = [
@@ -61,6 +62,10 @@ class MovablePods:
         )
         self._value_price = self.price + weights.fragmentation * _joined(shape)
         self._fit = weights.fit
+
+    def prices(self, pods: Sequence[Candidate]) -> FloatArray:
+        """(pods,) what moving each of any pods costs."""
+        return 1.0 + self._disruption.costs([pod.row for pod in pods]) if pods else np.zeros(0)
 
     def percent(self, builder: PlanBuilder) -> FloatArray:
         """(hot nodes, resources) percent of allocatable expected after the moves of a plan."""
@@ -114,9 +119,9 @@ class MovablePods:
 
     def best(self, value: FloatArray, percent: FloatArray) -> int:
         """The pod of most value, of the hottest node; of the pods that cool that alone the best fit."""
-        rounded = np.round(value, _DIGITS)
+        rounded = np.round(value, DIGITS)
         alike = np.flatnonzero(rounded == rounded.max())
-        best = int(alike[np.argmax(np.round(self.excess(percent)[self.node[alike]], _DIGITS))])
+        best = int(alike[np.argmax(np.round(self.excess(percent)[self.node[alike]], DIGITS))])
         node = self.node[best]
         need = self.hotness.above(int(self.nodes[node]), percent[node])
         wanted = need > NEGLIGIBLE

@@ -15,6 +15,12 @@ draft, and placements are counted, never time, so the same cluster has the same 
 a wave of its own and nothing is placed twice. A draft that promises less excess than the best plan is made a
 plan, which is held to waves and scenarios like any other.
 
+**Room.** A pod of a hot node may have no landing but on a cool node that it would make hot. So at the end
+pods of such a node are moved as well, largest first, if few of them let the pod of the hot node in:
+
+    a 90 %, its pods of 22 points may run on a and b only; b 70 %, its pods of 10 points anywhere; c empty
+    two pods of b go to c, then one of a to b: a 68 %, b 73 %
+
 **Pruning.** Whether a move pays is decided on the finished plan. Moves that a later one has made needless are
 left out, and so are small ones off nodes that stay hot. Then other pods may take the room of those.
 """
@@ -22,6 +28,7 @@ left out, and so are small ones off nodes that stay hot. Then other pods may tak
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 import numpy as np
@@ -29,13 +36,17 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray, NodeRow
 from rebalancer.planning.builder import AcceptedMove, PlanBuilder
 from rebalancer.planning.disruption_cost import least_relief
+from rebalancer.planning.eviction import why_protected
+from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
-from rebalancer.planning.strategies.hot_nodes.movable import NEGLIGIBLE, MovablePods
+from rebalancer.planning.strategies.hot_nodes.movable import DIGITS, NEGLIGIBLE, MovablePods
 
 _PLACEMENTS_A_POD = 30  # that drafts may ask for
 _CELLS = 600_000  # placements times nodes that they may ask for: large clusters can afford less
 _POWERS = (4.0, 2.0, 1.0, 0.5)  # of their value, by which pods are drawn, draft by draft
+
+_MOST_FOR_ROOM = 3  # pods that leave a cool node for one of a hot node
 
 _NOT_NEEDED = NotMoved(Reason.NOT_NEEDED, "its node cools without moving it")
 _NO_RELIEF = NotMoved(Reason.NO_RELIEF, "it uses nothing of what its node is above coolTo in")
@@ -43,6 +54,7 @@ _NO_RELIEF = NotMoved(Reason.NO_RELIEF, "it uses nothing of what its node is abo
 _DEPENDS_ON_MOVES = frozenset({Reason.NO_BETTER_LANDING, Reason.NO_LANDING, Reason.ROOM_TAKEN, Reason.BUDGET})
 
 Quality = tuple[float, int, float, int]
+Room = Mapping[int, Sequence[Candidate]]  # by pod: the pods of a cool node that move before it
 Choice = Callable[[FloatArray, FloatArray], int]  # of (pods,) values, at (hot nodes, resources) percent
 
 
@@ -52,7 +64,9 @@ class Found(msgspec.Struct, frozen=True, eq=False):
     quality: Quality  # what plans are compared by, less is better: excess, nodes still hot, cost, moves
     builder: PlanBuilder
     order: tuple[int, ...]  # of the pods moved
-    kept: Mapping[int, NotMoved]  # by pod
+    room: Room  # what moves besides
+    closed: Mapping[int, NotMoved]  # the pods that it was not to move
+    kept: Mapping[int, NotMoved]  # all pods that stay
 
 
 class ReliefSearch:
@@ -62,10 +76,12 @@ class ReliefSearch:
         self, prepared: PreparedInputs, pods: MovablePods, start: PlanBuilder, asked: float | None = None
     ) -> None:
         policy = prepared.policy.planning
+        self._prepared = prepared
         self.pods = pods
         self.start = start
         self.asked = policy.least_relief if asked is None else asked
         self.nodes = len(prepared.nodes)
+        self._share = min(_PLACEMENTS_A_POD * len(pods.candidates), _CELLS // max(self.nodes, 1))
         self._partial = policy.partial_relief
         self.known: dict[Hashable, AcceptedMove | NotMoved] = {}  # what became of a pod after which moves
         self.levels: dict[Hashable, FloatArray] = {frozenset(): pods.percent(start)}  # after which moves
@@ -74,8 +90,8 @@ class ReliefSearch:
     def best(self) -> Found:
         """The best plan of those that the drafts lead to, within their placements."""
         best = self.plan()
-        placements, pods = self.start.evaluator.placements, len(self.pods.candidates)
-        most = placements.asked + min(_PLACEMENTS_A_POD * pods, _CELLS // max(self.nodes, 1))
+        placements = self.start.evaluator.placements
+        most = placements.asked + self._share
         all_gone = self.pods.with_all_gone(self.levels[frozenset()])
         least = float(self.pods.excess(all_gone).sum())
         tried = set[tuple[int, ...]]()
@@ -89,9 +105,17 @@ class ReliefSearch:
             if draft.excess < best.quality[0] - NEGLIGIBLE and order not in tried:
                 best = min(best, self.plan(order), key=lambda item: item.quality)
             elif order in tried and placements.asked == asked:
-                most -= pods  # nothing new: such drafts must end as well
+                most -= len(order) + 1  # nothing new: such drafts must end as well
             tried.add(order)
-        return best
+        return best if best.quality[0] <= least + NEGLIGIBLE else self._with_room(best)
+
+    def _with_room(self, best: Found) -> Found:
+        """The plan, or a better one in which pods of cool nodes make room."""
+        more = self._made(best.order, best.closed, makes_room=True)
+        while more.room and (unpaid := self._unpaid(more)):
+            rest = [at for at in more.order if at not in unpaid]
+            more = self._made(rest, {**more.closed, **unpaid}, more.room)
+        return min(best, more, key=lambda item: item.quality)
 
     def plan(self, first: Sequence[int] = (), closed: Collection[int] = ()) -> Found:
         """The plan that begins with these pods and goes on greedily; ``closed`` are not asked."""
@@ -108,27 +132,60 @@ class ReliefSearch:
                 found = min(found, without, key=lambda item: item.quality)
         return found
 
-    def _made(self, first: Sequence[int], kept: Mapping[int, NotMoved]) -> Found:
-        attempt = Attempt(self, kept)
+    def _made(
+        self,
+        first: Sequence[int],
+        closed: Mapping[int, NotMoved],
+        room: Room = MappingProxyType({}),
+        *,
+        makes_room: bool = False,
+    ) -> Found:
+        attempt = Attempt(self, closed, room)
         attempt.run(self.pods.best, first)
+        if makes_room:
+            attempt.make_room(self._share)
         builder, order = attempt.builder, tuple(attempt.order)
         still_hot = int(np.count_nonzero(self.pods.still_hot(attempt.percent)))
-        cost = float(self.pods.price[list(order)].sum())
-        quality = round(attempt.excess, 6), still_hot, round(cost, 6), len(order)
-        return Found(quality, builder, order, attempt.kept())
+        cost = sum(self.price(at, attempt.room.get(at, ())) for at in order)
+        quality = round(attempt.excess, DIGITS), still_hot, round(cost, DIGITS), len(builder.moves)
+        return Found(quality, builder, order, attempt.room, closed, attempt.kept())
+
+    def price(self, at: int, room: Sequence[Candidate] = ()) -> float:
+        """What moving a pod costs, with the pods that make room for it."""
+        return float(self.pods.price[at] + self.pods.prices(room).sum())
+
+    def for_room(self, at: int, node: NodeRow, builder: PlanBuilder) -> list[Candidate]:
+        """The pods of a cool node that may leave it for a pod of a hot one, those as large as that first."""
+        prepared, pods = self._prepared, self.pods
+        if pods.hotness.hot[node] or prepared.settling(node):
+            return []
+        candidate, names = pods.candidates[at], prepared.pods.full_name
+        where = prepared.nodes.names[node], names(candidate.row), prepared.nodes.names[candidate.source]
+        message = "it makes room on {} for {} of {}".format(*where)
+        wish = msgspec.structs.replace(candidate.wish, message=message, makes_room_for=candidate.row)
+        moved = {move.candidate.row for move in builder.moves}
+        found = [
+            prepared.candidate(row, wish)
+            for row in prepared.pods_on(node)
+            if row not in moved and why_protected(prepared.eviction, row) is None
+        ]
+        wanted = np.where(candidate.usage > 0, candidate.usage, 1.0)
+        size = {item.row: float(np.minimum(item.relief / wanted, 1.0).sum()) for item in found}
+        return sorted(found, key=lambda item: (-round(size[item.row], DIGITS), names(item.row)))
 
     def _unpaid(self, found: Found) -> dict[int, NotMoved]:
         """The moves of a plan that are not worth their cost, seen from its end, and why."""
         pods, unpaid = self.pods, dict[int, NotMoved]()
         percent = pods.percent(found.builder)
         still_hot = pods.still_hot(percent)
-        moves = found.builder.moves[len(self.start.moves) :]
-        relieved = {at: pods.relieves(at, move.before) for at, move in zip(found.order, moves, strict=True)}
+        before = {move.candidate.row: move.before for move in found.builder.moves}
+        relieved = {at: pods.relieves(at, before[pods.candidates[at].row]) for at in found.order}
+        price = {at: self.price(at, found.room.get(at, ())) for at in found.order}
         for node in sorted({int(pods.node[at]) for at in found.order}):
             here = sorted((at for at in found.order if pods.node[at] == node), key=lambda at: relieved[at])
             least = self.asked
             if not still_hot[node]:
-                usual = sum(relieved[at] for at in here) / float(pods.price[here].sum())
+                usual = sum(relieved[at] for at in here) / sum(price[at] for at in here)
                 least = least_relief(self.asked, usual)
             elif not self._partial:
                 unpaid |= dict.fromkeys(here, self._stays_hot(node, percent))
@@ -136,11 +193,11 @@ class ReliefSearch:
             for at in here:
                 back = percent.copy()
                 back[node] += pods.relief[at]
-                if relieved[at] < least * pods.price[at] - NEGLIGIBLE and (
+                if relieved[at] < least * price[at] - NEGLIGIBLE and (
                     still_hot[node] or not pods.still_hot(back)[node]
                 ):
                     percent = back
-                    unpaid[at] = self._little(at, relieved[at], least * float(pods.price[at]))
+                    unpaid[at] = self._little(at, relieved[at], least * price[at])
         return unpaid
 
     def _needless(self, found: Found) -> set[int]:
@@ -185,21 +242,30 @@ class ReliefSearch:
 
 
 class Attempt:
-    """One plan or draft that is being made; ``kept`` are pods that it leaves where they are."""
+    """One plan or draft that is being made; ``closed`` are pods that it leaves where they are."""
 
-    def __init__(self, search: ReliefSearch, kept: Mapping[int, NotMoved], *, is_draft: bool = False) -> None:
+    def __init__(
+        self,
+        search: ReliefSearch,
+        closed: Mapping[int, NotMoved],
+        room: Room = MappingProxyType({}),
+        *,
+        is_draft: bool = False,
+    ) -> None:
         self._search = search
         self._pods = search.pods
         self._is_draft = is_draft
         self._builder: PlanBuilder | None = None
         self._accepted: list[AcceptedMove] = []
         self._made: Hashable = frozenset()  # the moves so far
-        self._refused: dict[int, NotMoved] = dict(kept)
+        self._refused: dict[int, NotMoved] = dict(closed)
+        self._room = room  # what moves before some pods
+        self.room: dict[int, Sequence[Candidate]] = {}
         self.order: list[int] = []
         self.percent = search.levels[frozenset()]
         pods = len(self._pods.candidates)
         self._open = np.ones(pods, np.bool_)
-        self._open[list(kept)] = False
+        self._open[list(closed)] = False
         self._late = np.zeros(pods, np.bool_)  # several nodes may take it, so a draft moves it last
         # By pod: the node that refused it (the last entry: none did), and how many moves there were then.
         self._refused_by, self._refused_at = np.full(pods, -1, np.int64), np.zeros(pods, np.int64)
@@ -224,7 +290,9 @@ class Attempt:
     def run(self, choose: Choice, first: Sequence[int] = ()) -> None:
         """Move these pods, where that holds, and go on until no open pod relieves anything."""
         for at in first:
-            if self._open[at]:
+            if at in self._room:
+                self._try_after(at, self._room[at])
+            elif self._open[at]:
                 self._try(at)
         if self._is_draft:
             self._waits = True
@@ -257,6 +325,49 @@ class Attempt:
         self._open[again], self._refused_at[again] = True, len(self.order)
         return bool(again)
 
+    def make_room(self, placements: int) -> None:
+        """Let pods of cool nodes make room for pods that are refused there, for so many placements."""
+        asked = self.builder.evaluator.placements
+        most, tried = asked.asked + placements, set[int]()
+        while not self._ended and asked.asked < most:
+            value = self._pods.value(self.percent)
+            refused = [
+                at
+                for at, why in self._refused.items()
+                if why.node is not None and at not in tried and value[at] > 0
+            ]
+            if not refused:
+                return
+            at = max(refused, key=lambda item: (round(float(value[item]), DIGITS), -item))
+            tried.add(at)
+            node = self._refused[at].node
+            assert node is not None
+            if self._try_after(at, self._search.for_room(at, NodeRow(node), self.builder)):
+                self._go_on(self._pods.best)
+                while self._reopen():
+                    self._go_on(self._pods.best)
+
+    def _try_after(self, at: int, room: Sequence[Candidate]) -> bool:
+        """Move a pod once as few of these others as it takes have made room; whether it moves."""
+        builder, moved = self.builder, list[Candidate]()
+        before, relieves = builder.copy(), float(self._pods.relieved(self.percent)[at])
+        for pod in room:
+            too_dear = relieves < self._search.asked * self._search.price(at, (*moved, pod))
+            if len(moved) == _MOST_FOR_ROOM or too_dear:
+                break
+            if builder.try_move(pod) is not None:
+                continue
+            moved.append(pod)
+            found = builder.find(self._pods.candidates[at])
+            if not isinstance(found, NotMoved):
+                self.room[at] = tuple(moved)
+                self._open[at] = False
+                self._move(at, found)
+                self.percent = self._pods.percent(builder)
+                return True
+        builder.restore(before)
+        return False
+
     def _try(self, at: int) -> None:
         found = self._find(at)
         self._open[at] = False
@@ -272,6 +383,10 @@ class Attempt:
             self._late[at] = True
             return
         self._late[at] = False
+        self._move(at, found)
+
+    def _move(self, at: int, found: AcceptedMove) -> None:
+        rows = found.evaluation.landings().rows
         self.order.append(at)
         self._accepted.append(found)
         self._refused.pop(at, None)

@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 
+from rebalancer.execution.outcomes import PlanOfRun
 from rebalancer.reporting.tables.outcomes import outcomes_table
 from rebalancer.reporting.tables.text import Style
 from rebalancer.state.results import Result
@@ -20,6 +21,16 @@ def test_outcomes_say_where_each_pod_went_and_how_long_it_took(snapshot: Snapsho
     )
 
     assert outcomes_table(outcomes).plain == snapshot
+
+
+def test_a_run_that_planned_again_says_what_became_of_each_plan() -> None:
+    first = PlanOfRun(inputs="1", hot_nodes=15, moves=24, made=9, elsewhere=2, skipped=15)
+    last = PlanOfRun(inputs="2", hot_nodes=1, moves=0)
+    text = outcomes_table(replace(some_outcomes(an_outcome()), plans=(first, last))).plain
+
+    assert "15 hot nodes, 24 moves planned: 9 made, 2 of them elsewhere than most likely" in text
+    assert "then 1 hot node, nothing more to gain" in " ".join(text.split())
+    assert "planned" not in outcomes_table(replace(some_outcomes(an_outcome()), plans=(first,))).plain
 
 
 @pytest.mark.parametrize("result", list(Result))
