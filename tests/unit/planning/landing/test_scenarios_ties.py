@@ -105,9 +105,7 @@ def test_the_joint_landings_of_a_plan_are_those_from_each_start(cluster: Tied) -
     assert max((fullest for _, fullest in found), default=0.0) <= HOTTEST + 1e-6
 
 
-def test_a_node_is_filled_at_most_to_what_the_plan_says_from_every_start_though_not_all_are_followed() -> (
-    None
-):
+def test_from_no_start_is_a_node_fuller_than_at_most_though_not_all_are_followed() -> None:
     prepared = prepare(Tied(1, [(30, "1")] * 14, 9, "50m", 5).inputs())
     plan = search(prepared)
     assert len(plan.moves) > 1
