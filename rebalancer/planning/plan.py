@@ -151,6 +151,14 @@ class Change(Value, frozen=True):
     after: float
 
 
+class HottestNode(Value, frozen=True):
+    """What happens to the node with the most excess, in the resource in which it has most of it."""
+
+    name: str
+    resource: str
+    load: Change  # percent of allocatable
+
+
 class Benefit(Value, frozen=True):
     """What the plan gains, and what it costs."""
 
@@ -162,6 +170,7 @@ class Benefit(Value, frozen=True):
     pods: int = 0  # that run in the cluster
     cost: float = 0.0  # 1 for each eviction, and what makes it worse, by planning.weights
     score: float = 0.0  # points of excess removed for each unit of cost
+    hottest: HottestNode | None = None  # None where no node is hot, and in plans of earlier versions
 
 
 class StrategyReport(Value, frozen=True):

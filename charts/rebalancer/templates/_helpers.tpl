@@ -126,6 +126,9 @@ containers:
       - {{ if .Values.act }}run{{ else }}plan{{ end }}
       {{- end }}
       - --policy=/etc/rebalancer/policy.yaml
+      {{- if and (eq .Values.logFormat "json") (eq .Values.kind "CronJob") (not (hasKey .Values.cmdOptions "output")) }}
+      - --output=json   # one line among log lines in JSON
+      {{- end }}
       {{- if .Values.act }}
       - --lease={{ $name }}   # in the namespace of this pod, as the state
       - --state-config-map={{ $name }}-state

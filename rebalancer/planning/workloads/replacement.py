@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import PodClassIndex, PodRow
-from rebalancer.cluster.kinds import RUNTIME_CLASSES
+from rebalancer.cluster.kinds import PRIORITY_CLASSES, RUNTIME_CLASSES
 from rebalancer.cluster.pod_classes import BINDING_LABELS, PodClass
-from rebalancer.cluster.records import Metadata, PodTemplate, RuntimeClass
+from rebalancer.cluster.records import Metadata, PodTemplate, PriorityClass, RuntimeClass
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.planning.workloads.lookup import WorkloadInfo, Workloads
 from rebalancer.planning.workloads.stateful_sets import (
@@ -50,6 +51,10 @@ class Replacements:
             self._runtime_classes = {
                 item.metadata.name: item for item in found if isinstance(item, RuntimeClass)
             }
+        classes = snapshot.recording.records(PRIORITY_CLASSES) if snapshot.has(PRIORITY_CLASSES) else ()
+        self._priorities = {
+            item.metadata.name: item.value for item in classes if isinstance(item, PriorityClass)
+        }
         self._found: dict[tuple[PodClassIndex, PodClassIndex | None], Replacement] = {}
 
     def of(self, row: PodRow) -> Replacement:
@@ -107,7 +112,15 @@ class Replacements:
             if newest is not None and _alike(newest.pod, own.pod):
                 return Replacement(own.index)  # the template is of another revision; its siblings are not
             return own.unpredictable(f"no ready sibling of revision {revision} is like it")
-        return _by_template(template, own, newest, self._runtime_classes)
+        newest = newest and self._with_class_name(newest, template)
+        return _by_template(template, self._with_class_name(own, template), newest, self._runtime_classes)
+
+    def _with_class_name(self, pod: _Comparable, template: PodTemplate) -> _Comparable:
+        """A pod that was recorded with its priority only, with the class of its template if that gives it."""
+        spec, name = pod.pod.spec, template.spec.priority_class_name
+        if spec.priority_class_name or not name or self._priorities.get(name) != spec.priority:
+            return pod
+        return replace(pod, pod=replace(pod.pod, spec=replace(spec, priority_class_name=name)))
 
 
 class _Comparable(msgspec.Struct, frozen=True):

@@ -289,12 +289,16 @@ def _line(lines: Lines, label: str, text: str) -> None:
 
 
 def gain_words(benefit: Benefit, arrow: str) -> str:
-    """``hot 2 → 0, excess 41 → 0, peak 89 → 63, deviation 34.1 → 23.1``."""
+    """``hottest n1 89 → 63, hot 2 → 0, excess 52 → 0, peak 89 → 63, deviation 34.1 → 23.1``."""
 
     def changed(change: Change, digits: int = 0) -> str:
         return f"{change.before:.{digits}f} {arrow} {change.after:.{digits}f}"
 
     parts = [f"hot {changed(benefit.hot_nodes)}", f"excess {changed(benefit.excess)}"]
+    hottest = benefit.hottest
+    if hottest is not None:
+        name = "" if hottest.resource == _PREFERRED else f"{plain(hottest.resource)} "
+        parts.insert(0, f"hottest {plain(hottest.name)} {name}{changed(hottest.load)}")
     resource = _PREFERRED if _PREFERRED in benefit.peak else next(iter(benefit.peak), "")
     if resource:
         name = "" if resource == _PREFERRED else f"{plain(resource)} "

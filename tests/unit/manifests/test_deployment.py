@@ -37,7 +37,7 @@ def test_it_acts_with_the_lease_and_the_state_of_the_cron_job() -> None:
     own = set(CONTAINER["args"]) - set(other["args"])
 
     assert own == {"serve", "--listen=:8080", "--act"}
-    assert set(other["args"]) - set(CONTAINER["args"]) == {"run"}
+    assert set(other["args"]) - set(CONTAINER["args"]) == {"run", "--output=json"}
 
 
 def test_its_arguments_are_ones_the_program_takes() -> None:

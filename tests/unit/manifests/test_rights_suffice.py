@@ -58,7 +58,7 @@ def start(cron_job: Document, sandbox: Sandbox, folder: Path) -> Result:
         f"--policy={policy}" if argument.startswith("--policy=") else argument
         for argument in container["args"]
     ]
-    return CliRunner().invoke(main, [*arguments, "--kubeconfig", str(kubeconfig), "-o", "json"])
+    return CliRunner().invoke(main, [*arguments, "--kubeconfig", str(kubeconfig)])
 
 
 def refusals(result: Result) -> list[str]:
@@ -78,6 +78,18 @@ def test_the_rights_of_the_base_suffice_to_plan(base_job: Document, tmp_path: Pa
     assert (result.exit_code, refusals(result)) == (0, [])
     assert plan["moves"]
     assert not [warning for warning in plan["warnings"] if "not read" in warning]
+
+
+@pytest.mark.parametrize("active", [False, True], ids=["base", "active"])
+def test_whatever_a_cron_job_writes_is_a_line_of_json(
+    base_job: Document, active: bool, tmp_path: Path
+) -> None:
+    with a_cluster(active=active) as sandbox:
+        result = start(read(ACTIVE / "cronjob-run.yaml") if active else base_job, sandbox, tmp_path)
+    lines = [*result.stdout.splitlines(), *result.stderr.splitlines()]
+
+    assert json.loads(result.stdout)["kind"] == ("Outcomes" if active else "Plan")
+    assert [line for line in lines if not isinstance(json.loads(line), dict)] == []
 
 
 def test_the_rights_of_the_overlay_suffice_to_act(tmp_path: Path) -> None:

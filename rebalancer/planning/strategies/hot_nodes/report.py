@@ -25,7 +25,7 @@ from rebalancer.load.report import with_pods
 from rebalancer.planning.builder import PartialPlan
 from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.eviction import every_refusal
-from rebalancer.planning.plan import CHANCE_DIGITS, PERCENT_DIGITS, Benefit, Change, Obstacle
+from rebalancer.planning.plan import CHANCE_DIGITS, PERCENT_DIGITS, Benefit, Change, HottestNode, Obstacle
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.strategies.hot_nodes.movable import NEGLIGIBLE
@@ -113,7 +113,22 @@ def benefit_of(prepared: PreparedInputs, plan: PartialPlan) -> Benefit:
         pods=int(np.count_nonzero(prepared.pods.node >= 0)),
         cost=round(cost, PERCENT_DIGITS),
         score=round((excess[0] - excess[1]) / cost, PERCENT_DIGITS) if rows else 0.0,
+        hottest=_hottest(prepared, before, after),
     )
+
+
+def _hottest(prepared: PreparedInputs, before: FloatArray, after: FloatArray) -> HottestNode | None:
+    """The node with the most excess before the plan; of several the first by name."""
+    hotness, names = prepared.hotness, prepared.inputs.snapshot.nodes.names
+    rows = np.flatnonzero(hotness.hot)
+    if not len(rows):
+        return None
+    excess = hotness.excess(rows, before[rows])
+    total = np.round(excess.sum(axis=1), PERCENT_DIGITS)
+    at = min(np.flatnonzero(total == total.max()).tolist(), key=lambda place: names[rows[place]])
+    row, column = int(rows[at]), int(np.argmax(excess[at]))
+    load = _change(float(before[row, column]), float(after[row, column]))
+    return HottestNode(names[row], hotness.names[column], load)
 
 
 def _excess(prepared: PreparedInputs, percent: FloatArray) -> float:

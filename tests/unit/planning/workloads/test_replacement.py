@@ -376,3 +376,16 @@ def test_an_api_server_that_labels_at_binding_is_known_before_it_bound_a_pod() -
     assert kept(plan_of(planning_inputs(zoned_nodes(), [asking]))) == {"web-0": "Unpredictable"}
     older = with_scheduler(planning_inputs(zoned_nodes(), [asking]), version="1.34")
     assert moved(plan_of(older)) == {"web-0": "hdd"}
+
+
+@pytest.mark.parametrize(("priority", "result"), [(1000, "moved"), (5, "kept")])
+def test_a_pod_recorded_with_its_priority_only_has_the_class_that_gives_it(
+    priority: int, result: str
+) -> None:
+    workload = web(["hot"], template={"priorityClassName": "online"})
+    workload.pods[0]["spec"]["priority"] = priority
+    online = {"metadata": {"name": "online"}, "value": 1000}
+    plan = plan_of(planning_inputs(nodes(), [workload], priorityclasses=[online]))
+    assert (moved(plan), kept(plan)) == (
+        ({"web-0": "hdd"}, {}) if result == "moved" else ({}, {"web-0": "Unpredictable"})
+    )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.planning.plan import Benefit, Change, Plan
+from rebalancer.planning.plan import Benefit, Change, HottestNode, Plan
+from rebalancer.reporting.tables.plan import gain_words
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, plan_of, planning_inputs
 
@@ -42,3 +43,23 @@ def test_a_plan_without_moves_gains_nothing_and_costs_nothing() -> None:
     assert (found.cost, found.score, found.pods_moved) == (0.0, 0.0, 0)
     assert found.excess.before == found.excess.after == 35.0
     assert all(change.before == change.after for change in (*found.peak.values(), *found.deviation.values()))
+
+
+def test_the_hottest_node_is_told_of_first() -> None:
+    hottest = benefit(one_hot_node()).hottest
+    assert hottest == HottestNode("a", "cpu", Change(before=90.0, after=60.0))
+    assert gain_words(benefit(one_hot_node()), "→").startswith("hottest a 90 → 60, hot 1 → 0, ")
+
+
+def test_the_hottest_node_is_the_one_with_the_most_excess() -> None:
+    """b is as busy as a and is short of memory besides."""
+    policy = a_policy(
+        hotNodes={"any": [{"utilization": {"cpu": 80, "memory": 80}, "coolTo": {"cpu": 65, "memory": 65}}]}
+    )
+    load = {"a": (95.0, 10.0), "b": (95.0, 90.0)}
+    hottest = benefit(plan_of(planning_inputs([a_node("a"), a_node("b")], load=load, policy=policy))).hottest
+    assert hottest == HottestNode("b", "cpu", Change(before=95.0, after=95.0))
+
+
+def test_where_no_node_is_hot_none_is_the_hottest() -> None:
+    assert benefit(plan_of(planning_inputs([a_node("a")]))).hottest is None
