@@ -18,7 +18,7 @@ from tests.e2e.controlplane import ControlPlane
 from tests.e2e.loads import CPU_MILLI, loads_of
 from tests.e2e.processes import wait_until
 
-SEED = int(os.environ.get("REBALANCER_REPLANNING_SEED", "60"))
+SEED = int(os.environ.get("REBALANCER_REPLANNING_SEED", "2"))
 NODES, HOT, CORES, MEAN = 60, 15, 16, 68.0
 HOT_ABOVE, COOL_TO = 80.0, 65.0
 PROTECTED = 0.15
