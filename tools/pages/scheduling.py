@@ -67,7 +67,7 @@ _TAIL = """\
   most eight scenarios are kept; where there are more, those that fill a node most are among them. While a
   plan is carried out each next move of a wave is judged by where the replacements before it really are.
   `after.atMost` of a node is how full replacements may make it, whichever of equal nodes is taken (where
-  they are drawn: if all that may go there do).
+  they are drawn, or not all scenarios are kept: if all that may go there do).
 * **Pending pods** are placed first, in the order of the queue. One that may go to several nodes splits the
   scenarios as a replacement does.
 * **Sampling.** In clusters of 100 nodes and more the scheduler stops after it has found a certain number of

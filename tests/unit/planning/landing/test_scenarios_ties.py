@@ -105,6 +105,19 @@ def test_the_joint_landings_of_a_plan_are_those_from_each_start(cluster: Tied) -
     assert max((fullest for _, fullest in found), default=0.0) <= HOTTEST + 1e-6
 
 
+def test_from_no_start_is_a_node_fuller_than_at_most_though_not_all_are_followed() -> None:
+    prepared = prepare(Tied(1, [(30, "1")] * 14, 9, "50m", 5).inputs())
+    plan = search(prepared)
+    assert len(plan.moves) > 1
+    assert len(plan.scenarios.all) == MAX_SCENARIOS
+    allocatable, filled_to = prepared.inputs.load.allocatable, plan.scenarios.filled_to
+    for start in range(len(prepared.nodes)):
+        landed, _ = carried_out(prepared, plan, start)
+        for node, pods in Counter(landed).items():
+            used = prepared.usage[node] + pods * plan.moves[0].candidate.usage
+            assert 100 * used[0] / allocatable[node, 0] <= filled_to[node, 0] + 1e-6
+
+
 def joint_of(plan: PartialPlan) -> Mapping[tuple[int, ...], float]:
     joint = plan.scenarios.joint
     chances: dict[tuple[int, ...], float] = {}
