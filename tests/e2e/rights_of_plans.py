@@ -61,6 +61,7 @@ PLANS: dict[Right, Fails | Tells | Warns] = {
         ("", "persistentvolumeclaims", "list", "", unpredictable("stored", "persistentvolumeclaims")),
         ("", "persistentvolumes", "list", "", unpredictable("stored", "persistentvolumes")),
         ("", "resourcequotas", "list", "", not_read("web", "quotas")),
+        ("", "limitranges", "list", "", not_read("web", "LimitRanges")),
         ("autoscaling", "horizontalpodautoscalers", "list", "", not_read("web", "HorizontalPodAutoscalers")),
         (
             "autoscaling.k8s.io",
