@@ -226,6 +226,7 @@ def untruths(lines: Iterable[Mapping[str, Any]], evictions: Iterable[AuditedEvic
         uid, event = line["uid"], line["event"]
         if event == "evicting":
             first_line.setdefault(uid, times.parse(line["time"]))
+            said.get(uid, set()).discard("Skipped")  # by an earlier plan of the run
         if event in _WORDS:
             said.setdefault(uid, set()).add(line.get("result", event))
     accepted = {eviction.uid for eviction in evictions if eviction.accepted}
