@@ -111,6 +111,7 @@ def _hot(api: Api) -> set[str]:
 def test_one_run_leaves_at_most_one_node_hot(
     control_plane: ControlPlane, tmp_path: Path, record_property: RecordProperty
 ) -> None:
+    record_property("seed", SEED)
     control_plane.start(scheduler=False)
     api = control_plane.api
     for number in range(NODES):
