@@ -117,7 +117,7 @@ RESOURCES: tuple[Resource, ...] = (
     _row(kinds.PERSISTENT_VOLUMES, "pv", namespaced=False, has_status=True),
     _workload(kinds.REPLICATION_CONTROLLERS, "rc"),
     _row(kinds.RESOURCE_QUOTAS, "quota", has_status=True),
-    Resource("", "v1", "limitranges", "LimitRange", "limitrange", short_names=("limits",)),
+    _row(kinds.LIMIT_RANGES, "limits"),
     _workload(kinds.DEPLOYMENTS, "deploy"),
     _workload(kinds.REPLICA_SETS, "rs"),
     _workload(kinds.STATEFUL_SETS, "sts"),

@@ -77,6 +77,7 @@ DEVICE_CLASSES = Kind(
     "deviceclasses", "DeviceClass", "resource.k8s.io", "v1", records.DeviceClass, optional=True
 )
 RESOURCE_QUOTAS = Kind("resourcequotas", "ResourceQuota", "", "v1", records.ResourceQuota)
+LIMIT_RANGES = Kind("limitranges", "LimitRange", "", "v1", records.LimitRange)
 NODE_METRICS = Kind(
     "nodemetrics", "NodeMetrics", "metrics.k8s.io", "v1beta1", records.NodeMetrics, False, "nodes"
 )
@@ -108,6 +109,7 @@ KINDS = (
     HORIZONTAL_AUTOSCALERS,
     VERTICAL_AUTOSCALERS,
     RESOURCE_QUOTAS,
+    LIMIT_RANGES,
     EVICTION_REQUESTS,
     EVICTIONS,
     *METRICS,

@@ -50,6 +50,9 @@ HONOURED_ANNOTATIONS = frozenset(
         "controller.kubernetes.io/pod-deletion-cost",
         "karpenter.sh/do-not-disrupt",
         "scheduling.koordinator.sh/eviction-cost",
+        "batch.kubernetes.io/job-index-failure-count",
+        "batch.kubernetes.io/job-index-ignored-failure-count",
+        "kubernetes.io/limit-ranger",
     }
 )
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")

@@ -14,8 +14,9 @@ while it goes well:
                web-2 lands on c of b, c and d    web-3 is judged as c is now, and so is each after it
                web-3 is not bound within 3 s     the wave is verified; web-4 and web-5 wait for that
 
-A run does not end when its plan is used up. Where moves were skipped, or landed elsewhere than most likely,
-it plans again by the cluster as it is, until a plan has no moves or none of its moves could be made:
+A run does not end when its plan is used up. Where moves were skipped, landed elsewhere than most likely, or
+left nodes hot (what was uncertain of their landings is known by now), it plans again by the cluster as it is,
+until a plan has no moves or none of its moves could be made:
 
     15 hot nodes     24 moves: 9 made, 13 skipped, 2 not needed any more
      8 hot nodes      7 moves: 7 made, 3 of them elsewhere than most likely
@@ -204,12 +205,12 @@ class _Run:
         return {move.pod.uid: move for plan in self._plans for move in plan.moves}.values()
 
     def _planned_again(self) -> bool:
-        """Whether the cluster differs from the plan that was carried out, and another one has moves."""
+        """Whether more may be gained than by the plan that was carried out, and another one has moves."""
         over = self._stream.stop_reason is not None or self._clock.why_over() is not None
         if over or self._context.dry_run or not self._context.execution.replan:
             return False
         before = self._account(self._plan)
-        if before.is_as_planned or not before.made:
+        if not before.made or (before.is_as_planned and not self._plan.unsolved):
             return False
         made = [item.move for item in self._outcomes.values() if item.evicted_at is not None]
         waves = max(move.wave for move in self._moves())

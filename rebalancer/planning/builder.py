@@ -7,8 +7,9 @@ their replacements run. So a move belongs in the next wave when it cannot be mad
 * a ResourceQuota has no room for one more replacement beside the pods of this wave that still count;
 * it has moved a pod of the same controller, and which of the two replacements is placed first is not known;
 * its landing is only acceptable once the pods that this wave evicts are gone;
-* its last move is of a StatefulSet, whose replacement comes when the old pod is gone, or a restart by a
-  rolling update, which ends the old pod once the new one serves: that closes the wave.
+* its last move is of a StatefulSet, whose replacement comes when the old pod is gone, of a Job or of a
+  controller of a kind that is not read, whose replacement may come long after, or a restart by a rolling
+  update, which ends the old pod once the new one serves: that closes the wave.
 
 For example, with waveSize 3 and a budget of web that allows 1:
 
@@ -27,7 +28,9 @@ import msgspec
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.cluster.pod_classes import PodClass
-from rebalancer.planning.eviction.budgets import Quotas, WaveBudgets
+from rebalancer.planning.eviction.budgets import WaveBudgets
+from rebalancer.planning.eviction.quotas import Quotas
+from rebalancer.planning.eviction.workload_rules import job_would_fail, replaced_in_time
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Candidate, Evaluation
 from rebalancer.planning.landing.scenarios import Scenarios
@@ -264,6 +267,9 @@ class PlanBuilder:
         if candidate.has_finished:
             full = self._in_wave > 0 and self._wave_is_full()
             return AcceptedMove(self.evaluator.evaluate(candidate, self.scenarios), later=may_wait and full)
+        of_job = self._refusal_of_job(candidate)
+        if of_job:
+            return of_job
         if self._out_of_placements(candidate):
             return self.search_ended()
         exhausted = self._wave_budgets.exhausted(self._eviction.budgets.spending(candidate.row))
@@ -290,6 +296,14 @@ class PlanBuilder:
                 return NotMoved(Reason.CONFIDENCE, message)
             return evaluation.refused
         return AcceptedMove(evaluation, later)
+
+    def _refusal_of_job(self, candidate: Candidate) -> NotMoved | None:
+        """Why the Job of a pod cannot take its eviction after those of the plan so far, each a failure."""
+        row, uid = candidate.row, self._controller(candidate)
+        if self._pods.class_of(row).owner.kind != "Job":
+            return None
+        planned = sum(self._controller(move.candidate) == uid for move in self.moves)
+        return job_would_fail(self._eviction, row, planned) or replaced_in_time(self._eviction, row, planned)
 
     def _wave_is_full(self) -> bool:
         execution = self._policy.execution

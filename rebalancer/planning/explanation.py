@@ -37,7 +37,6 @@ from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.report import possible_landings
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.subjects import Subject
-from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.scheduling.framework.cycle import Placement, Rejections
 from rebalancer.scheduling.resources import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
@@ -327,7 +326,7 @@ class PodExplainer:
                 usage[placed] -= own
                 state.remove(self._row)
             return state, usage, own
-        if replaced_after_termination(self._prepared.pods.class_of(self._row).owner):
+        if self._prepared.eviction.workload(self._row).replaced_late:
             state.remove(self._row)
         elif self._candidate is None or not self._candidate.restarted:
             state.evict(self._row)

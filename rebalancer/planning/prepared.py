@@ -8,6 +8,7 @@ same place, and none of them can see what another one did.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -33,7 +34,6 @@ from rebalancer.planning.landing.spread import Spread
 from rebalancer.planning.plan import PodReference
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.steering import nodes_to_steer, steered
-from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.scheduling.framework.cycle import Placement, waiting_pods
@@ -42,8 +42,6 @@ from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.state.results import Result
 from rebalancer.state.run_state import PastMove
 
-# Classes of Pending pods that fit nowhere, looked at again whenever a move would free room.
-MAX_WAITING_CLASSES = 20
 _MAX_PENDING_PLACEMENTS = 2000  # with more Pending pods than that allows fewer scenarios are kept
 
 
@@ -53,26 +51,38 @@ class Pending(msgspec.Struct, frozen=True):
     waiting: Sequence[int]  # classes that fit nowhere, in queue order
     placed: int
     unplaced: int
+    of_others: Mapping[str, int] = {}  # pods by scheduler that is not configured
 
 
 def place_pending(inputs: PlanningInputs, schedulers: ProfileSchedulers, scenarios: Scenarios) -> Pending:
     """Bind every Pending pod that fits, and add its request to what its node uses.
 
     One that may go to several nodes splits the scenarios, as the landing of a replacement does. What they
-    will use is not known yet; their requests are the best estimate.
+    will use is not known yet; their requests are the best estimate. Where pods of a scheduler that is not
+    configured go is not known; those that fit on no node wait for room as others do.
     """
     pods = inputs.snapshot.pods
     infeasible: dict[int, None] = {}
     nowhere: set[int] = set()
+    foreign: set[int] = set()
     placed = unplaced = 0
+    of_others: Counter[str] = Counter()
     state = scenarios.all[0].after_termination
     rows = waiting_pods(state, pods)
     most = max(MIN_SCENARIOS, min(MAX_SCENARIOS, _MAX_PENDING_PLACEMENTS // max(len(rows), 1)))
     scenarios.limit(most)
     for row in rows:
         pod_class = state.pod_class[row]
-        scheduler = schedulers.by_name.get(pods.classes[pod_class].scheduler_name)
-        if scheduler is None:
+        scheduler = schedulers.likely_scheduler(pod_class)
+        if schedulers.is_foreign(pod_class):
+            if pods.classes[pod_class].spec.scheduling_gates:
+                continue
+            of_others[pods.classes[pod_class].scheduler_name] += 1
+            if pod_class not in foreign:
+                foreign.add(pod_class)
+                feasible = [scheduler.feasible(item.after_termination, pod_class) for item in scenarios.all]
+                if not all(item.any() for item in feasible):
+                    infeasible.setdefault(pod_class)
             continue
         placements: list[Placement] = []
         if pod_class not in nowhere:
@@ -89,7 +99,7 @@ def place_pending(inputs: PlanningInputs, schedulers: ProfileSchedulers, scenari
         placed += 1
     scenarios.limit(MAX_SCENARIOS)
     scenarios.begin_moves()
-    return Pending(tuple(infeasible)[:MAX_WAITING_CLASSES], placed, unplaced)
+    return Pending(tuple(infeasible), placed, unplaced, of_others)
 
 
 class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
@@ -181,16 +191,17 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
         restarted = not finished and moves_by_restart(self.eviction, row)
         nothing = np.zeros(self.usage.shape[1])
         replacement = NO_CLASS if finished else self.eviction.replacement(row).pod_class
+        workload = None if finished else self.eviction.workload(row)
         return Candidate(
             row=row,
             source=self.node_of(row),
             namespace=table.namespaces[row],
-            workload=None if finished else self.eviction.workload(row),
+            workload=workload,
             replacement=self.schedulers.next_revision(replacement) if restarted else replacement,
             usage=nothing if finished else self.inputs.load.pod_usage[row],
             relief=nothing if finished else self.inputs.load.relief[row],
             wish=wish or Wish("", self.cooler_node),
-            replaced_late=not finished and replaced_after_termination(table.class_of(row).owner),
+            replaced_late=workload is not None and workload.replaced_late,
             restarted=restarted,
         )
 

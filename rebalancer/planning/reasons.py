@@ -80,14 +80,26 @@ class Reason(StrEnum):
     LABELS = "Labels", "the policy's podSelector does not select it", "evictable.podSelector"
     ANNOTATION = "Annotation", "one of its annotations forbids or discourages eviction"
     # Its workload could not take the eviction; nothing lifts that.
-    JOB_WOULD_FAIL = "JobWouldFail", "the eviction would exceed the Job's backoffLimit"
+    JOB_WOULD_FAIL = (
+        "JobWouldFail",
+        "the eviction would fail its Job, or may, by podFailurePolicy, backoffLimit or backoffLimitPerIndex",
+    )
+    NO_REPLACEMENT = (
+        "NoReplacement",
+        "nothing would replace it: its namespace or a controller of it is ending, its controller has more "
+        "pods than it wants, or a LimitRange refuses new pods like it",
+    )
     READ_WRITE_ONCE = (
         "ReadWriteOnce",
         "its replacement would be created while it still holds a volume that only one node can mount",
     )
     ROLLOUT = "Rollout", "a rollout of its workload is in progress"
     UNREADY_REPLICAS = "UnreadyReplicas", "its workload has fewer ready replicas than desired"
-    GRACE_PERIOD = "GracePeriod", "its grace period is longer than a wave waits", "execution.waveTimeout"
+    GRACE_PERIOD = (
+        "GracePeriod",
+        "its grace period, or the time until its Job replaces it, is longer than a wave waits",
+        "execution.waveTimeout",
+    )
     # Unknown is not favourable.
     OTHER_SCHEDULER = (
         "OtherScheduler",

@@ -175,6 +175,14 @@ def of_plan(prepared: PreparedInputs) -> Iterator[PlanWarning]:
     if prepared.pending.unplaced:
         text = f"{prepared.pending.unplaced} Pending pods do not fit on any node now"
         yield PlanWarning(About.PODS, text)
+    if prepared.pending.of_others:
+        others = prepared.pending.of_others
+        text = (
+            f"{sum(others.values())} Pending pods have a scheduler that is not configured "
+            f"({', '.join(sorted(others))}): which nodes they take is not known, "
+            "and no landing allows for them"
+        )
+        yield PlanWarning(About.PODS, text)
     if prepared.pods.nominated:
         text = f"{len(prepared.pods.nominated)} Pending pods are nominated to a node by preemption"
         yield PlanWarning(About.PODS, text)

@@ -111,7 +111,7 @@ class Execution(PolicyModel):
     replan: bool = Field(
         default=True,
         description="Plan again, within the same limits, when moves of the plan were skipped or landed "
-        "elsewhere than most likely, until nothing more is to be gained.",
+        "elsewhere than most likely, or nodes stay hot, until nothing more is to be gained.",
     )
     steer: Literal["none", "softTaint"] = Field(
         default="none",

@@ -30,7 +30,6 @@ from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.report import possible_landings
 from rebalancer.planning.subjects import SubjectName, find_subject
 from rebalancer.planning.warnings import not_modelled
-from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.questions.changes import (
     AddedPod,
     Changes,
@@ -193,7 +192,7 @@ class ChangedCluster(msgspec.Struct, eq=False):
         prepared, state = self.prepared, self.state
         replacement = prepared.eviction.replacement(row)
         pod_class = int(replacement.pod_class)
-        if replaced_after_termination(prepared.pods.class_of(row).owner):
+        if prepared.eviction.workload(row).replaced_late:
             state.remove(row)
         else:
             state.evict(row)

@@ -9,7 +9,7 @@ the end, the Go specification, integer operators and conversions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 
@@ -41,12 +41,17 @@ def is_scalar(resource: str) -> bool:
     )
 
 
-def _exact(amounts: Labels | None) -> Amounts:
+def exact_amounts(amounts: Labels | None) -> Amounts:
+    """Quantities by resource; ValueError when one cannot be read."""
     return {name: quantities.parse(text) for name, text in (amounts or {}).items()}
 
 
 def _requests(resources: ResourceRequirements | None) -> Amounts:
-    return _exact(resources.requests) if resources else {}
+    return exact_amounts(resources.requests) if resources else {}
+
+
+def _limits(resources: ResourceRequirements | None) -> Amounts:
+    return exact_amounts(resources.limits) if resources else {}
 
 
 def _add(total: Amounts, more: Mapping[str, Fraction]) -> None:
@@ -66,7 +71,7 @@ def _with_status(container: Amounts, status: ContainerStatus | None, infeasible:
     """The request of a container on a node, where an in-place resize may be under way."""
     if status is None or status.resources is None:
         return container
-    actual = _exact(status.resources.requests), _exact(status.allocated_resources)
+    actual = exact_amounts(status.resources.requests), exact_amounts(status.allocated_resources)
     return _largest(*actual) if infeasible else _largest(container, *actual)
 
 
@@ -80,11 +85,12 @@ def _aggregate(
     defaults: Mapping[str, Fraction],
     statuses: Mapping[str, ContainerStatus],
     infeasible: bool,
+    asked: Callable[[ResourceRequirements | None], Amounts] = _requests,
 ) -> Amounts:
     """The container formula: the larger of what runs together and what starting up needs."""
 
     def request(container: Container, resizable: bool) -> Amounts:
-        amounts = _requests(container.resources)
+        amounts = asked(container.resources)
         if resizable:
             amounts = _with_status(amounts, statuses.get(container.name), infeasible)
         return {**defaults, **amounts}
@@ -107,8 +113,8 @@ def _aggregate(
     return _largest(total, starting)
 
 
-def _pod_level(spec: PodSpec) -> Amounts:
-    amounts = _requests(spec.resources)
+def _pod_level(spec: PodSpec, asked: Callable[[ResourceRequirements | None], Amounts] = _requests) -> Amounts:
+    amounts = asked(spec.resources)
     return {
         name: value
         for name, value in amounts.items()
@@ -142,7 +148,20 @@ def _total(
             effective = _with_status(_requests(spec.resources), status, infeasible)
             level = {name: effective.get(name, _ZERO) for name in level}
         total.update(level)
-    _add(total, _exact(spec.overhead))
+    _add(total, exact_amounts(spec.overhead))
+    return total
+
+
+def pod_amounts(spec: PodSpec, *, limits: bool, overhead: bool = True) -> Amounts:
+    """All that a new pod requests, or its limits, exactly; overhead is added to limits that there are.
+
+    Source: component-helpers v0.36.3 resource/helpers.go, PodRequests and PodLimits.
+    """
+    asked = _limits if limits else _requests
+    total = {**_aggregate(spec, _NO_DEFAULTS, {}, False, asked), **_pod_level(spec, asked)}
+    if overhead:
+        more = exact_amounts(spec.overhead)
+        _add(total, {name: more[name] for name in more if not limits or total.get(name)})
     return total
 
 
@@ -248,7 +267,7 @@ def _scored_until_131(spec: PodSpec) -> dict[str, int]:
         if is_sidecar(container):
             sidecars = needed
         total = {name: max(total[name], value) for name, value in rounded(needed).items()}
-    for name, value in _integers(_exact(spec.overhead)).items():
+    for name, value in _integers(exact_amounts(spec.overhead)).items():
         if name in total:
             total[name] += value
     return total

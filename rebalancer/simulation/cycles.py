@@ -20,7 +20,6 @@ from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.revalidation import check_landing
 from rebalancer.planning.warnings import sentences
-from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.scheduling.framework.cycle import Placement, waiting_pods
 from rebalancer.simulation.report import Cycle, LoadSpread, PolicyRun, SimulatedMove, Simulation
 from rebalancer.simulation.world import LoadShape, SimulatedCluster
@@ -90,7 +89,7 @@ class SimulatedExecution:
         for row in rows:
             if prepared.candidate(row).restarted:
                 continue  # it serves until its replacement does
-            if still_terminating and not replaced_after_termination(pods.class_of(row).owner):
+            if still_terminating and not prepared.eviction.workload(row).replaced_late:
                 state.evict(row)
             else:
                 state.remove(row)

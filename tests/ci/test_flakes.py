@@ -22,6 +22,7 @@ NO_SAFETY = {
     "test_article_stack.py",
     "test_chart.py",
     "test_protected_clusters.py",
+    "test_replanning.py",
 }
 
 

@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from rebalancer.scheduling.versions.verified import VERIFIED
 from tests import go_programs
 from tests.conformance.differential import Comparing, Findings, compare_minor
 from tests.conformance.oracle import build
@@ -25,7 +26,7 @@ from tests.conformance.oracle import build
 CASES = 60
 
 
-def minors_of(commit: str, built: Sequence[str], minors: Sequence[str] = build.MINORS) -> list[str]:
+def minors_of(commit: str, built: Sequence[str], minors: Sequence[str] = VERIFIED) -> list[str]:
     """The minors that run: those that are built, and one more of the others, by the commit."""
     missing = [minor for minor in minors if minor not in built]
     chosen = missing[int(commit or "0", 16) % len(missing)] if missing else ""
@@ -41,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     sys.stdout.write(f"conformance: seed {seed}, {options.cases} cases a family\n")
-    built = [minor for minor in build.MINORS if build.place_of(minor).exists()]
+    built = [minor for minor in VERIFIED if build.place_of(minor).exists()]
     results: dict[str, Findings] = {}
     try:
         with tempfile.TemporaryDirectory() as folder:

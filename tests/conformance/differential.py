@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rebalancer.scheduling.versions.verified import VERIFIED
 from tests import go_programs
 from tests.conformance.comparison import CHOSEN, TOTAL, Difference, compare
 from tests.conformance.decide import decide
@@ -58,7 +59,7 @@ class Findings:
 def main(arguments: list[str] | None = None) -> int:
     """Run the comparison; 1 when something differs, 2 when it could not be made."""
     options = _parser().parse_args(arguments)
-    minors = build.MINORS if options.minor == "all" else (options.minor,)
+    minors = VERIFIED if options.minor == "all" else (options.minor,)
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     sys.stdout.write(f"seed {seed}\n")
     families = ALWAYS_COMPARED if options.family == "all" else (options.family,)

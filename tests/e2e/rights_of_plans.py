@@ -55,12 +55,13 @@ PLANS: dict[Right, Fails | Tells | Warns] = {
     for group, resource, verb, name, effect in (
         ("", "nodes", "list", "", cannot("list", "nodes")),
         ("", "pods", "list", "", cannot("list", "pods")),
-        ("", "namespaces", "list", "", unpredictable("affine", "namespaces")),
+        ("", "namespaces", "list", "", not_read("web", "namespaces")),
         ("", "services", "list", "", unpredictable("web", "services")),
         ("", "replicationcontrollers", "list", "", not_read("legacy", "ReplicationControllers")),
         ("", "persistentvolumeclaims", "list", "", unpredictable("stored", "persistentvolumeclaims")),
         ("", "persistentvolumes", "list", "", unpredictable("stored", "persistentvolumes")),
         ("", "resourcequotas", "list", "", not_read("web", "quotas")),
+        ("", "limitranges", "list", "", not_read("web", "LimitRanges")),
         ("autoscaling", "horizontalpodautoscalers", "list", "", not_read("web", "HorizontalPodAutoscalers")),
         (
             "autoscaling.k8s.io",

@@ -54,7 +54,7 @@ def _evictions_are_refused(cluster: Cluster, right: Right) -> None:
     assert cluster.pods() == before
 
 
-def _what_a_lost_answer_did_is_unknown(cluster: Cluster, right: Right) -> None:
+def _no_pod_is_evicted_that_cannot_be_looked_at(cluster: Cluster, right: Right) -> None:
     """A webhook that is out of reach makes the API server answer evictions with 500: was the pod evicted?"""
     api, before = cluster.control_plane.api, cluster.pods()
     api.create(rights_cluster.UNREACHABLE_WEBHOOK)
@@ -64,12 +64,13 @@ def _what_a_lost_answer_did_is_unknown(cluster: Cluster, right: Right) -> None:
     finally:
         api.delete(path_of(rights_cluster.UNREACHABLE_WEBHOOK))
 
-    (refused,), (unknown,) = with_right.document["outcomes"], without.document["outcomes"]
+    (refused,), (skipped,) = with_right.document["outcomes"], without.document["outcomes"]
     assert refused["result"] == "Refused"
     assert refused["because"].endswith("the pod is still there")
-    assert unknown["result"] == "Unknown"
-    assert "the pod cannot be read: " in unknown["because"]
-    assert 'cannot get resource "pods"' in unknown["because"]
+    assert (without.exit_code, without.document["stop"]) == (RIGHTS_MISSING, "Rights")
+    assert skipped["result"] == "Skipped"
+    assert "cannot be looked at again" in skipped["because"]
+    assert 'cannot get resource "pods"' in skipped["because"]
     assert cluster.pods() == before
 
 
@@ -115,7 +116,7 @@ CONFIG_MAPS = ("", "configmaps")
 # What a run does, or does not do any more, without a right.
 RUNS: dict[Right, Shown] = {
     Right(EVICT, "", "pods/eviction", "create"): _evictions_are_refused,
-    Right(EVICT, "", "pods", "get"): _what_a_lost_answer_did_is_unknown,
+    Right(EVICT, "", "pods", "get"): _no_pod_is_evicted_that_cannot_be_looked_at,
     Right(READ, *LEASES, "list", "kube-scheduler"): _whether_the_scheduler_lives_is_unknown,
     Right(OWN, *LEASES, "get", "rebalancer"): _stops("get", "leases", LEASES[0]),
     Right(OWN, *LEASES, "update", "rebalancer"): _stops("update", "leases", LEASES[0]),

@@ -38,7 +38,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 def rendered(folder: Path, *options: str | Path) -> list[Object]:
     """The objects of a release named as the objects of k8s/ are."""
-    answer = helm("template", NAME, CHART, f"--namespace={NAME}", *options, folder=folder)
+    served = "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"  # from 1.30 on
+    answer = helm(
+        "template", NAME, CHART, f"--namespace={NAME}", f"--api-versions={served}", *options, folder=folder
+    )
     assert answer.returncode == 0, answer.stderr
     return documents(answer.stdout)
 
@@ -53,7 +56,8 @@ def compared(objects: list[Object]) -> dict[str, Object]:
     """What must be the same in both, by kind and name.
 
     Not the namespace, which Helm creates without a manifest; not the objects that runs write, which only a
-    release holds; of labels the one that both have; and how a changed policy reaches the pods.
+    release holds; of labels the one that both have; how a changed policy reaches the pods; and whom admission
+    narrows, which is one account of the chart, and of k8s/ that of its name in any namespace.
     """
     found = {}
     for item in map(copy.deepcopy, objects):
@@ -63,6 +67,9 @@ def compared(objects: list[Object]) -> dict[str, Object]:
         _keep_our_label(item["metadata"])
         if item["kind"] == "NetworkPolicy":
             item["spec"]["podSelector"]["matchLabels"].pop("app.kubernetes.io/instance", None)
+        if item["kind"] == "ValidatingAdmissionPolicy":
+            (whom,) = item["spec"].pop("matchConditions")
+            assert NAME in whom["expression"]
         if item["kind"] == "ConfigMap":
             item["metadata"]["name"] = name = f"{NAME}-policy"
             item["data"] = {key: yaml.safe_load(text) for key, text in item["data"].items()}
@@ -79,7 +86,7 @@ def compared(objects: list[Object]) -> dict[str, Object]:
             for volume in template["spec"]["volumes"]:
                 if volume["name"] == "policy":
                     volume["configMap"]["name"] = f"{NAME}-policy"
-        if item["kind"].startswith(("Cluster", "Priority")):
+        if item["kind"].startswith(("Cluster", "Priority", "Validating")):
             item["metadata"].pop("namespace", None)
         found[f"{item['kind']} {name}"] = item
     return found

@@ -9,6 +9,7 @@ import pytest
 
 from rebalancer import otlp as traces
 from rebalancer.otlp import is_wanted, resource
+from rebalancer.reporting.metrics import RunMetrics
 from rebalancer.telemetry import span
 from tests import loopback
 from tests.waiting import NEVER_SECONDS, ended, no_hang
@@ -92,3 +93,30 @@ def test_a_collector_that_does_not_answer_holds_up_the_end_for_so_long_at_most(
         over.set()
         for thread in [thread for thread in threading.enumerate() if thread.name == "traces"]:
             ended(thread, awaited="nothing is sent any more once the collector has answered")
+
+
+def test_a_collector_that_does_not_answer_holds_up_no_run_and_gets_the_newest_metrics_at_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers, sent = threading.Event(), threading.Event()
+    received: list[int] = []
+
+    def late(request: loopback.Request) -> loopback.Answer:
+        received.append(len(request.body))
+        sent.set()
+        answers.wait(NEVER_SECONDS)
+        return loopback.Answer()
+
+    metrics = RunMetrics()
+    with loopback.answering(late) as url:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
+        export = traces.MetricsExport("1.0", leaving_seconds=0.0)
+        with no_hang("a run does not wait for the collector"), export:
+            for code in range(5):
+                metrics.ended(code, 1.8e9)
+                export.send(metrics.registry)
+                assert sent.wait(NEVER_SECONDS)
+        answers.set()
+        for thread in [thread for thread in threading.enumerate() if thread.name == "metrics"]:
+            ended(thread, awaited="what waited is sent once the collector has answered")
+    assert len(received) == 2, "the first, and of the others the newest"

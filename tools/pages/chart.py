@@ -26,7 +26,7 @@ ROLES = {
     "surge": Path("k8s/components/surge/clusterrole.yaml"),
     "steer": Path("k8s/components/steer/clusterrole.yaml"),
 }
-_SURGE_ONLY = Path("k8s/components/surge/validatingadmissionpolicy.yaml")
+_NARROWED = ("surge", "steer")  # rights that a ValidatingAdmissionPolicy limits
 _PRIORITY = Path("k8s/base/priorityclass.yaml")
 _NETWORK = Path("k8s/components/network-policy/networkpolicy.yaml")
 _POLICY = Path("k8s/base/policy.yaml")
@@ -60,14 +60,19 @@ def rights(part: str, root: Path) -> str:
 def copies(root: Path) -> dict[str, str]:
     """What the templates include, by file name: the parts of k8s/ that depend on no value."""
     priority = (root / _PRIORITY).read_text().split("\nvalue: ")[1]
-    surge_only = (root / _SURGE_ONLY).read_text().split("\n  validations:\n")[1]
     network = (root / _NETWORK).read_text().split("\n  policyTypes:")[1]
     return {
         **{f"{part}.yaml": rights(part, root) for part in ROLES},
         "priorityclass.yaml": f"value: {priority}",
-        "surge-only.yaml": textwrap.dedent(surge_only),
+        **{f"{part}-only.yaml": _admitted(part, root) for part in _NARROWED},
         "networkpolicy.yaml": textwrap.dedent(f"  policyTypes:{network}"),
     }
+
+
+def _admitted(part: str, root: Path) -> str:
+    """What a policy allows, as a list of its own."""
+    policy = root / "k8s" / "components" / part / "validatingadmissionpolicy.yaml"
+    return textwrap.dedent(policy.read_text().split("\n  validations:\n")[1])
 
 
 def values(root: Path) -> str:

@@ -33,8 +33,8 @@ _ANNOTATIONS = """\
 ## Annotations of pods that are honoured
 
 rebalancer annotates no pod. With `evictable.singleReplica: surge` it sets `kubectl.kubernetes.io/restartedAt`
-on the pod template of a Deployment, as `kubectl rollout restart` does. It honours those that other tools have
-made known:
+on the pod template of a Deployment, as `kubectl rollout restart` does. It honours those that Kubernetes
+and other tools have made known:
 """
 _EVENTS = """\
 ## Events
@@ -49,6 +49,15 @@ admission webhooks.
 """
 # What the annotations mean; a test holds this to the annotations that are read.
 ANNOTATIONS = {
+    "batch.kubernetes.io/job-index-failure-count": (
+        "how often the index of an indexed Job has failed; see `backoffLimitPerIndex` (`JobWouldFail`)"
+    ),
+    "batch.kubernetes.io/job-index-ignored-failure-count": (
+        "with the one before: how long the Job waits before it replaces the pod (`GracePeriod`)"
+    ),
+    "kubernetes.io/limit-ranger": (
+        "what a LimitRange added to the pod: its replacement differs where none does so now (`Unpredictable`)"
+    ),
     "cluster-autoscaler.kubernetes.io/safe-to-evict": (
         "`false`: the pod is never evicted (`Annotation`); `true`: it is not protected by `LocalStorage`"
     ),

@@ -42,6 +42,7 @@ _ANNOTATION_SUBDOMAINS = (".kubernetes.io", ".k8s.io", ".karpenter.sh")
 # Of the others: who applies an object and may undo a change, and which restart a pod comes from.
 _NAMES_KEPT = frozenset({"argocd.argoproj.io/tracking-id", "kubectl.kubernetes.io/restartedAt"})
 _MAX_VERSION_LENGTH = 40
+NOT_IN_DUMP = "not in the dump"  # why a kind was not read: whoever made the dump left it out
 _MAX_SHARED_IMAGES = 1 << 17
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -248,6 +249,10 @@ class Recording(msgspec.Struct, frozen=True):
     def has(self, kind: Kind) -> bool:
         """Whether the kind was read at all."""
         return kind.plural in self.listings
+
+    def failed(self, kind: Kind) -> bool:
+        """Whether the kind should have been read and was not; a dump made without it was not to have it."""
+        return not self.has(kind) and self.unread.get(kind.plural) != NOT_IN_DUMP
 
 
 @contextmanager

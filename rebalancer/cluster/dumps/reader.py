@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from rebalancer.cluster.dumps.listing import ListingBuilder, Recording, collector_paused
+from rebalancer.cluster.dumps.listing import NOT_IN_DUMP, ListingBuilder, Recording, collector_paused
 from rebalancer.cluster.dumps.streams import (
     MAX_DUMP_BYTES,
     BoundedStream,
@@ -239,7 +239,7 @@ class DumpReader:
             for plural in sorted(wanted & set(collected.builders))
         }
         missing = sorted(kind.plural for kind in kinds if kind.plural not in listings and not kind.optional)
-        unread = {plural: collected.unusable.get(plural, "not in the dump") for plural in missing}
+        unread = {plural: collected.unusable.get(plural, NOT_IN_DUMP) for plural in missing}
         return Recording(str(self._path), listings, unread, collected.documents, tuple(collected.warnings))
 
     def _files(self) -> list[Path]:

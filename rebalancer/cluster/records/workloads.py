@@ -44,7 +44,11 @@ class PodTemplate(Record, frozen=True):
 
 
 class OnExitCodes(Record, frozen=True):
-    """onExitCodes of a pod failure policy's rule; only its presence matters."""
+    """onExitCodes of a pod failure policy's rule."""
+
+    container_name: str | None = None
+    operator: str = ""
+    values: list[Int32] | None = None
 
 
 class OnPodCondition(Record, frozen=True):
@@ -108,6 +112,10 @@ class WorkloadSpec(Record, frozen=True):
     parallelism: Int32 | None = None
     completions: Int32 | None = None
     backoff_limit: Int32 | None = None
+    backoff_limit_per_index: Int32 | None = None
+    suspend: bool | None = None
+    managed_by: str | None = None
+    pod_replacement_policy: str | None = None
     active_deadline_seconds: Int64 | None = None
     pod_failure_policy: PodFailurePolicy | None = None
     update_strategy: UpdateStrategy | None = None
@@ -120,6 +128,20 @@ class WorkloadSpec(Record, frozen=True):
     template: PodTemplate | None = None
 
 
+class UncountedPods(Record, frozen=True):
+    """status.uncountedTerminatedPods of a Job: uids of pods that its other figures do not count yet."""
+
+    succeeded: list[str] | None = None
+    failed: list[str] | None = None
+
+
+class WorkloadCondition(Record, frozen=True):
+    """status.conditions[] of a workload."""
+
+    type: str = ""
+    status: str = ""
+
+
 class WorkloadStatus(Record, frozen=True):
     """status of a workload."""
 
@@ -129,7 +151,10 @@ class WorkloadStatus(Record, frozen=True):
     updated_replicas: Int32 = 0
     observed_generation: Int64 = 0
     active: Int32 = 0
+    succeeded: Int32 = 0
     failed: Int32 = 0
+    uncounted_terminated_pods: UncountedPods | None = None
+    conditions: list[WorkloadCondition] | None = None
     start_time: str | None = None
     completion_time: str | None = None
     current_revision: str = ""
@@ -144,10 +169,17 @@ class Workload(Record, frozen=True):
     status: WorkloadStatus = WorkloadStatus()
 
 
+class NamespaceStatus(Record, frozen=True):
+    """status of a Namespace."""
+
+    phase: str = ""
+
+
 class Namespace(Record, frozen=True):
     """v1 Namespace."""
 
     metadata: Metadata = Metadata()
+    status: NamespaceStatus = NamespaceStatus()
 
 
 class ServiceSpec(Record, frozen=True):
@@ -220,11 +252,26 @@ class VerticalAutoscaler(Record, frozen=True):
     spec: VerticalAutoscalerSpec = VerticalAutoscalerSpec()
 
 
+class ScopeRequirement(Record, frozen=True):
+    """spec.scopeSelector.matchExpressions[] of a ResourceQuota."""
+
+    scope_name: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class ScopeSelector(Record, frozen=True):
+    """spec.scopeSelector of a ResourceQuota: all of its expressions."""
+
+    match_expressions: list[ScopeRequirement] | None = None
+
+
 class ResourceQuotaSpec(Record, frozen=True):
     """spec of a ResourceQuota."""
 
     hard: Labels | None = None
     scopes: list[str] | None = None
+    scope_selector: ScopeSelector | None = None
 
 
 class ResourceQuotaStatus(Record, frozen=True):
@@ -240,6 +287,30 @@ class ResourceQuota(Record, frozen=True):
     metadata: Metadata = Metadata()
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
     status: ResourceQuotaStatus = ResourceQuotaStatus()
+
+
+class LimitRangeItem(Record, frozen=True):
+    """spec.limits[] of a LimitRange."""
+
+    type: str = ""
+    default: Labels | None = None
+    default_request: Labels | None = None
+    min: Labels | None = None
+    max: Labels | None = None
+    max_limit_request_ratio: Labels | None = None
+
+
+class LimitRangeSpec(Record, frozen=True):
+    """spec of a LimitRange."""
+
+    limits: list[LimitRangeItem] | None = None
+
+
+class LimitRange(Record, frozen=True):
+    """v1 LimitRange."""
+
+    metadata: Metadata = Metadata()
+    spec: LimitRangeSpec = LimitRangeSpec()
 
 
 class TargetPod(Record, frozen=True):

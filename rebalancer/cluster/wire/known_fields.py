@@ -22,6 +22,7 @@ from rebalancer.cluster import records
 from rebalancer.cluster.records import PodSpec, Record
 
 if TYPE_CHECKING:
+    from google.protobuf.descriptor import FieldDescriptor
     from google.protobuf.message import Message
 
 _KUBELET = "the kubelet alone acts on it, once the pod is bound"
@@ -220,17 +221,25 @@ def unknown_in_message(message: Message) -> str:
     from google.protobuf.unknown_fields import UnknownFieldSet  # noqa: PLC0415 - 0.1 s that dumps do without
 
     name = message.DESCRIPTOR.name
-    if name == records.Present.__name__:
-        return ""
-    name = _SOURCE.get(name, name)
-    numbers = _not_read(name).values()
     found = UnknownFieldSet(message)
     for place in range(len(found)):
-        if found[place].field_number not in numbers:
-            return f"field {found[place].field_number} of {name}"
+        if found[place].field_number not in _numbers(name):
+            return f"field {found[place].field_number} of {_SOURCE.get(name, name)}"
     for field, value in message.ListFields():
-        if field.message_type is not None and not field.message_type.GetOptions().map_entry:
+        if _holds_records(field):
             for item in value if field.is_repeated else (value,):
                 if unknown := unknown_in_message(item):
                     return unknown
     return ""
+
+
+@cache
+def _numbers(message: str) -> frozenset[int]:
+    return frozenset(_not_read(_SOURCE.get(message, message)).values())
+
+
+@cache
+def _holds_records(field: FieldDescriptor) -> bool:
+    """Whether it holds messages whose own fields matter."""
+    kind = field.message_type
+    return kind is not None and kind.name != records.Present.__name__ and not kind.GetOptions().map_entry

@@ -22,14 +22,15 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, PodRow
 from rebalancer.cluster.dumps.listing import Recording
-from rebalancer.cluster.kinds import EVICTION_REQUESTS, EVICTIONS, PRIORITY_CLASSES, Kind
+from rebalancer.cluster.kinds import EVICTION_REQUESTS, EVICTIONS, NAMESPACES, PRIORITY_CLASSES, Kind
 from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.pods import PodTable
-from rebalancer.cluster.records import EvictionRequest, PersistentVolumeClaim, PriorityClass
+from rebalancer.cluster.records import EvictionRequest, Namespace, PersistentVolumeClaim, PriorityClass
 from rebalancer.cluster.records.base import condition
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.planning.eviction.budgets import Budgets, Quotas
+from rebalancer.planning.eviction.budgets import Budgets
+from rebalancer.planning.eviction.quotas import Quotas
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.workloads.lookup import Autoscalers, WorkloadInfo, Workloads
 from rebalancer.planning.workloads.replacement import Replacement, Replacements
@@ -38,6 +39,7 @@ from rebalancer.state.run_state import MoveHistory
 
 _KINDS = (EVICTION_REQUESTS, EVICTIONS)
 _WITHDRAWN = "Withdrawn"
+_TERMINATING = "Terminating"
 _OVER = ("TargetEvicted", "Failed")
 
 
@@ -102,6 +104,7 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False):
     moved_by_this_run: frozenset[str]  # namespace/Kind/name of workloads
     claims: Claims
     priority_classes: Mapping[str, int] | None  # value by name; None when they were not read
+    ending_namespaces: frozenset[str]
     unpredictable: Mapping[int, str]  # by pod class: why the model cannot place its pods
     load_unknown: BoolArray  # (pods,)
     leaving: BoolArray  # (pods,) gone before the next run whatever anybody does
@@ -127,6 +130,7 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False):
             moved_by_this_run=frozenset(f"{move.pod.namespace}/{move.pod.workload}" for move in inputs.made),
             claims=claims,
             priority_classes=_priority_classes(snapshot),
+            ending_namespaces=_ending_namespaces(snapshot),
             unpredictable=unpredictable,
             load_unknown=np.asarray(np.isnan(load.pod_usage[:, required]).any(axis=1), np.bool_),
             leaving=leaving,
@@ -143,6 +147,11 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False):
     def pods(self) -> PodTable:
         """The pods of the snapshot."""
         return self.inputs.snapshot.pods
+
+    @property
+    def recording(self) -> Recording:
+        """What was read of the cluster, and what was not."""
+        return self.inputs.snapshot.recording
 
     @property
     def nodes(self) -> NodeTable:
@@ -175,3 +184,13 @@ def _priority_classes(snapshot: Snapshot) -> Mapping[str, int] | None:
         return None
     found = snapshot.recording.records(PRIORITY_CLASSES)
     return {item.metadata.name: item.value for item in found if isinstance(item, PriorityClass)}
+
+
+def _ending_namespaces(snapshot: Snapshot) -> frozenset[str]:
+    """The namespaces that are being deleted, in which no pod can be made any more."""
+    return frozenset(
+        item.metadata.name
+        for item in snapshot.recording.records(NAMESPACES)
+        if isinstance(item, Namespace)
+        and (item.metadata.deletion_timestamp is not None or item.status.phase == _TERMINATING)
+    )

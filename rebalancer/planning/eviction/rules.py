@@ -19,6 +19,7 @@ import math
 from collections.abc import Callable, Collection, Iterator
 
 from rebalancer.cluster.arrays import PodRow
+from rebalancer.cluster.kinds import NAMESPACES, PRIORITY_CLASSES, RESOURCE_QUOTAS
 from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.pods import EVICTION_IN_PROGRESS, MIRROR_ANNOTATION
@@ -33,7 +34,9 @@ from rebalancer.planning.eviction.workload_rules import (
     job,
     job_would_fail,
     minimum_replicas,
+    no_replacement,
     older_revision,
+    replaced_in_time,
     replicas_known,
     rollout,
     single_replica,
@@ -42,7 +45,6 @@ from rebalancer.planning.eviction.workload_rules import (
 )
 from rebalancer.planning.reasons import NotMoved, Reason, age_text
 from rebalancer.planning.workloads.lookup import grace_period_seconds
-from rebalancer.planning.workloads.stateful_sets import replaced_after_termination
 from rebalancer.policy.evictability import Protection
 from rebalancer.policy.units import parse_duration
 from rebalancer.state.results import BAD_RESULTS
@@ -263,7 +265,7 @@ def storage_class(context: EvictionContext, row: PodRow) -> NotMoved | None:
 def read_write_once(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """A replacement made at once waits, perhaps for long, for a volume that the old pod still holds."""
     pod = context.pods.class_of(row)
-    if replaced_after_termination(pod.owner):
+    if context.workload(row).replaced_late:
         return None
     for name, claim in context.claims_of(pod):
         if claim is not None and not is_shared(claim):
@@ -307,18 +309,20 @@ def budget_allows(context: EvictionContext, row: PodRow) -> NotMoved | None:
 
 
 def quotas_read(context: EvictionContext, row: PodRow) -> NotMoved | None:
-    """Pods replaced before they are gone, when ResourceQuotas could not be listed."""
-    if context.quotas.read or replaced_after_termination(context.pods.class_of(row).owner):
+    """Any pod, when ResourceQuotas could not be listed; of a dump, those that need a second place."""
+    if context.quotas.read:
         return None
-    message = "quotas were not read: whether there is room for its replacement beside it is unknown"
+    if context.workload(row).replaced_late and not context.recording.failed(RESOURCE_QUOTAS):
+        return None
+    message = "quotas were not read: whether there is room for its replacement is unknown"
     return NotMoved(Reason.UNPREDICTABLE, message)
 
 
 def quota(context: EvictionContext, row: PodRow) -> NotMoved | None:
-    """No room in a ResourceQuota for a replacement while the pod itself still counts."""
-    if replaced_after_termination(context.pods.class_of(row).owner):
-        return None  # its replacement is made once it is gone
-    lacking = context.quotas.lacking(context.pods.class_of(row))
+    """No room in a ResourceQuota for a replacement, beside which the pod itself still counts for a while."""
+    classes = context.pods.classes
+    leaving = context.pods.class_of(row) if context.workload(row).replaced_late else None
+    lacking = context.quotas.lacking(classes[context.replacement(row).pod_class], leaving=leaving)
     return NotMoved(Reason.QUOTA, lacking) if lacking else None
 
 
@@ -342,23 +346,60 @@ def _configuration_setting(context: EvictionContext) -> str:
     return next((name for name, value in given.items() if value), "scheduler.configMap")
 
 
-def priority_class(context: EvictionContext, row: PodRow) -> NotMoved | None:
-    """A pod of a PriorityClass that would refuse its replacement, or give it another priority."""
-    template = context.workload(row).template
-    name = (template or context.pods.class_of(row)).spec.priority_class_name
-    if not name:
+def namespaces_read(context: EvictionContext, _row: PodRow) -> NotMoved | None:
+    """Any pod, when namespaces could not be listed."""
+    if not context.recording.failed(NAMESPACES):
         return None
-    if context.priority_classes is None:
-        message = f"PriorityClasses were not read: what {name} makes of its replacement is unknown"
-        return NotMoved(Reason.UNPREDICTABLE, message)
-    priority, own = context.priority_classes.get(name), context.pods.class_of(row).priority
+    message = "namespaces were not read: whether its own is being deleted is unknown"
+    return NotMoved(Reason.UNPREDICTABLE, message)
+
+
+def priority_class(context: EvictionContext, row: PodRow) -> NotMoved | None:
+    """A pod whose replacement would be refused by its PriorityClass, or given another priority.
+
+    Source: kubernetes v1.36.3 plugin/pkg/admission/priority/admission.go, admitPod.
+    """
+    template, pod = context.workload(row).template, context.pods.class_of(row)
+    name, classes = (template or pod).spec.priority_class_name, context.priority_classes
+    name = name or context.workloads.default_priority_class
+    if classes is None:
+        if not name and not context.recording.failed(PRIORITY_CLASSES):
+            return None
+        what = f"what {name or 'a default'} makes of its replacement"
+        return NotMoved(Reason.UNPREDICTABLE, f"PriorityClasses were not read: {what} is unknown")
+    own = pod.spec.priority_class_name
+    if not name:
+        message = f"PriorityClass {own} is not the default any more: its replacement has none"
+        return NotMoved(Reason.UNPREDICTABLE, message) if own else None
+    priority = classes.get(name)
     if priority is None:
         message = f"PriorityClass {name} does not exist any more: its replacement would be refused"
         return NotMoved(Reason.UNPREDICTABLE, message)
-    if priority == own:
+    if priority == pod.priority:
         return None
-    message = f"its priority is {own}, PriorityClass {name} would give its replacement {priority}"
+    message = f"its priority is {pod.priority}, PriorityClass {name} would give its replacement {priority}"
     return NotMoved(Reason.UNPREDICTABLE, message)
+
+
+def limit_ranges(context: EvictionContext, row: PodRow) -> NotMoved | None:
+    """A pod whose replacement a LimitRange would refuse, or change in a way that is not known."""
+    ranges, namespace = context.workloads.limit_ranges, context.pods.namespaces[row]
+    if ranges.failed:
+        message = "LimitRanges were not read: what one makes of its replacement is unknown"
+        return NotMoved(Reason.UNPREDICTABLE, message)
+    if not ranges.read:
+        return None
+    spec = context.pods.classes[context.replacement(row).pod_class].spec
+    own = context.pods.class_of(row).spec
+    why = (
+        ranges.why_unknown(namespace, spec)
+        or ranges.why_changed(namespace, own, context.pods.annotations[row])
+        or ranges.why_added(namespace, spec)
+    )
+    if why:
+        return NotMoved(Reason.UNPREDICTABLE, why)
+    refusal = ranges.refusal(namespace, spec)
+    return NotMoved(Reason.NO_REPLACEMENT, refusal) if refusal else None
 
 
 def placement_known(context: EvictionContext, row: PodRow) -> NotMoved | None:
@@ -445,18 +486,22 @@ BY_POLICY: tuple[Rule, ...] = (
 )
 OF_THE_WORKLOAD: tuple[Rule, ...] = (
     job_would_fail,
+    no_replacement,
     read_write_once,
     rollout,
     unready_replicas,
     grace_period,
+    replaced_in_time,
 )
 UNKNOWN: tuple[Rule, ...] = (
     other_scheduler,
+    namespaces_read,
     budgets_read,
     evictions_read,
     replicas_known,
     controllers_read,
     priority_class,
+    limit_ranges,
     window,
     older_revision,
     autoscalers_read,

@@ -18,9 +18,15 @@ from rebalancer.cluster.pod_classes import Owner
 from rebalancer.cluster.records import Workload
 from rebalancer.planning.eviction.context import EvictionContext
 from rebalancer.planning.reasons import NotMoved, Reason
+from rebalancer.planning.workloads import jobs
 from rebalancer.planning.workloads.lookup import RECREATING, grace_period_seconds, is_read_kind
 from rebalancer.planning.workloads.rolling_updates import min_ready_seconds, why_no_surge
-from rebalancer.planning.workloads.stateful_sets import is_rolling_out, next_revision, revision_of
+from rebalancer.planning.workloads.stateful_sets import (
+    is_rolling_out,
+    is_superfluous,
+    next_revision,
+    revision_of,
+)
 from rebalancer.policy.evictability import Protection
 
 
@@ -35,7 +41,12 @@ def controller(context: EvictionContext, row: PodRow) -> NotMoved | None:
             "to recreate pods; evictable.controllers can name it"
         )
         return NotMoved(Reason.NO_CONTROLLER, message, ("evictable.controllers",))
-    if context.workloads.was_read(owner) and context.workload(row).record is None:
+    record = context.workload(row).record
+    foreign = jobs.foreign_controller(record) if owner.kind == "Job" and record else ""
+    if foreign:
+        message = f"Job/{owner.name} is managed by {foreign}, which is not known to recreate pods"
+        return NotMoved(Reason.NO_CONTROLLER, message)
+    if context.workloads.was_read(owner) and record is None:
         return NotMoved(
             Reason.NO_CONTROLLER, f"its controller {owner.kind}/{owner.name} does not exist any more"
         )
@@ -154,7 +165,7 @@ def rollout(context: EvictionContext, row: PodRow) -> NotMoved | None:
     for kind, record in context.workloads.chain(row):
         name = f"{kind}/{record.metadata.name}"
         status, wanted = record.status, record.spec.replicas
-        if kind not in ("Deployment", "StatefulSet", "ReplicaSet"):
+        if kind not in ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"):
             continue
         if _stale(record):
             return NotMoved(Reason.ROLLOUT, f"the status of {name} is older than its spec")
@@ -199,8 +210,6 @@ def older_revision(context: EvictionContext, row: PodRow) -> NotMoved | None:
     return NotMoved(Reason.OLDER_REVISION, message)
 
 
-_DISRUPTION_CONDITION = "DisruptionTarget"  # what the API sets on a pod it evicts
-_DEFAULT_BACKOFF_LIMIT = 6
 # A Job that has run this many times as long as those before it is no longer taken to end soon.
 _OVERDUE = 2.0
 
@@ -213,40 +222,83 @@ def job(context: EvictionContext, row: PodRow) -> NotMoved | None:
     return NotMoved(Reason.JOB, f"belongs to Job {owner.name}")
 
 
-def job_would_fail(context: EvictionContext, row: PodRow) -> NotMoved | None:
-    """Pods of Jobs to which an eviction counts as a failure too many."""
-    owner = context.pods.class_of(row).owner
-    if owner.kind != "Job":
+def job_would_fail(context: EvictionContext, row: PodRow, planned: int = 0) -> NotMoved | None:
+    """Pods of Jobs that an eviction may fail; ``planned`` of its pods are evicted before by the same plan."""
+    workload = context.workload(row)
+    if workload.owner.kind != "Job":
         return None
-    record = context.workload(row).record
-    if record is None:
-        return NotMoved(
-            Reason.JOB_WOULD_FAIL, f"Job {owner.name} was not read: how many failures it has left is unknown"
-        )
-    if _ignores_disruption(record):
+    if workload.record is None:
+        message = f"Job {workload.owner.name} was not read: how many failures it has left is unknown"
+        return NotMoved(Reason.JOB_WOULD_FAIL, message)
+    uncounted = planned + _uncounted(context, row, workload.record)
+    conditions = {(item.type, item.status) for item in context.pods.fields(row).conditions}
+    why = jobs.why_it_would_fail(workload.record, context.pods.annotations[row], conditions, uncounted)
+    return NotMoved(Reason.JOB_WOULD_FAIL, f"Job {workload.owner.name}: {why}") if why else None
+
+
+def replaced_in_time(context: EvictionContext, row: PodRow, planned: int = 0) -> NotMoved | None:
+    """Pods of Jobs that are replaced later than a wave waits; ``planned`` as in ``job_would_fail``."""
+    workload, timeout = context.workload(row), context.policy.execution.wave_timeout
+    if workload.owner.kind != "Job" or workload.record is None:
         return None
-    limit = record.spec.backoff_limit
-    limit = _DEFAULT_BACKOFF_LIMIT if limit is None else limit
-    failed = record.status.failed
-    if failed + 1 <= limit:
-        return None
-    return NotMoved(
-        Reason.JOB_WOULD_FAIL, f"Job {owner.name} has failed {failed} times, backoffLimit {limit}"
+    takes = jobs.seconds_to_replacement(
+        workload.record,
+        context.pods.annotations[row],
+        planned + _uncounted(context, row, workload.record),
+        grace_period_seconds(context.pods.class_of(row)),
     )
+    if takes < timeout:
+        return None
+    message = (
+        f"after its failures Job {workload.owner.name} may replace it only {takes:g} s later, "
+        f"waveTimeout is {timeout:g} s"
+    )
+    return NotMoved(Reason.GRACE_PERIOD, message)
 
 
-def _ignores_disruption(record: Workload) -> bool:
-    """Whether the first rule of the pod failure policy that an eviction matches ignores it."""
-    policy = record.spec.pod_failure_policy
-    for rule in (policy.rules if policy else None) or ():
-        if any(
-            item.type == _DISRUPTION_CONDITION and item.status == "True"
-            for item in rule.on_pod_conditions or ()
-        ):
-            return rule.action == "Ignore"
-        if rule.on_exit_codes is not None:
-            return False  # the eviction may end the container with a code it matches
-    return False
+def _uncounted(context: EvictionContext, row: PodRow, job: Workload) -> int:
+    """How many pods of a Job are being deleted and are not yet among the failed ones of its status."""
+    terminated = job.status.uncounted_terminated_pods
+    known = set((terminated.failed if terminated else None) or ())
+    return len(set(context.workloads.terminating_pods(row)) - known)
+
+
+def no_replacement(context: EvictionContext, row: PodRow) -> NotMoved | None:
+    """Pods that nobody would replace: what they belong to is ending, or has more pods than it wants."""
+    why = _why_ending(context, row) or _why_not_wanted(context, row)
+    return NotMoved(Reason.NO_REPLACEMENT, why) if why else None
+
+
+def _why_ending(context: EvictionContext, row: PodRow) -> str:
+    """Which object that a pod belongs to is being deleted."""
+    namespace = context.pods.namespaces[row]
+    if namespace in context.ending_namespaces:
+        return f"namespace {namespace} is being deleted: the API server admits no new pod there"
+    for kind, record in context.workloads.chain(row):
+        if record.metadata.deletion_timestamp is not None:
+            return f"{kind}/{record.metadata.name} is being deleted, and makes no more pods or loses them"
+    missing = context.workloads.missing_above(row)
+    if missing is not None:
+        return f"{missing.kind}/{missing.name} above it does not exist any more: what it owned is deleted"
+    return ""
+
+
+def _why_not_wanted(context: EvictionContext, row: PodRow) -> str:
+    """Why a controller that stays would not replace a pod."""
+    workload = context.workload(row)
+    record, kind = workload.record, workload.owner.kind
+    if record is None:
+        return ""
+    active, name = context.workloads.pods_of(row), f"{kind}/{record.metadata.name}"
+    if kind == "Job":
+        why = jobs.why_not_replaced(record, active, context.inputs.now - _time(record.status.start_time))
+        return f"{name} {why}" if why else ""
+    wanted = workload.desired or 0
+    if active > wanted:
+        return f"{name} wants {wanted} pods and has {active}: the next {active - wanted} are not replaced"
+    if kind == "StatefulSet" and is_superfluous(record, context.pods.names[row]):
+        return f"{name} wants {wanted} pods, and this one is not among them"
+    return ""
 
 
 def ends_soon(context: EvictionContext, row: PodRow) -> NotMoved | None:

@@ -74,6 +74,8 @@ def with_predecessor(
 
 # Filters whose verdict depends on a pod's class and the node alone.
 _STATIC = frozenset({"NodeName", "NodeUnschedulable", "NodeAffinity", "TaintToleration"})
+# So many classes of Pending pods are asked whether they take the room of one pod; with more, one of them may.
+MAX_WAITING_CLASSES = 20
 
 
 class FreedRoom:
@@ -89,7 +91,11 @@ class FreedRoom:
             [classes.vector(classes.requests[index].incoming) for index in waiting], np.int64
         ).reshape(len(waiting), len(classes.resources))
         self._unfiltered = np.array(
-            [not schedulers.needs_requested_room(index) for index in waiting], np.bool_
+            [
+                not schedulers.is_foreign(index) and not schedulers.needs_requested_room(index)
+                for index in waiting
+            ],
+            np.bool_,
         )
 
     def may_be_taken_by(self, row: PodRow, source: NodeRow, state: ClusterState) -> list[int]:
@@ -109,18 +115,23 @@ class FreedRoom:
         ]
 
     def takes(self, pod_class: int, source: NodeRow, state: ClusterState) -> bool:
-        """Whether pods of a class fit on a node; ``state`` is without the pod that leaves it."""
-        return bool(self._schedulers.scheduler(pod_class).feasible(state, pod_class)[source])
+        """Whether pods of a class fit on a node, or may; ``state`` is without the pod that leaves it."""
+        return self._schedulers.is_foreign(pod_class) or bool(
+            self._schedulers.scheduler(pod_class).feasible(state, pod_class)[source]
+        )
 
     def words(self, pod_class: int) -> str:
         """Who takes the room."""
         pod = self._schedulers.state.classes[pod_class]
-        return f"a Pending pod of {pod.namespace}/{pod.owner.name or '?'} would fit where it leaves"
+        name = f"a Pending pod of {pod.namespace}/{pod.owner.name or '?'}"
+        if self._schedulers.is_foreign(pod_class):
+            return f"{name}, whose scheduler {pod.scheduler_name} is not configured, may fit where it leaves"
+        return f"{name} would fit where it leaves"
 
     def _is_shut_out(self, pod_class: int, source: NodeRow, state: ClusterState) -> bool:
         key = (pod_class, source)
         if key not in self._never:
-            scheduler = self._schedulers.scheduler(pod_class)
+            scheduler = self._schedulers.likely_scheduler(pod_class)
             self._never[key] = bool(scheduler.rejection_at(state, pod_class, source, _STATIC))
         return self._never[key]
 
@@ -242,7 +253,7 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
     replacement: PodClassIndex  # of the pod that comes back
     usage: FloatArray  # (measured resources,) thousandths of a core, bytes, …
     relief: FloatArray  # (measured resources,) by how much the figure of its node falls when it leaves
-    replaced_late: bool  # its replacement is created only after it is gone (StatefulSet)
+    replaced_late: bool  # its replacement is created only after it is gone, as a StatefulSet's
     wish: Wish
     restarted: bool = False  # by the rolling update of its Deployment, which makes the replacement first
 
@@ -254,7 +265,12 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
     @property
     def ends_its_wave(self) -> bool:
         """Whether nothing else can be planned beside it: what happens before what would not be known."""
-        return self.replaced_late or self.restarted
+        return self.replaced_late or self.restarted or self.replaced_any_time
+
+    @property
+    def replaced_any_time(self) -> bool:
+        """Whether nobody knows if its replacement is made while it terminates or long after (a Job's)."""
+        return self.workload is not None and self.workload.replaced_any_time
 
     @property
     def likely_predecessor(self) -> Predecessor:
@@ -322,8 +338,10 @@ class _InScenario(msgspec.Struct, frozen=True, eq=False):
 def timings(candidate: Candidate, inputs: PlanningInputs) -> tuple[Predecessor, ...]:
     """What a pod does when its replacement is placed, the likeliest first; several where that is a race."""
     likeliest = candidate.likely_predecessor
-    if candidate.ends_its_wave:
+    if candidate.replaced_late or candidate.restarted:
         return (likeliest,)
+    if candidate.replaced_any_time:
+        return (likeliest, Predecessor.GONE)
     likely = inputs.policy.planning.termination_race == "likely"
     grace = grace_period_seconds(inputs.snapshot.pods.class_of(candidate.row))
     return (likeliest,) if likely and grace > 0 else (likeliest, Predecessor.GONE)
@@ -431,6 +449,7 @@ class MoveEvaluator:
             return 0
         states = len(timings(candidate, self._inputs)) * (2 if scenarios.all[0].is_terminating else 1)
         waiting = max(len(self._may_be_taken_by(candidate, scenario)) for scenario in scenarios.all)
+        waiting = min(waiting, MAX_WAITING_CLASSES)
         return len(scenarios.all) * (states * self._schedulers.max_views + waiting)
 
     def _in_scenario(
@@ -505,12 +524,17 @@ class MoveEvaluator:
             return ""
         state = scenario.after_termination
         with with_predecessor(state, candidate.row, candidate.source, Predecessor.GONE):
-            for pod_class in waiting:
+            for pod_class in waiting[:MAX_WAITING_CLASSES]:
                 self.placements.asked += 1
                 self.placements.computed += 1
                 if self._freed.takes(pod_class, candidate.source, state):
                     return self._freed.words(pod_class)
-        return ""
+        if len(waiting) <= MAX_WAITING_CLASSES:
+            return ""
+        return (
+            f"Pending pods of {len(waiting)} kinds request no more than would be free where it leaves: "
+            f"which of them fit was asked of {MAX_WAITING_CLASSES} only"
+        )
 
     def _score(
         self,

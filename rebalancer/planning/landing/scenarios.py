@@ -193,6 +193,7 @@ class Scenarios:
         self._random = random
         self._allocatable = allocatable
         self._most = most
+        self._are_some = False  # some courses stand for others that are not kept
         self.all = [Scenario(state, state.copy(), usage.copy(), np.zeros_like(usage))]
         # (nodes, resources) percent up to which landings may fill each node; 0: nothing may land there.
         self.filled_to: FloatArray
@@ -297,8 +298,9 @@ class Scenarios:
     def _fill(
         self, landings: Sequence[LandingDistribution], branches: Sequence[tuple[Branch, ...]], pod: FloatArray
     ) -> None:
-        """Note up to where a landing may fill each node: in any scenario and, where the scheduler draws, if
-        all pods that may go there do.
+        """Note up to where a landing may fill each node: in any scenario.
+
+        Where the scheduler draws, or not all courses are kept, that is if all pods that may go there do.
         """
         filled, coming = self.filled_to.copy(), self._coming.copy()
         for scenario, landing in zip(self.all, landings, strict=True):
@@ -307,7 +309,7 @@ class Scenarios:
         rows = _distinct(np.concatenate([landing.rows for landing in landings]))
         coming[rows, :-1] += pod
         coming[rows, -1] += 1
-        if not all(branches):
+        if self._are_some or not all(branches):
             self._raise(filled, rows, coming[rows, :-1], coming[rows, -1].astype(np.int64))
         self.filled_to, self._coming = filled, coming
 
@@ -323,7 +325,7 @@ class Scenarios:
             for way in found
         ]
         if len(ways) > max(self._most, len(self.all)):
-            ways = self._fullest_and_some(ways, pod_usage)
+            ways, self._are_some = self._fullest_and_some(ways, pod_usage), True
         split: list[Scenario] = []
         followed: set[int] = set()
         for scenario, way, chance in ways:

@@ -255,6 +255,15 @@ class ProfileSchedulers:
         """The scheduler of a class; KeyError when no profile has its schedulerName."""
         return self.by_name[self.state.classes[pod_class].scheduler_name]
 
+    def is_foreign(self, pod_class: int) -> bool:
+        """Whether pods of a class have a scheduler that is not configured."""
+        return self.state.classes[pod_class].scheduler_name not in self.by_name
+
+    def likely_scheduler(self, pod_class: int) -> Scheduler:
+        """The scheduler of a class; where it is not configured, one of those that are."""
+        name = self.state.classes[pod_class].scheduler_name
+        return self.by_name.get(name) or next(iter(self.by_name.values()))
+
     @property
     def claims(self) -> Mapping[tuple[str, str], PersistentVolumeClaim]:
         """The PersistentVolumeClaims of the cluster, by namespace and name."""

@@ -15,6 +15,7 @@ from rebalancer.cluster.kinds import (
     BY_NAME,
     HORIZONTAL_AUTOSCALERS,
     JOBS,
+    PRIORITY_CLASSES,
     REPLICA_SETS,
     VERTICAL_AUTOSCALERS,
     Kind,
@@ -26,10 +27,13 @@ from rebalancer.cluster.records import (
     Metadata,
     OwnerReference,
     PodTemplate,
+    PriorityClass,
     VerticalAutoscaler,
     Workload,
 )
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.planning.workloads.jobs import replaces_only_failed
+from rebalancer.planning.workloads.limit_ranges import LimitRanges
 from rebalancer.planning.workloads.stateful_sets import revision_of
 
 # Controllers that recreate a pod that was evicted.
@@ -63,9 +67,25 @@ class WorkloadInfo(msgspec.Struct, frozen=True):
     name: str  # Kind/name of the top-most controller known
     key: str  # namespace/Kind/name: what limits and cooldowns count by
     desired: int | None  # replicas wanted of the pod's controller; None unknown
-    template: PodTemplate | None
+    template: PodTemplate | None  # with what LimitRanges and the default PriorityClass add to a pod of it
     uid: str = ""  # of the top-most controller known
     counted: bool = False  # it is of a kind that is not read, so ``desired`` are the pods it has
+
+    @property
+    def replaced_late(self) -> bool:
+        """Whether the replacement is made only once the pod is gone: a StatefulSet uses its name again."""
+        if self.owner.kind == "Job":
+            return self.record is not None and replaces_only_failed(self.record)
+        return self.owner.kind == "StatefulSet"
+
+    @property
+    def replaced_any_time(self) -> bool:
+        """Whether the replacement may be made while the pod terminates, or long after it is gone.
+
+        A Job waits longer after each failure, and of a kind that is not read nobody knows: one that gives its
+        pods names of their own makes the next when the last is gone, as Strimzi's StrimziPodSet does.
+        """
+        return not self.replaced_late and (self.counted or self.owner.kind == "Job")
 
 
 class Workloads:
@@ -76,6 +96,8 @@ class Workloads:
         self._found: dict[int, WorkloadInfo] = {}
         self._chains: dict[int, list[tuple[str, Workload]]] = {}
         self._siblings: dict[str, list[PodRow]] = {}
+        self.limit_ranges = LimitRanges(snapshot)
+        self.default_priority_class = _default_priority_class(snapshot)
 
     def of(self, row: PodRow) -> WorkloadInfo:
         """The workload of a pod."""
@@ -100,10 +122,26 @@ class Workloads:
             wanted = record.spec.parallelism if owner.kind == "Job" else record.spec.replicas
             desired = 1 if wanted is None else wanted
         template = record.spec.template if record else None
+        if template is not None:
+            spec = self.limit_ranges.admitted(namespace, template.spec)
+            priority_class = spec.priority_class_name or self.default_priority_class
+            spec = msgspec.structs.replace(spec, priority_class_name=priority_class)
+            template = msgspec.structs.replace(template, spec=spec)
         counted = bool(owner.kind) and not is_read_kind(owner.kind)
         if counted:
             desired = len(self._pods_of(owner.uid))
         return WorkloadInfo(owner, record, top, f"{namespace}/{top}", desired, template, uid, counted)
+
+    def pods_of(self, row: PodRow) -> int:
+        """How many pods of a pod's controller are not being deleted, that one included."""
+        return len(self._pods_of(self._snapshot.pods.class_of(row).owner.uid))
+
+    def terminating_pods(self, row: PodRow) -> list[str]:
+        """The uids of the pods of a pod's controller that are being deleted."""
+        pods = self._snapshot.pods
+        classes = self._classes[pods.class_of(row).owner.uid]
+        rows = np.flatnonzero(pods.terminating & np.isin(pods.pod_class, classes))
+        return [pods.uids[index] for index in rows.tolist()]
 
     def ready_pods(self, row: PodRow) -> int:
         """How many pods of a pod's controller are ready, that one included."""
@@ -175,6 +213,13 @@ class Workloads:
             above = controller_of(found[1].metadata)
         return controllers
 
+    def missing_above(self, row: PodRow) -> OwnerReference | None:
+        """A controller above a pod's own that does not exist any more; None when all there are exist."""
+        chain = self.chain(row)
+        above = controller_of(chain[-1][1].metadata) if chain else None
+        kind = BY_NAME.get(above.kind) if above and len(chain) < _MAX_OWNER_CHAIN else None
+        return above if kind is not None and self._snapshot.has(kind) else None
+
     def unread_above(self, row: PodRow) -> OwnerReference | None:
         """A controller above a pod's own whose kind was not read; None when all there are were."""
         chain = self.chain(row)
@@ -227,6 +272,14 @@ class Workloads:
         rows = rows[np.argsort(pods.pod_class[rows], kind="stable")]
         edges = pods.pod_class[rows].searchsorted(np.arange(1, len(pods.classes)))
         return np.split(rows, edges)
+
+
+def _default_priority_class(snapshot: Snapshot) -> str:
+    """The default of pods that name no class; of several the one of the lowest value."""
+    found = snapshot.recording.records(PRIORITY_CLASSES)
+    defaults = [item for item in found if isinstance(item, PriorityClass) and item.global_default]
+    least = min(defaults, key=lambda item: item.value, default=None)
+    return least.metadata.name if least else ""
 
 
 Target = tuple[str, str, str]  # namespace, kind, name

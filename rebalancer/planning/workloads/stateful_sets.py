@@ -18,16 +18,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from rebalancer.cluster.pod_classes import Owner, PodClass
+from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import Volume, Workload
 
 REVISION_LABEL = "controller-revision-hash"  # which revision of its StatefulSet a pod is of
 _ON_DELETE = "OnDelete"
-
-
-def replaced_after_termination(owner: Owner) -> bool:
-    """Whether the replacement is created only once the pod is gone: a StatefulSet reuses its name."""
-    return owner.kind == "StatefulSet"
 
 
 def revision_of(pod: PodClass) -> str:
@@ -35,12 +30,23 @@ def revision_of(pod: PodClass) -> str:
     return pod.labels.get(REVISION_LABEL, "")
 
 
-def next_revision(record: Workload, pod_name: str) -> str:
-    """The revision as which a pod would be recreated; empty when its StatefulSet does not say."""
-    status = record.status
+def _position(record: Workload, pod_name: str) -> int | None:
+    """The place of a pod among those of its StatefulSet, from 0; None where its name does not say."""
     ordinal = pod_name.rpartition("-")[2]
     start = record.spec.ordinals.start if record.spec.ordinals else 0
-    below = ordinal.isdecimal() and int(ordinal) < start + _partition(record)
+    return int(ordinal) - start if ordinal.isdecimal() else None
+
+
+def is_superfluous(record: Workload, pod_name: str) -> bool:
+    """Whether a pod is not among the replicas that its StatefulSet wants."""
+    position, wanted = _position(record, pod_name), record.spec.replicas
+    return position is not None and not 0 <= position < (1 if wanted is None else wanted)
+
+
+def next_revision(record: Workload, pod_name: str) -> str:
+    """The revision as which a pod would be recreated; empty when its StatefulSet does not say."""
+    status, position = record.status, _position(record, pod_name)
+    below = position is not None and position < _partition(record)
     return (status.current_revision or status.update_revision) if below else status.update_revision
 
 

@@ -21,8 +21,8 @@ ABSENCE_MEANS: dict[str, str] = {
     "deployments": "pods of Deployments are protected: whether a rollout is in progress is unknown",
     "jobs": "pods of Jobs are protected: what their replacements look like is unknown",
     "replicationcontrollers": "their pods are protected: what their replacements look like is unknown",
-    "namespaces": "pods whose inter-pod affinity selects namespaces by label are unpredictable",
-    "priorityclasses": "pods that name one are protected: the priority of a replacement is unknown",
+    "namespaces": "pods of a live cluster are protected: their namespace may be ending",
+    "priorityclasses": "pods that name one, and all of a live cluster, are protected: priorities may change",
     "runtimeclasses": "pods that name one are unpredictable, unless a sibling shows what admission adds",
     "deviceclasses": "pods that request extended resources are unpredictable, from scheduler 1.36 on",
     "services": "default topology spreading of pods behind services is unpredictable",
@@ -38,6 +38,7 @@ ABSENCE_MEANS: dict[str, str] = {
     "evictionrequests": "pods are protected: somebody else may be evicting them",
     "evictions": "pods are protected: somebody else may be evicting them",
     "resourcequotas": "pods are protected: there may be no room for a replacement beside them",
+    "limitranges": "pods of a live cluster are protected: one may change or refuse replacements",
     "nodemetrics": "no load from the Metrics API: node loads need another source",
     "podmetrics": "what a pod uses is not measured, only estimated from its requests",
 }

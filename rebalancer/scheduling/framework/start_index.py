@@ -110,7 +110,13 @@ def tie_break(totals: IntArray, feasible: IntArray, order: IntArray, raced: floa
     found = index[order]
     places = np.flatnonzero(found >= 0)
     found = found[places]  # which of the feasible nodes is found at each place, from index 0 on
-    roots = heap_roots(totals[np.concatenate([found, found[:-1]])], len(found)) % len(found)
+    # Only the best can be the root (``heap_roots``), so only their places in the heap are compared.
+    equals = np.flatnonzero(totals[found] == totals[best[0]])
+    walk, step = _walk(len(found)), max(_MAX_AT_ONCE // len(equals), 1)
+    roots = [
+        walk[(equals - np.arange(begin, min(begin + step, len(found)))[:, None]) % len(found)].argmin(axis=1)
+        for begin in range(0, len(found), step)
+    ]
     # A search begins with the first feasible node at or after its start.
     first = places.searchsorted(np.arange(len(order))) % len(found)
-    return TieBreak(best, found[roots[first]], raced)
+    return TieBreak(best, found[equals[np.concatenate(roots)[first]]], raced)

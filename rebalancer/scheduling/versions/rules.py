@@ -184,7 +184,7 @@ UNIFORM_TIES = Rule(
 )
 HEAP_TIES = Rule(
     "heap ties",
-    "among equal totals the root of a heap wins, whose order is a race unless parallelism is 1",
+    "among equal totals the root of a heap wins, in the order in which nodes are found from a start index",
     since=35,
     decides=False,
 )

@@ -152,3 +152,12 @@ def test_a_run_that_stops_within_a_later_plan_says_what_it_did_not_reach() -> No
     assert results(outcomes) == [Result.LANDED, Result.LANDED, Result.SKIPPED]
     assert "the run stopped before it" in outcomes.outcomes[2].because
     assert outcomes.stop is Stop.BRAKE
+
+
+def test_a_plan_that_went_as_expected_and_left_nodes_hot_is_followed_by_another() -> None:
+    """What its landings left open is known by now, so more may be possible."""
+    again = Plans(a_plan())
+    run = Run("web-1")
+    outcomes = run(a_move("web-1"), again=again, unsolved={"hot": "stays at 85 %"})
+    assert again.asked == [(["web-1"], 1)]
+    assert outcomes.exit_code == ExitCode.DONE

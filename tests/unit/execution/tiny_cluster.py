@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.execution.journal import Journal
@@ -99,8 +100,9 @@ class Run:
         api, _ = fake_api(self.cluster, self.time)
         journal = changes.pop("journal", None) or Journal(self.stream, "run-1", self.time.clock)
         given = {"save": self.checkpoints.append, **changes}
+        plan = replace(a_plan(*moves), unsolved=given.pop("unsolved", {}))
         context = a_context(given.pop("api", api), journal, self.time.clock, self.time.sleep, **given)
-        return carry_out(a_plan(*moves), context)
+        return carry_out(plan, context)
 
     def journal(self) -> list[tuple[str, str]]:
         lines = [msgspec.json.decode(line) for line in self.stream.getvalue().splitlines()]

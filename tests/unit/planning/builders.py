@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray
+from rebalancer.cluster.dumps.listing import NOT_IN_DUMP
 from rebalancer.cluster.kinds import BY_PLURAL, METRICS
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.report import build_report
@@ -126,6 +127,7 @@ def planning_inputs(
     *,
     pods: Iterable[Item] = (),
     unread: Collection[str] = (),
+    left_out: Collection[str] = (),
     policy: RebalancePolicy | None = None,
     state: RunState | None = None,
     load: Mapping[str, float | tuple[float, float]] | None = None,
@@ -139,7 +141,7 @@ def planning_inputs(
     seed: int = 0,
     **kinds: Iterable[Item],
 ) -> PlanningInputs:
-    """What a plan is made from; every kind is read but those ``unread``.
+    """What a plan is made from; every kind is read but those ``unread``; ``left_out`` by who made the dump.
 
     Pods use what they request, and nodes what their pods use, unless given: ``load`` gives percent of
     allocatable cpu (or of cpu and memory) by node, ``pod_load`` cores by pod name; NaN is unknown.
@@ -154,7 +156,8 @@ def planning_inputs(
         items[plural] += list(more)
     recording = a_recording(None, **items)
     listings = {plural: found for plural, found in recording.listings.items() if plural not in unread}
-    snapshot = build_snapshot(replace(recording, listings=listings))
+    absent = dict.fromkeys(left_out, NOT_IN_DUMP)
+    snapshot = build_snapshot(replace(recording, listings=listings, unread=absent))
     requested = _requested(snapshot)
     pod_usage = requested.copy()
     for name, cores in (pod_load or {}).items():

@@ -73,7 +73,9 @@ def test_limits_of_a_workload_count_its_top_most_controller() -> None:
         revision.item["metadata"]["ownerReferences"] = [
             {"kind": "Deployment", "name": "web", "uid": "web", "controller": True, "apiVersion": "apps/v1"}
         ]
-    plan = two_hot_nodes(old, new, policy=limited(perWorkload=2))
+    counts = dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), 18)
+    web = {"metadata": {"name": "web", "namespace": "default", "uid": "web"}, "spec": {"replicas": 18}}
+    plan = two_hot_nodes(old, new, policy=limited(perWorkload=2), deployments=[{**web, "status": counts}])
     assert [move.pod.workload for move in plan.moves] == ["Deployment/web"] * 2
     assert because(plan, "new-8") == "perWorkload 2 (2) for Deployment/web is reached"
 
@@ -204,3 +206,38 @@ def test_no_move_is_spent_where_another_node_would_have_been_cooled_by_it() -> N
     nodes = [a_node(name, cpu=10) for name in ("a", "b", "d")] + [a_node("cool", cpu=100)]
     plan = plan_of(planning_inputs(nodes, pods, policy=limited(perRun=2)))
     assert set(moved(plan)) == {"big-b-0", "big-d-0"}
+
+
+def a_job_on_a(**spec: Any) -> Workload:
+    job = a_workload("import", ["a"] * 9, kind="Job")
+    job.item["spec"] |= spec
+    return job
+
+
+@pytest.mark.parametrize(("limit", "moves"), [(0, 0), (1, 1), (2, 2), (6, 3)])
+def test_the_evictions_of_a_plan_count_against_the_backoff_limit_of_their_job(limit: int, moves: int) -> None:
+    plan = two_hot_nodes(a_job_on_a(backoffLimit=limit), policy=a_policy(evictable={"jobs": True}))
+    assert len(plan.moves) == moves
+    if limit < 3:
+        assert "backoffLimit" in because(plan, "import-8")
+
+
+def test_a_plan_makes_no_job_wait_longer_than_a_wave_does() -> None:
+    """Each failure doubles the time after which the Job makes the next pod: 10 s, then 20 s."""
+    policy = a_policy(evictable={"jobs": True}, execution={"waveTimeout": "15s"})
+    plan = two_hot_nodes(a_job_on_a(backoffLimit=6), policy=policy)
+    assert len(plan.moves) == 0  # its grace period is 30 s
+    quick = a_workload("import", ["a"] * 9, kind="Job", spec={"terminationGracePeriodSeconds": 1})
+    plan = two_hot_nodes(quick, policy=policy)
+    assert len(plan.moves) == 1
+    assert because(plan, "import-8") == (
+        "after its failures Job import may replace it only 20 s later, waveTimeout is 15 s"
+    )
+
+
+def test_the_move_of_a_job_closes_its_wave() -> None:
+    """Its replacement comes 10 s later at the earliest: what is moved beside it would be placed before."""
+    jobs = [a_workload(f"import-{number}", ["a"], kind="Job", cpu="1") for number in range(9)]
+    plan = two_hot_nodes(*jobs, policy=a_policy(evictable={"jobs": True}))
+    assert [move.wave for move in plan.moves] == list(range(1, len(plan.moves) + 1))
+    assert len(plan.moves) > 1

@@ -42,11 +42,13 @@ from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.strategies.hot_nodes.movable import DIGITS, NEGLIGIBLE, MovablePods
 
-_PLACEMENTS_A_POD = 30  # that drafts may ask for
+_PLACEMENTS_A_POD = 20  # that drafts may ask for
 _CELLS = 600_000  # placements times nodes that they may ask for: large clusters can afford less
 _POWERS = (4.0, 2.0, 1.0, 0.5)  # of their value, by which pods are drawn, draft by draft
 
+_ROOM_SHARE = 4  # of the placements of drafts, one of so many parts is for making room
 _MOST_FOR_ROOM = 3  # pods that leave a cool node for one of a hot node
+_LEAST_FOR_ROOM = 1.0  # points that all of them remove for each unit of their cost, whatever leastRelief is
 
 _NOT_NEEDED = NotMoved(Reason.NOT_NEEDED, "its node cools without moving it")
 _NO_RELIEF = NotMoved(Reason.NO_RELIEF, "it uses nothing of what its node is above coolTo in")
@@ -89,14 +91,16 @@ class ReliefSearch:
 
     def best(self) -> Found:
         """The best plan of those that the drafts lead to, within their placements."""
-        best = self.plan()
         placements = self.start.evaluator.placements
+        began = placements.asked
+        best = self.plan()
+        first = placements.asked - began  # about what a draft asks for at most
         most = placements.asked + self._share
         all_gone = self.pods.with_all_gone(self.levels[frozenset()])
         least = float(self.pods.excess(all_gone).sum())
         tried = set[tuple[int, ...]]()
         number = 0
-        while best.quality[0] > least + NEGLIGIBLE and placements.asked < most:
+        while best.quality[0] > least + NEGLIGIBLE and placements.asked + first < most:
             draft = Attempt(self, {}, is_draft=True)
             asked = placements.asked
             draft.run(_drawn(np.random.default_rng(number), _POWERS[number % len(_POWERS)]))
@@ -107,7 +111,9 @@ class ReliefSearch:
             elif order in tried and placements.asked == asked:
                 most -= len(order) + 1  # nothing new: such drafts must end as well
             tried.add(order)
-        return best if best.quality[0] <= least + NEGLIGIBLE else self._with_room(best)
+        if best.quality[0] <= least + NEGLIGIBLE or first > self._share:
+            return best
+        return self._with_room(best)
 
     def _with_room(self, best: Found) -> Found:
         """The plan, or a better one in which pods of cool nodes make room."""
@@ -127,7 +133,7 @@ class ReliefSearch:
         needless = self._needless(found)
         if needless:
             rest = [at for at in found.order if at not in needless]
-            without = self._made(rest, {**kept, **dict.fromkeys(needless, _NOT_NEEDED)})
+            without = self._made(rest, {**found.kept, **dict.fromkeys(needless, _NOT_NEEDED)})
             if not self._unpaid(without):
                 found = min(found, without, key=lambda item: item.quality)
         return found
@@ -143,7 +149,7 @@ class ReliefSearch:
         attempt = Attempt(self, closed, room)
         attempt.run(self.pods.best, first)
         if makes_room:
-            attempt.make_room(self._share)
+            attempt.make_room(self._share // _ROOM_SHARE)
         builder, order = attempt.builder, tuple(attempt.order)
         still_hot = int(np.count_nonzero(self.pods.still_hot(attempt.percent)))
         cost = sum(self.price(at, attempt.room.get(at, ())) for at in order)
@@ -352,7 +358,8 @@ class Attempt:
         builder, moved = self.builder, list[Candidate]()
         before, relieves = builder.copy(), float(self._pods.relieved(self.percent)[at])
         for pod in room:
-            too_dear = relieves < self._search.asked * self._search.price(at, (*moved, pod))
+            least = max(self._search.asked, _LEAST_FOR_ROOM)
+            too_dear = relieves < least * self._search.price(at, (*moved, pod))
             if len(moved) == _MOST_FOR_ROOM or too_dear:
                 break
             if builder.try_move(pod) is not None:

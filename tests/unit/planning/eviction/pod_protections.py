@@ -51,7 +51,7 @@ def sampled() -> Case:
         ],
         "workloads": [
             the_pod(spec=in_pool),
-            a_workload("other", ["hotter"], cpu="3950m", spec=in_pool),
+            a_workload("other", ["hotter"], cpu="3950m", replicas=2, spec=in_pool),
         ],
         "load": dict.fromkeys(others[:5], float("nan")),
         "configuration": alike(0),

@@ -29,6 +29,12 @@ from tests.unit.planning.eviction.pod_protections import (
     asked_for,
 )
 from tests.unit.planning.eviction.protected_pods import EVICT, LEAVING, Case, a_taint, case, plan_for, the_pod
+from tests.unit.planning.eviction.unmade_replacements import (
+    ADMITTED_OTHERWISE,
+    JOBS_THAT_WOULD_FAIL,
+    NOT_REPLACED,
+    REPLACED,
+)
 from tests.unit.planning.eviction.workload_protections import (
     CLONE_SETS,
     FACTS_OF_THE_WORKLOAD,
@@ -38,8 +44,9 @@ from tests.unit.planning.eviction.workload_protections import (
     of_another_kind,
 )
 
+UNMADE = [*JOBS_THAT_WOULD_FAIL, *NOT_REPLACED, *ADMITTED_OTHERWISE]
 LIFTED_BY_ANNOTATION = [*BY_POLICY, *PROTECTED_BY_POLICY]
-NOT_LIFTED = [*ALWAYS, *UNKNOWN_OR_NOT_NOW, *FACTS_OF_THE_WORKLOAD, *PROTECTED_NOW]
+NOT_LIFTED = [*ALWAYS, *UNKNOWN_OR_NOT_NOW, *FACTS_OF_THE_WORKLOAD, *PROTECTED_NOW, *UNMADE]
 EVERY = [*LIFTED_BY_ANNOTATION, *NOT_LIFTED]
 
 
@@ -175,7 +182,9 @@ def test_what_was_not_read_keeps_nobody_when_the_policy_allows_the_unpredictable
     assert moved(plan_of(inputs))
 
 
-@pytest.mark.parametrize("given", [pytest.param(given, id=name) for name, given in NOT_PROTECTED])
+@pytest.mark.parametrize(
+    "given", [pytest.param(given, id=name) for name, given in [*NOT_PROTECTED, *REPLACED]]
+)
 def test_a_pod_that_nothing_protects_moves(given: Case) -> None:
     assert moved(plan_for(given)) == {"web-0": "cool"}
 

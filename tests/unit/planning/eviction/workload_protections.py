@@ -39,6 +39,18 @@ def of_priority_class(*classes: tuple[str, int], unread: Collection[str] = ()) -
     return case(workload, priorityclasses=made, unread=unread)
 
 
+def of_default_class(value: int, *, given: str = "", priority: int = 0) -> Case:
+    """A pod made when no PriorityClass was the default, or when this one was ``given`` to it."""
+    workload = the_pod(template={}, priorityClassName=given, priority=priority)
+    return case(
+        workload,
+        priorityclasses=[
+            {"metadata": {"name": "standard"}, "value": value, "globalDefault": True},
+            {"metadata": {"name": "second"}, "value": value + 1, "globalDefault": True},
+        ],
+    )
+
+
 def scaled(target: str = "ReplicaSet", **status: Any) -> Case:
     item = {
         "metadata": {"name": "web", "namespace": "default"},
@@ -59,11 +71,11 @@ def vertical(mode: str | None) -> Case:
 
 
 def in_quota(used: Mapping[str, str], workload: Workload | None = None) -> Case:
-    hard = {"requests.cpu": "8", "limits.cpu": "8", "pods": "10", "services": "1"}
+    hard = {"requests.cpu": "8", "pods": "10", "services": "1"}
     item = {
         "metadata": {"name": "small", "namespace": "default"},
         "spec": {"hard": hard},
-        "status": {"hard": hard, "used": {"requests.cpu": "1", "services": "1", **used}},
+        "status": {"hard": hard, "used": {"requests.cpu": "1", "pods": "1", "services": "1", **used}},
     }
     return case(workload, resourcequotas=[item])
 
@@ -193,7 +205,6 @@ PROTECTED_BY_POLICY: list[tuple[Reason, str, Case]] = [
     (Reason.MIN_REPLICAS, "", case(policy=a_policy(evictable={"minReplicas": 3}))),
     (Reason.LABELS, "", case(policy=a_policy(evictable={"podSelector": selecting}))),
     (Reason.ENDS_SOON, "at its deadline", a_job(started=2400, activeDeadlineSeconds=3600)),
-    (Reason.ENDS_SOON, "past its deadline", a_job(started=9000, activeDeadlineSeconds=3600)),
     (Reason.ENDS_SOON, "as those before it", a_job(started=3000, before=[3500, 3600, 9000])),
     (Reason.ENDS_SOON, "a little late", a_job(started=5000, before=[3600])),
     (Reason.STORAGE_CLASS, "", claiming("ReadWriteMany", protectStorageClasses=["local-path"])),
@@ -229,6 +240,8 @@ PROTECTED_NOW: list[tuple[Reason, str, Case]] = [
     (Reason.UNPREDICTABLE, "deployments not read", of_deployment(unread=["deployments"])),
     (Reason.UNPREDICTABLE, "priority classes not read", of_priority_class(unread=["priorityclasses"])),
     (Reason.UNPREDICTABLE, "its priority class is gone", of_priority_class(("other", 1000))),
+    (Reason.UNPREDICTABLE, "a default priority class", of_default_class(1000)),
+    (Reason.UNPREDICTABLE, "its default class is no more", of_default_class(1000, given="old", priority=5)),
     (Reason.UNPREDICTABLE, "its priority class was made anew", of_priority_class(("important", 10))),
     (Reason.UNPREDICTABLE, "nothing is like it", of_another_kind(like=False)),
     (Reason.AUTOSCALING, "an owner of another kind", of_another_kind(desired=3)),
@@ -259,16 +272,17 @@ NOT_PROTECTED: list[tuple[str, Case]] = [
     ("rolled out", of_deployment()),
     ("no Deployment above it", case(unread=["deployments"])),
     ("of a priority class", of_priority_class(("important", 1000))),
-    ("of no priority class", case(unread=["priorityclasses"])),
+    ("of no priority class", case(priorityclasses=[{"metadata": {"name": "other"}, "value": 5}])),
+    ("of the default priority class", of_default_class(1000, given="standard", priority=1000)),
     ("ready", case(with_status(readyReplicas=2))),
     ("ends in time", case(the_pod(spec={"terminationGracePeriodSeconds": 299}))),
-    ("a Job that has failures left", a_job(failed=5)),
+    ("a Job that has failures left", a_job(failed=4, backoffLimit=5)),
     ("a Job far from its deadline", a_job(started=1800, activeDeadlineSeconds=3600)),
     ("a Job whose like take long", a_job(started=1800, before=[3600])),
     ("a Job that takes longer than any before it", a_job(started=7300, before=[3600])),
     ("a Job whose like did not complete", a_job(started=3000, before=[None])),
     ("a Job that may be moved to its end", a_job(started=3000, before=[3600], minJobRemaining="0s")),
-    ("a Job that ignores disruptions", a_job(failed=6, rules=[DISRUPTION])),
+    ("a Job that ignores disruptions", a_job(failed=4, backoffLimit=4, rules=[DISRUPTION])),
     ("of the current revision", stateful("v2", currentRevision="v2", updateRevision="v2")),
     ("at its size", scaled()),
     ("scaled long ago", scaled(lastScaleTime=at(-300))),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.landing.evaluation import MAX_WAITING_CLASSES
 from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import prepare
 from rebalancer.scheduling.state.cluster_state import UNBOUND
@@ -62,8 +63,13 @@ def test_a_gated_pod_does_not_take_part() -> None:
     assert placed(waiting("web", schedulingGates=[{"name": "wait"}])) == {}
 
 
-def test_a_pod_of_a_scheduler_that_is_not_known_does_not_take_part() -> None:
+def test_nobody_knows_where_a_pod_of_a_scheduler_that_is_not_configured_goes() -> None:
+    inputs = planning_inputs([a_node("cool", cpu=8)], [waiting("web", schedulerName="volcano")])
     assert placed(waiting("web", schedulerName="volcano")) == {}
+    assert plan_of(inputs).warnings == (
+        "1 Pending pods have a scheduler that is not configured (volcano): which nodes they take is not "
+        "known, and no landing allows for them",
+    )
 
 
 def test_a_terminating_pod_does_not_take_part() -> None:
@@ -120,6 +126,50 @@ def test_a_pending_pod_that_fits_nowhere_even_then_keeps_nothing() -> None:
     nodes = [a_node("hot"), a_node("cool", cpu=8)]
     plan = plan_of(planning_inputs(nodes, [hot_pod(), a_workload("huge", [""], cpu="100")]))
     assert moved(plan) == {"web-0": "cool"}
+
+
+def of_volcano(cpu: str, node: str, **spec: Any) -> Workload:
+    return waiting(
+        "gang", cpu, schedulerName="volcano", nodeSelector={"kubernetes.io/hostname": node}, **spec
+    )
+
+
+@pytest.mark.parametrize(
+    ("pod", "keeps"),
+    [
+        (of_volcano("4", "hot"), True),
+        (of_volcano("5", "hot"), False),  # more than the node has
+        (of_volcano("100m", "hot"), False),  # it does not wait for room: there is enough of it
+        (of_volcano("100", "cool"), False),
+        (of_volcano("4", "hot", schedulingGates=[{"name": "wait"}]), False),
+    ],
+    ids=["waits there", "too large", "has room", "waits elsewhere", "gated"],
+)
+def test_a_pod_that_waits_for_the_room_keeps_it_whatever_its_scheduler(pod: Workload, keeps: bool) -> None:
+    plan = plan_of(planning_inputs([a_node("hot"), a_node("cool", cpu=8)], [hot_pod(), pod]))
+    if keeps:
+        only("RoomTaken", "default/gang, whose scheduler volcano is not configured, may fit", plan)
+    else:
+        assert moved(plan) == {"web-0": "cool"}
+
+
+@pytest.mark.parametrize("before", [0, 19, 20, 60])
+def test_of_many_kinds_of_waiting_pods_none_is_overlooked(before: int) -> None:
+    huge = [waiting(f"huge-{number:02}", "500", priority=9) for number in range(before)]
+    small = waiting("small", "4", nodeSelector={"kubernetes.io/hostname": "hot"})
+    plan = plan_of(planning_inputs([a_node("hot"), a_node("cool", cpu=8)], [hot_pod(), *huge, small]))
+    only("RoomTaken", "a Pending pod of default/small would fit where it leaves", plan)
+
+
+def test_where_too_many_kinds_may_fit_to_ask_each_of_them_the_pod_stays() -> None:
+    """Each of them fits by its requests, and a port that another pod holds keeps it off the node."""
+    taken = {"containers": [{"name": "main", "ports": [{"hostPort": 80, "containerPort": 80}]}]}
+    holder = a_workload("holder", ["hot", "cool"], cpu="1m", spec=taken)
+    others = [waiting(f"other-{number:02}", "1", **taken) for number in range(MAX_WAITING_CLASSES + 1)]
+    nodes = [a_node("hot"), a_node("cool", cpu=8)]
+    few, many = (plan_of(planning_inputs(nodes, [hot_pod(), holder, *some])) for some in (others[1:], others))
+    assert moved(few) == {"web-0": "cool"}
+    only("RoomTaken", f"Pending pods of {len(others)} kinds request no more than would be free", many)
 
 
 def beside_a_tie(version: str, *pending: Workload) -> PlanningInputs:

@@ -55,6 +55,25 @@ def test_a_stateful_set_makes_its_pod_anew_once_the_old_one_is_gone(race: str) -
 
 
 @pytest.mark.parametrize("race", ["strict", "likely"])
+@pytest.mark.parametrize("kind", ["StrimziPodSet", "Job"])
+def test_where_nobody_knows_when_a_replacement_is_made_both_landings_count(race: str, kind: str) -> None:
+    """A StrimziPodSet uses the name again, and a Job waits after each failure."""
+    web = a_workload(
+        "web", ["a"] * 10, kind=kind if kind == "Job" else "ReplicaSet", spec={"affinity": PREFERS_A}
+    )
+    for pod in web.pods if kind != "Job" else ():
+        pod["metadata"]["ownerReferences"][0] |= {"kind": kind, "apiVersion": "core.strimzi.io/v1beta2"}
+    named = [{"apiVersion": "core.strimzi.io/v1beta2", "kind": "StrimziPodSet"}]
+    policy = a_policy(
+        planning={"terminationRace": race},
+        limits={"perRun": 1},
+        evictable={"jobs": True, "controllers": named},
+    )
+    plan = plan_of(planning_inputs([a_node("a", cpu=10), a_node("b", cpu=100)], [web], policy=policy))
+    assert set(kept(plan).values()) == {"NoBetterLanding"}
+
+
+@pytest.mark.parametrize("race", ["strict", "likely"])
 def test_a_waiting_pod_takes_the_room_that_becomes_free_in_either_case(race: str) -> None:
     waiting = a_workload("waiting", [""], spec={"nodeSelector": {"kubernetes.io/hostname": "a"}})
     web = a_workload("web", ["a"] * 10)

@@ -1,8 +1,7 @@
-"""The right to patch Deployments, narrowed by a real API server's admission: a restart, and nothing else."""
+"""Rights to patch, narrowed by a real API server's admission: a restart or a soft taint, and nothing else."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from rebalancer.planning.steering import SOFT, TAINT_KEY
 from rebalancer.planning.workloads.rolling_updates import RESTARTED_AT
 from tests.e2e import clusters
 from tests.e2e.api import Api, ApiRefusedError, Object
@@ -18,8 +18,9 @@ from tests.e2e.processes import wait_until
 
 pytestmark = pytest.mark.safety
 
-SURGE = Path(__file__).parents[2] / "k8s" / "components" / "surge"
+COMPONENTS = Path(__file__).parents[2] / "k8s" / "components"
 DEPLOYMENT = "/apis/apps/v1/namespaces/default/deployments/shop"
+NODE = "/api/v1/nodes/n1"
 NOW = "2026-11-22T12:00:00Z"
 
 
@@ -31,6 +32,14 @@ def of_pods(**spec: Any) -> Object:
     return {"spec": {"template": {"spec": spec}}}
 
 
+def of_node(**changes: Any) -> Object:
+    """A change of the node: of its metadata, or of its spec."""
+    about = {key: value for key, value in changes.items() if key in ("labels", "annotations", "finalizers")}
+    return {"kind": "Node", "metadata": about} if about else {"kind": "Node", "spec": changes}
+
+
+KEPT = {"key": "example.com/kept", "value": "x", "effect": "NoSchedule"}
+HOT = {"key": TAINT_KEY, "value": "a.b.1", "effect": SOFT}
 CONTAINER = {"name": "shop", "image": "example.com/shop:1"}
 REFUSED: dict[str, Object] = {
     "another image": of_pods(containers=[{**CONTAINER, "image": "example.com/evil"}]),
@@ -62,6 +71,16 @@ REFUSED: dict[str, Object] = {
     "an owner": {
         "metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "b"}]}
     },
+    "a label of a node": of_node(labels={"other": "x"}),
+    "an annotation of a node": of_node(annotations={"other": "x"}),
+    "a finalizer of a node": of_node(finalizers=["example.com/x"]),
+    "a node that is cordoned": of_node(unschedulable=True),
+    "the provider of a node": of_node(providerID="x://y"),
+    "the network of a node": of_node(podCIDR="10.0.0.0/24", podCIDRs=["10.0.0.0/24"]),
+    "no taints": of_node(taints=None),
+    "a hard taint": of_node(taints=[KEPT, {**HOT, "effect": "NoSchedule"}]),
+    "a taint of others": of_node(taints=[KEPT, HOT, {**HOT, "key": "other"}]),
+    "a changed taint": of_node(taints=[{**KEPT, "value": "other"}, HOT]),
 }
 
 
@@ -80,7 +99,9 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
         manifest = clusters.deployment("shop", 1, cpu="100m", annotations={"kept": "as it was"})
         manifest["spec"]["template"]["spec"]["containers"] = [CONTAINER]
         api.create(manifest)
-        for path in sorted(SURGE.glob("*.yaml")):
+        api.create(clusters.node("n1", cpu="8"))
+        api.patch(NODE, {"spec": {"taints": [KEPT]}})
+        for path in sorted([*COMPONENTS.glob("surge/*.yaml"), *COMPONENTS.glob("steer/*.yaml")]):
             document = yaml.safe_load(path.read_text())
             if document["kind"] == "ClusterRoleBinding":
                 document["subjects"] = [
@@ -91,7 +112,11 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
                 api.create(document)
         ours = of(started, "rebalancer", "rebalancer")
         wait_until(lambda: restarts(ours), "the right to patch Deployments")
-        wait_until(lambda: bool(refusal(ours, REFUSED["no history"])), "the policy is in force")
+        probes = [REFUSED["no history"], REFUSED["a label of a node"]]
+        wait_until(
+            lambda: all("Validating" in refusal(ours, change) for change in probes),
+            "the policies are in force",
+        )
         yield started
 
 
@@ -107,7 +132,7 @@ def restarts(account: Api) -> bool:
 def refusal(account: Api, change: Object) -> str:
     """Why the API server refuses a change, which it would not keep in any case; empty where it does not."""
     try:
-        account.patch(f"{DEPLOYMENT}?dryRun=All", copy.deepcopy(change))
+        account.patch(f"{NODE if change.get('kind') == 'Node' else DEPLOYMENT}?dryRun=All", change)
     except ApiRefusedError as error:
         return str(error)
     return ""
@@ -125,13 +150,20 @@ def test_our_account_may_restart_a_deployment_again_and_again(control_plane: Con
         }
 
 
+def test_our_account_may_set_its_soft_taint_and_take_it_away(control_plane: ControlPlane) -> None:
+    ours = of(control_plane, "rebalancer", "rebalancer")
+    for taints in ([KEPT, HOT], [KEPT, {**HOT, "value": "c.d.2"}], [KEPT]):
+        assert ours.patch(NODE, {"spec": {"taints": taints}})["spec"]["taints"] == taints
+
+
 @pytest.mark.parametrize("change", REFUSED.values(), ids=REFUSED.keys())
 def test_our_account_may_change_nothing_else(control_plane: ControlPlane, change: Object) -> None:
     for namespace in ("rebalancer", "others"):
         said = refusal(of(control_plane, namespace, "rebalancer"), change)
         assert said.startswith("422"), said
-        assert "ValidatingAdmissionPolicy 'rebalancer-surge'" in said
-        assert "denied request: rebalancer may" in said or "denied request: of the annotations" in said
+        part = "steer" if change.get("kind") == "Node" else "surge"
+        assert f"ValidatingAdmissionPolicy 'rebalancer-{part}'" in said
+        assert "rebalancer may" in said
 
 
 @pytest.mark.parametrize("change", REFUSED.values(), ids=REFUSED.keys())

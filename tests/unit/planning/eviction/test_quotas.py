@@ -1,0 +1,132 @@
+"""What pods count for in quotas, and whether a quota has room for one more."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalancer.cluster import quantities
+from rebalancer.cluster.pod_classes import NO_OWNER, PodClass
+from rebalancer.cluster.records import PodSpec
+from rebalancer.cluster.snapshot import build_snapshot
+from rebalancer.planning.eviction.quotas import Quotas, is_best_effort, usage
+from tests.builders import a_node, a_recording
+
+NAMES = ("cpu", "memory", "example.com/gpu")
+AMOUNTS = st.integers(0, 5).map(str)
+Amounts = dict[str, str]
+
+
+def amounts() -> st.SearchStrategy[Amounts]:
+    return st.dictionaries(st.sampled_from(NAMES), AMOUNTS, max_size=3)
+
+
+def containers(*, init: bool) -> st.SearchStrategy[list[dict[str, Any]]]:
+    each = st.fixed_dictionaries(
+        {"resources": st.fixed_dictionaries({"requests": amounts(), "limits": amounts()})},
+        optional={"restartPolicy": st.just("Always")} if init else {},
+    )
+    return st.lists(each, max_size=3)
+
+
+def a_class(**spec: Any) -> PodClass:
+    return PodClass("default", {}, NO_OWNER, msgspec.convert(spec, PodSpec), (), False)
+
+
+def quotas(hard: Amounts, used: Amounts, **spec: Any) -> Quotas:
+    item = {
+        "metadata": {"name": "small", "namespace": "default"},
+        "spec": {"hard": hard, **spec},
+        "status": {"hard": hard, "used": used},
+    }
+    recording = a_recording(None, nodes=[a_node("a")], pods=[], resourcequotas=[item])
+    return Quotas(build_snapshot(recording))
+
+
+def most_at_once(spec: dict[str, Any], field: str, name: str) -> Fraction | None:
+    """The most that containers have at one moment, while each init container starts and then for good."""
+
+    def of(item: dict[str, Any]) -> Fraction:
+        return quantities.parse(item["resources"][field].get(name, "0"))
+
+    everything = [*spec["containers"], *spec["initContainers"]]
+    if not any(name in item["resources"][field] for item in everything):
+        return None
+    moments, sidecars = [Fraction(0)], Fraction(0)
+    for item in spec["initContainers"]:
+        moments.append(sidecars + of(item))
+        if item.get("restartPolicy"):
+            sidecars += of(item)
+    return max(*moments, sidecars + sum(map(of, spec["containers"]), Fraction(0)))
+
+
+@given(containers(init=False), containers(init=True), st.dictionaries(st.sampled_from(NAMES[:2]), AMOUNTS))
+def test_a_pod_counts_for_the_most_that_it_has_at_one_moment_and_its_overhead(
+    main: list[dict[str, Any]], init: list[dict[str, Any]], overhead: Amounts
+) -> None:
+    spec = {"containers": main, "initContainers": init}
+    found = usage(msgspec.convert({**spec, "overhead": overhead}, PodSpec))
+    for name in NAMES:
+        more = quantities.parse(overhead.get(name, "0"))
+        requested, limited = most_at_once(spec, "requests", name), most_at_once(spec, "limits", name)
+        if requested is not None or name in overhead:
+            assert found[f"requests.{name}"] == (requested or 0) + more
+        if limited is not None and name in NAMES[:2]:
+            assert found[f"limits.{name}"] == (limited + more if limited else 0)
+    assert found["pods"] == found["count/pods"] == 1
+
+
+def test_what_a_pod_asks_for_as_a_whole_goes_before_its_containers() -> None:
+    spec = {
+        "containers": [{"resources": {"requests": {"cpu": "1", "memory": "1"}, "limits": {"cpu": "2"}}}],
+        "resources": {"requests": {"cpu": "5"}, "limits": {"cpu": "7", "example.com/gpu": "1"}},
+    }
+    found = usage(msgspec.convert(spec, PodSpec))
+    assert [found[name] for name in ("requests.cpu", "limits.cpu", "memory")] == [Fraction(5), 7, 1]
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 4), st.integers(1, 3))
+def test_a_quota_admits_exactly_what_is_left(hard: int, used: int, others: int, cores: int) -> None:
+    pod = a_class(containers=[{"name": "a", "resources": {"requests": {"cpu": str(cores)}}}])
+    known = quotas({"requests.cpu": str(hard)}, {"requests.cpu": str(used)})
+    assert (known.lacking(pod, [pod] * others) == "") == (used + cores * (others + 1) <= hard)
+    assert (known.lacking(pod, leaving=pod) == "") == (used <= hard)
+    assert known.room(pod) == (
+        max((hard - used) // cores, 0),
+        f"quota small, {used} of {hard} requests.cpu used",
+    )
+
+
+def test_a_pod_that_a_quota_does_not_select_leaves_no_room_in_it_when_it_goes() -> None:
+    known = quotas({"pods": "1"}, {"pods": "1"}, scopes=["BestEffort"])
+    burstable = a_class(containers=[{"name": "a", "resources": {"requests": {"cpu": "1"}}}])
+    idle = a_class(containers=[{"name": "a"}])
+    assert known.lacking(idle, leaving=burstable)
+    assert not known.lacking(idle, leaving=idle)
+    assert not known.lacking(burstable)
+
+
+def test_a_pod_with_resources_of_its_own_need_not_name_those_of_each_container() -> None:
+    known = quotas({"limits.cpu": "9"}, {"limits.cpu": "0"})
+    whole = a_class(containers=[{"name": "a"}], resources={"limits": {"cpu": "1"}})
+    assert "container a does not say its limits.cpu" in known.lacking(a_class(containers=[{"name": "a"}]))
+    assert not known.lacking(whole)
+
+
+def test_only_cpu_and_memory_make_a_pod_more_than_best_effort() -> None:
+    def best_effort(**given_resources: Any) -> bool:
+        return is_best_effort(a_class(containers=[{"name": "a", "resources": given_resources}]).spec)
+
+    assert best_effort(requests={"example.com/gpu": "1", "cpu": "0"})
+    assert not best_effort(limits={"memory": "1"})
+
+
+def test_a_malformed_bound_admits_nothing() -> None:
+    known = quotas({"pods": "many"}, {"pods": "0"})
+    assert known.lacking(a_class(containers=[]))
+    assert known.room(a_class(containers=[])) == (0, "quota small could not be read")
+    assert known.without_room("default", "pods")

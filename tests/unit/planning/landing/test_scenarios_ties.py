@@ -1,0 +1,126 @@
+"""What a plan's landings may be together is what comes of it from each start index, and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rebalancer.planning.builder import PartialPlan
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.landing.scenarios import MAX_SCENARIOS
+from rebalancer.planning.planner import search
+from rebalancer.planning.prepared import PreparedInputs, prepare
+from tests.builders import a_node
+from tests.unit.planning.builders import a_policy, a_workload, planning_inputs, with_scheduler
+
+KEPT = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+HOTTEST = 80.0
+
+
+class Tied(NamedTuple):
+    """Hot nodes with four small pods each, and cool ones, some of which are equal to the scheduler."""
+
+    hot: int
+    cool: list[tuple[int, str]]  # percent used, and cores that are requested
+    points: int  # that each of the small pods uses
+    requested: str
+    wave_size: int
+
+    def inputs(self) -> PlanningInputs:
+        hot = [f"h{number}" for number in range(self.hot)]
+        cool = {f"n{number}": item for number, item in enumerate(self.cool)}
+        staying = {name: cpu for name, (_, cpu) in cool.items()} | dict.fromkeys(hot, "6")
+        workloads = [
+            a_workload(f"at-{name}", [name], cpu=cpu, annotations=KEPT) for name, cpu in staying.items()
+        ]
+        loads = {f"at-{name}-0": 0.64 * used for name, (used, _) in cool.items()}
+        for name in hot:
+            loads[f"at-{name}-0"] = 0.64 * 60
+            for number in range(4):
+                workloads.append(a_workload(f"{name}-{number}", [name], cpu=self.requested, memory="64Mi"))
+                loads[f"{name}-{number}-0"] = 0.64 * self.points
+        policy = a_policy(execution={"firstWave": 1, "waveSize": self.wave_size})
+        nodes = [a_node(name, cpu=64, memory="256Gi") for name in (*hot, *cool)]
+        return with_scheduler(
+            planning_inputs(nodes, workloads, pod_load=loads, policy=policy), version="1.35"
+        )
+
+
+# Of so few nodes every start index is followed, so the joint landings are exact.
+CLUSTERS = st.integers(1, 2).flatmap(
+    lambda hot: st.builds(
+        Tied,
+        st.just(hot),
+        st.lists(
+            st.tuples(st.integers(20, 70), st.sampled_from(["1", "1", "3"])),
+            min_size=2,
+            max_size=MAX_SCENARIOS - hot,
+        ),
+        st.integers(4, 12),
+        st.sampled_from(["50m", "900m", "2"]),
+        st.integers(1, 5),
+    )
+)
+
+
+def carried_out(prepared: PreparedInputs, plan: PartialPlan, start: int) -> tuple[tuple[int, ...], float]:
+    """Where the replacements are if the searches start there and nothing is raced, and the fullest node."""
+    state, usage = prepared.state.copy(), prepared.usage.copy()
+    landed, leaving, wave, fullest = [], list[int](), 1, 0.0
+    for move in plan.moves:
+        if move.wave != wave:
+            wave = move.wave
+            for row in leaving:
+                state.remove(row)
+            leaving = []
+        candidate = move.candidate
+        state.evict(candidate.row)
+        leaving.append(candidate.row)
+        placement = prepared.schedulers.scheduler(candidate.replacement).place(state, candidate.replacement)
+        chance = placement.chance_from(np.array([start]))
+        node = int(placement.feasible[int(np.argmax(chance))])
+        state.bind(state.add(candidate.replacement), node)
+        usage[candidate.source] -= candidate.usage
+        usage[node] += candidate.usage
+        landed.append(node)
+        fullest = max(fullest, 100 * usage[node, 0] / prepared.inputs.load.allocatable[node, 0])
+    return tuple(landed), fullest
+
+
+@given(CLUSTERS)
+@settings(max_examples=25, deadline=None)
+def test_the_joint_landings_of_a_plan_are_those_from_each_start(cluster: Tied) -> None:
+    prepared = prepare(cluster.inputs())
+    plan = search(prepared)
+    nodes = len(prepared.nodes)
+    found = [carried_out(prepared, plan, start) for start in range(nodes)]
+    expected = {landed: count / nodes for landed, count in Counter(landed for landed, _ in found).items()}
+    assert joint_of(plan) == pytest.approx(expected)
+    assert max((fullest for _, fullest in found), default=0.0) <= HOTTEST + 1e-6
+
+
+def test_from_no_start_is_a_node_fuller_than_at_most_though_not_all_are_followed() -> None:
+    prepared = prepare(Tied(1, [(30, "1")] * 14, 9, "50m", 5).inputs())
+    plan = search(prepared)
+    assert len(plan.moves) > 1
+    assert len(plan.scenarios.all) == MAX_SCENARIOS
+    allocatable, filled_to = prepared.inputs.load.allocatable, plan.scenarios.filled_to
+    for start in range(len(prepared.nodes)):
+        landed, _ = carried_out(prepared, plan, start)
+        for node, pods in Counter(landed).items():
+            used = prepared.usage[node] + pods * plan.moves[0].candidate.usage
+            assert 100 * used[0] / allocatable[node, 0] <= filled_to[node, 0] + 1e-6
+
+
+def joint_of(plan: PartialPlan) -> Mapping[tuple[int, ...], float]:
+    joint = plan.scenarios.joint
+    chances: dict[tuple[int, ...], float] = {}
+    for nodes, chance in zip(joint.nodes.tolist(), joint.chance.tolist(), strict=True):
+        chances[tuple(nodes)] = chances.get(tuple(nodes), 0.0) + chance
+    return chances

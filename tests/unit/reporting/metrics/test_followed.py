@@ -1,0 +1,42 @@
+"""What is counted over the life of a service stays bounded, whatever happens in its cluster."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+from prometheus_client import generate_latest
+
+from rebalancer.execution.events import MoveEnded
+from rebalancer.reporting.metrics import RunMetrics, names
+from rebalancer.state.results import Result
+from rebalancer.telemetry import listening, span
+from tests.unit.reporting.builders import an_outcome
+
+
+def evicted_from(metrics: RunMetrics) -> set[str]:
+    lines = generate_latest(metrics.registry).decode().splitlines()
+    return {line.split('"')[1] for line in lines if line.startswith("rebalancer_evictions_total{")}
+
+
+def test_of_namespaces_that_come_and_go_those_evicted_from_last_have_series() -> None:
+    metrics = RunMetrics(of_a_service=True)
+    for number in range(3 * names.MAX_NAMESPACES):
+        for namespace in ("shop", f"preview-{number}"):
+            for result in (Result.LANDED, Result.REFUSED, Result.PENDING):
+                outcome = an_outcome(result)
+                pod = replace(outcome.move.pod, namespace=namespace)
+                metrics.follow(MoveEnded(replace(outcome, move=replace(outcome.move, pod=pod))))
+    found = evicted_from(metrics)
+    assert len(found) == names.MAX_NAMESPACES
+    assert {"shop", f"preview-{3 * names.MAX_NAMESPACES - 1}"} <= found
+    assert "preview-0" not in found
+
+
+def test_comparisons_of_watches_with_a_list_are_counted_by_what_they_showed() -> None:
+    metrics = RunMetrics(of_a_service=True)
+    with listening(metrics):
+        for differing in (0, 0, 3):
+            with span("compare", kind="pods", differing=differing):
+                pass
+    text = generate_latest(metrics.registry).decode()
+    assert 'rebalancer_watch_comparisons_total{result="Same"} 2.0' in text
+    assert 'rebalancer_watch_comparisons_total{result="Differs"} 1.0' in text
