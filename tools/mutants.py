@@ -34,7 +34,8 @@ ROOT = Path(__file__).parents[1]
 # What may not go wrong unnoticed: who is evicted and when, who may act, what is remembered, what is decoded.
 MODULES = (
     "execution/waves", "execution/evict", "execution/verdicts", "execution/verify", "execution/lease",
-    "planning/eviction/budgets", "planning/eviction/workload_rules", "planning/landing/landing_check",
+    "planning/eviction/budgets", "planning/eviction/quotas",
+    "planning/eviction/workload_rules", "planning/landing/landing_check",
     "state/run_state", "state/results", "state/samples", "state/stores",
     "cluster/wire/json_items", "cluster/wire/protobuf", "cluster/wire/watch_events",
 )  # fmt: skip

@@ -1,14 +1,11 @@
-"""What evictions of a wave spend of budgets, and what quotas leave for the pods that they make anew."""
+"""What evictions of a wave spend of budgets."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from rebalancer.cluster.pod_classes import PodClass
-from rebalancer.planning.eviction.budgets import Budget, Quotas, Spending, WaveBudgets, allowed_by
-from tests.builders import a_budget, a_pod, a_snapshot
+from rebalancer.planning.eviction.budgets import Budget, Spending, WaveBudgets, allowed_by
+from tests.builders import a_budget, a_snapshot
 
 
 def a_counted(name: str, allowed: int) -> Budget:
@@ -47,17 +44,6 @@ def test_a_pod_that_is_free_spends_nothing_and_goes_where_nothing_is_left() -> N
     assert wave.exhausted(Spending((WEB,), free=False)) is WEB
 
 
-def test_each_budget_of_a_pod_is_spent_and_the_first_without_room_is_named() -> None:
-    wave = WaveBudgets()
-    both = Spending((WEB, ALL), free=False)
-    wave.spend(both)
-
-    assert wave.exhausted(both) is ALL
-    assert wave.exhausted(Spending((WEB,), free=False)) is None
-    wave.spend(Spending((WEB,), free=False))
-    assert wave.exhausted(both) is WEB
-
-
 def test_a_copy_counts_for_itself() -> None:
     wave = WaveBudgets()
     one = Spending((ALL,), free=False)
@@ -78,23 +64,6 @@ def test_a_budget_allows_what_its_status_says_and_never_less_than_nothing(allowe
     assert allowed_by(record)[0] == counted
 
 
-def a_quota(
-    hard: dict[str, str], used: dict[str, str] | None = None, *, name: str = "q", of: str = "status"
-) -> dict[str, Any]:
-    quota: dict[str, Any] = {"metadata": {"name": name, "namespace": "default"}, "spec": {}, "status": {}}
-    quota[of]["hard"] = hard
-    if used is not None:
-        quota["status"]["used"] = used
-    return quota
-
-
-def quotas_of(*quotas: dict[str, Any], **pod: Any) -> tuple[Quotas, PodClass]:
-    snapshot = a_snapshot(
-        pods=[a_pod("web", **{"cpu": "500m", "memory": "1Gi", **pod})], resourcequotas=quotas
-    )
-    return Quotas(snapshot), snapshot.pods.classes[0]
-
-
 ROOM = [
     # hard, used, how many more pods of 500m and 1Gi
     ({"pods": "5"}, {"pods": "3"}, 2),
@@ -107,65 +76,3 @@ ROOM = [
     ({"pods": "5", "cpu": "2"}, {"pods": "1", "cpu": "1"}, 2),
     ({"cpu": "many"}, {"cpu": "1"}, 0),
 ]
-
-
-@pytest.mark.parametrize("of", ["status", "spec"])
-@pytest.mark.parametrize(("hard", "used", "more"), ROOM)
-def test_a_quota_has_room_for_so_many_more_pods(
-    hard: dict[str, str], used: dict[str, str] | None, more: int, of: str
-) -> None:
-    quotas, pod = quotas_of(a_quota(hard, used, of=of))
-    room = quotas.room(pod)
-    assert room is not None
-    assert room[0] == more
-    assert (quotas.lacking(pod) == "") == (more > 0)
-
-
-@pytest.mark.parametrize(("others", "lacks"), [(0, False), (1, False), (2, True)])
-def test_pods_that_are_made_at_the_same_time_take_the_room_of_a_quota(others: int, lacks: bool) -> None:
-    quotas, pod = quotas_of(a_quota({"pods": "5"}, {"pods": "3"}))
-    said = quotas.lacking(pod, [pod] * others)
-    assert bool(said) == lacks
-    assert (f"makes {others} more" in said) == lacks
-
-
-def test_the_tightest_quota_is_named() -> None:
-    quotas, pod = quotas_of(a_quota({"pods": "9"}, name="wide"), a_quota({"cpu": "1"}, name="tight"))
-    assert quotas.room(pod) == (2, "quota tight, 0 of 1 cpu used")
-
-
-def test_limits_count_where_a_quota_counts_them() -> None:
-    limits = {"cpu": "2", "memory": "2Gi"}
-    container = {"name": "main", "image": "a", "resources": {"limits": limits, "requests": {"cpu": "1"}}}
-    quotas, pod = quotas_of(a_quota({"limits.cpu": "5"}), spec={"containers": [container, {"name": "b"}]})
-    assert quotas.room(pod) == (2, "quota q, 0 of 5 limits.cpu used")
-
-
-def test_what_a_pod_does_not_take_holds_no_pod_back() -> None:
-    quotas, pod = quotas_of(a_quota({"services": "0", "requests.nvidia.com/gpu": "0"}, {"services": "3"}))
-    assert (quotas.room(pod), quotas.lacking(pod)) == (None, "")
-    assert Quotas(a_snapshot(pods=[a_pod("web")])).room(pod) is None
-
-
-COUNT = "count/replicasets.apps"
-
-
-@pytest.mark.parametrize(
-    ("hard", "used", "full"),
-    [
-        ("3", "2", False),
-        ("3", "3", True),
-        ("3", "4", True),
-        ("3", None, False),
-        ("0", None, True),
-        ("x", "1", True),
-    ],
-)
-@pytest.mark.parametrize("of", ["status", "spec"])
-def test_a_kind_without_room_is_named_with_its_quota(
-    hard: str, used: str | None, full: bool, of: str
-) -> None:
-    quotas, _ = quotas_of(a_quota({COUNT: hard}, None if used is None else {COUNT: used}, of=of))
-    said = f"quota q has no room for another one in {COUNT}" if full else ""
-    assert quotas.without_room("default", COUNT) == said
-    assert quotas.without_room("default", "count/pods") == quotas.without_room("other", COUNT) == ""
