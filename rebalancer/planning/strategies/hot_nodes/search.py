@@ -180,20 +180,28 @@ class ReliefSearch:
         return sorted(found, key=lambda item: (-round(size[item.row], DIGITS), names(item.row)))
 
     def _unpaid(self, found: Found) -> dict[int, NotMoved]:
-        """The moves of a plan that are not worth their cost, seen from its end, and why."""
+        """The moves of a plan that are not worth their cost, seen from its end, and why.
+
+        Small moves pay on a node that they make cool, or that they make cool together with the pods that only
+        the limits of this run keep: the next runs move those.
+        """
         pods, unpaid = self.pods, dict[int, NotMoved]()
         percent = pods.percent(found.builder)
-        still_hot = pods.still_hot(percent)
+        still_hot, later = pods.still_hot(percent), percent.copy()
+        for at, why in found.kept.items():
+            if why.reason is Reason.LIMIT:
+                later[pods.node[at]] -= pods.relief[at]
+        stays_hot = pods.still_hot(later)
         before = {move.candidate.row: move.before for move in found.builder.moves}
         relieved = {at: pods.relieves(at, before[pods.candidates[at].row]) for at in found.order}
         price = {at: self.price(at, found.room.get(at, ())) for at in found.order}
         for node in sorted({int(pods.node[at]) for at in found.order}):
             here = sorted((at for at in found.order if pods.node[at] == node), key=lambda at: relieved[at])
             least = self.asked
-            if not still_hot[node]:
+            if not stays_hot[node]:
                 usual = sum(relieved[at] for at in here) / sum(price[at] for at in here)
                 least = least_relief(self.asked, usual)
-            elif not self._partial:
+            if still_hot[node] and not self._partial:
                 unpaid |= dict.fromkeys(here, self._stays_hot(node, percent))
                 continue
             for at in here:
