@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from tests.e2e.api import path_of
 from tests.e2e.processes import wait_until
 from tests.e2e.relocation_scene import PODS, Scene
+from tests.waiting import HANG_SECONDS
 
 
 @contextmanager
-def a_webhook_that_never_answers(scene: Scene, *, failure_policy: str, seconds: int) -> Iterator[None]:
-    """Have every eviction asked about at an address that takes connections and says nothing."""
+def a_webhook_that_never_answers(
+    scene: Scene, *, failure_policy: str, seconds: int
+) -> Iterator[Callable[[], None]]:
+    """Have every eviction asked about at an address that takes connections and says nothing.
+
+    Yields what waits until it is asked about another one.
+    """
+    connections: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
         webhook = {
             "name": "evictions.example.com",
@@ -41,8 +48,19 @@ def a_webhook_that_never_answers(scene: Scene, *, failure_policy: str, seconds: 
         scene.api.create(manifest)
         try:
             wait_for_webhook(scene)
-            yield
+            listener.settimeout(0.0)
+            with suppress(BlockingIOError):  # those that were rehearsed
+                while True:
+                    connections.append(listener.accept()[0])
+
+            def wait_until_asked() -> None:
+                listener.settimeout(HANG_SECONDS)
+                connections.append(listener.accept()[0])
+
+            yield wait_until_asked
         finally:
+            for connection in connections:
+                connection.close()
             scene.api.delete(path_of(manifest))
 
 

@@ -26,9 +26,10 @@ def test_sigterm_finishes_and_journals_the_eviction_in_flight_and_releases_the_l
     scene: Scene, record_property: Record
 ) -> None:
     # The eviction takes as long as the API server waits for the webhook, and is then granted.
-    with a_webhook_that_never_answers(scene, failure_policy="Ignore", seconds=5):
+    with a_webhook_that_never_answers(scene, failure_policy="Ignore", seconds=5) as wait_until_asked:
         run = scene.start()
         run.wait_for("evicting")
+        wait_until_asked()  # after the line the pod is looked at, and only then it is evicted
         run.process.send_signal(signal.SIGTERM)
         assert run.events("evicted") == []
         ended = run.finished()
