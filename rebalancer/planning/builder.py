@@ -218,15 +218,16 @@ class PlanBuilder:
         """An independent builder with the same moves, which will draw the same landings.
 
         ``limits`` are those of further moves, None for the same as before, and ``placements`` how many the
-        evaluator may still compute, None for the policy's.
+        evaluator may still compute, None for the same bound as before.
         """
         other = copy.copy(self)
         other.moves = list(self.moves)
         other.scenarios, other._later = self.scenarios.copy(), None
         other.used, other._wave_budgets = self.used.copy(limits), self._wave_budgets.copy()
         other._wave_quotas = self._wave_quotas.copy()
-        most = self._policy.planning.max_placements
-        other._most = most if placements is None else min(most, self.evaluator.placements.asked + placements)
+        if placements is not None:
+            most = self._policy.planning.max_placements
+            other._most = min(most, self.evaluator.placements.asked + placements)
         return other
 
     def restore(self, earlier: PlanBuilder) -> None:
