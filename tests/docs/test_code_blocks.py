@@ -18,6 +18,7 @@ from rebalancer.policy.policy_file import parse_policy
 from rebalancer_demo import Sandbox
 from rebalancer_demo.hot_cluster import hot_cluster
 from tests.docs.blocks import PAGES, ROOT, Block, blocks, commands
+from tests.kubernetes_api.schemas import VERSIONS, problems
 from tests.waiting import present
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
@@ -85,8 +86,13 @@ def test_the_commands_of_a_page_succeed_in_its_order(page: Path, hot: Sandbox, t
 
 
 @pytest.mark.parametrize("block", of_language("yaml"))
-def test_a_yaml_block_is_a_policy_or_a_part_of_one(block: Block) -> None:
+def test_a_yaml_block_is_a_policy_or_a_part_of_one_or_an_object_of_kubernetes(
+    block: Block,
+) -> None:
     found = yaml.safe_load(block.text)
+    if "apiVersion" in found and not found["apiVersion"].startswith("rebalancer/"):
+        assert [problem for version in VERSIONS for problem in problems(found, version)] == []
+        return
     # Signals and pressure need a Prometheus, which the block that shows them need not repeat.
     sources = [{"prometheus": {"address": "http://prometheus.monitoring:9090"}}]
     whole = {**POLICY, **found, "load": {"sources": sources, **found.get("load", {})}}
