@@ -53,6 +53,7 @@ HONOURED_ANNOTATIONS = frozenset(
         "batch.kubernetes.io/job-index-failure-count",
         "batch.kubernetes.io/job-index-ignored-failure-count",
         "kubernetes.io/limit-ranger",
+        "rebalancer/max-lifetime",
     }
 )
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
@@ -116,9 +117,18 @@ class PodFields(msgspec.Struct, gc=False):
         """Whether it has succeeded or failed, and so runs no more."""
         return self.phase in FINISHED
 
+    def reports(self, *, init: bool = False) -> list[ContainerReport]:
+        """What its containers have to report, its init containers as well where that is asked."""
+        return [item for item in self.containers if init or not item.init]
+
+    def reasons(self, *, init: bool = False) -> set[str]:
+        """Its reason, and why its containers wait or have ended."""
+        of_containers = (text for item in self.reports(init=init) for text in (item.waiting, item.terminated))
+        return {self.reason, *of_containers} - {""}
+
     def restarts(self, *, init: bool = False) -> int:
         """How often its containers were restarted in all, its init containers as well where that is asked."""
-        return sum(item.restarts for item in self.containers if init or not item.init)
+        return sum(item.restarts for item in self.reports(init=init))
 
 
 class Encoding(Protocol):

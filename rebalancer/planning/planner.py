@@ -73,7 +73,9 @@ def _one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPla
             if before is None and strategy.group(pod):
                 before = builder.copy()
             wish = Wish(strategy.name, strategy.purpose, message, strategy.lifts)
-            refusal = try_move(prepared, builder, pod, wish)
+            refusal = (_sibling_first(prepared, builder, pod) if strategy.one_by_one else None) or try_move(
+                prepared, builder, pod, wish
+            )
             if refusal is not None:
                 words = f"{refusal.message} ({strategy.name}: {message})"
                 refusal = replace(refusal, message=words)
@@ -89,6 +91,18 @@ def _one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPla
             else:
                 kept.pop(pod, None)
     return replace(so_far, builder=builder, kept=kept)
+
+
+def _sibling_first(prepared: PreparedInputs, builder: PlanBuilder, pod: PodRow) -> NotMoved | None:
+    """That a run moves as many of a pod's siblings as it may, of a strategy that moves them one by one."""
+    if prepared.has_finished(pod):
+        return None
+    workload, budgets = prepared.eviction.workload(pod), prepared.eviction.budgets.of(pod)
+    moved = builder.used.by_workload[workload.key]
+    if moved < max(1, min((budget.allowed for budget in budgets), default=1)):
+        return None
+    message = f"{moved} of {workload.name} move in this run, and the others one after the other"
+    return NotMoved(Reason.SIBLINGS, message)
 
 
 def try_move(

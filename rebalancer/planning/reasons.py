@@ -160,6 +160,10 @@ class Reason(StrEnum):
         "moving it relieves its node by less than the policy's planning.leastRelief asks for",
         "planning.leastRelief",
     )
+    SIBLINGS = (
+        "Siblings",
+        "the run moves as many pods of its workload as its disruption budgets allow at once, or one",
+    )
     GROUP = "Group", "it would move only together with another pod, which stays"
     SEARCH_ENDED = (
         "SearchEnded",

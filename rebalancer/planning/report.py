@@ -197,6 +197,8 @@ def _what_follows(prepared: PreparedInputs, move: PlannedMove, gain: Mapping[str
     where = (
         likeliest if len(landings.rows) == 1 else f"one of {len(landings.rows)} nodes, likeliest {likeliest}"
     )
+    if landings.likeliest() == move.candidate.source:
+        where += ", which it leaves"
     gained = ", ".join(f"{points:.1f} points of {resource}" for resource, points in gain.items())
     return (
         f"its replacement will be placed on {where}"

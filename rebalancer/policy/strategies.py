@@ -63,12 +63,18 @@ def _from_boolean(settings: type[PolicyModel], value: object) -> object:
     if isinstance(value, bool):
         return settings() if value else None
     if isinstance(value, Mapping):  # from here on lists are read as Python's own, which must be tuples
-        return {key: tuple(item) if isinstance(item, list) else item for key, item in value.items()}
+        return _with_tuples(value)
     if value is None or isinstance(value, settings):
         return value
     first = next((field.alias for field in settings.model_fields.values()), None)
     other = f", false, or settings such as {{{first}: ...}}" if first else " or false"
     raise ValueError(f"should be true{other}")
+
+
+def _with_tuples(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _with_tuples(item) for key, item in value.items()}
+    return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
 
 
 def _written(value: PolicyModel | None) -> bool | dict[str, object]:

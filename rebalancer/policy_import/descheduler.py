@@ -143,8 +143,6 @@ OTHER_AIMS = {
     "HighNodeUtilization": "it empties nodes, which is the opposite of relieving them; leave it to "
     "an autoscaler",
     "RemoveDuplicates": "replicas on one node are no load; use topology spread constraints",
-    "PodLifeTime": "age is no reason to move a pod; keep descheduler for it",
-    "RemovePodsHavingTooManyRestarts": "a pod that restarts does so elsewhere too; keep descheduler for it",
 }
 
 

@@ -33,8 +33,8 @@ _ANNOTATIONS = """\
 ## Annotations of pods that are honoured
 
 rebalancer annotates no pod. With `evictable.singleReplica: surge` it sets `kubectl.kubernetes.io/restartedAt`
-on the pod template of a Deployment, as `kubectl rollout restart` does. It honours those that Kubernetes
-and other tools have made known:
+on the pod template of a Deployment, as `kubectl rollout restart` does. It honours one of its own, and
+those that Kubernetes and other tools have made known:
 """
 _EVENTS = """\
 ## Events
@@ -80,6 +80,9 @@ ANNOTATIONS = {
     ),
     "kubernetes.io/config.mirror": "marks the copy of a static pod, which is never evicted (`StaticPod`)",
     "kubernetes.io/config.source": "`file` or `http`: a static pod, which is never evicted (`StaticPod`)",
+    "rebalancer/max-lifetime": (
+        "a duration: how old the pod may become where `strategies.lifetime` is on; else: never too old"
+    ),
     "scheduling.koordinator.sh/eviction-cost": "2147483647: the pod is never evicted (`Annotation`)",
 }
 

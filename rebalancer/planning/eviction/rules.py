@@ -528,11 +528,15 @@ OF_FINISHED_PODS = frozenset(
 
 
 def why_protected(context: EvictionContext, row: PodRow, lifted: Collection[Reason] = ()) -> NotMoved | None:
-    """Why a pod may not be evicted; None when it may. ``lifted`` are no reasons to keep a finished pod."""
-    refusals = every_refusal(context, row)
-    if context.finished and lifted:
-        refusals = (item for item in refusals if item.reason not in lifted)
-    return next(refusals, None)
+    """Why a pod may not be evicted; None when it may.
+
+    ``lifted`` are no reasons to keep a pod that has finished; one that is not ready is missed by nobody, so
+    it may go while its workload has too few that are.
+    """
+    if not context.finished:
+        unready = context.pods.ready[row] == 0
+        lifted = {Reason.UNREADY_REPLICAS}.intersection(lifted if unready else ())
+    return next((item for item in every_refusal(context, row) if item.reason not in lifted), None)
 
 
 def every_refusal(context: EvictionContext, row: PodRow) -> Iterator[NotMoved]:

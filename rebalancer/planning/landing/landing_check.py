@@ -3,7 +3,7 @@
 An eviction is only worth it if every node the scheduler may choose is better than the node that is left. What
 holds for all landings, whoever wishes to move the pod:
 
-1. it is another node than the one that is left,
+1. it is another node than the one that is left, unless the purpose is served by a new pod on any node,
 2. it may be counted on: Ready for a while, not being removed, with fresh figures that do not settle,
 3. it is not made hot; a node that was hot itself is filled up to its coolTo at most; and no node is filled
    above ``planning.maxAfter``, whatever the rules name.
@@ -83,6 +83,11 @@ class Landings(msgspec.Struct, frozen=True, eq=False):
 class Purpose(Protocol):
     """What a strategy asks of a landing, beyond what holds for all of them."""
 
+    @property
+    def own_node(self) -> bool:
+        """Whether the replacement may land on the node that the pod leaves, as busy as that is."""
+        ...
+
     def serves(self, landings: Landings) -> Sequence[bool] | BoolArray:
         """(nodes,) whether the pod is better off on each node."""
         ...
@@ -112,6 +117,7 @@ class CoolerNode(msgspec.Struct, frozen=True, eq=False):
     min_gain: float  # points
     spread: Spread
     spread_weight: float  # units that the loss of the last other node, or zone, costs
+    own_node: bool = False
 
     def gains(self, landings: Landings) -> FloatArray:
         """(nodes, resources) points that the landing is below the node left; inf where none are asked."""
@@ -199,8 +205,8 @@ class LandingCheck:
         """(nodes,) whether each landing is acceptable."""
         rows = landings.rows
         cool = np.all(self._cool_enough(landings.after, self._most(rows)), axis=1)
-        better = np.asarray(purpose.serves(landings), np.bool_)
-        return np.asarray(self._usable[rows] & (rows != landings.source) & cool & better, np.bool_)
+        better, stays = np.asarray(purpose.serves(landings), np.bool_), rows == landings.source
+        return np.asarray(np.where(stays, purpose.own_node, self._usable[rows] & cool) & better, np.bool_)
 
     def _most(self, rows: IntArray) -> FloatArray:
         """(rows, resources) up to which a landing may fill each node."""
@@ -219,7 +225,8 @@ class LandingCheck:
         row = int(landings.rows[at])
         name, after = self._names[row], landings.after[at]
         if row == landings.source:
-            return f"{name} is the node it leaves"
+            objection = purpose.objection(landings, at) if purpose.own_node else "is the node it leaves"
+            return f"{name} {objection}" if objection else ""
         if row in self.excluded:
             return f"{name} {self.excluded[row]}"
         by_rule = self._hotness.most(np.array([row]))[0]

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 
 from rebalancer.planning.strategies.failed import Failed
 from rebalancer.planning.strategies.hot_nodes import HotNodes
+from rebalancer.planning.strategies.lifetime import Lifetime
 from rebalancer.planning.strategies.misplaced import Misplaced
+from rebalancer.planning.strategies.restarts import Restarts
 from rebalancer.planning.strategies.strategy import Strategy
 
 if TYPE_CHECKING:
     from rebalancer.planning.prepared import PreparedInputs
 
-STRATEGIES: tuple[type[Strategy], ...] = (HotNodes, Misplaced, Failed)
+STRATEGIES: tuple[type[Strategy], ...] = (HotNodes, Misplaced, Failed, Lifetime, Restarts)
 """All strategies, in the order in which they may move pods."""
 
 

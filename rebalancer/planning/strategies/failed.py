@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from rebalancer.planning.reasons import Reason, age_text
+from rebalancer.planning.strategies.chosen_pods import Codes, Texts
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
-from rebalancer.policy.model import PolicyModel, Unique
+from rebalancer.policy.model import PolicyModel
 from rebalancer.policy.units import Duration
 
 if TYPE_CHECKING:
     from rebalancer.cluster.arrays import PodRow
     from rebalancer.planning.builder import PlanBuilder
-
-Texts = Annotated[tuple[str, ...], Unique]
-Codes = Annotated[tuple[int, ...], Unique]
 
 
 class FailedSettings(PolicyModel):
@@ -50,9 +48,8 @@ class Failed(Strategy):
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         table, wanted = self.prepared.table_of(pod), self.settings
         fields, kind = table.fields(pod), table.class_of(pod).owner.kind
-        seen = [item for item in fields.containers if wanted.including_init_containers or not item.init]
-        reasons = {fields.reason, *(text for item in seen for text in (item.waiting, item.terminated))} - {""}
-        codes, age = {item.exit_code for item in seen}, self.prepared.inputs.now - fields.created
+        init, age = wanted.including_init_containers, self.prepared.inputs.now - fields.created
+        reasons, codes = fields.reasons(init=init), {item.exit_code for item in fields.reports(init=init)}
         meets = not wanted.reasons or not reasons.isdisjoint(wanted.reasons)
         meets &= not wanted.exit_codes or not codes.isdisjoint(wanted.exit_codes)
         if not meets or kind in wanted.exclude_owner_kinds or not age >= wanted.min_age:

@@ -64,6 +64,8 @@ class Strategy:
     """Its settings, each of which has a default; without any it is only turned on or off."""
     settled: ClassVar[str] = "the reason to move it is gone"
     """Why a planned move is not made where ``why_still`` is empty."""
+    one_by_one: ClassVar[bool] = False
+    """Whether a run moves only one pod of a workload, or as many as its disruption budgets allow at once."""
     replaces: ClassVar[Mapping[str, Replaced]] = {}
     """Plugins of descheduler whose place it takes, for ``policy import``."""
 
@@ -96,7 +98,7 @@ class Strategy:
 
     @property
     def lifts(self) -> Collection[Reason]:
-        """What is no reason to keep a pod that has finished and that it wishes to remove."""
+        """What is no reason to keep a pod that has finished, or is not ready, and that it wishes to move."""
         return ()
 
     def group(self, pod: PodRow) -> str:
@@ -116,6 +118,11 @@ class Strategy:
     def purpose(self) -> Purpose:
         """What landings are held to, beyond what holds for all of them."""
         return self
+
+    @property
+    def own_node(self) -> bool:
+        """Whether a new pod on the node that is left serves the purpose as well."""
+        return False
 
     def objection(self, landings: Landings, at: int) -> str:
         """Why a node would not serve the purpose, in words that follow its name; empty where it would."""

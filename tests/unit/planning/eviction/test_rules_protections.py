@@ -101,7 +101,7 @@ def test_every_reason_says_what_it_means() -> None:
 
 
 def test_every_reason_has_a_row_in_a_table() -> None:
-    of_groups = {Reason.GROUP}  # see tests/unit/planning/strategies/test_strategy.py
+    of_groups = {Reason.GROUP, Reason.SIBLINGS}  # see tests/unit/planning/strategies
     assert set(Reason) == {reason for reason, _, _ in EVERY} | of_groups
 
 

@@ -1,0 +1,122 @@
+"""Settings that strategies share: which pods a strategy looks at, and in which states it wants them to be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Self
+
+from pydantic import Field, model_validator
+
+from rebalancer.policy.evictability import Namespaces
+from rebalancer.policy.model import PolicyModel, Selector, Unique
+from rebalancer.policy.units import Duration
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.arrays import BoolArray
+    from rebalancer.cluster.pod_classes import PodClass
+    from rebalancer.cluster.pods import PodCondition, PodFields, PodTable
+
+Texts = Annotated[tuple[str, ...], Unique]
+Codes = Annotated[tuple[int, ...], Unique]
+
+
+class ChosenPods(PolicyModel):
+    """Which pods a strategy looks at, among those that may be evicted."""
+
+    namespaces: Namespaces | None = Field(default=None, description="Only pods of these namespaces.")
+    pod_selector: Selector | None = Field(default=None, description="Only pods with these labels.")
+    include_owner_kinds: Texts = Field(default=(), description="Only of owners of these kinds.")
+    exclude_owner_kinds: Texts = Field(default=(), description="Not of owners of these kinds, such as Job.")
+
+    def chooses(self, pod: PodClass) -> bool:
+        """Whether the strategy looks at pods of a class."""
+        kind, kinds = pod.owner.kind, self.include_owner_kinds
+        return (
+            (self.namespaces is None or self.namespaces.allows(pod.namespace))
+            and kind not in self.exclude_owner_kinds
+            and (not kinds or kind in kinds)
+            and (self.pod_selector is None or self.pod_selector.selects(pod.labels))
+        )
+
+
+class ConditionFor(PolicyModel):
+    """A condition of a pod, and for how long it must have been as it is."""
+
+    type: str = Field(min_length=1, description="Its type, such as Ready.")
+    status: str = Field(default="", description="True, False or Unknown; any when empty.")
+    reason: str = Field(default="", description="Its reason; any when empty.")
+    min_since: Duration = Field(default=0.0, description="It must have been so for this long.")
+
+    @model_validator(mode="after")
+    def _is_read(self) -> Self:
+        from rebalancer.cluster.pods import USUAL_CONDITIONS  # noqa: PLC0415 - imports numpy
+
+        if self.type in USUAL_CONDITIONS and self.status not in ("False", "Unknown"):
+            raise ValueError(f'since when {self.type} is True is not read; write status: "False" or Unknown')
+        return self
+
+    def is_met(self, found: PodCondition, now: float) -> bool:
+        """Whether a pod's condition is this one; one since nobody knows when has lasted for no time."""
+        return (
+            found.type == self.type
+            and self.status in ("", found.status)
+            and self.reason in ("", found.reason)
+            and (not self.min_since or now - found.since >= self.min_since)
+        )
+
+
+class ChosenStates(ChosenPods):
+    """The same, and the states that a pod must be in: one of each kind that is named."""
+
+    states: Texts = Field(
+        default=(),
+        description="Only with one of these phases or reasons, of the pod or of what a container waits for "
+        "or ended with, such as Pending, Evicted or CrashLoopBackOff.",
+    )
+    conditions: tuple[ConditionFor, ...] = Field(default=(), description="Only with one of these conditions.")
+    exit_codes: Codes = Field(default=(), description="Only with a container that ended with one of these.")
+    including_init_containers: bool = Field(default=False, description="Look at init containers as well.")
+
+    @property
+    def names_states(self) -> bool:
+        """Whether pods must be in a state at all."""
+        return bool(self.states or self.conditions or self.exit_codes)
+
+    def may_be_met(self, table: PodTable) -> BoolArray:
+        """(pods,) which may be in such states, from the columns of a table alone."""
+        import numpy as np  # noqa: PLC0415 - not before a plan is made
+
+        from rebalancer.cluster.pods import PHASES  # noqa: PLC0415 - likewise
+
+        def have(*fields: str) -> BoolArray:
+            mask = np.zeros(len(table), np.bool_)
+            for field in fields:
+                mask[list(table.columns.few(field))] = True
+            return mask
+
+        found = np.ones(len(table), np.bool_)
+        if self.states:
+            phases = [at for at, name in enumerate(PHASES) if name in self.states]
+            found &= np.isin(table.phase, phases) | have("reason", "containers")
+        found &= have("conditions") if self.conditions else found
+        found &= have("containers") if self.exit_codes else found
+        return found
+
+    def words(self, fields: PodFields, now: float) -> Sequence[str] | None:
+        """Which of the states a pod is in, one of each kind; None where it is in none of one kind."""
+        from rebalancer.cluster.pods import PHASES  # noqa: PLC0415 - imports numpy
+
+        init = self.including_init_containers
+        states = {PHASES[fields.phase], *fields.reasons(init=init)}
+        codes = {item.exit_code for item in fields.reports(init=init)}
+        met = (item for item in fields.conditions if any(one.is_met(item, now) for one in self.conditions))
+        found = (
+            (self.states, (f"its state is {item}" for item in self.states if item in states)),
+            (self.conditions, (f"its condition {item.type} is {item.status}" for item in met)),
+            (
+                self.exit_codes,
+                (f"a container ended with {item}" for item in self.exit_codes if item in codes),
+            ),
+        )
+        words = [next(items, "") for asked, items in found if asked]
+        return words if all(words) else None

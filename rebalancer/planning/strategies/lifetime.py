@@ -1,0 +1,148 @@
+"""The strategy that replaces old pods, the oldest first, and those of a workload one after the other.
+
+What a pod gains is its age: the new one is young wherever the scheduler puts it, on the same node too. With
+maxAge 168h and jitter 10%, the pods of a Deployment that were all made at once:
+
+    web-a   200 h old, may become 171 h    replaced by the first run
+    web-b   200 h old, may become 184 h    stays while its sibling is replaced: a later run
+    web-c   180 h old, may become 182 h    its time has not come
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+from pydantic import Field
+
+from rebalancer.planning.reasons import Reason, age_text
+from rebalancer.planning.strategies.chosen_pods import ChosenStates
+from rebalancer.planning.strategies.strategy import Replaced, Strategy
+from rebalancer.policy.units import Duration, Percentage, parse_duration
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.arrays import PodRow
+    from rebalancer.cluster.pods import PodTable
+    from rebalancer.planning.builder import PartialPlan, PlanBuilder
+    from rebalancer.planning.plan import StrategyReport
+
+MAX_LIFETIME = "rebalancer/max-lifetime"
+
+
+class LifetimeSettings(ChosenStates):
+    """Which pods have lived long enough: those that meet everything that is said here."""
+
+    max_age: Duration | None = Field(
+        default=None,
+        description="Pods that were created longer ago than this. Without it, and without states, conditions "
+        f"and exitCodes, only pods whose own annotation {MAX_LIFETIME} says how old they may become.",
+    )
+    jitter: Percentage = Field(
+        default=0.0,
+        description="A pod may become older by up to so much of its lifetime, by its uid: pods that were "
+        "made together are not all replaced together.",
+    )
+    bare_pods: bool = Field(
+        default=False, description="Also pods that have finished and have no controller that exists."
+    )
+
+    @property
+    def is_for_all(self) -> bool:
+        """Whether it is for pods without an annotation too."""
+        return self.max_age is not None or self.names_states
+
+
+class Lifetime(Strategy):
+    """Replaces pods by their age, as PodLifeTime of descheduler does, and removes old ones that finished."""
+
+    name = "lifetime"
+    description = (
+        "Replace pods that are too old, the oldest first, those of a workload one after the other: true, "
+        "false, or its settings. The new pod may run on any node. Pods that have finished are removed."
+    )
+    settings_type = LifetimeSettings
+    settings: LifetimeSettings
+    one_by_one = True
+    settled = "its lifetime is not over any more"
+    replaces = {
+        "PodLifeTime": Replaced(
+            {"maxPodLifeTimeSeconds": "maxAge", "labelSelector": "podSelector"},
+            "those of a workload one after the other",
+        )
+    }
+
+    @property
+    def lifts(self) -> Collection[Reason]:
+        bare = (Reason.NO_CONTROLLER,) if self.settings.bare_pods else ()
+        return (Reason.UNREADY_REPLICAS, *bare)
+
+    @property
+    def own_node(self) -> bool:
+        """The new pod is young wherever it runs."""
+        return True
+
+    def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:
+        """Those that may be old enough, the oldest first, until the run may move no more."""
+        for pod in self._due():
+            if plan.used.is_spent:
+                return
+            yield pod
+
+    def _due(self) -> list[PodRow]:
+        from rebalancer.cluster.arrays import PodRow  # noqa: PLC0415 - imports numpy
+
+        running, finished = self.prepared.pods, self.prepared.pods.finished
+        found = self._of_table(running)
+        if finished is not None:
+            found += [(created, len(running) + row) for created, row in self._of_table(finished)]
+        return [PodRow(row) for _, row in sorted(found)]
+
+    def _of_table(self, table: PodTable) -> list[tuple[float, int]]:
+        """Creation and row of the pods of a table that may be old enough."""
+        import numpy as np  # noqa: PLC0415 - not before a plan is made
+
+        wanted = self.settings
+        due = np.zeros(len(table), np.bool_)
+        if wanted.is_for_all:
+            due = wanted.may_be_met(table)
+            due &= self.prepared.inputs.now - table.created > (wanted.max_age or 0.0)
+        due[[row for row, found in table.annotations.items() if MAX_LIFETIME in found]] = True
+        rows = np.flatnonzero(due & (table.node >= 0))
+        return list(zip(table.created[rows].tolist(), rows.tolist(), strict=True))
+
+    def why(self, pod: PodRow, plan: PlanBuilder) -> str:
+        """How old it is and might have become, and which of the states asked for it is in."""
+        table, wanted, now = self.prepared.table_of(pod), self.settings, self.prepared.inputs.now
+        fields = table.fields(pod)
+        own, states = fields.annotations.get(MAX_LIFETIME), wanted.words(fields, now)
+        meets = own is not None or (wanted.is_for_all and states is not None)
+        most = (wanted.max_age or 0.0) if own is None else _own_lifetime(own)
+        most *= 1.0 + wanted.jitter * _share(fields.uid)
+        if not meets or not now - fields.created > most or not wanted.chooses(table.class_of(pod)):
+            return ""
+        lifetime = f"its lifetime is {age_text(most)}" if most else ""
+        return ", ".join(
+            filter(None, (f"it is {age_text(now - fields.created)} old", lifetime, *(states or ())))
+        )
+
+    def report(self, plan: PartialPlan) -> StrategyReport:
+        """How many may be old enough and are left to later runs, once this one may move no more."""
+        found = super().report(plan)
+        left = len(self._due()) - found.moves if plan.builder.used.is_spent else 0
+        return replace(found, message=f"{left} more may be due in later runs") if left > 0 else found
+
+
+def _own_lifetime(text: str) -> float:
+    """Seconds; a text that is no duration, such as never, gives no end."""
+    try:
+        return parse_duration(text)
+    except ValueError:
+        return math.inf
+
+
+def _share(uid: str) -> float:
+    """From 0 to 1: of a pod always the same, and evenly spread over pods."""
+    return int.from_bytes(hashlib.blake2b(uid.encode(), digest_size=8).digest()) / 2.0**64

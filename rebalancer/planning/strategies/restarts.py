@@ -1,0 +1,93 @@
+"""The strategy that moves pods whose containers were restarted often, those with the most restarts first.
+
+It helps where the node is to blame: a broken device, a noisy neighbour, no route to a database. So a pod
+moves only where its replacement will run on another node, unless ``sameNode`` is true. A pod that fails
+everywhere is not moved again and again: its workload is left alone for ``planning.cooldown``, which doubles,
+and for ``planning.badLandingCooldown`` where the replacement did not become ready.
+
+    web-a   130 restarts    moves first; no other pod of web in the same run
+    api-c   104 restarts    moves
+    db-0     99 restarts    stays: the threshold is 100
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from rebalancer.planning.reasons import Reason
+from rebalancer.planning.strategies.chosen_pods import ChosenStates
+from rebalancer.planning.strategies.strategy import Replaced, Strategy
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.arrays import PodRow
+    from rebalancer.planning.builder import PlanBuilder
+
+
+class RestartsSettings(ChosenStates):
+    """Which pods were restarted too often: those that meet everything that is said here."""
+
+    threshold: int = Field(default=100, ge=1, description="Pods whose containers were restarted so often.")
+    same_node: bool = Field(
+        default=False,
+        description="Also where the replacement may run on the node that the pod leaves, which helps where a "
+        "new pod does.",
+    )
+
+
+class Restarts(Strategy):
+    """Moves pods by their restarts, as RemovePodsHavingTooManyRestarts of descheduler does."""
+
+    name = "restarts"
+    description = (
+        "Move pods whose containers were restarted too often, the most restarts first, those of a workload "
+        "one after the other: true, false, or its settings. The new pod runs on another node."
+    )
+    settings_type = RestartsSettings
+    settings: RestartsSettings
+    one_by_one = True
+    settled = "it was not restarted so often, or is in none of the states any more"
+    replaces = {
+        "RemovePodsHavingTooManyRestarts": Replaced(
+            {"podRestartThreshold": "threshold", "labelSelector": "podSelector"},
+            "only to another node, unless sameNode is true, and those of a workload one after the other",
+        )
+    }
+
+    @property
+    def lifts(self) -> Collection[Reason]:
+        return (Reason.UNREADY_REPLICAS,)
+
+    @property
+    def own_node(self) -> bool:
+        return self.settings.same_node
+
+    def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:
+        """Those with so many restarts, the most first."""
+        from rebalancer.cluster.arrays import PodRow  # noqa: PLC0415 - imports numpy
+
+        table, wanted = self.prepared.pods, self.settings
+        found = [
+            (-self._restarts(PodRow(row)), row)
+            for row in table.columns.few("containers")
+            if table.node[row] >= 0 and self._restarts(PodRow(row)) >= wanted.threshold
+        ]
+        return [PodRow(row) for _, row in sorted(found)]
+
+    def _restarts(self, pod: PodRow) -> int:
+        containers = self.prepared.pods.columns.few("containers")[pod]
+        init = self.settings.including_init_containers
+        return sum(item.restarts for item in containers if init or not item.init)
+
+    def why(self, pod: PodRow, plan: PlanBuilder) -> str:
+        """How often it was restarted, and which of the states asked for it is in."""
+        table, wanted = self.prepared.pods, self.settings
+        restarts = self._restarts(pod)
+        if restarts < wanted.threshold or not wanted.chooses(table.class_of(pod)):
+            return ""
+        states = wanted.words(table.fields(pod), self.prepared.inputs.now)
+        return (
+            "" if states is None else ", ".join((f"its containers were restarted {restarts} times", *states))
+        )

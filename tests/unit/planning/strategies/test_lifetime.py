@@ -1,0 +1,254 @@
+"""The strategy that replaces old pods: whom, in which order, how many, and where they may land."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rebalancer.errors import InputError
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.plan import Plan
+from rebalancer.planning.planner import plan_prepared
+from rebalancer.planning.prepared import prepare
+from rebalancer.planning.revalidation import check_landing, revalidate_moves
+from rebalancer.policy.policy_file import parse_policy
+from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.state.run_state import RunState
+from tests.builders import a_budget, a_node, a_pod, owned_by
+from tests.unit.planning.builders import (
+    Workload,
+    a_past_move,
+    a_policy,
+    a_workload,
+    at,
+    because,
+    kept,
+    moved,
+    plan_of,
+    planning_inputs,
+)
+
+HOUR = 3600
+NODES = (a_node("a"), a_node("b"))
+OLD, OLDER, YOUNG = at(-30 * HOUR), at(-60 * HOUR), at(-HOUR)
+
+
+def inputs(
+    *workloads: Workload, policy: RebalancePolicy | None = None, nodes: Any = NODES, **case: Any
+) -> PlanningInputs:
+    settings = case.pop("settings", {"maxAge": "24h"})
+    chosen = policy or a_policy(strategies={"lifetime": settings})
+    return planning_inputs(nodes, workloads, policy=chosen, **case)
+
+
+def plan(*workloads: Workload, **case: Any) -> Plan:
+    return plan_of(inputs(*workloads, **case))
+
+
+def order(found: Plan) -> list[str]:
+    return [move.pod.name for move in found.moves]
+
+
+def test_it_is_off_unless_asked_for() -> None:
+    assert plan(a_workload("web", ["a"], created=OLD), policy=a_policy()).moves == ()
+
+
+def test_a_pod_that_is_too_old_is_replaced_and_the_plan_says_why() -> None:
+    found = plan(a_workload("old", ["a"], created=OLD), a_workload("young", ["a"], created=YOUNG))
+
+    assert order(found) == ["old-0"]
+    assert found.moves[0].because.startswith("it is 30 h old, its lifetime is 24 h; its replacement will be")
+    assert found.moves[0].strategy == "lifetime"
+
+
+def test_the_oldest_is_replaced_first() -> None:
+    workloads = [a_workload(name, ["a"], created=created) for name, created in (("x", OLD), ("y", OLDER))]
+
+    assert order(plan(*workloads)) == ["y-0", "x-0"]
+
+
+def test_the_new_pod_may_run_on_the_node_that_the_old_one_leaves() -> None:
+    pinned = a_workload("web", ["a"], created=OLD, spec={"nodeName": "a", "nodeSelector": {"disk": "ssd"}})
+    pinned.item["spec"]["template"]["spec"].pop("nodeName")
+    nodes = (a_node("a", labels={"disk": "ssd"}), a_node("b"))
+    found = plan(pinned, nodes=nodes)
+
+    assert moved(found) == {"web-0": "a"}
+    assert "its replacement will be placed on a, which it leaves" in found.moves[0].because
+
+
+def test_a_landing_on_the_same_node_is_as_planned_and_one_that_heats_a_node_is_not() -> None:
+    only_a = {"nodeSelector": {"kubernetes.io/hostname": "a"}}
+    case = inputs(a_workload("web", ["a"], created=OLD, spec=only_a), load={"b": 79.0})
+    prepared = prepare(case)
+    found = plan_prepared(prepared)
+
+    assert check_landing(prepared, found, found.moves[0], "a") is None
+    assert "b would be at 104.0 % cpu" in (check_landing(prepared, found, found.moves[0], "b") or "")
+
+
+def test_a_landing_on_its_own_node_is_allowed_however_busy_that_is() -> None:
+    found = plan(
+        a_workload("web", ["a"], created=OLD, spec={"nodeSelector": {"kubernetes.io/hostname": "a"}}),
+        load={"a": 97.0},
+        policy=a_policy(
+            strategies={"lifetime": {"maxAge": "24h"}}, hotNodes={"any": [{"utilization": {"cpu": 99}}]}
+        ),
+    )
+
+    assert moved(found) == {"web-0": "a"}
+
+
+def test_of_a_workload_one_pod_is_replaced_in_a_run() -> None:
+    found = plan(a_workload("web", ["a", "a", "b", "b"], created=OLD))
+
+    assert order(found) == ["web-0"]
+    assert kept(found) == dict.fromkeys(["web-1", "web-2", "web-3"], "Siblings")
+    assert because(found, "web-1").startswith("1 of ReplicaSet/web move in this run")
+
+
+def test_or_as_many_as_its_disruption_budget_allows_at_once() -> None:
+    budgets = [a_budget("web", labels={"app": "web"}, allowed=2)]
+    found = plan(a_workload("web", ["a", "a", "b", "b"], created=OLD), poddisruptionbudgets=budgets)
+
+    assert (order(found), set(kept(found).values())) == (["web-0", "web-1"], {"Siblings"})
+
+
+def test_a_workload_moved_by_an_earlier_run_is_left_alone() -> None:
+    state = RunState(moves=(a_past_move(),))
+
+    assert kept(plan(a_workload("web", ["a"], created=OLD), state=state)) == {"web-0": "Cooldown"}
+
+
+def test_jitter_gives_each_pod_a_lifetime_of_its_own_between_once_and_the_most() -> None:
+    def replaced(age: float) -> set[str]:
+        workloads = [
+            a_workload(f"w{number}", ["a"], created=at(-age * HOUR), cpu="1m") for number in range(60)
+        ]
+        return set(order(plan(*workloads, settings={"maxAge": "100h", "jitter": "50%"})))
+
+    assert not replaced(99.9)
+    assert 15 < len(replaced(125)) < 45
+    assert replaced(110) < replaced(125) < replaced(149) <= replaced(150)
+    assert len(replaced(150)) == 60
+
+
+def test_a_pod_says_itself_how_old_it_may_become() -> None:
+    def due(text: str, **settings: Any) -> list[str]:
+        own = {"rebalancer/max-lifetime": text}
+        return order(plan(a_workload("web", ["a"], created=OLD, annotations=own), settings=settings or True))
+
+    assert due("29h") == due("29h", maxAge="240h") == due("29h", states=["Pending"]) == ["web-0"]
+    assert due("31h") == due("31h", maxAge="1h") == due("never", maxAge="1h") == due("", maxAge="1h") == []
+
+
+def test_without_settings_only_pods_with_that_annotation_are_replaced() -> None:
+    assert plan(a_workload("web", ["a"], created=OLD), settings=True).moves == ()
+
+
+def a_waiting_pod(name: str, reason: str, phase: str = "Pending", since: str = OLD) -> dict[str, Any]:
+    made = a_workload("web", ["a"], created=since).pods[0]
+    made["metadata"] |= {"name": name, "uid": name}
+    made["status"] |= {
+        "phase": phase,
+        "conditions": [{"type": "Ready", "status": "False", "reason": "X", "lastTransitionTime": since}],
+        "containerStatuses": [{"name": "main", "state": {"waiting": {"reason": reason}}}],
+    }
+    return made
+
+
+def of_web(*pods: dict[str, Any]) -> Workload:
+    workload = a_workload("web", [], replicas=len(pods))
+    workload.item["status"]["readyReplicas"] = 0
+    workload.pods.extend(pods)
+    return workload
+
+
+@pytest.mark.parametrize(
+    ("settings", "due"),
+    [
+        ({"states": ["ImagePullBackOff"]}, True),
+        ({"states": ["Pending"], "maxAge": "24h"}, True),
+        ({"states": ["Pending"], "maxAge": "31h"}, False),
+        ({"states": ["Running", "CrashLoopBackOff"]}, False),
+        ({"conditions": [{"type": "Ready", "status": "False"}]}, True),
+        ({"conditions": [{"type": "Ready", "status": "False", "minSince": "29h"}]}, True),
+        ({"conditions": [{"type": "Ready", "status": "False", "minSince": "31h"}]}, False),
+        ({"conditions": [{"type": "Ready", "status": "False", "reason": "Y"}]}, False),
+        ({"conditions": [{"type": "Gate"}, {"type": "Ready", "status": "False"}]}, True),
+        ({"exitCodes": [1]}, False),
+        ({"states": ["ImagePullBackOff"], "excludeOwnerKinds": ["ReplicaSet"]}, False),
+        ({"states": ["ImagePullBackOff"], "includeOwnerKinds": ["ReplicaSet"]}, True),
+        ({"states": ["ImagePullBackOff"], "namespaces": {"exclude": ["default"]}}, False),
+        ({"states": ["ImagePullBackOff"], "podSelector": {"matchLabels": {"app": "web"}}}, True),
+    ],
+)
+def test_everything_that_is_asked_for_must_be_met(settings: dict[str, Any], due: bool) -> None:
+    assert order(plan(of_web(a_waiting_pod("p", "ImagePullBackOff")), settings=settings)) == ["p"] * due
+
+
+def test_a_pod_that_is_not_ready_is_replaced_though_its_workload_has_too_few_that_are() -> None:
+    workload = of_web(a_waiting_pod("p", "ImagePullBackOff"), *a_workload("web", ["a"], created=OLDER).pods)
+    workload.item["status"]["readyReplicas"] = 1
+    found = plan(workload)
+
+    assert order(found) == ["p"]
+    assert kept(found) == {"web-0": "UnreadyReplicas"}
+
+
+def test_old_pods_that_have_finished_are_removed_and_young_ones_stay() -> None:
+    def finished(name: str, phase: str, created: str, owner: bool = True) -> dict[str, Any]:
+        of = owned_by("ReplicaSet", "web") if owner else None
+        made = a_pod(name, node="a", owner=of, created=created)
+        made["status"]["phase"] = phase
+        return made
+
+    pods = [
+        finished("done", "Succeeded", OLDER),
+        finished("failed", "Failed", OLD),
+        finished("new", "Failed", YOUNG),
+        finished("bare", "Succeeded", OLD, owner=False),
+    ]
+    web = a_workload("web", ["b"], created=YOUNG)
+
+    found = plan(web, pods=pods)
+    assert (order(found), kept(found)) == (["done", "failed"], {"bare": "NoController"})
+    assert order(plan(web, pods=pods, settings={"maxAge": "24h", "barePods": True})) == [
+        "done",
+        "bare",
+        "failed",
+    ]
+    assert order(plan(web, pods=pods, settings={"states": ["Succeeded"]})) == ["done"]
+
+
+def test_of_pods_that_wait_for_later_runs_the_plan_says_how_many_there_are() -> None:
+    workloads = [a_workload(f"w{number}", ["a"], created=OLD, cpu="1m") for number in range(5)]
+    policy = a_policy(strategies={"lifetime": {"maxAge": "24h"}}, limits={"perRun": 2})
+    found = plan(*workloads, policy=policy)
+
+    assert (len(found.moves), found.kept) == (2, ())
+    assert found.strategies["lifetime"].message == "3 more may be due in later runs"
+
+
+def test_before_a_later_wave_the_pod_is_looked_at_again() -> None:
+    web = a_workload("web", ["a"], created=OLD)
+    moves = plan(web).moves
+
+    assert revalidate_moves(inputs(web), moves).verdicts == {moves[0].pod.uid: moves[0]}
+    later = revalidate_moves(inputs(web, settings={"maxAge": "999h"}), moves).verdicts
+    assert later == {moves[0].pod.uid: "NotNeeded: its lifetime is not over any more"}
+
+
+def test_since_when_a_pod_is_ready_cannot_be_asked() -> None:
+    text = """\
+apiVersion: rebalancer/v1alpha1
+kind: RebalancePolicy
+strategies:
+  lifetime:
+    conditions:
+    - {type: Ready, minSince: 1h}
+"""
+    with pytest.raises(InputError, match="since when Ready is True is not read"):
+        parse_policy(text, "p.yaml")
+    parse_policy(text.replace("type: Ready", 'type: Ready, status: "False"'), "p.yaml")
