@@ -44,7 +44,7 @@ def best_known(prepared: PreparedInputs, seconds: float) -> Relief:
 class _RandomSearch:
     def __init__(self, prepared: PreparedInputs) -> None:
         self._hotness = prepared.hotness
-        self._start = PlanBuilder(prepared)
+        self._start = PlanBuilder(prepared, ())
         self._nodes = np.flatnonzero(prepared.hotness.hot)
         self._pods = [
             prepared.candidate(pod)

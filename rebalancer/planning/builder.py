@@ -33,6 +33,7 @@ from rebalancer.planning.eviction.quotas import Quotas
 from rebalancer.planning.eviction.workload_rules import job_would_fail, replaced_in_time
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Candidate, Evaluation
+from rebalancer.planning.landing.landing_check import Peer
 from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
@@ -191,10 +192,11 @@ class PlannedMove(msgspec.Struct, frozen=True, eq=False):
 class PlanBuilder:
     """Tries moves, and adds those that hold."""
 
-    def __init__(self, prepared: PreparedInputs) -> None:
+    def __init__(self, prepared: PreparedInputs, peers: Sequence[Peer]) -> None:
+        """``peers`` are the strategies of the policy, for none of which a move may spoil anything."""
         inputs, eviction, scenarios = prepared.inputs, prepared.eviction, prepared.start.copy()
         self.scenarios = scenarios
-        self.evaluator = prepared.evaluator()
+        self.evaluator = prepared.evaluator(peers)
         self.moves: list[PlannedMove] = []
         self._policy = inputs.policy
         self._most = inputs.policy.planning.max_placements

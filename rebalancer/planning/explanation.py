@@ -207,7 +207,9 @@ class PodExplainer:
     def __init__(self, prepared: PreparedInputs, row: PodRow) -> None:
         self._prepared = prepared
         self._scenarios = prepared.start.copy()
-        self._evaluator = prepared.evaluator()
+        self._strategies = strategies_of(prepared)
+        self._check = prepared.landing_check.beside(self._strategies)
+        self._evaluator = prepared.evaluator(self._strategies)
         self._row = row
         self._node = prepared.node_of(row)  # -1 while Pending
         table, finished = prepared.table_of(row), prepared.has_finished(row)
@@ -264,8 +266,8 @@ class PodExplainer:
         """Which strategies wish to move the pod as the cluster is now, and why."""
         if self._node < 0:
             return {}
-        plan = PlanBuilder(self._prepared)
-        strategies = (item for item in strategies_of(self._prepared) if self._row in item.pods(plan))
+        plan = PlanBuilder(self._prepared, self._strategies)
+        strategies = (item for item in self._strategies if self._row in item.pods(plan))
         wishes = {item.name: item.why(self._row, plan) for item in strategies}
         return {name: message for name, message in wishes.items() if message}
 
@@ -343,9 +345,10 @@ class PodExplainer:
         )
         unacceptable = [""] * len(rows)
         if before is not None:
-            landings = Landings(self._row, self._node, rows, before, after)
-            check, purpose = prepared.landing_check, prepared.cooler_node
-            unacceptable = [check.why_not(landings, at, purpose) for at in range(len(rows))]
+            state = self._scenarios.all[0].after_termination
+            landings = Landings(self._row, self._node, rows, before, after, state, placement, self._class)
+            purpose = prepared.cooler_node
+            unacceptable = [self._check.why_not(landings, at, purpose) for at in range(len(rows))]
         return tuple(
             ScoredNode(
                 node=self._names[rows[at]],

@@ -52,8 +52,9 @@ def advised(plan: Plan, inputs: PlanningInputs) -> Plan:
 
 def search(prepared: PreparedInputs) -> PartialPlan:
     """The moves that the strategies find together, and why other pods stay."""
-    plan = PartialPlan(PlanBuilder(prepared), {})
-    for strategy in strategies_of(prepared):
+    strategies = strategies_of(prepared)
+    plan = PartialPlan(PlanBuilder(prepared, strategies), {})
+    for strategy in strategies:
         plan = strategy.extend(plan) or _one_by_one(prepared, strategy, plan)
     return plan
 

@@ -27,7 +27,7 @@ from rebalancer.planning.eviction import EvictionContext, moves_by_restart
 from rebalancer.planning.hotness import Hotness, find_hot_nodes
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import NO_CLASS, Candidate, MoveEvaluator, Wish
-from rebalancer.planning.landing.landing_check import CoolerNode, LandingCheck
+from rebalancer.planning.landing.landing_check import CoolerNode, LandingCheck, Peer
 from rebalancer.planning.landing.scenarios import MAX_SCENARIOS, MIN_SCENARIOS, Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.landing.spread import Spread
@@ -145,9 +145,10 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
         """(nodes, measured resources) expected there."""
         return self.start.likeliest.usage
 
-    def evaluator(self) -> MoveEvaluator:
-        """An evaluator that has placed nothing yet."""
-        return MoveEvaluator(self.inputs, self.schedulers, self.landing_check, self.pending.waiting)
+    def evaluator(self, peers: Sequence[Peer]) -> MoveEvaluator:
+        """An evaluator that has placed nothing yet, for moves that may spoil nothing for these strategies."""
+        check = self.landing_check.beside(peers)
+        return MoveEvaluator(self.inputs, self.schedulers, check, self.pending.waiting)
 
     def has_finished(self, pod: PodRow) -> bool:
         """Whether a pod has succeeded or failed; the rows of such pods are behind those of all others."""

@@ -99,7 +99,8 @@ def next_in_wave(prepared: PreparedInputs, landed: Sequence[tuple[Move, str]], m
     first.
     Returns the move with the landings it has now, or why it does not hold.
     """
-    builder, strategies = PlanBuilder(prepared), strategies_of(prepared)
+    strategies = strategies_of(prepared)
+    builder = PlanBuilder(prepared, strategies)
     for earlier, name in landed:
         row, node = _live(prepared, earlier), prepared.nodes.row.get(name)
         if row is None:
@@ -167,7 +168,8 @@ def revalidate_moves(
     waves: dict[int, list[PodRow]] = {}
     for pod, move in rows.items():
         waves.setdefault(move.wave, []).append(pod)
-    tried = _try_again(prepared, waves.values(), rows, PlanBuilder(prepared), strategies_of(prepared))
+    strategies = strategies_of(prepared)
+    tried = _try_again(prepared, waves.values(), rows, PlanBuilder(prepared, strategies), strategies)
     for pod, kept in tried.kept.items():
         leaving = kept.reason == Reason.TERMINATING
         found[pods.uids[pod]] = f"{POD_LEAVING if leaving else kept.reason}: {kept.message}"

@@ -555,7 +555,9 @@ class MoveEvaluator:
         check, purpose = self._landing_check, candidate.wish.purpose
         after = check.percent_after(rows, load.usage, load.pod_count, candidate.usage)
         state = scenario.after_termination
-        landings = Landings(candidate.row, candidate.source, rows, before, after, state, placement)
+        landings = Landings(
+            candidate.row, candidate.source, rows, before, after, state, placement, candidate.replacement
+        )
         good = check.acceptable(landings, purpose)
         gains = purpose.gains(landings) if good.any() else None
         least = nothing_gained if gains is None else np.min(gains[good], axis=0)

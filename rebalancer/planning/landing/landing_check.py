@@ -10,6 +10,7 @@ holds for all landings, whoever wishes to move the pod:
 
 What makes a landing better is the purpose of the move, which its strategy brings along. The one that stands
 here, ``CoolerNode``, asks for ``planning.minGain`` points in every resource in which the node left must cool.
+Nor may it spoil what another strategy of the policy is for: that one would move pods again, in a loop.
 
 For example, with cpu hot above 80 % and minGain 5, a pod that is 20 points leaves node a at 92 %:
 
@@ -21,13 +22,14 @@ For example, with cpu hot above 80 % and minGain 5, a pod that is 20 points leav
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import msgspec
 import numpy as np
 
-from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodRow
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodClassIndex, PodRow
 from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.load.report import PERCENT_RESOURCES, percent_of_allocatable
 from rebalancer.planning.hotness import Hotness
@@ -78,6 +80,7 @@ class Landings(msgspec.Struct, frozen=True, eq=False):
     after: FloatArray  # (nodes, resources) percent of each node, with the replacement
     state: ClusterState | None = None  # the cluster once the moves before are made; None in estimates
     placement: Placement | None = None  # the scheduler's feasible nodes and their scores; None in estimates
+    replacement: PodClassIndex | None = None  # of the pod that comes back; None in estimates
 
 
 class Purpose(Protocol):
@@ -102,6 +105,20 @@ class Purpose(Protocol):
 
     def settings_behind(self, landings: Landings, at: int) -> tuple[str, ...] | None:
         """The settings without which one of the nodes would serve; None where no setting would help."""
+        ...
+
+
+class Peer(Protocol):
+    """A strategy of the policy, as far as moves of others are concerned."""
+
+    name: ClassVar[str]
+
+    def spoils(self, landings: Landings) -> BoolArray | None:
+        """(nodes,) where it would have to move pods because of the landing; None: nowhere."""
+        ...
+
+    def spoiled(self, landings: Landings, at: int) -> str:
+        """Why it would, for a sentence that begins with the node."""
         ...
 
 
@@ -180,6 +197,7 @@ class LandingCheck:
         brought; those of ``filling`` nodes do not show yet what others brought, so nothing may land there.
         ``lingering``, (nodes, measured resources), is used beside what is expected of nodes, for a while.
         """
+        self._peers: Sequence[Peer] = ()
         self._lingering = lingering
         self.spread = spread
         self.settling = settling
@@ -194,6 +212,12 @@ class LandingCheck:
         # (resources,) percent of allocatable up to which a landing may fill any node
         self._max_after = np.array([most.get(name, np.inf) for name in self._resources], np.float64)
 
+    def beside(self, peers: Sequence[Peer]) -> LandingCheck:
+        """The same check, which also asks these strategies what a landing would spoil."""
+        other = copy.copy(self)
+        other._peers = peers
+        return other
+
     def percent_after(
         self, rows: IntArray, usage: FloatArray, pod_count: IntArray, pod_usage: FloatArray
     ) -> FloatArray:
@@ -206,7 +230,12 @@ class LandingCheck:
         rows = landings.rows
         cool = np.all(self._cool_enough(landings.after, self._most(rows)), axis=1)
         better, stays = np.asarray(purpose.serves(landings), np.bool_), rows == landings.source
-        return np.asarray(np.where(stays, purpose.own_node, self._usable[rows] & cool) & better, np.bool_)
+        good = np.where(stays, purpose.own_node, self._usable[rows] & cool) & better
+        for peer in self._peers:
+            spoils = peer.spoils(landings) if landings.state is not None and good.any() else None
+            if spoils is not None:
+                good &= stays | ~spoils
+        return np.asarray(good, np.bool_)
 
     def _most(self, rows: IntArray) -> FloatArray:
         """(rows, resources) up to which a landing may fill each node."""
@@ -242,7 +271,18 @@ class LandingCheck:
                     limit = f"; it is hot, and may be filled up to {most[column]:.1f} % only"
                 return f"{name} would be at {level} {resource}{limit}"
         objection = purpose.objection(landings, at)
-        return f"{name} {objection}" if objection else ""
+        if objection:
+            return f"{name} {objection}"
+        peer = self._spoiled(landings, at)
+        return f"{name} {peer.spoiled(landings, at)}, so {peer.name} would move pods again" if peer else ""
+
+    def _spoiled(self, landings: Landings, at: int) -> Peer | None:
+        """The first strategy that would have to move pods because of one of the landings."""
+        for peer in self._peers if landings.state is not None else ():
+            spoils = peer.spoils(landings)
+            if spoils is not None and spoils[at]:
+                return peer
+        return None
 
     def settings_behind(self, landings: Landings, at: int, purpose: Purpose) -> tuple[str, ...]:
         """The settings of the policy that alone make a landing unacceptable; empty when others do as well.
@@ -253,6 +293,8 @@ class LandingCheck:
         of_purpose, rows = purpose.settings_behind(landings, at), np.array([row])
         by_rules = self._cool_enough(after, self._hotness.most(rows)[0]).all()
         if row == landings.source or row in self.excluded or not by_rules or of_purpose is None:
+            return ()
+        if self._spoiled(landings, at):
             return ()
         fills = not self._cool_enough(after, self._most(rows)[0]).all()
         return ("planning.maxAfter",) * fills + of_purpose

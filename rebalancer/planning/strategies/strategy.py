@@ -140,6 +140,20 @@ class Strategy:
         """The settings of the policy that stand behind an objection; None where none does."""
         return None if self.objection(landings, at) else ()
 
+    # What the moves of any strategy must leave it.
+
+    def spoils(self, landings: Landings) -> BoolArray | None:
+        """(nodes,) where it would have to move the replacement on, or other pods because of it.
+
+        None, as by default: nowhere. It is asked of every landing that is acceptable otherwise, whoever moves
+        the pod, so it should be quick to see that a pod does not concern it.
+        """
+        return None
+
+    def spoiled(self, landings: Landings, at: int) -> str:
+        """Why it would on one of those nodes, in words that follow the name of the node."""
+        return "is no place to stay"
+
     # What it reports.
 
     def sentence(self, move: PlannedMove) -> str:

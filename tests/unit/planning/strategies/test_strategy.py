@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.cluster.arrays import PodRow
+from rebalancer.cluster.arrays import BoolArray, PodRow
 from rebalancer.errors import InputError
 from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.explanation import PodExplanation, explain
@@ -108,6 +109,45 @@ def test_a_landing_that_it_objects_to_is_not_acceptable() -> None:
 
     assert kept(found) == {"api-0": "NoBetterLanding", "web-0": "NoBetterLanding"}
     assert because(found, "web-0").startswith("may land (100%) where it must not: b is shunned")
+
+
+class Keeper(Strategy):
+    """Moves nothing while node b has no pod of team blue, and would move every pod of it on."""
+
+    name = "keeper"
+    description = "Keep a team off node b."
+
+    def why(self, pod: PodRow, plan: PlanBuilder) -> str:
+        return ""
+
+    def spoils(self, landings: Landings) -> BoolArray | None:
+        assert landings.state is not None
+        assert landings.replacement is not None
+        if landings.state.classes[landings.replacement].labels.get("team") != "blue":
+            return None
+        names = self.prepared.nodes.names
+        return np.array([names[row] == "b" for row in landings.rows.tolist()])
+
+    def spoiled(self, landings: Landings, at: int) -> str:
+        return "is not for team blue"
+
+
+def test_nobody_lands_a_pod_where_another_strategy_would_move_it_on() -> None:
+    with registered(Team, Keeper):
+        both = a_policy(strategies={"team": True, "keeper": True})
+        found, alone = plan(policy=both), plan()
+        red = plan(policy=a_policy(strategies={"team": {"team": "red"}, "keeper": True}))
+        case = inputs(policy=both)
+        explained = explain(case, find_subject(case.snapshot, "pod/default/web-0"))
+
+    refused = "b is not for team blue, so keeper would move pods again"
+    assert set(moved(alone)) == {"api-0", "web-0"}
+    assert kept(found) == {"api-0": "NoBetterLanding", "web-0": "NoBetterLanding"}
+    assert because(found, "web-0").startswith(f"may land (100%) where it must not: {refused}")
+    assert moved(red) == {"db-0": "b"}
+    assert isinstance(explained, PodExplanation)
+    assert explained.table is not None
+    assert [node.unacceptable for node in explained.table.nodes] == [refused]
 
 
 def test_pods_of_a_group_move_together_or_not_at_all() -> None:
