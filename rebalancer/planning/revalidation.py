@@ -56,10 +56,19 @@ def check_landing(
     usage, count = _now(prepared, plan, move, made)
     check, before = prepared.landing_check, inputs.load.percent[source]
     after = check.percent_after(np.array([row]), usage, count, _load(inputs, move))
-    strategy = next((item for item in strategies_of(prepared) if item.name == move.strategy), None)
+    strategies = _resumed(prepared, plan.moves)
+    strategy = next((item for item in strategies if item.name == move.strategy), None)
     purpose = strategy.purpose if strategy else prepared.cooler_node
     landings = Landings(PodRow(pod), NodeRow(source), np.array([row]), before, after)
     return check.why_not(landings, 0, purpose) or None
+
+
+def _resumed(prepared: PreparedInputs, moves: Sequence[Move]) -> tuple[Strategy, ...]:
+    """The strategies, which know that these moves are being carried out."""
+    strategies = strategies_of(prepared)
+    for strategy in strategies:
+        strategy.resume(moves)
+    return strategies
 
 
 def _load(inputs: PlanningInputs, move: Move) -> FloatArray:
@@ -99,7 +108,7 @@ def next_in_wave(prepared: PreparedInputs, landed: Sequence[tuple[Move, str]], m
     first.
     Returns the move with the landings it has now, or why it does not hold.
     """
-    strategies = strategies_of(prepared)
+    strategies = _resumed(prepared, [*(earlier for earlier, _ in landed), move])
     builder = PlanBuilder(prepared, strategies)
     for earlier, name in landed:
         row, node = _live(prepared, earlier), prepared.nodes.row.get(name)
@@ -168,7 +177,7 @@ def revalidate_moves(
     waves: dict[int, list[PodRow]] = {}
     for pod, move in rows.items():
         waves.setdefault(move.wave, []).append(pod)
-    strategies = strategies_of(prepared)
+    strategies = _resumed(prepared, moves)
     tried = _try_again(prepared, waves.values(), rows, PlanBuilder(prepared, strategies), strategies)
     for pod, kept in tried.kept.items():
         leaving = kept.reason == Reason.TERMINATING

@@ -70,8 +70,13 @@ def nodes_to_steer(snapshot: Snapshot, hot: BoolArray, execution: Execution) -> 
         for rows in pools.values()
         if not all(hot[row] for row in rows)
         for row in rows
-        if hot[row] and (execution.steer_karpenter or KARPENTER_LABEL not in _labels(table.records[row]))
+        if hot[row] and (execution.steer_karpenter or not is_karpenters(_labels(table.records[row])))
     )
+
+
+def is_karpenters(labels: Mapping[str, str]) -> bool:
+    """Whether the labels of a node say that Karpenter made it."""
+    return KARPENTER_LABEL in labels
 
 
 def steered(snapshot: Snapshot, nodes: Collection[str]) -> Snapshot:

@@ -140,8 +140,6 @@ def _protections(work: Import, value: Any, at: Path) -> None:
 
 # Plugins that no strategy of ours takes the place of, with what to do instead.
 OTHER_AIMS = {
-    "HighNodeUtilization": "it empties nodes, which is the opposite of relieving them; leave it to "
-    "an autoscaler",
     "RemoveDuplicates": "replicas on one node are no load; use topology spread constraints",
 }
 

@@ -37,7 +37,7 @@ from rebalancer.cluster.wire.json_pods import PodsInJson
 from rebalancer.cluster.wire.known_fields import is_known_list, unknown_in_template
 from rebalancer.cluster.wire.protobuf import Pods, ProtobufPods
 
-_ANNOTATION_DOMAINS = frozenset({"kubernetes.io", "k8s.io", "karpenter.sh"})
+_ANNOTATION_DOMAINS = frozenset({"kubernetes.io", "k8s.io", "karpenter.sh", "rebalancer"})
 _ANNOTATION_SUBDOMAINS = (".kubernetes.io", ".k8s.io", ".karpenter.sh")
 # Of the others: who applies an object and may undo a change, and which restart a pod comes from.
 _NAMES_KEPT = frozenset({"argocd.argoproj.io/tracking-id", "kubectl.kubernetes.io/restartedAt"})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rebalancer.planning.strategies.consolidation import Consolidation
 from rebalancer.planning.strategies.failed import Failed
 from rebalancer.planning.strategies.hot_nodes import HotNodes
 from rebalancer.planning.strategies.lifetime import Lifetime
@@ -19,7 +20,14 @@ from rebalancer.planning.strategies.strategy import Strategy
 if TYPE_CHECKING:
     from rebalancer.planning.prepared import PreparedInputs
 
-STRATEGIES: tuple[type[Strategy], ...] = (HotNodes, Misplaced, Failed, Lifetime, Restarts)
+STRATEGIES: tuple[type[Strategy], ...] = (
+    HotNodes,
+    Misplaced,
+    Failed,
+    Lifetime,
+    Restarts,
+    Consolidation,
+)
 """All strategies, in the order in which they may move pods."""
 
 

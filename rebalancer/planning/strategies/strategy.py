@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rebalancer.cluster.arrays import BoolArray, FloatArray, PodRow
     from rebalancer.planning.builder import PartialPlan, PlanBuilder, PlannedMove
     from rebalancer.planning.landing.landing_check import Landings, Purpose
+    from rebalancer.planning.plan import Move
     from rebalancer.planning.prepared import PreparedInputs
     from rebalancer.policy.schema import RebalancePolicy
 
@@ -95,6 +96,9 @@ class Strategy:
     def why_still(self, pod: PodRow, plan: PlanBuilder) -> str:
         """The same of a planned move, asked before a later wave: where it is empty, the pod stays."""
         return self.why(pod, plan)
+
+    def resume(self, moves: Sequence[Move]) -> None:
+        """Learn which moves of a plan are carried out, before any of them is looked at again."""
 
     @property
     def lifts(self) -> Collection[Reason]:

@@ -20,6 +20,7 @@ from rebalancer.reporting.tables.plan import (
     landing_words,
     peak,
     state_after,
+    strategy_messages,
     verdict,
 )
 from rebalancer.reporting.words import plain
@@ -52,6 +53,7 @@ def html_report(inputs: ReportInputs) -> str:
         charts=node_charts(plan.nodes),
         gains=gain_words(plan.benefit, "→") if plan.benefit and plan.moves else "",
         costs=cost_words(plan.benefit) if plan.benefit and plan.moves else "",
+        strategies=strategy_messages(plan),
         hot=hot[:_MAX_NODES],
         more_hot=max(len(hot) - _MAX_NODES, 0),
         resources=CHARTED,

@@ -19,6 +19,7 @@ from rebalancer.planning.plan import (
     Plan,
     PlanDifference,
 )
+from rebalancer.policy.strategies import ALWAYS_ON
 from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, bar, write_columns
 from rebalancer.reporting.words import amounts, counted, plain, sample, shortened, words
 
@@ -275,6 +276,14 @@ def write_benefit(lines: Lines, plan: Plan) -> None:
         _line(lines, "advice", words(sentence))
     if plan.raised_limit:
         _line(lines, "limits", words(plan.raised_limit))
+    for said in strategy_messages(plan):
+        _line(lines, "strategy", words(said))
+
+
+def strategy_messages(plan: Plan) -> list[str]:
+    """What the strategies say of the plan, but for what it says itself: of hot nodes."""
+    found = {name: report.message for name, report in plan.strategies.items() if name not in ALWAYS_ON}
+    return [f"{name}: {message}" for name, message in found.items() if message]
 
 
 def _named_nodes(names: Sequence[str]) -> str:

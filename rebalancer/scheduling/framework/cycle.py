@@ -34,11 +34,12 @@ from rebalancer.scheduling.framework.race import Workers
 from rebalancer.scheduling.framework.sampling import Searches, nodes_to_find
 from rebalancer.scheduling.framework.scores import RawScores, WeightedScores, notes, out_of_range
 from rebalancer.scheduling.framework.start_index import TieBreak
+from rebalancer.scheduling.matching import tolerates_any
 from rebalancer.scheduling.state.cluster_state import GONE, UNBOUND, ClusterState
 from rebalancer.scheduling.versions.rules import HEAP_TIES
 
 NO_POD = -1
-PREEMPTION = "DefaultPreemption"
+PREEMPTION, TAINTS = "DefaultPreemption", "TaintToleration"
 NOT_A_CANDIDATE = "PreFilterResult"
 _NO_NODES: IntArray = np.zeros(0, np.int64)
 
@@ -213,6 +214,10 @@ class Scheduler:
         for plugin in self._filters:
             if not plugin.static and plugin.name not in candidates.skipped:
                 mask &= plugin.filter(state, pod_class) == 0
+        if state.added_taint is not None and TAINTS in self.profile.enabled(ExtensionPoint.FILTER):
+            taint, nodes = state.added_taint
+            if not tolerates_any(state.classes[pod_class].spec.tolerations, taint):
+                mask[list(nodes)] = False
         if state.nominated:
             reject = partial(self._first_reason, pod_class, candidates.skipped)
             mask[list(rejected_beside_nominated(state, pod_class, pod, mask, reject))] = False

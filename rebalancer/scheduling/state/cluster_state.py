@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, IntArray
+from rebalancer.cluster.records import Taint
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.scheduling.state.counters import PodCounters
 from rebalancer.scheduling.state.nodes import NodeIndex
@@ -281,6 +282,8 @@ class ClusterState:
         # As ``bound_here``, those with volumes: what their claims take is not theirs in the snapshot yet.
         self.volumes_here: dict[int, tuple[int, int]] = {}
         self.nominated: dict[int, int] = {}  # unbound pod -> the node where room is kept for it
+        # A hard taint that these nodes have besides those they were read with.
+        self.added_taint: tuple[Taint, frozenset[int]] | None = None
         # The pods of ``with_nominated``: class, node, and whether it is terminating.
         self.counted_nominated: tuple[tuple[int, int, bool], ...] = ()
         self._attach_all()
@@ -379,6 +382,13 @@ class ClusterState:
             self.volumes_here[pod] = (kind, node)
         self.nominated.pop(pod, None)
 
+    def taint(self, taint: Taint, nodes: Iterable[int]) -> None:
+        """Give nodes a hard taint, the only one that a state may add."""
+        self.added_taint = (
+            taint,
+            frozenset(nodes) | (self.added_taint[1] if self.added_taint else frozenset()),
+        )
+
     def with_nominated(self, pods: Iterable[int], node: int) -> ClusterState:
         """A copy in which these unbound pods count on a node, though nothing is reserved for them."""
         other = self.copy()
@@ -469,7 +479,7 @@ class ClusterState:
     @property
     def key(self) -> tuple[object, ...]:
         """Equal for states that began as one and in which any pod would be placed alike."""
-        return self._first, self._fingerprint.value, frozenset(self.nominated.items())
+        return self._first, self._fingerprint.value, frozenset(self.nominated.items()), self.added_taint
 
     def counter(self, number: int, key: str = "") -> IntArray:
         """Counts by domain of a topology key, by node without one; one cell more, 0, for nodes without it.

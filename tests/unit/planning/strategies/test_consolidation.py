@@ -1,0 +1,203 @@
+"""The strategy that empties whole nodes, by the landings of the user's own scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.plan import Plan
+from rebalancer.planning.prepared import prepare
+from rebalancer.planning.revalidation import check_landing, revalidate_moves
+from rebalancer.profiles import SchedulerConfiguration
+from rebalancer.scheduling.registry import load_configuration
+from rebalancer.state.run_state import RunState
+from tests.builders import a_node, a_pod, owned_by
+from tests.unit.planning.builders import (
+    DEFAULTS,
+    Workload,
+    a_past_move,
+    a_policy,
+    a_workload,
+    at,
+    because,
+    kept,
+    moved,
+    plan_of,
+    planning_inputs,
+)
+
+_PACKING = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins: {score: {disabled: [{name: NodeResourcesBalancedAllocation}]}}
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated}}
+"""
+
+
+@pytest.fixture(name="packing", scope="module")
+def _packing() -> SchedulerConfiguration:
+    """A scheduler that fills nodes."""
+    return load_configuration(_PACKING, "test")
+
+
+def inputs(
+    configuration: SchedulerConfiguration,
+    workloads: Sequence[Workload],
+    nodes: Sequence[Mapping[str, Any]] = (),
+    settings: Mapping[str, Any] | bool = True,
+    **more: Any,
+) -> PlanningInputs:
+    """Three nodes of 4 cores unless others are given."""
+    limits = more.pop("limits", {})
+    policy = a_policy(strategies={"consolidation": settings}, limits=limits)
+    nodes = nodes or [a_node(name) for name in "abc"]
+    return planning_inputs(nodes, workloads, configuration=configuration, policy=policy, **more)
+
+
+def planned(*arguments: Any, **more: Any) -> Plan:
+    return plan_of(inputs(*arguments, **more))
+
+
+# a requests 1 core in 1 pod, b and c 2 cores in 2 pods each: a is the cheapest to empty.
+USUAL = [a_workload("few", ["a"]), a_workload("many", ["b", "b", "c", "c"])]
+
+
+def test_the_node_that_is_rid_of_the_fewest_pods_is_emptied_and_the_plan_says_why(packing: Any) -> None:
+    plan = planned(packing, USUAL, settings={"maxNodes": 1})
+    assert list(moved(plan)) == ["few-0"]
+    assert plan.moves[0].because.startswith("a is to be emptied: 1 pod must leave it; its replacement will")
+    report = plan.strategies["consolidation"]
+    assert report.message.startswith(
+        "1 of 3 nodes in use emptied (1 at most by requests), 1.0 evictions each"
+    )
+    assert report.figures["requestedCpuBefore"] == pytest.approx(100 * 5 / 12, abs=0.01)
+    assert report.figures["requestedCpuAfter"] == pytest.approx(100 * 5 / 8, abs=0.01)
+    assert report.figures["largestPodCoresAfter"] == 4.0
+
+
+def test_a_scheduler_that_prefers_empty_nodes_empties_none_and_the_reason_is_said() -> None:
+    plan = planned(DEFAULTS, USUAL)
+    assert plan.moves == ()
+    assert "a is the node it leaves" in because(plan, "few-0")
+
+
+def graded(*cores: str) -> list[Workload]:
+    """A pod on each of the nodes a, b, …; a scheduler that fills nodes sends it to a fuller one."""
+    return [a_workload(f"on-{name}", [name], cpu=cpu) for name, cpu in zip("abcdef", cores, strict=False)]
+
+
+def test_pods_of_emptied_nodes_land_on_none_that_is_empty_or_emptied_too(packing: Any) -> None:
+    plan = planned(packing, graded("400m", "500m", "2", "1"), [a_node(name) for name in "abcde"])
+    assert moved(plan) == {"on-a-0": "c", "on-b-0": "c"}
+
+
+def test_the_pods_of_a_node_move_together_or_not_at_all(packing: Any) -> None:
+    large = a_workload("large", ["a"], cpu="3")
+    plan = planned(packing, [a_workload("small", ["a"]), large, a_workload("full", ["b", "b", "c", "c"])])
+    assert "small-0" not in moved(plan)
+    assert kept(plan)["large-0"] == "NoLanding"
+
+
+@pytest.mark.parametrize(
+    ("pod", "says"),
+    [
+        ({"spec": {"volumes": [{"name": "data", "emptyDir": {}}]}}, "LocalStorage"),
+        ({"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}}, "Annotation"),
+    ],
+)
+def test_a_node_with_a_protected_pod_is_not_emptied(packing: Any, pod: dict[str, Any], says: str) -> None:
+    held = a_workload("held", ["a"], cpu="100m", **pod)
+    policy = a_policy(strategies={"consolidation": True}, evictable={"protect": ["LocalStorage"]})
+    nodes, workloads = [a_node(name) for name in "abc"], [held, *graded("400m", "500m", "2")]
+    plan = plan_of(planning_inputs(nodes, workloads, policy=policy, configuration=packing))
+    assert kept(plan) == {"held-0": says}
+    assert moved(plan) == {"on-b-0": "c"}
+
+
+def test_pods_of_daemon_sets_do_not_keep_a_node_in_use(packing: Any) -> None:
+    agents = [
+        a_pod(f"agent-{name}", node=name, cpu="100m", owner=owned_by("DaemonSet", "agent")) for name in "abc"
+    ]
+    plan = planned(packing, USUAL, settings={"maxNodes": 1}, pods=agents)
+    assert list(moved(plan)) == ["few-0"]
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"labels": {"karpenter.sh/nodepool": "default"}},
+        {"labels": {"node-role.kubernetes.io/control-plane": ""}},
+    ],
+)
+def test_nodes_of_others_are_left_to_them(packing: Any, node: dict[str, Any]) -> None:
+    plan = planned(packing, USUAL, [a_node("a", **node), a_node("b", **node), a_node("c", **node)])
+    assert plan.moves == ()
+
+
+def test_nodes_of_karpenter_are_emptied_where_the_policy_says_so(packing: Any) -> None:
+    nodes = [a_node(name, labels={"karpenter.sh/nodepool": "default"}) for name in "abc"]
+    assert planned(packing, USUAL, nodes, {"allowKarpenter": True}).moves
+
+
+def test_a_young_node_is_not_emptied(packing: Any) -> None:
+    nodes = [a_node(name) for name in "abc"]
+    nodes[0]["metadata"]["creationTimestamp"] = at(-600)
+    assert "few-0" not in moved(planned(packing, USUAL, nodes))
+
+
+def test_a_node_that_pods_left_or_came_to_is_left_alone_while_it_settles(packing: Any) -> None:
+    state = RunState(moves=(a_past_move(from_node="a", to_node="c", workload="ReplicaSet/other"),))
+    plan = planned(packing, USUAL, state=state)
+    assert {move.from_node for move in plan.moves} <= {"b"}
+
+
+def test_so_many_nodes_stay_in_use_as_the_policy_keeps(packing: Any) -> None:
+    for keep, moves in ((1, 2), (2, 1), (3, 0), ("67%", 0)):
+        plan = planned(packing, graded("400m", "500m", "1"), settings={"keep": keep})
+        assert len(plan.moves) == moves
+
+
+def test_no_node_is_filled_above_max_requested(packing: Any) -> None:
+    plan = planned(packing, USUAL, settings={"maxRequested": 60})
+    assert plan.moves == ()
+    assert "would be requested to 75.0 %, maxRequested 60" in because(plan, "few-0")
+    assert next(item for item in plan.kept).setting == "strategies.consolidation.maxRequested"
+
+
+def test_limits_hold_and_a_node_with_more_pods_is_not_begun(packing: Any) -> None:
+    plan = planned(packing, USUAL, limits={"perNode": 1}, settings={"maxNodes": 3})
+    assert list(moved(plan)) == ["few-0"]
+
+
+def test_only_the_nodes_that_the_policy_selects_are_emptied(packing: Any) -> None:
+    nodes = [a_node("a"), a_node("b", labels={"pool": "spare"}), a_node("c")]
+    settings = {"nodeSelector": {"matchLabels": {"pool": "spare"}}}
+    assert moved(planned(packing, graded("400m", "500m", "1"), nodes, settings)) == {"on-b-0": "c"}
+
+
+@pytest.mark.parametrize("by_annotation", [False, True])
+def test_the_dearest_node_is_emptied_first_for_what_its_pods_cost(packing: Any, by_annotation: bool) -> None:
+    nodes, prices = [a_node(name) for name in "abc"], {"small": 0.1, "large": 1.0}
+    for node, kind in zip(nodes, ("small", "large", "small"), strict=True):
+        node["metadata"]["labels"]["node.kubernetes.io/instance-type"] = kind
+        if by_annotation:
+            node["metadata"]["annotations"] = {"rebalancer/price": str(prices[kind])}
+    settings = {"maxNodes": 1} | ({} if by_annotation else {"prices": prices})
+    plan = planned(packing, graded("400m", "500m", "1"), nodes, settings)
+    assert moved(plan) == {"on-b-0": "c"}
+    assert plan.strategies["consolidation"].figures["saving"] == 1.0
+
+
+def test_before_a_later_wave_the_node_is_still_one_to_be_emptied(packing: Any) -> None:
+    before = inputs(packing, USUAL, settings={"maxNodes": 1})
+    plan = plan_of(before)
+    verdicts = revalidate_moves(before, plan.moves).verdicts
+    assert all(not isinstance(verdict, str) for verdict in verdicts.values())
+    assert check_landing(prepare(before), plan, plan.moves[0], "a") is not None
