@@ -1,12 +1,14 @@
 """Changes the program in one place at a time, and sees whether its unit tests notice: ``make mutants``.
 
-A mutant is one changed operator, condition, number or result of a function. The tests of its module are run
-on it; where none fails, the mutant survives, and either a test is missing or the change makes no difference:
+A mutant is one changed operator, condition, number or result of a function. The tests that reach the changed
+line are run on it, those of the module first; where none fails, the mutant survives, and either a
+test is missing or the change makes no difference:
 
     rebalancer/planning/eviction/budgets.py:138  not spending.free  →  spending.free     survives
 
-The tests are imported once. Each mutant is a process that is forked from there, in which the functions of
-the module get the changed code, so that one costs as much as its tests and no import.
+Tests are collected once, and run once to see which lines each reaches. Each mutant is a process that is
+forked from there, in which the functions of the module get the changed code: it costs as much as the tests
+until the first that fails, and no import.
 """
 
 from __future__ import annotations
@@ -18,17 +20,24 @@ import gc
 import importlib
 import io
 import os
+import pickle
 import random
+import shutil
 import signal
 import sys
+import tempfile
+import threading
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
+from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 ROOT = Path(__file__).parents[1]
 # What may not go wrong unnoticed: who is evicted and when, who may act, what is remembered, what is decoded.
@@ -42,7 +51,7 @@ MODULES = (
 LEAST_SHARE = 0.95
 # Survivors that are no gap, by module and change, with the reason.
 EQUIVALENT = {
-    ("planning/eviction/budgets", "room: continue  →  break"): (
+    ("planning/eviction/quotas", "room: continue  →  break #2"): (
         "one quota that cannot be read leaves no room already"
     ),
     (
@@ -68,12 +77,30 @@ class Mutant:
     module: str  # execution/lease
     line: int
     change: str
-    tree: ast.Module
+    lines: range  # of the statement it is in
+    way: tuple[tuple[str, int | None], ...] = field(repr=False)
+    which: int = 0  # of the changes of that node
 
     @property
     def name(self) -> str:
         """Where it is changed, and how."""
         return f"rebalancer/{self.module}.py:{self.line}  {self.change}"
+
+    def tree(self) -> ast.Module:
+        """The whole module, changed."""
+        tree = _parsed(self.module)
+        parent, (name, index), node = _at(tree, self.way[:-1]), self.way[-1], _at(tree, self.way)
+        line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+        changed = list(changes_of(node))[self.which](node)
+        if index is None:
+            setattr(parent, name, changed)
+        else:
+            getattr(parent, name)[index] = changed
+        for item in ast.walk(changed):
+            if isinstance(item, ast.expr | ast.stmt) and not hasattr(item, "lineno"):
+                item.lineno = item.end_lineno = line
+                item.col_offset = item.end_col_offset = column
+        return ast.fix_missing_locations(tree)
 
 
 def changes_of(node: ast.AST) -> Iterator[Callable[[ast.AST], ast.AST]]:
@@ -139,48 +166,51 @@ def _is_message(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and "LOGGER" in ast.unparse(node)[:12]
 
 
+def _parsed(module: str) -> ast.Module:
+    return ast.parse((ROOT / "rebalancer" / f"{module}.py").read_text())
+
+
 def mutants_of(module: str) -> list[Mutant]:
     """Every mutant of a module."""
-    tree = ast.parse((ROOT / "rebalancer" / f"{module}.py").read_text())
+    tree = _parsed(module)
     found = []
+    seen: Counter[str] = Counter()  # changes of a function that read alike are numbered
     functions = [item for item in ast.walk(tree) if isinstance(item, ast.FunctionDef)]
-    for way in places(tree):
+    for way in map(tuple, places(tree)):
         node = _at(tree, way)
-        for change in changes_of(node):
-            copied = copy.deepcopy(tree)
-            parent, (name, index) = _at(copied, way[:-1]), way[-1]
-            before = ast.unparse(_at(copied, way)).splitlines()[0]
-            changed = change(_at(copied, way))
-            if index is None:
-                setattr(parent, name, changed)
-            else:
-                getattr(parent, name)[index] = changed
-            for item in ast.walk(changed):
-                ast.copy_location(item, node) if not hasattr(item, "lineno") else None
-            ast.fix_missing_locations(copied)
-            after = ast.unparse(changed).splitlines()[0]
+        for which, change_of in enumerate(list(changes_of(node))):
+            before = ast.unparse(node).splitlines()[0]
+            after = ast.unparse(change_of(copy.deepcopy(node))).splitlines()[0]
             line = getattr(node, "lineno", 0)
             around = [item for item in functions if item.lineno <= line <= (item.end_lineno or 0)]
             function = max(around, key=lambda item: item.lineno).name
-            found.append(Mutant(module, line, f"{function}: {before[:70]}  →  {after[:70]}", copied))
+            change = f"{function}: {before[:70]}  →  {after[:70]}"
+            seen[change] += 1
+            change += f" #{seen[change]}" if seen[change] > 1 else ""
+            found.append(Mutant(module, line, change, _lines(tree, way), way, which))
     return found
 
 
-def _at(tree: ast.AST, way: list[tuple[str, int | None]]) -> ast.AST:
+def _lines(tree: ast.Module, way: tuple[tuple[str, int | None], ...]) -> range:
+    """The lines of the statement that a node is in, without those of the statements in it."""
+    statements = [
+        item for end in range(1, len(way) + 1) if isinstance(item := _at(tree, way[:end]), ast.stmt)
+    ]
+    statement = statements[-1]
+    body = getattr(statement, "body", None) or getattr(statement, "cases", None)
+    handlers = isinstance(statement, ast.Try)
+    if not body or handlers:
+        return range(statement.lineno, (statement.end_lineno or 0) + 1)
+    first = body[0].pattern if isinstance(statement, ast.Match) else body[0]
+    return range(statement.lineno, max(first.lineno, statement.lineno + 1))
+
+
+def _at(tree: ast.AST, way: tuple[tuple[str, int | None], ...]) -> ast.AST:
     node: ast.AST = tree
     for name, index in way:
         value = getattr(node, name)
         node = value if index is None else value[index]
     return node
-
-
-def tests_of(module: str) -> list[str]:
-    """The unit tests that mirror a module, and those of what is beside it in its folder."""
-    folder, _, name = module.rpartition("/")
-    unit = ROOT / "tests" / "unit" / folder
-    own = sorted(unit.glob(f"test_{name}*.py"))
-    others = sorted(path for path in unit.glob("test_*.py") if path not in own)
-    return [str(path.relative_to(ROOT)) for path in (*own, *others)]
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -190,68 +220,188 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(constant)
 
 
-def put_in_place(mutant: Mutant) -> None:
-    """Give the functions of the module the mutant's code, whoever holds them."""
-    path = str(ROOT / "rebalancer" / f"{mutant.module}.py")
-    changed = {
-        (item.co_qualname, item.co_firstlineno): item for item in _codes(compile(mutant.tree, path, "exec"))
-    }
-    for function in gc.get_objects():
-        if isinstance(function, FunctionType) and function.__code__.co_filename == path:
-            code = changed.get((function.__code__.co_qualname, function.__code__.co_firstlineno))
-            if code is not None and code.co_freevars == function.__code__.co_freevars:
-                function.__code__ = code
+class Trials:
+    """A plugin of pytest: in place of running the tests it collected, it tries mutants on them."""
+
+    def __init__(self, module: str, mutants: list[Mutant], jobs: int) -> None:
+        self.module, self.mutants, self.jobs = module, mutants, jobs
+        self.path = str(ROOT / "rebalancer" / f"{module}.py")
+        self.survivors: list[Mutant] = []
+        self.failed: list[str] = []  # tests that fail on the module as it is
+        self._items: list[pytest.Item] = []
+        self._reached: list[tuple[set[int], float]] = []  # by item: lines of the module, seconds
+        self._functions: dict[tuple[str, int], list[FunctionType]] = defaultdict(list)
+
+    def pytest_collection(self) -> None:
+        """Properties draw the same examples for every mutant, keep none, and do not shrink what fails."""
+        from hypothesis import Phase, settings  # noqa: PLC0415 - not before pytest rewrites its assertions
+
+        phases = (Phase.explicit, Phase.generate, Phase.target)
+        settings.register_profile(
+            "mutants", deadline=None, database=None, derandomize=True, phases=phases, print_blob=False
+        )
+        settings.load_profile("mutants")
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Try every mutant."""
+        self._items = session.items
+        for function in gc.get_objects():
+            if isinstance(function, FunctionType) and function.__code__.co_filename == self.path:
+                code = function.__code__
+                self._functions[code.co_qualname, code.co_firstlineno].append(function)
+        gc.collect()
+        gc.freeze()
+        with tempfile.TemporaryDirectory() as folder:
+            self._see_what_is_reached(Path(folder))
+            if not self.failed:
+                self._try_all(Path(folder))
+        gc.unfreeze()
+        return True
+
+    def _see_what_is_reached(self, folder: Path) -> None:
+        written = folder / "reached"
+        child = os.fork()
+        if child == 0:
+            with suppress(BaseException):
+                written.write_bytes(pickle.dumps(self._traced(folder / "traced")))
+                os._exit(0)
+            os._exit(99)
+        os.waitpid(child, 0)
+        self._reached, self.failed = pickle.loads(written.read_bytes())  # noqa: S301 - our own
+
+    def _traced(self, folder: Path) -> tuple[list[tuple[set[int], float]], list[str]]:
+        """The lines that each test reaches and how long it takes, and which fail."""
+        lines: set[int] = set()
+
+        def each_line(frame: FrameType, event: str, _argument: object) -> Any:
+            if event == "line":
+                lines.add(frame.f_lineno)
+            return each_line
+
+        def each_call(frame: FrameType, _event: str, _argument: object) -> Any:
+            return each_line if frame.f_code.co_filename == self.path else None
+
+        self._in_a_folder(folder)
+        threading.settrace(each_call)
+        reached, failed = [], []
+        for item, following in zip(self._items, [*self._items[1:], None], strict=True):
+            lines.clear()
+            began = time.monotonic()
+            sys.settrace(each_call)
+            passed = self._passes(item, following)
+            sys.settrace(None)
+            reached.append((set(lines), time.monotonic() - began))
+            failed += [] if passed else [item.nodeid]
+        return reached, failed
+
+    def _in_a_folder(self, folder: Path) -> None:
+        """Folders of tests are numbered by looking at all of them: each process has its own."""
+        folder.mkdir()
+        self._items[0].config._tmp_path_factory._basetemp = folder  # type: ignore[attr-defined]
+
+    @staticmethod
+    def _passes(item: pytest.Item, following: pytest.Item | None) -> bool:
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            return not any(report.failed for report in runtestprotocol(item, log=False, nextitem=following))
+
+    def _tests_of(self, mutant: Mutant) -> tuple[list[pytest.Item], float]:
+        """The tests that reach its line, its own and the fastest first, and how long all of them take."""
+        found = [
+            (item, seconds)
+            for item, (lines, seconds) in zip(self._items, self._reached, strict=True)
+            if not lines.isdisjoint(mutant.lines)
+        ]
+        modules: dict[str, list[float]] = defaultdict(list)
+        for item, seconds in found:
+            modules[item.nodeid.partition("::")[0]].append(seconds)
+        own = f"test_{mutant.module.rpartition('/')[2]}"
+        mean = {
+            module: (not Path(module).name.startswith(own), sum(times) / len(times))
+            for module, times in modules.items()
+        }
+        items = sorted((item for item, _ in found), key=lambda item: mean[item.nodeid.partition("::")[0]])
+        return items, sum(seconds for _, seconds in found)
+
+    def _try_all(self, folder: Path) -> None:
+        waiting, running = list(reversed(self.mutants)), dict[int, tuple[Mutant, float, Path]]()
+        while waiting or running:
+            while waiting and len(running) < self.jobs:
+                mutant = waiting.pop()
+                items, seconds = self._tests_of(mutant)
+                if not items:
+                    self._survives(mutant, "no test reaches it")
+                    continue
+                own = folder / str(len(waiting))
+                child = os.fork()
+                if child == 0:
+                    os.setpgid(0, 0)
+                    with suppress(BaseException):
+                        os._exit(self._try(mutant, items, own))
+                    os._exit(99)
+                running[child] = (mutant, time.monotonic() + 60.0 + 10.0 * seconds, own)
+            for child, (mutant, end, own) in list(running.items()):
+                ended, status = os.waitpid(child, os.WNOHANG)
+                if not ended and time.monotonic() < end:
+                    continue
+                with suppress(ProcessLookupError):
+                    os.killpg(child, signal.SIGKILL)
+                if not ended:
+                    os.waitpid(child, 0)
+                elif status == 0:
+                    self._survives(mutant, "survives")
+                del running[child]
+                shutil.rmtree(own, ignore_errors=True)
+            time.sleep(0.01)
+
+    def _survives(self, mutant: Mutant, word: str) -> None:
+        self.survivors.append(mutant)
+        sys.__stdout__.write(f"{word}  {mutant.name}\n")  # type: ignore[union-attr]
+        sys.__stdout__.flush()  # type: ignore[union-attr]
+
+    def _try(self, mutant: Mutant, items: list[pytest.Item], folder: Path) -> int:
+        """1 when a test fails on the mutant."""
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (1, 2):
+            os.dup2(null, stream)
+        self._in_a_folder(folder)
+        for code in _codes(compile(mutant.tree(), self.path, "exec")):
+            for function in self._functions.get((code.co_qualname, code.co_firstlineno), ()):
+                if code.co_freevars == function.__code__.co_freevars:
+                    function.__code__ = code
+        following = [*items[1:], None]
+        return int(not all(self._passes(item, after) for item, after in zip(items, following, strict=True)))
 
 
-def run_tests(tests: list[str], *options: str) -> int:
-    """The exit code of pytest, whose words nobody reads."""
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        return int(pytest.main([*tests, "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *options]))
-
-
-def is_killed(mutant: Mutant, tests: list[str], seconds: float) -> bool:
-    """Whether a test fails on the mutant, or it does not end."""
-    child = os.fork()
-    if child == 0:
-        os.setpgid(0, 0)
-        with suppress(BaseException):
-            put_in_place(mutant)
-            os._exit(run_tests(tests))
-        os._exit(99)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return status != 0
-        time.sleep(0.05)
-    with suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return True
-
-
-def try_module(module: str, each: int, seed: int) -> tuple[int, list[Mutant]]:
+def try_module(module: str, each: int, seed: int, jobs: int, match: str = "") -> tuple[int, list[Mutant]]:
     """How many mutants of a module were tried, and which survived.
 
     Raises RuntimeError where the tests fail already.
     """
-    tests = tests_of(module)
     importlib.import_module("rebalancer." + module.replace("/", "."))
-    run_tests(tests, "--collect-only")  # imports them
-    chosen = [mutant for mutant in mutants_of(module) if (module, mutant.change) not in EQUIVALENT]
+    chosen = [
+        mutant
+        for mutant in mutants_of(module)
+        if (module, mutant.change) not in EQUIVALENT and match in mutant.name
+    ]
     random.Random(f"{seed} {module}").shuffle(chosen)  # noqa: S311 - a sample that can be repeated
     chosen = chosen[:each] if each else chosen
-    began = time.monotonic()
-    if is_killed(Mutant(module, 0, "", ast.parse("")), tests, 3600.0):
-        raise RuntimeError(f"the tests of {module} fail as it is")
-    seconds = 60.0 + 10 * (time.monotonic() - began)
-    survivors = []
-    for mutant in chosen:
-        if not is_killed(mutant, tests, seconds):
-            survivors.append(mutant)
-            sys.stdout.write(f"survives  {mutant.name}\n")
-            sys.stdout.flush()
-    return len(chosen), survivors
+    trials = Trials(module, chosen, jobs)
+    with redirect_stdout(io.StringIO()) as said, redirect_stderr(io.StringIO()):
+        code = pytest.main(
+            [
+                f"tests/unit/{module.rpartition('/')[0]}",
+                "-q",
+                "-s",
+                "-p",
+                "no:cacheprovider",
+                "-p",
+                "no:xdist",
+            ],
+            plugins=[trials],
+        )
+    if trials.failed or code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        raise RuntimeError(f"the tests of {module} fail as it is: {trials.failed or said.getvalue()[-2000:]}")
+    return len(chosen), trials.survivors
 
 
 def main() -> int:
@@ -263,15 +413,20 @@ def main() -> int:
     parser.add_argument(
         "--each", type=int, default=40, help="mutants of a module, chosen at random; 0 for all"
     )
+    parser.add_argument("--match", default="", metavar="TEXT", help="only mutants whose line holds this text")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2, help="mutants at a time")
     options = parser.parse_args()
     tried = survived = 0
     for module in options.modules:
-        began = time.monotonic()
-        count, survivors = try_module(module, options.each, options.seed)
+        child_times = os.times()
+        count, survivors = try_module(module, options.each, options.seed, options.jobs, options.match)
         tried, survived = tried + count, survived + len(survivors)
-        seconds = time.monotonic() - began
-        sys.stdout.write(f"{module}: {count - len(survivors)} of {count} killed, {seconds:.0f} s\n")
+        spent = os.times()
+        seconds = sum(spent[:4]) - sum(child_times[:4])
+        sys.stdout.write(
+            f"{module}: {count - len(survivors)} of {count} killed, {seconds:.0f} s of processor\n"
+        )
         sys.stdout.flush()
     share = (tried - survived) / max(tried, 1)
     sys.stdout.write(f"mutants: {tried - survived} of {tried} killed, {share:.1%}\n")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
-from rebalancer.errors import RightsError
+from rebalancer.errors import RightsError, StopRequestedError
 from rebalancer.execution.evict import Attempt, EvictionClient, Patience, evict
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.verdicts import Ends, Verdict
@@ -359,3 +359,19 @@ def test_the_servers_clock_counts_when_ours_is_ahead() -> None:
 @pytest.mark.parametrize("date", ["", "yesterday", "Tue, 99 Nov 99999 22:13:00 GMT", None])
 def test_a_date_that_is_none_is_ignored(date: str | None) -> None:
     assert http_date(date) is None
+
+
+@pytest.mark.parametrize("status", [401, 403, 409, 429, 500, 503])
+def test_what_the_api_server_says_of_an_eviction_is_told_in_its_own_words(status: int) -> None:
+    """Of other statuses the number is told too: that such a request is rejected is nothing usual."""
+    answer, _, _ = evicted(Script(refusal(status, "not this one")))
+    assert answer.message.startswith("not this one")
+
+
+def test_an_answer_that_is_not_awaited_leaves_open_what_happened_unless_the_pod_shows_it() -> None:
+    not_awaited = StopRequestedError("asked to stop")
+    answer, _, _ = evicted(Script(not_awaited), interrupted=True)
+    assert answer.verdict is Verdict.UNKNOWN
+    assert answer.message == "the answer was not awaited (asked to stop); the pod is still there"
+    answer, _, _ = evicted(Script(not_awaited), the_pod(terminating=True), interrupted=True)
+    assert answer.verdict is Verdict.EVICTED

@@ -161,3 +161,10 @@ def test_a_plan_that_went_as_expected_and_left_nodes_hot_is_followed_by_another(
     outcomes = run(a_move("web-1"), again=again, unsolved={"hot": "stays at 85 %"})
     assert again.asked == [(["web-1"], 1)]
     assert outcomes.exit_code == ExitCode.DONE
+
+
+def test_a_further_plan_that_moves_a_pod_twice_is_not_begun() -> None:
+    again = Plans(a_plan(a_move("web-3", wave=3), a_move("web-3", wave=4)))
+    outcomes, run = a_run(again, *MOVES, validate=skipping("web-2"))
+    assert run.cluster.evicted == ["web-1"]
+    assert (outcomes.stop, outcomes.stopped) == (Stop.SETTINGS, "shop/web-3: the plan moves this pod twice")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from rebalancer.cluster.live.failures import RequestRejectedError
-from rebalancer.errors import ExitCode, StopRequestedError, UnreachableError
+from rebalancer.errors import ExitCode, RebalancerError, RightsError, StopRequestedError, UnreachableError
 from rebalancer.execution.lease import LeaseLostError, RunLease
 from rebalancer.execution.outcomes import Outcome, Stop
 from rebalancer.planning.plan import Move
@@ -16,6 +16,7 @@ from rebalancer.state.results import Result
 from tests.unit.execution.builders import a_move, results
 from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
 from tests.unit.execution.lease_server import LeaseServer
+from tests.unit.execution.schedulers import BY_IMAGE
 from tests.unit.execution.tiny_cluster import Run
 
 
@@ -180,3 +181,81 @@ def test_nodes_that_cannot_be_listed_stop_the_run_before_its_first_eviction() ->
     outcomes = run(a_move())
     assert outcomes.stop is Stop.UNREACHABLE
     assert not whole.evicted
+
+
+@pytest.mark.parametrize(
+    ("error", "stop"),
+    [
+        (UnreachableError("read timed out"), Stop.INTERRUPTED),
+        (RightsError("not authorized"), Stop.RIGHTS),
+    ],
+)
+def test_a_read_that_ended_with_the_runs_own_time_is_told_as_its_end(
+    error: RebalancerError, stop: Stop
+) -> None:
+    asked_to_stop: list[bool] = []
+
+    def validate(_moves: Sequence[Move]) -> dict[str, str]:
+        asked_to_stop.append(True)
+        raise error
+
+    outcomes = Run("web-1")(a_move(), validate=validate, stop_requested=lambda: bool(asked_to_stop))
+    assert outcomes.stop is stop
+
+
+def test_a_run_that_is_asked_to_stop_does_not_ask_a_budget_again() -> None:
+    run = Run("web-1")
+    asked: list[str] = []
+
+    def budget(request: Request) -> Answer | Exception:
+        if request.method == "POST":
+            asked.append(request.path)
+            return refusal(429, "Cannot evict pod as it would violate the pod's disruption budget.")
+        return run.cluster(request)
+
+    api, _ = fake_api(budget, run.time)
+    outcomes = run(a_move(), api=api, stop_requested=lambda: bool(asked))
+    assert len(asked) == 1
+    assert results(outcomes) == [Result.REFUSED]
+
+
+def test_a_lease_that_is_lost_between_two_requests_for_a_pod_ends_the_run_as_lost() -> None:
+    lease = StubLease(lost_at=3)  # renewed before the wave, held at the first request, gone at the next
+    run = Run("web-1")
+    run.cluster.refuse["web-1"] = refusal(429, "Cannot evict pod as it would violate the budget.")
+    outcomes = run(a_move(), lease=lease)
+    assert outcomes.stop is Stop.LEASE_LOST
+    assert results(outcomes) == [Result.REFUSED]
+    assert run.time.slept == []  # the loss was noticed before it waited to try again
+
+
+def test_an_unknown_outcome_stops_the_run_and_names_the_pod() -> None:
+    run = Run("web-1", "web-2")
+    run.cluster.refuse["web-1"] = refusal(504, "timeout")
+    outcomes = run(a_move("web-1"), a_move("web-2"))
+    assert results(outcomes) == [Result.UNKNOWN, Result.SKIPPED]
+    assert outcomes.stop is Stop.OUTCOME
+    assert outcomes.stopped == (
+        "whether shop/web-1 was evicted is not known: timeout; the pod is still there"
+    )
+    assert outcomes.outcomes[0].evicted_at is not None  # its load may be on its way
+
+
+def test_a_run_that_ends_by_a_landing_says_where_that_was_if_anywhere() -> None:
+    run = Run("web-1")
+    run.cluster.lands_on = "hot"
+    assert run(a_move()).stopped == "shop/web-1: Unexpected on hot: it is hot"
+    run = Run("web-1")
+    run.cluster.bound_after = 1e9
+    assert run(a_move()).stopped.startswith("shop/web-1: Pending: ")
+
+
+def test_a_scheduler_whose_health_is_not_known_is_written_down_where_the_policy_goes_on() -> None:
+    run = Run("web-1")
+    proceed = Safety(unknown_scheduler="proceed")
+    outcomes = run(a_move(), schedulers=(BY_IMAGE,), safety=lambda: proceed)
+    assert results(outcomes) == [Result.LANDED]
+    assert [event for event, _ in run.journal()].count("not-known") == 1
+    run = Run("web-1")
+    outcomes = run(a_move(), schedulers=(BY_IMAGE,))
+    assert (outcomes.stop, run.cluster.evicted) == (Stop.BRAKE, [])
