@@ -165,7 +165,7 @@ def of_plan(prepared: PreparedInputs) -> Iterator[PlanWarning]:
         text = f"{unknown} nodes have no fresh load figure: neither hot nor a landing to count on"
         yield PlanWarning(About.LOAD, text)
     runs = inputs.policy.hot_nodes.for_runs
-    if inputs.state is None and runs > 1:
+    if inputs.state is None and runs > 1 and inputs.policy.hot_nodes.every_rule:
         yield PlanWarning(About.LOAD, f"no state of earlier runs: hotNodes.forRuns {runs} is taken as met")
     yield from _figures_that_differ(inputs)
     for name, words in leaving_load(inputs, prepared.hotness, prepared.eviction.leaving).items():

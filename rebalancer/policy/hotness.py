@@ -151,8 +151,7 @@ class HotNodes(PolicyModel):
     )
     any: tuple[HotRule, ...] = Field(
         default=(UtilizationRule(utilization={"cpu": 80, "memory": 85}, cool_to={"cpu": 65, "memory": 75}),),
-        min_length=1,
-        description="Rules; a node is hot if any of them matches.",
+        description="Rules; a node is hot if any of them matches. With [], no node is ever hot.",
     )
     node_selector: Selector | None = Field(
         default=None, description="Only nodes with these labels can be hot; without it, all can."

@@ -10,11 +10,15 @@ from typing import Any
 import msgspec
 
 from rebalancer.documents.reading import Document, Path
+from rebalancer.policy.schema import RebalancePolicy
 
-_HEADER = """\
-# Imported from {source}.
-# Compare what it does with: rebalancer plan --policy THIS_FILE
-"""
+_HEADER = "Imported from {}. Compare what it does with: rebalancer plan --policy THIS_FILE"
+_DIFFERENCES = (
+    "Where the file says nothing, these of ours hold and descheduler has no such thing: every eviction "
+    "needs a landing that serves it; limits (20 a run, 4 a node, 10 a namespace, 10 % of a workload), "
+    "evictable.minAge 10m, protected pods (SingleReplica, PersistentVolumes, namespace kube-system), "
+    "hotNodes.forRuns 2. Which pods move under limits is not left to chance."
+)
 _COLUMNS = 80
 
 
@@ -23,7 +27,9 @@ class KeyFate(StrEnum):
 
     MAPPED = "mapped"
     CHANGED = "changed"  # mapped to something close, with a difference that the note names
+    NARROWED = "narrowed"  # here it holds for every strategy: less is evicted
     DROPPED = "not mapped"
+    IDLE = "no effect"  # there either
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -42,21 +48,36 @@ class Imported(msgspec.Struct, frozen=True):
     policy: Mapping[str, Any]
     notes: tuple[Note, ...]
 
+    @property
+    def warning(self) -> str:
+        """That the policy does not do what the file asks for, and by which keys; empty where it does."""
+        said = [
+            f"{', '.join(keys)} {fate}"
+            for fate in (KeyFate.DROPPED, KeyFate.NARROWED)
+            if (keys := dict.fromkeys(note.key for note in self.notes if note.fate is fate))
+        ]
+        return f"NOT EQUIVALENT to {self.source}: {'; '.join(said)}, see the notes" if said else ""
+
     def header(self) -> str:
-        """The notes as YAML comments, to stand above the policy."""
-        notes = "".join(
-            textwrap.fill(
-                f"{note.where} {note.key}: {note.fate}: {note.text}",
-                _COLUMNS,
-                initial_indent="#   ",
-                subsequent_indent="#     ",
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
-            + "\n"
-            for note in self.notes
-        )
-        return _HEADER.format(source=self.source) + notes
+        """What is not equivalent, then the notes, as YAML comments to stand above the policy."""
+        head = [line for line in (self.warning, _HEADER.format(self.source)) if line]
+        notes = [f"{note.where} {note.key}: {note.fate}: {note.text}" for note in self.notes]
+        return "".join([*map(_comment, head), *(_comment(text, 2) for text in notes), _comment(_DIFFERENCES)])
+
+
+def _comment(text: str, indented: int = 0) -> str:
+    """A paragraph of comment."""
+    indent = "# " + " " * indented
+    later = indent + "  " if indented else indent
+    filled = textwrap.fill(
+        text,
+        _COLUMNS,
+        initial_indent=indent,
+        subsequent_indent=later,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return filled + "\n"
 
 
 class Import(msgspec.Struct):
@@ -66,6 +87,7 @@ class Import(msgspec.Struct):
     policy: dict[str, Any] = {}
     notes: list[tuple[Path, KeyFate, str]] = []
     seen: set[Path] = msgspec.field(default_factory=set)
+    narrowed: set[Path] = msgspec.field(default_factory=set)  # keys of some plugins that hold for all here
 
     def set(self, path: Path, ours: str, value: Any, text: str = "") -> None:
         """Map the key at ``path`` to our key, such as ``limits.perNode``."""
@@ -98,6 +120,8 @@ class Import(msgspec.Struct):
     def note(self, path: Path, fate: KeyFate, text: str) -> None:
         """Say what became of a key."""
         self.seen.add(path)
+        if fate is KeyFate.MAPPED and any(path[: len(item)] == item for item in self.narrowed):
+            fate, text = KeyFate.NARROWED, f"{text}: for all strategies, as a policy has one"
         self.notes.append((path, fate, text))
 
     def rest(self, path: Path, values: Mapping[str, Any], why: str) -> None:
@@ -135,9 +159,15 @@ class Import(msgspec.Struct):
         )
         return Imported(
             source,
-            {"apiVersion": "rebalancer/v1alpha1", "kind": "RebalancePolicy", **self.policy},
+            {"apiVersion": "rebalancer/v1alpha1", "kind": "RebalancePolicy", **_sections(self.policy)},
             tuple(
                 Note(self.document.position(path, key=True), self._name(path), fate, text)
                 for path, fate, text in notes
             ),
         )
+
+
+def _sections(policy: Mapping[str, Any]) -> dict[str, Any]:
+    """The sections in which anything is set, in the order of the schema."""
+    names = [str(field.alias) for field in RebalancePolicy.model_fields.values()]
+    return {name: policy[name] for name in names if policy.get(name, {}) != {}}

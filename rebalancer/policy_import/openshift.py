@@ -1,33 +1,53 @@
-"""OpenShift's KubeDescheduler: named profiles instead of plugins, and a few customizations of them."""
+"""OpenShift's KubeDescheduler: each profile is a list of plugins, which its operator writes into a policy."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rebalancer.documents.reading import Path
-from rebalancer.policy_import.descheduler import NO_SETTING, protect, threshold_priority
 from rebalancer.policy_import.mapping import Import, KeyFate
+from rebalancer.policy_import.rules import NO_SETTING, Arguments, Plugin, map_rules
 
-_UTILIZATION = {"Low": 30, "Medium": 50, "High": 70}  # the upper of the two thresholds, in percent
+_RESOURCES = ("cpu", "memory", "pods")
+_UTILIZATION = {"Low": (10, 30), "Medium": (20, 50), "": (20, 50), "High": (40, 70)}
 _DEVIATION = {
-    f"{kind}{level}": points
+    f"{kind}{level}": (0 if kind else points, points)
     for kind in ("", "Asymmetric")
     for level, points in (("Low", 10), ("Medium", 20), ("High", 30))
 }
-_LOAD = (
-    "LifecycleAndUtilization",
-    "LongLifecycle",
-    "KubeVirtRelieveAndMigrate",
-    "DevKubeVirtRelieveAndMigrate",
+_SPREAD, _DUPLICATES = "RemovePodsViolatingTopologySpreadConstraint", "RemoveDuplicates"
+_LOAD = "LowNodeUtilization"
+_RESTARTS: tuple[str, Mapping[str, Any]] = (
+    "RemovePodsHavingTooManyRestarts",
+    {"podRestartThreshold": 100, "includingInitContainers": True},
 )
-_PLACEMENT = ("AffinityAndTaints",)
-_PROTECTIONS = {"EvictPodsWithPVC": "PersistentVolumes", "EvictPodsWithLocalStorage": "LocalStorage"}
-_OTHERS = {
-    "TopologyAndDuplicates": "soft spreading is no load; hard constraints: strategies.misplaced",
-    "SoftTopologyAndDuplicates": "soft spreading is no load; hard constraints: strategies.misplaced",
-    "CompactAndScale": "it empties nodes, which is the opposite of relieving them; leave it to an autoscaler",
+_REQUIRED = ["requiredDuringSchedulingIgnoredDuringExecution"]
+_PROFILES: Mapping[str, tuple[tuple[str, Mapping[str, Any]], ...]] = {
+    "AffinityAndTaints": (
+        ("RemovePodsViolatingInterPodAntiAffinity", {}),
+        ("RemovePodsViolatingNodeTaints", {}),
+        ("RemovePodsViolatingNodeAffinity", {"nodeAffinityType": _REQUIRED}),
+    ),
+    "TopologyAndDuplicates": ((_SPREAD, {"constraints": ["DoNotSchedule"]}), (_DUPLICATES, {})),
+    "SoftTopologyAndDuplicates": (
+        (_SPREAD, {"constraints": ["DoNotSchedule", "ScheduleAnyway"]}),
+        (_DUPLICATES, {}),
+    ),
+    "LifecycleAndUtilization": (("PodLifeTime", {"maxPodLifeTimeSeconds": 86_400}), _RESTARTS, (_LOAD, {})),
+    "LongLifecycle": (_RESTARTS, (_LOAD, {})),
+    "DevPreviewLongLifecycle": (_RESTARTS, (_LOAD, {})),
+    "CompactAndScale": (("HighNodeUtilization", {"thresholds": dict.fromkeys(_RESOURCES, 20)}),),
 }
+"""Source: openshift/cluster-kube-descheduler-operator, pkg/operator/profiles."""
+_EVICTOR = {
+    "EvictPodsWithPVC": ("ignorePvcPods", False),
+    "EvictPodsWithLocalStorage": ("evictLocalStoragePods", True),
+}
+_OTHERS = dict.fromkeys(
+    ("KubeVirtRelieveAndMigrate", "DevKubeVirtRelieveAndMigrate"),
+    "it migrates virtual machines that run; keep the operator for it",
+)
 
 
 def operator_resource(work: Import, value: Mapping[str, Any]) -> None:
@@ -38,80 +58,90 @@ def operator_resource(work: Import, value: Mapping[str, Any]) -> None:
     custom = spec.get("profileCustomizations")
     custom = custom if isinstance(custom, Mapping) else {}
     at: Path = ("spec", "profileCustomizations")
-    work.seen |= {at, ("spec", "profiles")}
+    listed: Path = ("spec", "profiles")
+    work.seen |= {at, listed}
     profiles = spec.get("profiles")
-    for index, name in enumerate(profiles if isinstance(profiles, list) else ()):
-        _profile(work, str(name), ("spec", "profiles", index), custom, at)
-    _customizations(work, custom, at)
-    if isinstance(seconds := spec.get("deschedulingIntervalSeconds"), int) and not isinstance(seconds, bool):
-        work.set(
-            ("spec", "deschedulingIntervalSeconds"),
-            "hotNodes.runInterval",
-            f"{seconds}s",
-            "set the schedule of the CronJob to the same",
+    names = [str(name) for name in profiles] if isinstance(profiles, list) else []
+    evictor = {"ignorePvcPods": True}
+    places = {"ignorePvcPods": listed}
+    plugins: list[Plugin] = []
+    for index, name in enumerate(names):
+        path: Path = (*listed, index)
+        if name in _EVICTOR:
+            key, evictor_value = _EVICTOR[name]
+            evictor[key], places[key] = evictor_value, path
+        elif name in _PROFILES:
+            plugins += _plugins(name, path, custom, at)
+            work.note(path, KeyFate.MAPPED, ", ".join(plugin for plugin, _ in _PROFILES[name]))
+        else:
+            work.drop(path, _OTHERS.get(name, "no strategy of ours has this aim"))
+    priority = {
+        key: custom[key] for key in ("thresholdPriority", "thresholdPriorityClassName") if key in custom
+    }
+    rules = Arguments({**evictor, **priority}, at, places)
+    map_rules(work, plugins, [rules], listed)
+    if plugins:
+        work.drop(
+            listed,
+            "the operator also spares every namespace named openshift-*, and hypershift: list yours in "
+            "evictable.namespaces.exclude",
         )
-    if "mode" in spec:
-        work.note(
-            ("spec", "mode"),
-            KeyFate.CHANGED,
-            "Predictive is `rebalancer plan`, Automatic is `rebalancer run`",
-        )
-    if isinstance(limits := spec.get("evictionLimits"), Mapping):
-        for theirs, ours in (("total", "limits.perRun"), ("node", "limits.perNode")):
-            work.take(("spec", "evictionLimits"), limits, theirs, int, ours)
+    _others(work, spec, custom, at)
     work.rest(("spec",), spec, "the operator's own setting")
     work.rest(at, custom, NO_SETTING)
 
 
-def _profile(work: Import, name: str, path: Path, custom: Mapping[str, Any], at: Path) -> None:
-    if name in _LOAD:
-        _load(work, path, custom, at)
-    elif name in _PLACEMENT:
-        work.set(path, "strategies.misplaced", True)
-    elif name in _PROTECTIONS:
-        protect(work, path, _PROTECTIONS[name], protected=False)
-    else:
-        work.drop(path, _OTHERS.get(name, "no strategy of ours has this aim"))
+def _plugins(name: str, path: Path, custom: Mapping[str, Any], at: Path) -> Iterator[Plugin]:
+    """The plugins of a profile, with what the customizations make of their arguments."""
+    for plugin, arguments in _PROFILES[name]:
+        values, places = dict(arguments), {}
+        if plugin == "PodLifeTime" and isinstance(custom.get("podLifetime"), str):
+            values = {"maxPodLifeTimeSeconds": custom["podLifetime"]}
+            places["maxPodLifeTimeSeconds"] = (*at, "podLifetime")
+        if plugin == _LOAD:
+            values, places = _load(custom, at)
+        if isinstance(spaces := custom.get("namespaces"), Mapping):
+            named = (("included", "include"), ("excluded", "exclude"))
+            chosen = {ours: spaces[theirs] for theirs, ours in named if isinstance(spaces.get(theirs), list)}
+            if chosen:
+                values["namespaces"] = chosen
+                places["namespaces"] = (*at, "namespaces")
+        yield Plugin(plugin, (*path, plugin), Arguments(values, (*path, plugin), places))
 
 
-def _load(work: Import, path: Path, custom: Mapping[str, Any], at: Path) -> None:
-    rules = work.policy.setdefault("hotNodes", {}).setdefault("any", [])
-    if rules:
-        work.note(path, KeyFate.MAPPED, "hotNodes.any")
-        return
-    for key, levels, rule in (
-        ("devDeviationThresholds", _DEVIATION, "deviation"),
-        ("devLowNodeUtilizationThresholds", _UTILIZATION, "utilization"),
-    ):
-        level = levels.get(str(custom.get(key)))
-        if level is not None:
-            rules.append({rule: {"cpu": level, "memory": level}, "coolTo": {"cpu": level, "memory": level}})
-            work.note((*at, key), KeyFate.MAPPED, f"hotNodes.any[].{rule}")
-            break
-    else:
-        rules.append({"utilization": {"cpu": 50, "memory": 50}, "coolTo": {"cpu": 50, "memory": 50}})
-    work.note(
-        path,
-        KeyFate.CHANGED,
-        "hotNodes.any: relieves nodes above the profile's upper threshold; age and restarts are "
-        "no reasons to move a pod here",
-    )
-
-
-def _customizations(work: Import, custom: Mapping[str, Any], at: Path) -> None:
-    namespaces = custom.get("namespaces")
-    for theirs, ours in (("included", "include"), ("excluded", "exclude")):
-        if isinstance(namespaces, Mapping) and isinstance(namespaces.get(theirs), list):
-            work.add(
-                (*at, "namespaces", theirs),
-                f"evictable.namespaces.{ours}",
-                [str(name) for name in namespaces[theirs]],
-            )
-    threshold_priority(work, custom, at)
+def _load(custom: Mapping[str, Any], at: Path) -> tuple[dict[str, Any], dict[str, Path]]:
+    """The arguments of LowNodeUtilization."""
+    deviation = _DEVIATION.get(str(custom.get("devDeviationThresholds")))
+    chosen = str(custom.get("devLowNodeUtilizationThresholds") or "")
+    low, high = deviation or _UTILIZATION.get(chosen, _UTILIZATION[""])
+    key = "devDeviationThresholds" if deviation else "devLowNodeUtilizationThresholds"
+    resources = ("MetricResource",) if custom.get("devActualUtilizationProfile") else _RESOURCES
+    values: dict[str, Any] = {
+        "thresholds": dict.fromkeys(resources, low),
+        "targetThresholds": dict.fromkeys(resources, high),
+    }
+    places: dict[str, Path] = dict.fromkeys(values, (*at, key)) if key in custom else {}
+    if deviation:
+        values["useDeviationThresholds"] = True
+        places["useDeviationThresholds"] = (*at, key)
     if custom.get("devActualUtilizationProfile"):
-        work.set(
-            (*at, "devActualUtilizationProfile"),
-            "load.sources",
-            [{"metricsServer": {}}],
-            "cpu and memory of metrics-server; see docs/load.md for PromQL",
-        )
+        values["metricsUtilization"] = {"source": "Prometheus"}
+        places["metricsUtilization"] = (*at, "devActualUtilizationProfile")
+    return values, places
+
+
+def _others(work: Import, spec: Mapping[str, Any], custom: Mapping[str, Any], at: Path) -> None:
+    """What is not about plugins."""
+    seconds = spec.get("deschedulingIntervalSeconds")
+    if isinstance(seconds, int) and not isinstance(seconds, bool):
+        why = "set the schedule of the CronJob to the same"
+        work.set(("spec", "deschedulingIntervalSeconds"), "hotNodes.runInterval", f"{seconds}s", why)
+    if "mode" in spec:
+        why = "Predictive is `rebalancer plan`, Automatic is `rebalancer run`"
+        work.note(("spec", "mode"), KeyFate.CHANGED, why)
+    if isinstance(limits := spec.get("evictionLimits"), Mapping):
+        for theirs, ours in (("total", "limits.perRun"), ("node", "limits.perNode")):
+            work.take(("spec", "evictionLimits"), limits, theirs, int, ours)
+    for key in ("devLowNodeUtilizationThresholds", "devDeviationThresholds", "podLifetime"):
+        if key in custom and not any(seen[: len(at) + 1] == (*at, key) for seen in work.seen):
+            work.note((*at, key), KeyFate.IDLE, "no profile of this file has a plugin that it customizes")

@@ -27,7 +27,7 @@ from rebalancer.cli.options import (
 from rebalancer.cli.output import Output, emit, progress, write_document
 from rebalancer.errors import ExitCode, InputError
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.reporting.render import Format, to_yaml
+from rebalancer.reporting.render import Format
 
 
 @click.group()
@@ -202,15 +202,19 @@ def import_foreign(path: Path, output: Output) -> None:
     """Print the policy that does what another descheduler's does.
 
     FILE is a DeschedulerPolicy (v1alpha1 or v1alpha2) or OpenShift's KubeDescheduler. Every key of it is
-    listed in a comment with its place, the key it became, or why it has no counterpart.
+    listed in a comment with its place, the key it became, or why it has no counterpart. Where that is so, the
+    first comment and a warning say NOT EQUIVALENT.
     """
-    from rebalancer.documents.reading import read_text  # noqa: PLC0415 - imports yaml
+    from rebalancer.documents import to_yaml as in_order  # noqa: PLC0415 - imports yaml
+    from rebalancer.documents.reading import read_text  # noqa: PLC0415 - the same
     from rebalancer.policy.policy_file import parse_policy  # noqa: PLC0415 - imports pydantic
     from rebalancer.policy_import import import_policy  # noqa: PLC0415
 
     imported = import_policy(read_text(path), str(path))
-    text = to_yaml(imported.policy)
+    text = in_order(imported.policy)
     parse_policy(text, f"the policy imported from {path}")
+    if imported.warning:
+        LOGGER.warning(imported.warning)
     if output.format in (Format.JSON, Format.JSONPATH):
         write_document({"kind": "ImportedPolicy", "policy": imported.policy, "notes": imported.notes}, output)
     else:

@@ -63,6 +63,18 @@ def test_a_node_is_hot_only_above_its_threshold() -> None:
     assert hot(plan) == {"over"}
 
 
+@pytest.mark.parametrize(("percent", "lands"), [(20, {"web-0": "other"}), (94, {})])
+def test_without_rules_no_node_is_hot_and_landings_keep_to_max_after(
+    percent: float, lands: dict[str, str]
+) -> None:
+    nodes = [a_node("over", taints=[{"key": "new", "effect": "NoSchedule"}]), a_node("other")]
+    policy = a_policy(hotNodes={"any": []}, strategies={"misplaced": True})
+    load = {"over": 99.0, "other": percent}
+    plan = plan_of(planning_inputs(nodes, [a_workload("web", ["over"])], policy=policy, load=load))
+    assert hot(plan) == set()
+    assert moved(plan) == lands, "it moves for the taint alone"
+
+
 def test_a_hot_node_says_its_figure_threshold_and_cool_level() -> None:
     plan = plan_of(planning_inputs([a_node("a")], load={"a": 91}))
     assert report(plan, "a").because == ("cpu 91.0 %: hot above 80 %, cool at 65 %",)

@@ -90,7 +90,6 @@ def test_a_taint_that_no_node_can_have_is_refused() -> None:
             "hotNodes: {any: [{coolTo: {cpu: 5}}]}\n",
             "exactly one of the keys utilization, deviation or score",
         ),
-        ("hotNodes: {any: []}\n", "hotNodes.any: must not be empty"),
         ("hotNodes: {any: [{score: {plugins: [], below: 20}}]}\n", "plugins: must not be empty"),
         ("hotNodes: {forRuns: 0}\n", "hotNodes.forRuns: "),
         ("load: {sources: []}\n", "load.sources: must not be empty"),

@@ -128,7 +128,7 @@ def test_what_has_no_counterpart_is_named_with_its_place_and_why() -> None:
     _, found = imported(CURRENT)
     said = notes(found)
 
-    assert said["thresholds"].startswith("not mapped: which nodes have room is not a threshold here")
+    assert said["thresholds"].startswith("changed: which nodes have room is not a threshold here")
     assert said["nvidia.com/gpu"].startswith("not mapped: no source measures nvidia.com/gpu")
     assert said["gracePeriodSeconds"].startswith("not mapped")
     assert said["evictSystemCriticalPods"].startswith("not mapped")
@@ -155,14 +155,16 @@ def test_a_plugin_whose_place_a_strategy_takes_hands_on_its_arguments() -> None:
     said = notes(found)
     assert said["RemoveFailedPods"] == "mapped: strategies.failed"
     assert said["minPodLifetimeSeconds"] == "mapped: strategies.failed.minAge"
-    assert said["labelSelector"] == "not mapped: strategies.failed has no such setting"
+    assert said["labelSelector"].startswith("not mapped: they are not alike for all of this file"), (
+        "the evictor asks for other labels"
+    )
 
 
 def test_a_plugin_without_a_counterpart_is_named_by_its_name() -> None:
-    text = CURRENT.replace("PodLifeTime", "RemoveDuplicates").replace("{maxPodLifeTimeSeconds: 86400}", "{}")
+    text = CURRENT.replace("PodLifeTime", "TheirOwnPlugin").replace("{maxPodLifeTimeSeconds: 86400}", "{}")
     _, found = imported(text)
 
-    assert notes(found)["RemoveDuplicates"].startswith("not mapped: replicas on one node are no load")
+    assert notes(found)["TheirOwnPlugin"].startswith("not mapped: no strategy of ours has this aim")
 
 
 @pytest.mark.parametrize(
@@ -240,19 +242,124 @@ def test_the_first_version_is_read_too() -> None:
     assert found.policy["load"]["sources"] == [{"requests": {}}]
     assert (policy.limits.per_node, policy.evictable.priority_below) == (7, 900)
     assert "LocalStorage" not in policy.evictable.protect
-    assert notes(found)["PodLifeTime"] == "not mapped: it is not enabled"
+    assert notes(found)["PodLifeTime"] == "no effect: it is not enabled"
 
 
 def test_profiles_of_openshift_become_ours() -> None:
-    policy, found = imported(OPERATOR)
+    text = OPERATOR.replace("    devActualUtilizationProfile: PrometheusCPUUsage\n", "")
+    policy, found = imported(text)
 
-    assert found.policy["hotNodes"]["any"][0]["utilization"] == {"cpu": 70, "memory": 70}
+    assert found.policy["hotNodes"]["any"][0]["utilization"] == {"cpu": 70, "memory": 70, "pods": 70}
     assert (policy.hot_nodes.run_interval, policy.limits.per_run, policy.limits.per_node) == (3600, 5, 2)
     assert Misplaced.settings_in(policy) is not None
     assert "PersistentVolumes" not in policy.evictable.protect
     assert "payments" in policy.evictable.namespaces.exclude
-    assert notes(found)["podLifetime"].startswith("not mapped")
-    assert notes(found)["CompactAndScale"].startswith("not mapped: it empties nodes")
+    said = notes(found)
+    assert said["LifecycleAndUtilization"].endswith("RemovePodsHavingTooManyRestarts, LowNodeUtilization")
+    assert "openshift-*" in said["profiles"]
+
+
+def test_a_query_of_openshift_that_is_not_known_here_makes_no_node_hot() -> None:
+    _, found = imported(OPERATOR)
+
+    assert found.policy["hotNodes"]["any"] == []
+    assert notes(found)["LowNodeUtilization"].startswith("not mapped: none of its targetThresholds")
+
+
+NOTHING_HOT = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+  - name: rules
+    pluginConfig: [{name: RemovePodsViolatingNodeTaints}, {name: RemovePodsViolatingInterPodAntiAffinity}]
+    plugins:
+      deschedule: {enabled: [RemovePodsViolatingNodeTaints, RemovePodsViolatingInterPodAntiAffinity]}
+"""
+PROMETHEUS = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+metricsProviders: [{source: Prometheus, prometheus: {url: "http://prometheus"}}]
+profiles:
+  - name: load
+    pluginConfig:
+      - name: LowNodeUtilization
+        args:
+          useDeviationThresholds: true
+          thresholds: {MetricResource: 10}
+          targetThresholds: {MetricResource: 10}
+          metricsUtilization: {source: Prometheus, prometheus: {query: "instance:node_cpu:rate:sum"}}
+    plugins:
+      balance: {enabled: [LowNodeUtilization]}
+"""
+
+
+def test_a_file_that_relieves_no_nodes_becomes_a_policy_that_relieves_none() -> None:
+    policy, found = imported(NOTHING_HOT)
+
+    assert policy.hot_nodes.any == ()
+    assert found.policy["load"]["sources"] == [{"requests": {}}], "it needs no metrics there either"
+    assert found.warning == ""
+
+
+def test_rules_that_cannot_be_mapped_are_not_replaced_by_our_defaults() -> None:
+    policy, found = imported(PROMETHEUS)
+
+    assert policy.hot_nodes.any == ()
+    assert found.warning.startswith("NOT EQUIVALENT to theirs.yaml: ")
+    assert found.header().splitlines()[0].startswith("# NOT EQUIVALENT to theirs.yaml: ")
+    assert "useDeviationThresholds" in found.warning, "nothing is said to be mapped that is lost"
+
+
+def test_the_command_says_on_standard_error_what_is_not_equivalent(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs.yaml"
+    theirs.write_text(PROMETHEUS)
+    result = CliRunner().invoke(main, ["policy", "import", str(theirs)])
+
+    assert "NOT EQUIVALENT" in result.stderr
+    theirs.write_text(NOTHING_HOT)
+    assert CliRunner().invoke(main, ["policy", "import", str(theirs)]).stderr == ""
+
+
+def test_old_booleans_beside_pod_protections_have_no_effect_as_there() -> None:
+    both = "evictLocalStoragePods: true\n          podProtections: {extraEnabled: [PodsWithPVC]}"
+    text = CURRENT.replace("evictLocalStoragePods: true", both)
+    policy, found = imported(text)
+
+    assert "LocalStorage" in policy.evictable.protect
+    assert notes(found)["evictLocalStoragePods"] == "no effect: descheduler ignores it beside podProtections"
+
+
+def test_what_one_profile_spares_is_spared_by_all_and_the_file_says_so() -> None:
+    other = """\
+  - name: rules
+    pluginConfig:
+      - name: DefaultEvictor
+        args: {minReplicas: 2, evictLocalStoragePods: false}
+      - name: RemovePodsViolatingInterPodAntiAffinity
+        args: {namespaces: {exclude: [batch]}}
+    plugins:
+      deschedule: {enabled: [RemovePodsViolatingInterPodAntiAffinity]}
+"""
+    policy, found = imported(CURRENT + other)
+
+    assert policy.evictable.min_age == 900, "of the first profile alone"
+    assert "LocalStorage" in policy.evictable.protect, "one of them protects it"
+    assert {"monitoring", "batch"} <= set(policy.evictable.namespaces.exclude)
+    said = notes(found)
+    assert said["minReplicas"].startswith("changed: "), "both say so"
+    assert said["minPodAge"].startswith("narrowed: ")
+    assert said["exclude"].startswith("narrowed: ")
+    assert said["evictLocalStoragePods"].startswith("not mapped: they are not alike")
+    assert "narrowed" in found.warning
+
+
+def test_only_the_classes_that_a_file_protects_are_protected() -> None:
+    config = "{PodsWithPVC: {protectedStorageClasses: [{name: fast}]}}"
+    args = f"podProtections: {{extraEnabled: [PodsWithPVC], config: {config}}}"
+    policy, _ = imported(CURRENT.replace("minReplicas: 2", args))
+
+    assert policy.evictable.protect_storage_classes == ("fast",)
+    assert "PersistentVolumes" not in policy.evictable.protect
 
 
 @pytest.mark.parametrize(
