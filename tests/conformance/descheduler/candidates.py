@@ -102,13 +102,14 @@ class Asked(msgspec.Struct, frozen=True, dict=True):
     def wishes(self, without: frozenset[str] = frozenset()) -> dict[str, str]:
         """Why each pod is wished to move, by its full name, as if some others were gone already."""
         prepared = self.prepared
-        builder = PlanBuilder(prepared)
+        strategies = strategies_of(prepared)
+        builder = PlanBuilder(prepared, strategies)
         state = builder.scenarios.all[0].after_termination
         for name in without:
             if (row := self.row(name)) < len(prepared.pods):
                 state.remove(row)
         found: dict[str, str] = {}
-        for strategy in strategies_of(prepared):
+        for strategy in strategies:
             for pod in strategy.pods(builder):
                 name = prepared.table_of(pod).full_name(pod)
                 if name not in without and name not in found and (why := strategy.why(pod, builder)):
