@@ -28,6 +28,7 @@ import msgspec
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.cluster.pod_classes import PodClass
+from rebalancer.cluster.records import Taint
 from rebalancer.planning.eviction.budgets import WaveBudgets
 from rebalancer.planning.eviction.quotas import Quotas
 from rebalancer.planning.eviction.workload_rules import job_would_fail, replaced_in_time
@@ -241,6 +242,14 @@ class PlanBuilder:
         other = self.copy(limits, placements)
         other.scenarios = self.scenarios.only(1)
         return other
+
+    def taint(self, taint: Taint, nodes: Sequence[NodeRow]) -> None:
+        """Go on as if these nodes had a hard taint."""
+        self.evaluator.placements.forget()
+        self._later = None
+        for scenario in self.scenarios.all:
+            for state in (scenario.while_terminating, scenario.after_termination):
+                state.taint(taint, nodes)
 
     def search_ended(self) -> NotMoved:
         """The reason for pods that the search did not reach."""

@@ -32,8 +32,8 @@ from rebalancer.planning.plan import (
     Value,
     by_resource,
 )
-from rebalancer.planning.planner import plan_prepared
-from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.planner import plan_prepared, prepare_to_plan
+from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.report import possible_landings
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.subjects import Subject
@@ -551,7 +551,7 @@ def _belongs(prepared: PreparedInputs, row: PodRow, kind: str, namespace: str, n
 
 def explain(inputs: PlanningInputs, subject: Subject) -> Explanation:
     """The full explanation of a pod, a node or a workload; SafetyError when too little is known to plan."""
-    prepared = prepare(inputs)
+    prepared = prepare_to_plan(inputs)
     if subject.kind == "node":
         return explain_node(prepared, NodeRow(subject.row))
     if subject.kind == "pod":

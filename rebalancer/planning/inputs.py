@@ -134,6 +134,8 @@ class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     made: tuple[Move, ...] = ()
     # Nodes that a run which lasts has given the soft taint of hot nodes; None: the plan says which get it.
     tainted: tuple[str, ...] | None = None
+    # The same of nodes that are closed with a hard taint while they are emptied.
+    closed: tuple[str, ...] | None = None
 
 
 def digest_of(observation: Observation, policy: LoadedPolicy, state: RunState | None) -> str:

@@ -14,6 +14,7 @@ here in the same way for all of them. Pods of a group move together or not at al
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 
 from msgspec.structs import replace
@@ -34,7 +35,18 @@ from rebalancer.planning.strategies.strategy import Strategy
 
 def make_plan(inputs: PlanningInputs) -> Plan:
     """The plan of these inputs; SafetyError when too few nodes have a fresh figure to act on."""
-    return plan_prepared(prepare(inputs))
+    return plan_prepared(prepare_to_plan(inputs))
+
+
+def prepare_to_plan(inputs: PlanningInputs) -> PreparedInputs:
+    """What precedes the search, with the nodes closed that strategies want closed for their moves."""
+    prepared = prepare(inputs)
+    strategies = strategies_of(prepared)
+    if inputs.closed is not None or not any(strategy.may_close for strategy in strategies):
+        return prepared
+    found = search(prepared, strategies)
+    closed = {name for strategy in strategies for name in strategy.closes(found)}
+    return prepare(replace(inputs, closed=tuple(sorted(closed))))
 
 
 def plan_prepared(prepared: PreparedInputs) -> Plan:
@@ -50,9 +62,9 @@ def advised(plan: Plan, inputs: PlanningInputs) -> Plan:
     return replace(plan, advice=advice(plan, make_plan(replace(inputs, policy=policy))))
 
 
-def search(prepared: PreparedInputs) -> PartialPlan:
+def search(prepared: PreparedInputs, strategies: Sequence[Strategy] = ()) -> PartialPlan:
     """The moves that the strategies find together, and why other pods stay."""
-    strategies = strategies_of(prepared)
+    strategies = strategies or strategies_of(prepared)
     plan = PartialPlan(PlanBuilder(prepared, strategies), {})
     for strategy in strategies:
         plan = strategy.extend(plan) or _one_by_one(prepared, strategy, plan)

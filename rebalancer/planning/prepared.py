@@ -243,7 +243,7 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     tainted = inputs.tainted
     if tainted is None:
         tainted = nodes_to_steer(inputs.snapshot, hotness.hot, inputs.policy.execution)
-    snapshot = steered(inputs.snapshot, tainted)
+    snapshot = steered(inputs.snapshot, tainted, inputs.closed or (), inputs.now)
     if snapshot is not inputs.snapshot:
         inputs = replace(inputs, snapshot=snapshot)
         schedulers = ProfileSchedulers(inputs)

@@ -10,6 +10,9 @@ made as if the nodes that are hot had the taint already:
 
 Taints of this program that a run left behind count as gone: the next run takes them away before it evicts
 anything. A run that lasts plans with the taints that it set, whatever has become hot or cool meanwhile.
+
+The strategy consolidation closes the nodes that it empties with a taint of its own, where the policy says so.
+That is a hard one, and it outlives the run: until the time in its value somebody may remove the empty node.
 """
 
 from __future__ import annotations
@@ -27,6 +30,10 @@ from rebalancer.policy.schema import Execution
 
 TAINT_KEY = "rebalancer/hot"
 SOFT = "PreferNoSchedule"
+HOT = Taint(key=TAINT_KEY, effect=SOFT)
+# cluster-autoscaler leaves taints with this prefix out of what it expects of new nodes, and does not take
+# a node that has one for unready (utils/taints/taints.go, StatusTaintPrefix).
+EMPTIED = Taint(key="status-taint.cluster-autoscaler.kubernetes.io/rebalancer-emptied", effect="NoSchedule")
 # Karpenter reckons with soft taints as with hard ones when it looks for room for a Pending pod, so it may add
 # a node; cluster-autoscaler does not look at soft taints.
 KARPENTER_LABEL = "karpenter.sh/nodepool"
@@ -47,10 +54,28 @@ def is_ours(taint: Taint) -> bool:
 
 
 def left_behind(snapshot: Snapshot) -> tuple[str, ...]:
-    """The names of the nodes that have a taint of this program."""
+    """The names of the nodes that have the soft taint of this program."""
     return tuple(
         node.metadata.name for node in snapshot.nodes.records if any(map(is_ours, node.spec.taints or ()))
     )
+
+
+def closed_until(node: Node) -> float | None:
+    """Until when a node is closed by the taint of emptied nodes, in Unix seconds; None where it is not.
+
+    The value is ``lease.run.until``; one that cannot be read is over.
+    """
+    ours = (
+        item for item in node.spec.taints or () if (item.key, item.effect) == (EMPTIED.key, EMPTIED.effect)
+    )
+    ends = [item.value.rpartition(".")[2] for item in ours]
+    return max((float(end) if end.isdecimal() else 0.0 for end in ends), default=None)
+
+
+def reopened(snapshot: Snapshot, now: float) -> tuple[str, ...]:
+    """The names of the nodes that were emptied, and that nobody removed while they were closed."""
+    ends = {node.metadata.name: closed_until(node) for node in snapshot.nodes.records}
+    return tuple(name for name, end in ends.items() if end is not None and end <= now)
 
 
 def nodes_to_steer(snapshot: Snapshot, hot: BoolArray, execution: Execution) -> tuple[str, ...]:
@@ -79,13 +104,27 @@ def is_karpenters(labels: Mapping[str, str]) -> bool:
     return KARPENTER_LABEL in labels
 
 
-def steered(snapshot: Snapshot, nodes: Collection[str]) -> Snapshot:
-    """The same cluster with the taint on these nodes, and on no others."""
-    wanted, table = frozenset(nodes), snapshot.nodes
-    if not wanted and not left_behind(snapshot):
+def steered(
+    snapshot: Snapshot, hot: Collection[str], emptied: Collection[str] = (), now: float = 0.0
+) -> Snapshot:
+    """The same cluster with the soft taint on the hot nodes alone, and with the emptied ones closed.
+
+    Those that are closed since an earlier run stay so until their time is over.
+    """
+    soft, closed, table = frozenset(hot), frozenset(emptied), snapshot.nodes
+    over = frozenset(reopened(snapshot, now)) - closed
+    if not (soft or closed or over or left_behind(snapshot)):
         return snapshot
-    found = tuple(_with_taint(node, node.metadata.name in wanted) for node in table.records)
-    return replace(snapshot, nodes=replace(table, records=found))
+    found = []
+    for node in table.records:
+        name, old = node.metadata.name, node.spec.taints or []
+        taints = [
+            item for item in old if not is_ours(item) and not (item.key == EMPTIED.key and name in over)
+        ]
+        taints += [HOT] * (name in soft)
+        taints += [EMPTIED] * (name in closed and closed_until(node) is None)
+        found.append(replace(node, spec=replace(node.spec, taints=taints or None)))
+    return replace(snapshot, nodes=replace(table, records=tuple(found)))
 
 
 def advice(plan: Plan, other: Plan) -> tuple[str, ...]:
@@ -129,13 +168,6 @@ def _moves_by_node(plan: Plan) -> Mapping[str, int]:
     for move in plan.moves:
         found[move.from_node] += 1
     return found
-
-
-def _with_taint(node: Node, wanted: bool) -> Node:
-    taints = [taint for taint in node.spec.taints or () if not is_ours(taint)]
-    if wanted:
-        taints.append(Taint(key=TAINT_KEY, effect=SOFT))
-    return replace(node, spec=replace(node.spec, taints=taints or None))
 
 
 def _pool(node: Node) -> object:

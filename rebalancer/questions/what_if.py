@@ -24,8 +24,8 @@ from rebalancer.planning.eviction.workload_rules import controller
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.schedulers import neutral_everywhere
 from rebalancer.planning.plan import API_VERSION, Landing, Value, by_resource
-from rebalancer.planning.planner import plan_prepared
-from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.planner import plan_prepared, prepare_to_plan
+from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.report import possible_landings
 from rebalancer.planning.subjects import SubjectName, find_subject
@@ -343,8 +343,8 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
 
     Raises InputError for a node or a workload that is not there.
     """
-    before = prepare(replace(inputs, ignore_coverage=True))
-    theirs = before if other is None else prepare(replace(other, ignore_coverage=True))
+    before = prepare_to_plan(replace(inputs, ignore_coverage=True))
+    theirs = before if other is None else prepare_to_plan(replace(other, ignore_coverage=True))
     changed = _changed(theirs, changes)
     comparison = None
     if other is not None:
@@ -382,7 +382,7 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
         inputs = with_added_nodes(inputs, template, count)
     inputs = with_cordoned(without_pods(inputs, _terminating(inputs, drained)), (*drained, *cordoned))
     inputs, guessed = _with_guesses(inputs, drained)
-    prepared = prepare(inputs)
+    prepared = prepare_to_plan(inputs)
     cluster = ChangedCluster(prepared, prepared.schedulers.state.copy(), fates=fates)
     for row in waiting_pods(cluster.state, prepared.pods):
         cluster.place_waiting(PodRow(row))
@@ -401,7 +401,7 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
         notes.append(not_modelled(neutral))
     return _Changed(
         fates=tuple(cluster.fates),
-        settled=prepare(_settled(inputs, cluster.placed)),
+        settled=prepare_to_plan(_settled(inputs, cluster.placed)),
         pending=sum(1 for item in cluster.fates if item.fate is Fate.PENDING),
         notes=tuple(notes),
     )

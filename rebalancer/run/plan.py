@@ -56,10 +56,9 @@ def make_reported_plan(options: PlanOptions) -> ReportedPlan:
     """The plan of ``make_plan`` with the scores behind its first moves, for a report."""
     inputs = plan_inputs(options)
     from rebalancer.planning.explanation import scheduling_tables  # noqa: PLC0415 - not before the reading
-    from rebalancer.planning.planner import advised, plan_prepared  # noqa: PLC0415
-    from rebalancer.planning.prepared import prepare  # noqa: PLC0415
+    from rebalancer.planning.planner import advised, plan_prepared, prepare_to_plan  # noqa: PLC0415
 
-    prepared = prepare(inputs)
+    prepared = prepare_to_plan(inputs)
     plan = plan_prepared(prepared)
     if options.advise:
         plan = advised(plan, inputs)

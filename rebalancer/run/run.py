@@ -22,8 +22,8 @@ import sys
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
@@ -47,8 +47,8 @@ from rebalancer.execution.kubernetes_events import EventWriter
 from rebalancer.execution.lease import HeldLease, RunLease, holder_identity
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Outcome, Outcomes
+from rebalancer.execution.own_taints import OwnTaints
 from rebalancer.execution.safety import PauseSwitch, SafetyChecks
-from rebalancer.execution.soft_taints import SoftTaints
 from rebalancer.execution.waves import RunContext, WorkloadPods, carry_out
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions
@@ -56,11 +56,11 @@ from rebalancer.observe.read import open_api, open_cluster, policy_of, read_inpu
 from rebalancer.observe.state_location import state_store
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move, Plan
-from rebalancer.planning.planner import plan_prepared
-from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.planner import plan_prepared, prepare_to_plan
+from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
 from rebalancer.planning.scheduler_facts import schedulers_of
-from rebalancer.planning.steering import left_behind
+from rebalancer.planning.steering import EMPTIED, HOT, left_behind, reopened
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.schema import Safety
 from rebalancer.run.memory import RunMemory, finding
@@ -259,6 +259,7 @@ class Run(RunOrder[PlanningInputs, _Planned]):
             options.state_path, options.state_config_map, self._api, acts=not run_options.dry_run
         )
         self._tainted: tuple[str, ...] | None = None  # by this run; None before its plan
+        self._closed: tuple[str, ...] | None = None  # the same
         self.id = uuid.uuid4().hex
 
     def finish(self) -> tuple[Plan, Outcomes]:
@@ -303,7 +304,7 @@ class Run(RunOrder[PlanningInputs, _Planned]):
             state,
             cluster=self._environment.cluster,
         )
-        return replace(inputs, tainted=self._tainted)
+        return replace(inputs, tainted=self._tainted, closed=self._closed)
 
     def plan(self, read: PlanningInputs, memory: RunMemory) -> _Planned:
         """Plan and show the plan; refuse one that must not be carried out."""
@@ -337,10 +338,11 @@ class Run(RunOrder[PlanningInputs, _Planned]):
         events = () if run_options.dry_run else (EventWriter(self._api, _REPORTER, time.time, lease),)
         inputs = planned.inputs
         replanner = _Replanner(planned, memory, self._observed, signals)
-        self._tainted = planned.plan.tainted
+        self._tainted, self._closed = planned.plan.tainted, planned.plan.closed
+        emptied: set[str] = set()
         with (
             _journal(run_options, self.id) as journal,
-            self._steered(planned, journal, events) as limit_seconds,
+            self._steered(planned, journal, events, emptied) as limit_seconds,
         ):
             context = RunContext(
                 run=self.id,
@@ -369,33 +371,42 @@ class Run(RunOrder[PlanningInputs, _Planned]):
                 shown_to=(*events, *self._observers),
                 dry_run=run_options.dry_run,
             )
-            return carry_out(planned.plan, context)
+            outcomes = carry_out(planned.plan, context)
+            emptied.update(_emptied(planned.plan.closed, outcomes))
+            return outcomes
 
     @contextmanager
     def _steered(
-        self, planned: _Planned, journal: Journal, events: Sequence[EventWriter]
+        self, planned: _Planned, journal: Journal, events: Sequence[EventWriter], emptied: Collection[str]
     ) -> Iterator[float | None]:
-        """Set the soft taints of the plan, and take them away at the end, with those of runs that died.
+        """Set the taints of the plan, and take them away at the end, with those of runs that died.
 
-        Yields after how many seconds of the run no further wave may begin; None: never.
+        Yields after how many seconds of the run no further wave may begin; None: never. Nodes that are
+        ``emptied`` at the end stay closed.
         """
-        seconds = self._run_options.max_duration_seconds
-        nodes, left = planned.plan.tainted, left_behind(planned.inputs.snapshot)
-        if self._run_options.dry_run or not (nodes or left):
+        seconds, execution = self._run_options.max_duration_seconds, self._policy.execution
+        plan, inputs = planned.plan, planned.inputs
+        hot, late = left_behind(inputs.snapshot), reopened(inputs.snapshot, inputs.now)
+        if self._run_options.dry_run or not (plan.tainted or plan.closed or hot or late):
             yield seconds
             return
-        execution = self._policy.execution
-        limit = min(seconds or float("inf"), execution.steer_limit) if nodes else seconds
+        taints_nodes = plan.tainted or plan.closed
+        limit = min(seconds or float("inf"), execution.steer_limit) if taints_nodes else seconds
         until = time.time() + execution.steer_limit + execution.wave_timeout
-        taints = SoftTaints(self._api, self._lease_place, self.id, until, time.time)
-        journal.write("steering", nodes=nodes, until=times.render(until), leftBehind=left or None)
-        try:
-            taints.begin(nodes, left)
+        kinds = [
+            (HOT, plan.tainted, hot, until, ("steering", "steered")),
+            (EMPTIED, plan.closed, late, until + plan.closed_seconds, ("closing", "closed")),
+        ]
+        with ExitStack() as stack:
+            for kind, nodes, left, end, words in kinds:
+                if nodes or left:
+                    taints = OwnTaints(self._api, self._lease_place, self.id, end, time.time, kind)
+                    journal.write(words[0], nodes=nodes, until=times.render(end), leftBehind=left or None)
+                    stack.callback(_end, taints, journal, words[1], nodes, emptied)
+                    taints.begin(nodes, left)
             for writer in events:
-                writer.steered(nodes, until)
+                writer.steered(plan.tainted, until)
             yield limit
-        finally:
-            journal.write("steered", nodes=nodes, leftBehind=taints.end() or None)
 
     @property
     def _lease_place(self) -> tuple[str, str]:
@@ -403,10 +414,26 @@ class Run(RunOrder[PlanningInputs, _Planned]):
         return namespace, name
 
 
+def _end(
+    taints: OwnTaints, journal: Journal, event: str, nodes: Sequence[str], emptied: Collection[str]
+) -> None:
+    """Take the taints away that a run has set, but from nodes that it has emptied."""
+    failed = taints.end(emptied)
+    staying = [name for name in nodes if name in emptied]
+    journal.write(event, nodes=nodes, staying=staying or None, leftBehind=failed or None)
+
+
+def _emptied(closed: Sequence[str], outcomes: Outcomes) -> Iterator[str]:
+    """The closed nodes that each pod left which was to leave them."""
+    left = {item.move.pod.uid for item in outcomes.outcomes if item.result.landed}
+    stuck = {item.move.from_node for item in outcomes.outcomes if item.move.pod.uid not in left}
+    yield from (name for name in closed if name not in stuck)
+
+
 def _planned(inputs: PlanningInputs, waves: int = 0) -> _Planned:
     """Plan; the waves are numbered from the one after ``waves``. Raises SafetyError as ``prepare`` does."""
     with span("plan") as planning:
-        prepared = prepare(inputs)
+        prepared = prepare_to_plan(inputs)
         plan = plan_prepared(prepared)
         planning.add(hot_nodes=plan.hot_count, moves=len(plan.moves))
     moves = tuple(replace(move, wave=waves + move.wave) for move in plan.moves) if waves else plan.moves

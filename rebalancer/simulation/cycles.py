@@ -16,8 +16,8 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import NO_CLASS
 from rebalancer.planning.landing.scenarios import LandingDistribution
 from rebalancer.planning.plan import Move, Plan, PodReference
-from rebalancer.planning.planner import plan_prepared
-from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.planner import plan_prepared, prepare_to_plan
+from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.revalidation import check_landing
 from rebalancer.planning.warnings import sentences
 from rebalancer.scheduling.framework.cycle import Placement, waiting_pods
@@ -223,7 +223,7 @@ def _cycle(
     """One run of the rebalancer, and what it leaves behind; its moves are added to ``made``."""
     inputs = cluster.inputs(state)
     try:
-        prepared = prepare(inputs)
+        prepared = prepare_to_plan(inputs)
     except SafetyError as error:
         spread = _spread(cluster, hot_above)
         return _cycle_value(number, spread, (), cluster, str(error)), state, hot_above

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, LEAVING_TAINTS, matches_taint
+from rebalancer.planning.steering import EMPTIED
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
 from rebalancer.policy.model import PolicyModel, Unique
 
@@ -95,7 +96,8 @@ class Misplaced(Strategy):
     def _untolerated(self, pod: PodRow, node: int) -> str:
         tolerations = self.prepared.pods.class_of(pod).spec.tolerations
         for taint in self.prepared.inputs.snapshot.nodes.records[node].spec.taints or ():
-            if taint.effect not in _HARD_EFFECTS or matches_taint(taint, self.settings.excluded_taints):
+            ignored = (*self.settings.excluded_taints, EMPTIED.key)
+            if taint.effect not in _HARD_EFFECTS or matches_taint(taint, ignored):
                 continue
             if not self._tolerates_any(tolerations, taint):
                 return f"TaintToleration: it does not tolerate taint {taint.key}"

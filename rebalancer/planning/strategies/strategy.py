@@ -116,6 +116,15 @@ class Strategy:
         """
         return None
 
+    @property
+    def may_close(self) -> bool:
+        """Whether ``closes`` may name any node, for its settings."""
+        return False
+
+    def closes(self, so_far: PartialPlan) -> Collection[str]:
+        """The nodes that need the taint of emptied nodes while its moves are made: it plans again with it."""
+        return ()
+
     # What its pods must gain where they land: the strategy is the purpose of its moves, or names another.
 
     @property

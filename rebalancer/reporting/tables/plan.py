@@ -272,6 +272,12 @@ def write_benefit(lines: Lines, plan: Plan) -> None:
         _line(lines, "cost", cost_words(benefit))
     if plan.tainted:
         _line(lines, "steer", f"a soft taint on {_named_nodes(plan.tainted)} while the run lasts")
+    if plan.closed:
+        named = ", ".join(map(plain, plan.closed[:_FEW])) + f", {lines.style.glyphs.more}" * (
+            len(plan.closed) > _FEW
+        )
+        still = f"until removed, at most {plan.closed_seconds / 60:.0f} min more"
+        _line(lines, "closed", f"a NoSchedule taint on {named} while they are emptied, and {still}")
     for sentence in plan.advice:
         _line(lines, "advice", words(sentence))
     if plan.raised_limit:

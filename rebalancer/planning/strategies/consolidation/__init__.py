@@ -2,15 +2,14 @@
 
 A node is emptied as a whole or not at all: every pod that must leave it may be evicted and lands, by the
 user's own scheduler configuration and in every scenario, on a node that is neither empty nor to be emptied.
-``search`` finds the nodes that save most at the least disruption, ``report`` says what that gains.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec.structs import replace
 from pydantic import Field
 
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from rebalancer.planning.builder import PartialPlan, PlanBuilder
     from rebalancer.planning.landing.landing_check import Landings
     from rebalancer.planning.plan import Move, StrategyReport
+    from rebalancer.planning.strategies.consolidation.nodes import NodesToEmpty
 
 _DIFFERENCE = (
     "empties whole nodes, and only where the scheduler places each of their pods on nodes that stay in use; "
@@ -41,19 +41,21 @@ class ConsolidationSettings(PolicyModel):
     )
     max_requested: Percent = Field(
         default=90.0,
-        description="Percent of a node's allocatable cpu, and of its memory, up to which pods of emptied "
-        "nodes may fill it by their requests.",
+        description="Percent of a node's cpu, and of its memory, up to which requests may fill it.",
     )
-    min_node_age: Duration = Field(
-        default=3600.0, description="A younger node is not emptied: it was added for pods that come."
-    )
+    min_node_age: Duration = Field(default=3600.0, description="A younger node is not emptied.")
     settle: Duration = Field(
         default=3600.0, description="A node that pods left or came to by a run is not emptied for so long."
     )
+    taint_for: Duration = Field(
+        default=0.0,
+        description="With more than 0s, nodes have a NoSchedule taint while they are emptied, and so long "
+        "afterwards if nobody removes them. It needs the right to patch nodes.",
+    )
     prices: Mapping[str, Annotated[float, Field(ge=0)]] = Field(
         default={},
-        description="Price of a node by its instance type, the label node.kubernetes.io/instance-type; the "
-        "node's annotation rebalancer/price comes first. Without prices every node saves the same.",
+        description="Price of a node by its label node.kubernetes.io/instance-type; its annotation "
+        "rebalancer/price comes first. Without any price every node saves the same.",
     )
     allow_karpenter: bool = Field(
         default=False, description="Empty nodes of Karpenter as well, which consolidates them itself."
@@ -61,7 +63,7 @@ class ConsolidationSettings(PolicyModel):
 
 
 class Consolidation(Strategy):
-    """Empties nodes one after the other, those first that save most for what they cost."""
+    """Empties nodes one after the other, those first that save most for what it costs."""
 
     name = "consolidation"
     label = "EmptiedNode"
@@ -71,21 +73,18 @@ class Consolidation(Strategy):
     settings: ConsolidationSettings
     replaces = {"HighNodeUtilization": Replaced(difference=_DIFFERENCE)}
     emptying: frozenset[int] = frozenset()  # rows of nodes that are to be empty
-    empty: frozenset[int] = frozenset()  # rows of those that are so before the plan
 
-    def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:
-        """The pods that must leave the nodes that may be emptied."""
+    @cached_property
+    def nodes(self) -> NodesToEmpty:
+        """The nodes before the plan."""
         from rebalancer.planning.strategies.consolidation.nodes import NodesToEmpty  # noqa: PLC0415 - numpy
 
-        nodes = NodesToEmpty(self.prepared, self.settings)
-        return [pod for node in nodes.candidates() for pod in nodes.leaving(node)]
+        return NodesToEmpty(self.prepared, self.settings)
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """How few pods its node would be rid of."""
-        from rebalancer.planning.strategies.consolidation.nodes import NodesToEmpty  # noqa: PLC0415 - numpy
-
-        nodes, node = NodesToEmpty(self.prepared, self.settings), self.prepared.node_of(pod)
-        return "" if nodes.why_not(node) else nodes.words(node)
+        node = self.prepared.node_of(pod)
+        return "" if node < 0 or self.nodes.why_not(node) else self.nodes.words(node)
 
     def why_still(self, pod: PodRow, plan: PlanBuilder) -> str:
         """That its node is one of those that are being emptied."""
@@ -93,49 +92,53 @@ class Consolidation(Strategy):
 
     def resume(self, moves: Sequence[Move]) -> None:
         """The nodes that planned moves leave are being emptied."""
-        from rebalancer.planning.strategies.consolidation.nodes import NodesToEmpty  # noqa: PLC0415 - numpy
-
         row = self.prepared.nodes.row
-        left = {row[move.from_node] for move in moves if move.strategy == self.name and move.from_node in row}
-        self.emptying, self.empty = frozenset(left), NodesToEmpty(self.prepared, self.settings).empty
+        left = {move.from_node for move in moves if move.strategy == self.name}
+        self.emptying = frozenset(row[name] for name in left if name in row)
 
     def extend(self, so_far: PartialPlan) -> PartialPlan:
         """The plan with the nodes emptied that save most at the least disruption."""
-        from rebalancer.planning.strategies.consolidation.search import Emptying  # noqa: PLC0415 - numpy
+        from rebalancer.planning.strategies.consolidation.search import with_emptied  # noqa: PLC0415 - numpy
 
-        search = Emptying(self, so_far)
-        found = search.best()
-        moved = {move.candidate.row for move in found.builder.moves}
-        kept = {**so_far.kept, **search.kept, **found.kept}
-        kept = {pod: why for pod, why in kept.items() if pod not in moved}
-        return replace(so_far, builder=found.builder, kept=kept)
+        return with_emptied(self, so_far)
+
+    @property
+    def may_close(self) -> bool:
+        """Whether the policy asks for the taint."""
+        return self.settings.taint_for > 0
+
+    def closes(self, so_far: PartialPlan) -> Collection[str]:
+        """The nodes that the plan empties, and with them those that are empty and would be filled."""
+        moves = (move for move in so_far.moves if move.candidate.wish.strategy == self.name)
+        left = {move.candidate.source for move in moves}
+        names = self.prepared.nodes.names
+        return [names[node] for node in (*left, *self.nodes.idle)] if left and self.may_close else ()
 
     def serves(self, landings: Landings) -> BoolArray:
         """(nodes,) whether each is in use, and stays so, and has room below ``maxRequested``."""
         has_room = self._requested(landings) <= self.settings.max_requested
-        return has_room & ~_among(landings, self.emptying | self.empty)
+        return has_room & ~_among(landings, self.emptying | self.nodes.empty)
 
     def objection(self, landings: Landings, at: int) -> str:
         """That a node is empty or to be emptied, or that too much of it would be requested."""
-        requested, most = float(self._requested(landings)[at]), self.settings.max_requested
-        if int(landings.rows[at]) in self.emptying | self.empty:
+        if int(landings.rows[at]) in self.emptying | self.nodes.empty:
             return "is empty, or is to be emptied"
+        requested, most = float(self._requested(landings)[at]), self.settings.max_requested
         return "" if requested <= most else f"would be requested to {requested:.1f} %, maxRequested {most:g}"
+
+    def settings_behind(self, landings: Landings, at: int) -> tuple[str, ...] | None:
+        """The setting without which the landing would do."""
+        words = self.objection(landings, at)
+        setting = "taintFor" if words.startswith("is empty") else "maxRequested"
+        return (f"strategies.{self.name}.{setting}",) if words else ()
 
     def _requested(self, landings: Landings) -> FloatArray:
         """(nodes,) percent of cpu or memory that is requested with the pod, whichever is more."""
-        state = landings.state or self.prepared.state
-        classes, rows = state.classes, landings.rows
-        kind = self.prepared.candidate(landings.pod).replacement
-        wanted = state.requested[rows, :2] + classes.vector(classes.requests[kind].incoming)[:2]
-        percent: FloatArray = (100.0 * wanted / classes.allocatable[rows, :2].clip(1)).max(axis=1)
+        state, rows = landings.state or self.prepared.state, landings.rows
+        wanted = state.classes.requests[self.prepared.candidate(landings.pod).replacement].incoming
+        after = state.requested[rows, :2] + [wanted.get("cpu", 0), wanted.get("memory", 0)]
+        percent: FloatArray = (100.0 * after / state.classes.allocatable[rows, :2].clip(1)).max(axis=1)
         return percent
-
-    def settings_behind(self, landings: Landings, at: int) -> tuple[str, ...] | None:
-        """``maxRequested``, where that is it."""
-        if int(landings.rows[at]) in self.emptying | self.empty:
-            return None
-        return (f"strategies.{self.name}.maxRequested",) if self.objection(landings, at) else ()
 
     def spoils(self, landings: Landings) -> BoolArray | None:
         """(nodes,) those that are to be emptied, for pods of other strategies as well."""
@@ -151,9 +154,13 @@ class Consolidation(Strategy):
 
         return report_of(self, plan)
 
+    def plan_fields(self, plan: PartialPlan) -> Mapping[str, Any]:
+        """Which nodes are closed while they are emptied, and for how long."""
+        closed = self.prepared.inputs.closed if plan.moves else None
+        return {"closed": closed, "closed_seconds": self.settings.taint_for} if closed else {}
+
 
 def _among(landings: Landings, nodes: frozenset[int]) -> BoolArray:
-    """(nodes,) which of them are among some."""
     import numpy as np  # noqa: PLC0415 - the module is imported with every policy
 
     return np.isin(landings.rows, list(nodes))

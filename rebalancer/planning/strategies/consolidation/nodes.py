@@ -10,7 +10,7 @@ import numpy as np
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.cluster.leaving_nodes import why_leaving
-from rebalancer.planning.steering import is_karpenters
+from rebalancer.planning.steering import closed_until, is_karpenters
 from rebalancer.policy.model import Selector
 
 if TYPE_CHECKING:
@@ -39,8 +39,15 @@ class NodesToEmpty:
         recent = [move for move in moves if abs(inputs.now - move.evicted_at) < settings.settle]
         self._settling = {name for move in recent for name in (move.from_node, move.to_node)}
         self._settling -= {move.from_node for move in inputs.made}  # this run goes on with them
-        selector = settings.node_selector
-        self._selector = None if selector == Selector() else selector
+        self._selector = None if settings.node_selector == Selector() else settings.node_selector
+        self.closed = {
+            row for row, node in enumerate(prepared.nodes.records) if closed_until(node) is not None
+        }
+
+    @property
+    def idle(self) -> list[NodeRow]:
+        """The empty nodes that may be closed, and are not yet."""
+        return [NodeRow(row) for row in sorted(self.empty - self.closed) if not self.why_not(NodeRow(row))]
 
     def candidates(self) -> list[NodeRow]:
         """The nodes that may be emptied: first what saves most for each pod, then the least requested."""
@@ -78,6 +85,7 @@ class NodesToEmpty:
         prepared, settings = self._prepared, self._settings
         record, labels = prepared.nodes.records[node], prepared.labels_of(node)
         annotations, name = record.metadata.annotations or {}, record.metadata.name
+        closed = prepared.inputs.closed
         age = prepared.inputs.now - times.parse_optional(record.metadata.creation_timestamp)
         why = {
             "nodeSelector does not select it": self._selector and not self._selector.selects(labels),
@@ -88,6 +96,7 @@ class NodesToEmpty:
             "it is hot": prepared.hotness.hot[node],
             "it is younger than minNodeAge": not age >= settings.min_node_age,
             "pods left or came to it": name in self._settling or node in prepared.landing_check.settling,
+            "it is not closed": closed is not None and settings.taint_for > 0 and name not in closed,
             "its price is not known": not self.savings[node] > 0,
         }
         return next((words for words, holds in why.items() if holds), "")

@@ -9,7 +9,6 @@ import numpy as np
 from rebalancer.cluster.arrays import BoolArray, FloatArray
 from rebalancer.planning.builder import PartialPlan
 from rebalancer.planning.plan import StrategyReport
-from rebalancer.planning.strategies.consolidation.nodes import NodesToEmpty
 
 if TYPE_CHECKING:
     from rebalancer.planning.strategies.consolidation import Consolidation
@@ -19,7 +18,7 @@ _UNITS = np.array([1000.0, 2.0**30])  # thousandths of a core in a core, bytes i
 
 def report_of(strategy: Consolidation, plan: PartialPlan) -> StrategyReport:
     """The figures, and the sentence that says them."""
-    nodes, state = NodesToEmpty(strategy.prepared, strategy.settings), strategy.prepared.state
+    nodes, state = strategy.nodes, strategy.prepared.state
     moves = [move for move in plan.moves if move.candidate.wish.strategy == strategy.name]
     emptied = sorted({int(move.candidate.source) for move in moves})
     room = np.maximum(state.classes.allocatable[:, :2], 1).astype(np.float64)

@@ -23,55 +23,75 @@ from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.landing.evaluation import Wish
 from rebalancer.planning.reasons import NotMoved, Reason
-from rebalancer.planning.strategies.consolidation.nodes import NodesToEmpty
+from rebalancer.planning.steering import EMPTIED
 
 if TYPE_CHECKING:
     from rebalancer.planning.strategies.consolidation import Consolidation
 
 _STAYING = (Reason.STATIC_POD, Reason.DAEMON_SET, Reason.TERMINATING)
-_MAX_TRIED = 300  # nodes
+_MAX_LOOKED_AT, _MAX_TRIED = 2000, 200  # nodes
 _CELLS = 2_000_000  # placements times nodes that orders after the first may take
 _DIGITS = 6
 
 
-class Found(msgspec.Struct, frozen=True, eq=False):
+def with_emptied(strategy: Consolidation, so_far: PartialPlan) -> PartialPlan:
+    """The plan with the nodes emptied that save most at the least disruption; and what a taint would add."""
+    wants_closed, closed = strategy.may_close, strategy.prepared.inputs.closed
+    search = _Search(strategy, so_far, closes=wants_closed and closed is None)
+    found = search.best()
+    notes = dict(so_far.notes)
+    if not wants_closed and search.is_refused(found):
+        more = len(_Search(strategy, so_far, closes=True).first().emptied)
+        if more > len(found.emptied):
+            notes[strategy.name] = f"{_nodes(more)} could be emptied if they had a taint meanwhile (taintFor)"
+    strategy.emptying = frozenset(found.emptied)
+    moved = {move.candidate.row for move in found.builder.moves}
+    kept = {**so_far.kept, **search.kept, **found.kept}
+    return PartialPlan(found.builder, {pod: why for pod, why in kept.items() if pod not in moved}, notes)
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'s' * (count != 1)}"
+
+
+class _Found(msgspec.Struct, frozen=True, eq=False):
     """What one order leads to."""
 
     builder: PlanBuilder
+    order: tuple[NodeRow, ...]
     emptied: tuple[NodeRow, ...]
     kept: dict[PodRow, NotMoved]
     value: tuple[float, float]  # what it saves, and less what it costs
 
 
-class Emptying:
-    """One search from a plan so far."""
-
-    def __init__(self, strategy: Consolidation, so_far: PartialPlan) -> None:
-        self._strategy, self._start = strategy, so_far.builder
+class _Search:
+    def __init__(self, strategy: Consolidation, so_far: PartialPlan, *, closes: bool) -> None:
+        self._strategy, self._start, self._closes = strategy, so_far.builder, closes
         self._prepared = prepared = strategy.prepared
-        self.nodes = NodesToEmpty(prepared, strategy.settings)
-        strategy.empty = self.nodes.empty
         self.kept: dict[PodRow, NotMoved] = {}  # pods that keep their node, whatever else moves
-        disruption = Disruption(prepared.inputs, prepared.eviction.workloads)
-        self._leaving: dict[NodeRow, list[PodRow]] = {}
-        self._cost: dict[NodeRow, float] = {}
-        for node in self.nodes.candidates()[:_MAX_TRIED]:
-            pods = self._movable(node)
-            if pods:
-                self._leaving[node] = pods
-        rows = [pod for pods in self._leaving.values() for pod in pods]
-        costs = dict(zip(rows, (1.0 + disruption.costs(rows)).tolist(), strict=True)) if rows else {}
-        for node, pods in self._leaving.items():
-            self._cost[node] = sum(costs[pod] for pod in pods)
         counts = np.bincount(prepared.pods.node[prepared.pods.node >= 0], minlength=len(prepared.nodes))
         taken = [item.after_termination.pod_count > counts for item in self._start.scenarios.all]
-        left = [move.candidate.source for move in so_far.moves]
+        left = {move.candidate.source for move in so_far.moves}
         self._in_use = {*np.flatnonzero(np.any(taken, axis=0)).tolist(), *left}  # pods come to or leave them
+        leaving: dict[NodeRow, list[PodRow]] = {}
+        for node in strategy.nodes.candidates()[:_MAX_LOOKED_AT]:
+            pods = self._movable(node)
+            if pods and len(leaving) < _MAX_TRIED:
+                leaving[node] = pods
+        rows = [pod for pods in leaving.values() for pod in pods]
+        disruption = Disruption(prepared.inputs, prepared.eviction.workloads)
+        costs = dict(zip(rows, disruption.costs(rows).tolist(), strict=True)) if rows else {}
+        self._leaving = leaving
+        self._cost = {node: sum(1.0 + costs[pod] for pod in pods) for node, pods in leaving.items()}
+
+    def is_refused(self, found: _Found) -> bool:
+        """Whether a pod stays because it may land where it must not."""
+        return any(why.reason is Reason.NO_BETTER_LANDING for why in found.kept.values())
 
     def _movable(self, node: NodeRow) -> list[PodRow]:
         """The pods that must leave a node; none where one of them has to stay."""
         pods = []
-        for pod in self.nodes.leaving(node):
+        for pod in self._strategy.nodes.leaving(node):
             refusal = why_protected(self._prepared.eviction, pod)
             if refusal is None:
                 pods.append(pod)
@@ -81,15 +101,22 @@ class Emptying:
         return pods
 
     def _because(self, refusal: NotMoved, node: NodeRow) -> NotMoved:
-        words = f"{refusal.message} ({self._strategy.name}: {self.nodes.words(node)})"
+        words = f"{refusal.message} ({self._strategy.name}: {self._strategy.nodes.words(node)})"
         return msgspec.structs.replace(refusal, message=words)
 
-    def best(self) -> Found:
+    def first(self) -> _Found:
+        """What the usual order leads to: first what saves most for its cost."""
+        savings = self._strategy.nodes.savings
+        return self._in_order(
+            sorted(self._leaving, key=lambda node: (-savings[node] / self._cost[node], node))
+        )
+
+    def best(self) -> _Found:
         """The best of the orders that were tried."""
         placements, most = self._start.evaluator.placements, self._prepared.policy.planning.max_placements
-        order = sorted(self._leaving, key=lambda node: (-self.nodes.savings[node] / self._cost[node], node))
-        found = self._in_order(order)
-        last = min(placements.asked + _CELLS // max(len(self.nodes.count), 1), most // 2)
+        found = self.first()
+        order = list(found.order)
+        last = min(placements.asked + _CELLS // max(len(self._strategy.nodes.count), 1), most // 2)
         tried: set[tuple[NodeRow, ...]] = {tuple(order)}
         better = True
         while better and placements.asked < last:
@@ -104,20 +131,22 @@ class Emptying:
                     break
         return found
 
-    def _others(self, order: list[NodeRow], found: Found) -> list[list[NodeRow]]:
+    def _others(self, order: list[NodeRow], found: _Found) -> list[list[NodeRow]]:
         """The same order with one of the nodes left first, or one of the emptied ones last."""
         left = [node for node in order if node not in found.emptied]
         first = [[node, *(other for other in order if other != node)] for node in left]
         return first + [[*(item for item in order if item != node), node] for node in found.emptied]
 
-    def _in_order(self, order: list[NodeRow]) -> Found:
+    def _in_order(self, order: list[NodeRow]) -> _Found:
         """Empty the nodes that can be, one after the other."""
         prepared, settings = self._prepared, self._strategy.settings
         builder, in_use, emptying = self._start.copy(), set(self._in_use), set[int]()
+        if self._closes:
+            builder.taint(EMPTIED, self._strategy.nodes.idle)
         emptied: list[NodeRow] = []
         kept: dict[PodRow, NotMoved] = {}
         least = settings.keep.of(len(prepared.nodes))
-        most = min(settings.max_nodes, len(prepared.nodes) - len(self.nodes.empty) - least)
+        most = min(settings.max_nodes, len(prepared.nodes) - len(self._strategy.nodes.empty) - least)
         for node in order:
             if len(emptied) >= most:
                 break
@@ -125,6 +154,8 @@ class Emptying:
                 continue
             before, made = builder.copy(), len(builder.moves)
             self._strategy.emptying = frozenset({*emptying, node})
+            if self._closes:
+                builder.taint(EMPTIED, [node])
             refusal = self._empty(builder, node)
             if refusal is not None:
                 builder.restore(before)
@@ -134,14 +165,15 @@ class Emptying:
             emptying.add(node)
             for move in builder.moves[made:]:
                 in_use.update(move.evaluation.landings().rows.tolist())
-        self._strategy.emptying = frozenset(emptying)
-        saved = sum(float(self.nodes.savings[node]) for node in emptied)
+        saved = sum(float(self._strategy.nodes.savings[node]) for node in emptied)
         cost = sum(self._cost[node] for node in emptied)
-        return Found(builder, tuple(emptied), kept, (round(saved, _DIGITS), -round(cost, _DIGITS)))
+        return _Found(
+            builder, tuple(order), tuple(emptied), kept, (round(saved, _DIGITS), -round(cost, _DIGITS))
+        )
 
     def _empty(self, builder: PlanBuilder, node: NodeRow) -> tuple[PodRow, NotMoved] | None:
         """Move all pods of a node; or the one that stays, and why."""
-        wish = Wish(self._strategy.name, self._strategy.purpose, self.nodes.words(node))
+        wish = Wish(self._strategy.name, self._strategy.purpose, self._strategy.nodes.words(node))
         for pod in self._leaving[node]:
             refusal = builder.try_move(self._prepared.candidate(pod, wish))
             if refusal is not None:

@@ -11,12 +11,14 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.revalidation import check_landing, revalidate_moves
+from rebalancer.planning.steering import EMPTIED, reopened
 from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling.registry import load_configuration
 from rebalancer.state.run_state import RunState
 from tests.builders import a_node, a_pod, owned_by
 from tests.unit.planning.builders import (
     DEFAULTS,
+    NOW,
     Workload,
     a_past_move,
     a_policy,
@@ -91,6 +93,34 @@ def test_a_scheduler_that_prefers_empty_nodes_empties_none_and_the_reason_is_sai
 def graded(*cores: str) -> list[Workload]:
     """A pod on each of the nodes a, b, …; a scheduler that fills nodes sends it to a fuller one."""
     return [a_workload(f"on-{name}", [name], cpu=cpu) for name, cpu in zip("abcdef", cores, strict=False)]
+
+
+def test_the_plan_says_how_many_nodes_could_be_emptied_with_a_taint() -> None:
+    message = planned(DEFAULTS, USUAL).strategies["consolidation"].message
+    assert message.endswith("1 node could be emptied if they had a taint meanwhile (taintFor)")
+
+
+def test_with_a_taint_a_scheduler_that_prefers_empty_nodes_empties_them_too() -> None:
+    plan = planned(DEFAULTS, USUAL, [a_node(name) for name in "abcd"], {"taintFor": "30m"})
+    assert set(moved(plan).values()) <= {"b", "c", "b,c"}
+    assert list(moved(plan)) == ["few-0"]
+    assert plan.closed == ("a", "d")  # d is empty, and the pod would go there
+    assert plan.closed_seconds == 1800
+
+
+def test_a_pod_that_tolerates_every_taint_keeps_its_node() -> None:
+    agent = a_workload("agent", ["a"], spec={"tolerations": [{"operator": "Exists"}]})
+    plan = planned(DEFAULTS, [agent, *USUAL[1:]], settings={"taintFor": "30m"})
+    assert "agent-0" not in moved(plan)
+
+
+@pytest.mark.parametrize(("until", "stays"), [(600, True), (-600, False)])
+def test_an_emptied_node_stays_closed_until_the_time_in_its_taint(until: int, stays: bool) -> None:
+    taint = {"key": EMPTIED.key, "effect": EMPTIED.effect, "value": f"lease.run.{int(NOW + until)}"}
+    before = inputs(DEFAULTS, USUAL, [a_node("a"), a_node("b"), a_node("c"), a_node("d", taints=[taint])])
+    taints = prepare(before).nodes.records[3].spec.taints
+    assert bool(taints) == stays
+    assert reopened(before.snapshot, NOW) == (() if stays else ("d",))
 
 
 def test_pods_of_emptied_nodes_land_on_none_that_is_empty_or_emptied_too(packing: Any) -> None:

@@ -1,10 +1,13 @@
-"""The soft taints of a run: set on hot nodes before its first eviction, and taken away at its end.
+"""The taints of a run: set before its first eviction, on hot nodes or on those that it empties.
 
 A run may be killed between the two. So a taint's value says whose it is and until when it may stay, and the
 next run under the same lease takes it away before it evicts anything, as any run does once that time is over:
 
     rebalancer/hot=5f0c9a1e.3b2a81d0c4f7.1795651200:PreferNoSchedule
                    lease    run          until, Unix seconds
+
+The soft taint of hot nodes goes with the run. That of emptied nodes stays until its time is over, so that
+somebody can remove them meanwhile; from a node that was not emptied it goes with the run too.
 
 The list of a node's taints can only be replaced as a whole. Each request therefore names the version of the
 node that was read; whoever changes the node in between makes the API server refuse it, and it is read anew.
@@ -14,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -23,22 +26,30 @@ import msgspec
 from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.failures import RequestRejectedError
+from rebalancer.cluster.records import Taint
 from rebalancer.errors import RebalancerError, RightsError, SafetyError
-from rebalancer.planning.steering import SOFT, TAINT_KEY
+from rebalancer.planning.steering import HOT
 
 LOGGER = logging.getLogger(__name__)
 _ATTEMPTS = 5  # for one node that others change at the same time
 _END_SECONDS, _NODE_SECONDS = 5.0, 0.5  # for taking all taints away, even after a request to stop
-_RIGHT = "execution.steer: softTaint needs get and patch on nodes: k8s/components/steer grants both"
+_RIGHT = "it needs get and patch on nodes: k8s/components/steer grants both"
 
 
-class SoftTaints:
+class OwnTaints:
     """What one run has set; ``until`` is in Unix seconds, ``clock`` tells them."""
 
     def __init__(
-        self, api: RawApi, lease: tuple[str, str], run: str, until: float, clock: Callable[[], float]
+        self,
+        api: RawApi,
+        lease: tuple[str, str],
+        run: str,
+        until: float,
+        clock: Callable[[], float],
+        kind: Taint = HOT,
     ) -> None:
         self._api = api
+        self._kind = kind
         self._owner = f"{hashlib.sha256('/'.join(lease).encode()).hexdigest()[:8]}.{run[:12]}"
         self._until = int(until)
         self._clock = clock
@@ -50,20 +61,24 @@ class SoftTaints:
         Raises SafetyError where a run under another lease steers, and what its requests raise.
         """
         for name in sorted({*left_behind} - {*nodes}):
-            self._change(self._api, name, None, self._is_over)
+            self._change(self._api, name, None, self._is_over if self._kind is HOT else self._is_late)
         for name in nodes:
             self._set.append(name)  # before the request, whose answer may be lost
             self._change(self._api, name, f"{self._owner}.{self._until}", self._is_over)
 
-    def end(self) -> tuple[str, ...]:
-        """Take away what was set; returns the nodes on which that failed, after saying why."""
+    def end(self, staying: Collection[str] = ()) -> tuple[str, ...]:
+        """Take away what was set, but where it stays; returns where that failed, after saying why."""
         api, failed = self._api.finishing(_END_SECONDS + _NODE_SECONDS * len(self._set)), []
         for name in self._set:
+            if name in staying and self._clock() < self._until:
+                continue
             try:
                 self._change(api, name, None, lambda taint, _: taint["value"].startswith(f"{self._owner}."))
             except RebalancerError as error:
                 until = times.render(self._until)
-                LOGGER.warning("the taint %s stays on node %s until %s: %s", TAINT_KEY, name, until, error)
+                LOGGER.warning(
+                    "the taint %s stays on node %s until %s: %s", self._kind.key, name, until, error
+                )
                 failed.append(name)
         return tuple(failed)
 
@@ -76,8 +91,10 @@ class SoftTaints:
             try:
                 node = _decoded(api.get(what, path), what)
                 taints = node.spec.get("taints") or []
-                wanted = [taint for taint in taints if not (_is_ours(taint) and goes(taint, name))]
-                wanted += [{"key": TAINT_KEY, "value": value, "effect": SOFT}] if value else []
+                wanted = [taint for taint in taints if not (self._is_ours(taint) and goes(taint, name))]
+                wanted += (
+                    [{"key": self._kind.key, "value": value, "effect": self._kind.effect}] if value else []
+                )
                 if wanted != taints:
                     version = node.metadata.get("resourceVersion", "")
                     body = {"metadata": {"resourceVersion": version}, "spec": {"taints": wanted or None}}
@@ -95,21 +112,26 @@ class SoftTaints:
         """True for a taint whose time is over, or whose run cannot go on, as this one has its lease."""
         lease, _, rest = taint["value"].partition(".")
         until = rest.rpartition(".")[2]
-        if lease == self._owner.partition(".")[0] or not until.isdigit() or int(until) <= self._clock():
+        same = lease == self._owner.partition(".")[0]
+        if same or self._kind is not HOT or self._is_late(taint, node):
             return True
         raise SafetyError(
             f"a run under another lease steers: node {node} has its taint until {times.render(int(until))}",
             hint="let runs that steer share one lease",
         )
 
+    def _is_late(self, taint: Mapping[str, Any], _node: str) -> bool:
+        """True for a taint whose time is over, or cannot be read."""
+        until = taint["value"].rpartition(".")[2]
+        return not until.isdecimal() or int(until) <= self._clock()
 
-def _is_ours(taint: object) -> bool:
-    """Whether a taint as it was read is one of this program."""
-    return (
-        isinstance(taint, dict)
-        and (taint.get("key"), taint.get("effect")) == (TAINT_KEY, SOFT)
-        and isinstance(taint.setdefault("value", ""), str)
-    )
+    def _is_ours(self, taint: object) -> bool:
+        """Whether a taint as it was read is one of this program."""
+        return (
+            isinstance(taint, dict)
+            and (taint.get("key"), taint.get("effect")) == (self._kind.key, self._kind.effect)
+            and isinstance(taint.setdefault("value", ""), str)
+        )
 
 
 class _WholeNode(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import RebalancerError, RightsError, SafetyError
-from rebalancer.execution.soft_taints import SoftTaints
+from rebalancer.execution.own_taints import OwnTaints
 from rebalancer.planning.steering import TAINT_KEY
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
 
@@ -45,8 +45,8 @@ class Nodes:
             body={"metadata": {"name": name, "resourceVersion": str(self.versions[name])}, "spec": spec}
         )
 
-    def run(self, run: str = "run", lease: tuple[str, str] = LEASE, lasts: float = 600.0) -> SoftTaints:
-        return SoftTaints(self.api, lease, run, self.time.now + lasts, lambda: self.time.now)
+    def run(self, run: str = "run", lease: tuple[str, str] = LEASE, lasts: float = 600.0) -> OwnTaints:
+        return OwnTaints(self.api, lease, run, self.time.now + lasts, lambda: self.time.now)
 
     def ours(self) -> set[str]:
         return {name for name, items in self.taints.items() if any(i["key"] == TAINT_KEY for i in items)}
@@ -156,4 +156,4 @@ def test_a_taint_that_cannot_be_taken_away_is_said_with_its_end(caplog: pytest.L
 def test_an_answer_that_is_no_node_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     api, _ = fake_api(lambda _: Answer(body=[1]))
     with pytest.raises(RebalancerError, match="the answer is not a Node"):
-        SoftTaints(api, LEASE, "run", 1.0, lambda: 0.0).begin(("a",), ())
+        OwnTaints(api, LEASE, "run", 1.0, lambda: 0.0).begin(("a",), ())
