@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rebalancer.planning.strategies.consolidation import Consolidation
+from rebalancer.planning.strategies.duplicates import Duplicates
 from rebalancer.planning.strategies.failed import Failed
 from rebalancer.planning.strategies.hot_nodes import HotNodes
 from rebalancer.planning.strategies.lifetime import Lifetime
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 STRATEGIES: tuple[type[Strategy], ...] = (
     HotNodes,
     Misplaced,
+    Duplicates,
     Failed,
     Lifetime,
     Restarts,

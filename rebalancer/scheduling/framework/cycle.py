@@ -194,6 +194,10 @@ class Scheduler:
 
         return state.classes.cached(pod_class, self, "static filters", compute)
 
+    def admitting(self, state: ClusterState, pod_class: int) -> BoolArray:
+        """(nodes,) which nodes pass the filters that no other pod and no free room has a part in."""
+        return self._static_mask(state, pod_class)
+
     def nodes_to_find(self, candidates: int) -> int:
         """How many feasible nodes end the search; when more are feasible the scheduler compares a sample."""
         return nodes_to_find(candidates, self._percentage)
