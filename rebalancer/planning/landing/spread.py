@@ -8,10 +8,17 @@ without any replica for one that has some. The fewer nodes or zones are left, th
     web  ten, each on its own node     a to b    nine nodes are left: 1/9
     db   two on a, one on b            a to b    a keeps one: 0
     job  one, in zone z1               to z2     one zone as before: 0
+
+What topology spread constraints ask for is counted by the scheduler's own counters. What is left to do for
+one is the fewest moves after which no domain has more than maxSkew pods more than another:
+
+    zones a, b, c have 4, 3, 2 matching pods, maxSkew 1    one move, from a to c: 3, 3, 3
+    zones a, b, c have 5, 2, 2                             two moves: 4, 3, 2 is too skewed still
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from functools import cached_property
 
 import msgspec
@@ -20,7 +27,9 @@ import numpy as np
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodRow
 from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PodTable
+from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.domains import DomainCounter
 from rebalancer.scheduling.state.nodes import zone_key
 
 MOST_LOST = 2.0  # units that a landing costs at most: the last other node, and the last other zone
@@ -78,3 +87,63 @@ class Spread:
         nodes = state.node.of(rows)
         counts = (nodes >= 0) & (rows != pod) & (state.terminating.of(rows) == 0)
         return np.asarray(nodes[counts], np.int64)
+
+
+class SpreadConstraint(msgspec.Struct, frozen=True, eq=False):
+    """A topology spread constraint, of all the pods that share it."""
+
+    counter: DomainCounter
+    counts_on: BoolArray  # (nodes,) whether pods of a node count
+
+    def moves_left(self, counts: IntArray) -> int:
+        """The fewest moves after which it holds; ``counts`` is (domains + 1,) matching pods."""
+        skew, counts = self.counter.constraint.max_skew, counts[self.counter.populated]
+        if len(counts) < self.counter.constraint.min_domains:  # as if there were an empty domain
+            return int(np.maximum(counts - skew, 0).sum())
+        if not len(counts) or counts.max() - counts.min() <= skew:
+            return 0
+        up_to = np.bincount(counts).cumsum()  # by number of pods: the domains that have no more
+        lacking = np.concatenate([[0], up_to.cumsum()[:-1]])  # pods until every domain has so many
+        beyond = (up_to[-1] - up_to)[::-1].cumsum()[::-1]  # pods that domains have beyond so many
+        return int(np.maximum(lacking[:-skew], beyond[skew:]).min())
+
+    def moves_more(
+        self, state: ClusterState, source: NodeRow, rows: IntArray, leaves: int, comes: int
+    ) -> IntArray:
+        """(rows,) by how many moves more are left once pods, 0 or 1, leave a node and come to each row."""
+        counts, values = self.counter.counts(state).copy(), self.counter.values
+        before = self.moves_left(counts)
+        counts[values[source]] -= leaves * int(self.counts_on[source])
+        domains = np.where(self.counts_on[rows] & bool(comes), values[rows], -1)
+        alike = np.where(domains >= 0, counts[domains], -1)  # domains with as many pods are alike
+        found = np.zeros(len(rows), np.int64)
+        for number in dict.fromkeys(alike.tolist()):
+            domain = int(domains[np.argmax(alike == number)])
+            counts[domain] += domain >= 0
+            found[alike == number] = self.moves_left(counts) - before
+            counts[domain] -= domain >= 0
+        return found
+
+
+def spread_constraints(
+    schedulers: ProfileSchedulers, pods: PodTable, kinds: Collection[str], *, defaults: bool
+) -> Sequence[SpreadConstraint]:
+    """The distinct constraints that pods have, for these kinds of ``whenUnsatisfiable``.
+
+    ``defaults``: those, too, that the scheduler's configuration has for pods without any.
+    """
+    state, found = schedulers.state, dict[object, SpreadConstraint]()
+    for pod_class, pod in enumerate(pods.classes):
+        scheduler = schedulers.by_name.get(pod.scheduler_name)
+        if scheduler is None or not (pod.spec.topology_spread_constraints or defaults):
+            continue
+        for when in kinds:
+            for counter in scheduler.spread_counters(state, pod_class, when):
+                rows = counter.rows
+                key = counter.counter, counter.constraint, None if rows is None else rows.tobytes()
+                if counter.counter >= 0 and key not in found:
+                    counts_on = counter.values >= 0
+                    if rows is not None:
+                        counts_on = np.isin(np.arange(len(counts_on)), rows)
+                    found[key] = SpreadConstraint(counter, counts_on)
+    return tuple(found.values())

@@ -17,6 +17,7 @@ from rebalancer.planning.strategies.lifetime import Lifetime
 from rebalancer.planning.strategies.misplaced import Misplaced
 from rebalancer.planning.strategies.restarts import Restarts
 from rebalancer.planning.strategies.strategy import Strategy
+from rebalancer.planning.strategies.topology_spread import TopologySpread
 
 if TYPE_CHECKING:
     from rebalancer.planning.prepared import PreparedInputs
@@ -25,6 +26,7 @@ STRATEGIES: tuple[type[Strategy], ...] = (
     HotNodes,
     Misplaced,
     Duplicates,
+    TopologySpread,
     Failed,
     Lifetime,
     Restarts,

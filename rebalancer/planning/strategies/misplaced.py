@@ -58,7 +58,6 @@ class Misplaced(Strategy):
             ("RemovePodsViolatingNodeTaints", "node taints"),
             ("RemovePodsViolatingNodeAffinity", "node affinity"),
             ("RemovePodsViolatingInterPodAntiAffinity", "anti-affinity between pods"),
-            ("RemovePodsViolatingTopologySpreadConstraint", "hard topology spread constraints"),
         )
     }
 

@@ -36,6 +36,7 @@ from rebalancer.scheduling.framework.scores import RawScores, WeightedScores, no
 from rebalancer.scheduling.framework.start_index import TieBreak
 from rebalancer.scheduling.matching import tolerates_any
 from rebalancer.scheduling.state.cluster_state import GONE, UNBOUND, ClusterState
+from rebalancer.scheduling.state.domains import DomainCounter
 from rebalancer.scheduling.versions.rules import HEAP_TIES
 
 NO_POD = -1
@@ -197,6 +198,11 @@ class Scheduler:
     def admitting(self, state: ClusterState, pod_class: int) -> BoolArray:
         """(nodes,) which nodes pass the filters that no other pod and no free room has a part in."""
         return self._static_mask(state, pod_class)
+
+    def spread_counters(self, state: ClusterState, pod_class: int, when: str) -> list[DomainCounter]:
+        """By topology spread constraint that counts for a class, for ``when`` unsatisfiable."""
+        plugins = dict.fromkeys((*self._filters, *self._scores))
+        return [item for plugin in plugins for item in plugin.spread_counters(state, pod_class, when)]
 
     def nodes_to_find(self, candidates: int) -> int:
         """How many feasible nodes end the search; when more are feasible the scheduler compares a sample."""

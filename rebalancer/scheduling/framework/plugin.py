@@ -31,6 +31,7 @@ from rebalancer.profiles.types import Arguments as PluginArguments
 from rebalancer.profiles.types import ExtensionPoint, Input, PluginQuery
 from rebalancer.scheduling.matching import AffinityTerm, NamespaceLabels, Owners, terms_of
 from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.domains import DomainCounter
 from rebalancer.scheduling.state.volumes import claim_names, claims_by_name, is_bound
 
 MAX_SCORE = 100
@@ -240,6 +241,10 @@ class Plugin:
         A plugin gives a node without figures some score all the same; that score says nothing of its load.
         """
         return None
+
+    def spread_counters(self, state: ClusterState, pod_class: int, when: str) -> Sequence[DomainCounter]:
+        """By topology spread constraint of a class, for ``when`` unsatisfiable, if it looks at them."""
+        return ()
 
     def raw_scores_of_sample(
         self, state: ClusterState, pod_class: int, feasible: IntArray, sample_size: int

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from typing import Literal, Self
 
 import msgspec
@@ -42,6 +41,7 @@ from rebalancer.scheduling.plugins.node_properties.taint_toleration import untol
 from rebalancer.scheduling.resources import take
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.counters import MatchingPods
+from rebalancer.scheduling.state.domains import Constraint, DomainCounter
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -81,17 +81,6 @@ class PodTopologySpreadArguments(Arguments):
         if repeated is not None:
             raise ValueError(f"defaultConstraints lists {' '.join(repeated)} twice")
         return self
-
-
-class Constraint(msgspec.Struct, frozen=True):
-    """One constraint with all its defaults filled in."""
-
-    max_skew: int
-    topology_key: str
-    selector: LabelMatch | None  # None selects nothing
-    min_domains: int = 1
-    honor_affinity: bool = True
-    honor_taints: bool = False
 
 
 def _filled_in(item: TopologySpreadConstraint | DefaultConstraint, selector: LabelMatch | None) -> Constraint:
@@ -141,66 +130,6 @@ class ConstraintSource:
         return [_filled_in(item, derived) for item in defaults]
 
 
-class _Counter(msgspec.Struct, frozen=True, eq=False, dict=True):
-    """One constraint of one class over the nodes: which domains there are, and what counts in them."""
-
-    constraint: Constraint
-    values: IntArray  # (nodes,) domain, -1 where the node lacks the key
-    number_of_domains: int
-    with_key: int  # nodes that have the key
-    counter: int  # -1 when nothing is ever counted
-    rows: IntArray | None  # the nodes whose pods count; None: all that have the key
-    itself: int  # 1 when the selector selects the pod
-    namespace: str  # of the incoming pod
-
-    @cached_property
-    def populated(self) -> IntArray:
-        """Domains with a node that counts."""
-        counting = self.values if self.rows is None else self.values[self.rows]
-        return np.flatnonzero(np.bincount(counting[counting >= 0], minlength=self.number_of_domains))
-
-    @property
-    def on_every_node(self) -> bool:
-        """Whether every node has the key."""
-        return self.with_key == len(self.values)
-
-    def domains_among(self, rows: IntArray) -> int:
-        """How many values the nodes in ``rows`` have; those without the key have one more."""
-        if len(rows) == len(self.values):
-            return self.number_of_domains + (not self.on_every_node)
-        return int(np.count_nonzero(np.bincount(self.values[rows] + 1)))
-
-    def counts(self, state: ClusterState) -> IntArray:
-        """(domains + 1,) matching pods; the last cell, for nodes without the key, is 0."""
-        if self.counter < 0:
-            counted = np.zeros(self.number_of_domains + 1, np.int64)
-        elif self.rows is None:
-            counted = state.counter(self.counter, self.constraint.topology_key)
-        else:
-            pods = state.counter(self.counter)[self.rows]
-            sums = np.bincount(self.values[self.rows], pods, self.number_of_domains + 1)
-            counted = sums.astype(np.int64)
-        return counted + self._nominated(state) if state.counted_nominated else counted
-
-    def _nominated(self, state: ClusterState) -> IntArray:
-        """(domains + 1,) pods that count although they would not if they ran: those tried beside this one.
-
-        The scheduler counts no pod for an empty selector and none that is terminating, but adds every
-        nominated pod that the selector matches (podtopologyspread/filtering.go:181).
-        """
-        counts = np.zeros(self.number_of_domains + 1, np.int64)
-        selector = self.constraint.selector
-        if selector is None:
-            return counts
-        for kind, node, terminating in state.counted_nominated:
-            pod = state.classes[kind]
-            counting = self.values[node] >= 0 if self.rows is None else node in self.rows
-            uncounted = terminating or self.counter < 0
-            if counting and uncounted and pod.namespace == self.namespace and selector.matches(pod.labels):
-                counts[self.values[node]] += 1
-        return counts
-
-
 def _round_half_up(values: FloatArray) -> IntArray:
     """Go's math.Round of numbers that are not negative."""
     whole = np.floor(values)
@@ -211,7 +140,7 @@ def _round_half_up(values: FloatArray) -> IntArray:
 class _Soft(msgspec.Struct, frozen=True, eq=False):
     """The soft constraints of a class."""
 
-    counters: Sequence[_Counter]
+    counters: Sequence[DomainCounter]
     ignored: BoolArray | None  # (nodes,) lack a key although all are required; None: no node
 
 
@@ -273,7 +202,7 @@ class PodTopologySpread(Plugin):
 
     def _counter(
         self, state: ClusterState, pod_class: int, constraint: Constraint, missing: BoolArray | None
-    ) -> _Counter:
+    ) -> DomainCounter:
         pod = state.classes[pod_class]
         column = state.nodes.labels.column(constraint.topology_key)
         counted = column.values >= 0
@@ -289,7 +218,7 @@ class PodTopologySpread(Plugin):
         if selector is not None and not selector.is_empty:  # {} selects the pod itself, but counts nothing
             selected = PodSelector(frozenset({pod.namespace}), selector)
             counter = state.classes.counters.number(MatchingPods((selected,), terminating=False))
-        return _Counter(
+        return DomainCounter(
             constraint,
             column.values,
             len(column.names),
@@ -300,8 +229,8 @@ class PodTopologySpread(Plugin):
             pod.namespace,
         )
 
-    def _hard(self, state: ClusterState, pod_class: int) -> Sequence[_Counter]:
-        def compute() -> Sequence[_Counter]:
+    def _hard(self, state: ClusterState, pod_class: int) -> Sequence[DomainCounter]:
+        def compute() -> Sequence[DomainCounter]:
             constraints = self._source.constraints(state.classes[pod_class], HARD)
             missing = self._missing(state, constraints)
             return [self._counter(state, pod_class, item, missing) for item in constraints]
@@ -318,6 +247,10 @@ class PodTopologySpread(Plugin):
             return _Soft(counters, missing if missing is not None and missing.any() else None)
 
         return state.classes.cached(pod_class, self, SOFT, compute)
+
+    def spread_counters(self, state: ClusterState, pod_class: int, when: str) -> Sequence[DomainCounter]:
+        """By constraint of a class, for ``when`` unsatisfiable."""
+        return self._hard(state, pod_class) if when == HARD else self._soft(state, pod_class).counters
 
     def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
         """Nothing to filter without a hard constraint."""
@@ -367,7 +300,7 @@ class PodTopologySpread(Plugin):
         raw = _round_half_up(score)
         return raw if ignored is None else np.where(ignored, EXCLUDED, raw)
 
-    def _on_nodes(self, state: ClusterState, counter: _Counter, feasible: IntArray) -> IntArray:
+    def _on_nodes(self, state: ClusterState, counter: DomainCounter, feasible: IntArray) -> IntArray:
         """(feasible,) matching pods on each node."""
         if counter.counter < 0:
             return np.zeros(len(feasible), np.int64)

@@ -1,0 +1,145 @@
+"""The strategy that spreads pods again where their topology spread constraints do not hold any more.
+
+``landing.spread`` counts how many moves are left to do for a constraint. A pod moves from the fullest domains
+while there are any, if each landing leaves fewer to do for a constraint, and no more for any other. Nor may
+anybody else land a pod where more would be left to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from rebalancer.planning.strategies.strategy import Replaced, Strategy
+from rebalancer.policy.model import PolicyModel, Unique
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.arrays import BoolArray, IntArray, PodRow
+    from rebalancer.planning.builder import PlanBuilder
+    from rebalancer.planning.landing.landing_check import Landings
+    from rebalancer.planning.landing.spread import SpreadConstraint
+    from rebalancer.scheduling.state.cluster_state import ClusterState
+
+Kinds = Annotated[tuple[Literal["DoNotSchedule", "ScheduleAnyway"], ...], Unique]
+
+
+class TopologySpreadSettings(PolicyModel):
+    """Which constraints are to hold for running pods as well."""
+
+    constraints: Kinds = Field(
+        default=("DoNotSchedule",), description="Those with one of these as whenUnsatisfiable."
+    )
+    default_constraints: bool = Field(
+        default=False,
+        description="Also those that the scheduler's configuration has for pods without any of their own.",
+    )
+
+
+class TopologySpread(Strategy):
+    """Moves pods from the fullest domains of each constraint that does not hold."""
+
+    name = "topologySpread"
+    description = (
+        "Spread pods again whose topology spread constraints do not hold any more, by the fewest moves: "
+        "true, false, or its settings. All pods count that count for the scheduler."
+    )
+    settings_type = TopologySpreadSettings
+    settings: TopologySpreadSettings
+    settled = "its topology spread constraints hold without moving it"
+    replaces = {
+        "RemovePodsViolatingTopologySpreadConstraint": Replaced(
+            difference="counts all pods as the scheduler does, protected ones as well, and moves a pod only "
+            "where that leaves a constraint closer to its maxSkew and no other one further from it"
+        )
+    }
+
+    @cached_property
+    def _constraints(self) -> Sequence[SpreadConstraint]:
+        from rebalancer.planning.landing.spread import spread_constraints  # noqa: PLC0415 - imports numpy
+
+        of = self.prepared.schedulers, self.prepared.pods, self.settings.constraints
+        return spread_constraints(*of, defaults=self.settings.default_constraints)
+
+    def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:
+        """Those that count for constraints that do not hold, those of the fullest domains first."""
+        from rebalancer.planning.disruption_cost import Disruption  # noqa: PLC0415 - imports numpy
+
+        prepared, state = self.prepared, _state(plan)
+        disruption = Disruption(prepared.inputs, prepared.eviction.workloads)
+        kinds = prepared.pods.pod_class.tolist()
+        order: dict[PodRow, tuple[int, float, str]] = {}
+        for item in self._constraints:
+            left = item.counter.counts(state).copy()
+            if not item.moves_left(left):
+                continue
+            classes = {kind for kind, _ in state.classes.counters.classes(item.counter.counter)}
+            rows = [row for row in prepared.bound_pods() if kinds[row] in classes]
+            costs = disruption.costs(rows).tolist() if rows else []
+            for cost, name, row in sorted(zip(costs, map(prepared.pods.full_name, rows), rows, strict=True)):
+                domain = item.counter.values[prepared.node_of(row)]
+                order[row] = min((-int(left[domain]), cost, name), order.get(row, (0, 0.0, "")))
+                left[domain] -= 1
+        return sorted(order, key=order.__getitem__)
+
+    def why(self, pod: PodRow, plan: PlanBuilder) -> str:
+        """Which constraint a move to its emptiest domain would bring closer to its maxSkew."""
+        state, node = _state(plan), self.prepared.node_of(pod)
+        counted = _counted(state, state.pod_class[pod])
+        for item in self._constraints if state.node[pod] >= 0 else ():
+            if item.counter.counter not in counted or not item.counts_on[node]:
+                continue
+            counts, values = item.counter.counts(state), item.counter.values
+            emptiest = min(item.counter.populated.tolist(), key=lambda domain: int(counts[domain]))
+            there = (item.counts_on & (values == emptiest)).nonzero()[0][:1]
+            if item.moves_more(state, node, there, 1, 1)[0] < 0:
+                constraint = item.counter.constraint
+                names = state.nodes.labels.column(constraint.topology_key).names
+                here = int(values[node])
+                return (
+                    f"{constraint.topology_key} {names[here]} has {counts[here]} pods of its constraint, "
+                    f"{names[emptiest]} {counts[emptiest]}, maxSkew {constraint.max_skew}"
+                )
+        return ""
+
+    def _moves_more(self, landings: Landings) -> Sequence[IntArray]:
+        """(nodes,) how many moves more are left after each landing, by constraint that it concerns."""
+        state = landings.state
+        if state is None or landings.replacement is None:
+            return ()
+        leaves = _counted(state, state.pod_class[landings.pod])
+        comes = _counted(state, landings.replacement)
+        return [
+            item.moves_more(state, landings.source, landings.rows, leaves.get(at, 0), comes.get(at, 0))
+            for item in self._constraints
+            if (at := item.counter.counter) in leaves or at in comes
+        ]
+
+    def serves(self, landings: Landings) -> Sequence[bool] | BoolArray:
+        fewer = [more < 0 for more in self._moves_more(landings)]
+        return (
+            [any(of_node) for of_node in zip(*fewer, strict=True)] if fewer else [False] * len(landings.rows)
+        )
+
+    def objection(self, landings: Landings, at: int) -> str:
+        return "" if self.serves(landings)[at] else "would leave its constraints as they are"
+
+    def spoils(self, landings: Landings) -> BoolArray | None:
+        spoiled: BoolArray | None = None
+        for more in self._moves_more(landings):
+            spoiled = more > 0 if spoiled is None else spoiled | (more > 0)
+        return spoiled
+
+    def spoiled(self, landings: Landings, at: int) -> str:
+        return "would bring a topology spread constraint further from its maxSkew"
+
+
+def _state(plan: PlanBuilder) -> ClusterState:
+    return plan.scenarios.all[0].after_termination
+
+
+def _counted(state: ClusterState, pod_class: int) -> Mapping[int, int]:
+    """The counters in which pods of a class count."""
+    return {entry.counter: entry.weight for entry in state.classes.counters.entries(pod_class)}

@@ -1,0 +1,89 @@
+"""A topology spread constraint over the nodes: which domains it has, and how many pods count in each.
+
+constraint     at most 1 apart by zone, pods with app=web
+a, b, c        domains of the zone; c has only nodes that the pod's node selector excludes
+counts         [4, 2, 0, 0]: the last cell is for nodes without the label
+populated      a and b: c does not count
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import msgspec
+import numpy as np
+
+from rebalancer.cluster.arrays import IntArray
+from rebalancer.cluster.selectors import LabelMatch
+from rebalancer.scheduling.state.cluster_state import ClusterState
+
+
+class Constraint(msgspec.Struct, frozen=True):
+    """One constraint with all its defaults filled in."""
+
+    max_skew: int
+    topology_key: str
+    selector: LabelMatch | None  # None selects nothing
+    min_domains: int = 1
+    honor_affinity: bool = True
+    honor_taints: bool = False
+
+
+class DomainCounter(msgspec.Struct, frozen=True, eq=False, dict=True):
+    """One constraint of one class over the nodes: which domains there are, and what counts in them."""
+
+    constraint: Constraint
+    values: IntArray  # (nodes,) domain, -1 where the node lacks the key
+    number_of_domains: int
+    with_key: int  # nodes that have the key
+    counter: int  # -1 when nothing is ever counted
+    rows: IntArray | None  # the nodes whose pods count; None: all that have the key
+    itself: int  # 1 when the selector selects the pod
+    namespace: str  # of the incoming pod
+
+    @cached_property
+    def populated(self) -> IntArray:
+        """Domains with a node that counts."""
+        counting = self.values if self.rows is None else self.values[self.rows]
+        return np.flatnonzero(np.bincount(counting[counting >= 0], minlength=self.number_of_domains))
+
+    @property
+    def on_every_node(self) -> bool:
+        """Whether every node has the key."""
+        return self.with_key == len(self.values)
+
+    def domains_among(self, rows: IntArray) -> int:
+        """How many values the nodes in ``rows`` have; those without the key have one more."""
+        if len(rows) == len(self.values):
+            return self.number_of_domains + (not self.on_every_node)
+        return int(np.count_nonzero(np.bincount(self.values[rows] + 1)))
+
+    def counts(self, state: ClusterState) -> IntArray:
+        """(domains + 1,) matching pods; the last cell, for nodes without the key, is 0."""
+        if self.counter < 0:
+            counted = np.zeros(self.number_of_domains + 1, np.int64)
+        elif self.rows is None:
+            counted = state.counter(self.counter, self.constraint.topology_key)
+        else:
+            pods = state.counter(self.counter)[self.rows]
+            sums = np.bincount(self.values[self.rows], pods, self.number_of_domains + 1)
+            counted = sums.astype(np.int64)
+        return counted + self._nominated(state) if state.counted_nominated else counted
+
+    def _nominated(self, state: ClusterState) -> IntArray:
+        """(domains + 1,) pods that count although they would not if they ran: those tried beside this one.
+
+        The scheduler counts no pod for an empty selector and none that is terminating, but adds every
+        nominated pod that the selector matches (podtopologyspread/filtering.go:181).
+        """
+        counts = np.zeros(self.number_of_domains + 1, np.int64)
+        selector = self.constraint.selector
+        if selector is None:
+            return counts
+        for kind, node, terminating in state.counted_nominated:
+            pod = state.classes[kind]
+            counting = self.values[node] >= 0 if self.rows is None else node in self.rows
+            uncounted = terminating or self.counter < 0
+            if counting and uncounted and pod.namespace == self.namespace and selector.matches(pod.labels):
+                counts[self.values[node]] += 1
+        return counts
