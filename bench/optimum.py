@@ -149,8 +149,9 @@ def least_excess(prepared: PreparedInputs, problem: Problem, moves: int) -> Reli
     counts: dict[int, float] = {}  # by column of points
     for node, column in cells:
         points[node, column] = columns
-        for level, more in hotness.steps(node):
-            upper = float(level[column] - percent[node, column])
+        steeper = 1.0, hotness.overload, 2.0 * hotness.overload
+        for level, more in zip(hotness.steps[:, node, column].tolist(), steeper, strict=True):
+            upper = level - float(percent[node, column])
             rows.add([(columns, -1.0), *_changes(problem, arrivals, node, column)], upper)
             counts[columns] = more
             columns += 1

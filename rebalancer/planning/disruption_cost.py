@@ -99,11 +99,6 @@ class Disruption:
         return found
 
 
-def usual_relief(relief: FloatArray, price: FloatArray) -> float:
-    """The points for each unit of cost that leave a node with pods of (pods,) points and whole costs."""
-    return float(relief.sum()) / float(price.sum()) if len(price) else 0.0
-
-
 def least_relief(asked: float, usual: float) -> float:
     """The points that a move off a node must remove for each unit of its cost.
 

@@ -21,6 +21,7 @@ nothing of the time before the move:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -35,7 +36,7 @@ from rebalancer.policy.hotness import DeviationRule, HotNodes, HotRule, ScoreRul
 from rebalancer.scheduling.matching import tolerates_any
 
 
-class Hotness(msgspec.Struct, frozen=True, eq=False):
+class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Which nodes are hot, why, and how far they must cool; percent of allocatable by resource."""
 
     hot: BoolArray  # (nodes,)
@@ -64,17 +65,16 @@ class Hotness(msgspec.Struct, frozen=True, eq=False):
         With ``overload`` 1 a point above coolTo counts 1, one above the threshold 2, one above 100 % 4. So a
         point off the hotter of two nodes never counts less.
         """
-        points = sum(counts * _beyond(percent, level) for level, counts in self.steps(rows))
+        levels = self.steps[:, rows]
+        levels = levels[:, None] if percent.ndim == levels.ndim else levels  # many percentages of one node
+        above, hot, starving = _beyond(percent, levels)
+        points = above + self.overload * hot + 2.0 * self.overload * starving
         return np.where(self.resources[rows], points, 0.0)
 
-    def steps(self, rows: int | IntArray) -> tuple[tuple[FloatArray, float], ...]:
-        """The (…, resources) levels at which excess becomes steeper, and by how much."""
-        starving = np.maximum(self.cool_to[rows], _STARVING)
-        return (
-            (self.cool_to[rows], 1.0),
-            (self.hot_above[rows], self.overload),
-            (starving, 2.0 * self.overload),
-        )
+    @cached_property
+    def steps(self) -> FloatArray:
+        """(3, nodes, resources) levels at which excess becomes steeper: coolTo, the threshold, starving."""
+        return np.stack([self.cool_to, self.hot_above, np.maximum(self.cool_to, _STARVING)])
 
     def removed(self, rows: int | IntArray, percent: FloatArray, relief: FloatArray) -> FloatArray:
         """(pods,) points of excess that leave with each pod alone.

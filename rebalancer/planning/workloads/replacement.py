@@ -56,9 +56,15 @@ class Replacements:
             item.metadata.name: item.value for item in classes if isinstance(item, PriorityClass)
         }
         self._found: dict[tuple[PodClassIndex, PodClassIndex | None], Replacement] = {}
+        self._of: dict[PodRow, Replacement] = {}
 
     def of(self, row: PodRow) -> Replacement:
         """The class of the pod that would replace a pod."""
+        if row not in self._of:
+            self._of[row] = self._of_row(row)
+        return self._of[row]
+
+    def _of_row(self, row: PodRow) -> Replacement:
         workload = self._workloads.of(row)
         revision = next_revision(workload.record, self._pods.names[row]) if workload.record else ""
         sibling = self._workloads.newest_sibling(row, revision)

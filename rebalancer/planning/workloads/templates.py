@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -300,12 +301,17 @@ def differences(template: PodTemplate, pod: PodClass, known: Collection[str] = (
     ``known`` are attributes of the template that hold all that admission makes of them.
     """
     found = {"labels": _LABELS(template.metadata.labels, pod.labels)}
-    for field in msgspec.structs.fields(PodSpec):
+    for field in _fields():
         compare = _equal if field.name in known else _BY_FIELD.get(field.name, _equal)
         found[field.encode_name] = compare(getattr(template.spec, field.name), getattr(pod.spec, field.name))
     if pod.statuses:
         found["an in-place resize"] = Verdict.ADDED
     return {name: verdict for name, verdict in found.items() if verdict is not Verdict.ALIKE}
+
+
+@cache
+def _fields() -> tuple[msgspec.structs.FieldInfo, ...]:
+    return msgspec.structs.fields(PodSpec)
 
 
 def why_not_placed(spec: PodSpec) -> str:

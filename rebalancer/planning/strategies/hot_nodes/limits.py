@@ -1,8 +1,8 @@
 """What a plan would gain with higher limits, so that the policy can be judged by it.
 
-The search goes on from the plan with those limits lifted that together keep pods where they are, in one
-scenario only and with few placements: an estimate, and never part of the plan. Where leastRelief keeps pods,
-it goes on with the values of the bolder positions of the dial.
+The search goes on from the plan with those limits lifted that together keep pods where they are, by one draft
+in one scenario and with few placements: an estimate, and never part of the plan. Where leastRelief keeps
+pods, it goes on with the values of the bolder positions of the dial.
 
     perRun 20 is reached and 20 of 76 hot nodes are cool; without it the search would make 70 moves:
     "with perRun 70 this plan would bring 65 of 76 hot nodes to coolTo, not 20"
@@ -25,8 +25,7 @@ from rebalancer.policy.planning_settings import LEVELS
 from rebalancer.policy.schema import Limits
 from rebalancer.policy.units import Amount
 
-_CELLS = 500_000  # placements times hot nodes that the estimate of one limit may take
-_MAX_PLACEMENTS = 1000
+_PLACEMENTS = 500  # that each estimate may take
 _MAX_ESTIMATES = 2
 _WORTH_NAMING = 1.0  # points of excess; less is no reason to change a policy
 _UNLIMITED = 1 << 30
@@ -110,10 +109,9 @@ class RaisedLimits:
 
     def _further(self, limits: Limits, asked: float | None = None) -> PlanBuilder:
         """The plan gone on with under other limits, or with another leastRelief."""
-        placements = min(_CELLS // max(len(self._pods.nodes), 1), _MAX_PLACEMENTS)
-        start = self._found.builder.estimating(limits, placements)
+        start = self._found.builder.estimating(limits, _PLACEMENTS)
         search = ReliefSearch(self._prepared, self._pods, start, asked)
-        return search.plan(closed=self._found.order).builder
+        return search.estimate(self._found.order)
 
     def _estimate(self, builder: PlanBuilder, words: str) -> _Estimate:
         left = self._pods.excess(self._pods.percent(builder))

@@ -52,6 +52,8 @@ class MovablePods:
         ]
         count = [len(items) for items in candidates.values()]
         self.node: IntArray = np.repeat(np.arange(len(count)), count)  # (pods,) which of ``nodes``
+        ends = np.cumsum(count).tolist()
+        self._on = [range(end - many, end) for end, many in zip(ends, count, strict=True)]  # pods, by node
         self.relief = _relief_of(self.candidates, load.allocatable[self.nodes][self.node])
         rows = [[item.row for item in self.candidates if item.source == node] for node in candidates]
         self.price = 1.0 + _joined(disruption.costs(pods) for pods in rows if pods)
@@ -121,17 +123,21 @@ class MovablePods:
         """The pod of most value, of the hottest node; of the pods that cool that alone the best fit."""
         rounded = np.round(value, DIGITS)
         alike = np.flatnonzero(rounded == rounded.max())
-        best = int(alike[np.argmax(np.round(self.excess(percent)[self.node[alike]], DIGITS))])
+        best = int(alike[0])
+        if len(alike) > 1:
+            best = int(alike[np.argmax(np.round(self.excess(percent)[self.node[alike]], DIGITS))])
         node = self.node[best]
         need = self.hotness.above(int(self.nodes[node]), percent[node])
         wanted = need > NEGLIGIBLE
-        enough = (value > 0) & (self.node == node)
-        enough &= (self.relief[:, wanted] >= need[wanted] - NEGLIGIBLE).all(axis=1)
-        if not enough[best]:
+        pods = self._on[node]
+        here = slice(pods.start, pods.stop)
+        relief = self.relief[here][:, wanted]
+        enough = (value[here] > 0) & (relief >= need[wanted] - NEGLIGIBLE).all(axis=1)
+        if not enough[best - pods.start]:
             return best
-        beyond = np.maximum(self.relief - need, 0.0)[:, wanted].sum(axis=1) / 100.0
-        price = np.where(enough, np.round(self._value_price + self._fit * beyond, 9), np.inf)
-        return int(np.argmin(price))
+        beyond = np.maximum(relief - need[wanted], 0.0).sum(axis=1) / 100.0
+        price = np.where(enough, np.round(self._value_price[here] + self._fit * beyond, 9), np.inf)
+        return pods[int(np.argmin(price))]
 
 
 def _joined(parts: Iterable[FloatArray]) -> FloatArray:

@@ -138,6 +138,14 @@ class ReliefSearch:
                 found = min(found, without, key=lambda item: item.quality)
         return found
 
+    def estimate(self, closed: Collection[int]) -> PlanBuilder:
+        """What ``plan`` would come to, about: one draft, from which moves that do not pay are left out."""
+        draft = Attempt(self, kept := dict.fromkeys(closed, _NOT_NEEDED), is_draft=True)
+        draft.go_on(self.pods.best)
+        found = self._found(draft, kept)
+        left_out = self._unpaid(found).keys() | self._needless(found)
+        return draft.builder_without(left_out) if left_out else draft.builder
+
     def _made(
         self,
         first: Sequence[int],
@@ -150,6 +158,9 @@ class ReliefSearch:
         attempt.run(self.pods.best, first)
         if makes_room:
             attempt.make_room(self._share // _ROOM_SHARE)
+        return self._found(attempt, closed)
+
+    def _found(self, attempt: Attempt, closed: Mapping[int, NotMoved]) -> Found:
         builder, order = attempt.builder, tuple(attempt.order)
         still_hot = int(np.count_nonzero(self.pods.still_hot(attempt.percent)))
         cost = sum(self.price(at, attempt.room.get(at, ())) for at in order)
@@ -242,10 +253,9 @@ class ReliefSearch:
             f"planning.leastRelief {self.asked:g} asks for {least:.2g}",
         )
 
-    def why_not(self, at: int, builder: PlanBuilder, percent: FloatArray) -> NotMoved:
-        """Why a pod stays that was not even placed."""
-        node, relieves = self.pods.node[at], float(self.pods.relieved(percent)[at])
-        if not self.pods.excess(percent)[node]:
+    def why_not(self, at: int, builder: PlanBuilder, relieves: float, excess: float) -> NotMoved:
+        """Why a pod stays that was not even placed, and that relieves its node of so much of its excess."""
+        if not excess:
             return _NOT_NEEDED
         if relieves <= 0:
             return _NO_RELIEF
@@ -290,11 +300,17 @@ class Attempt:
     def builder(self) -> PlanBuilder:
         """The builder with all moves made; a draft whose moves are known does without."""
         if self._builder is None:
-            self._search.start.evaluator.placements.forget()
-            self._builder = self._search.start.copy()
-            for move in self._accepted:
-                self._add(move)
+            self._builder = self.builder_without(())
         return self._builder
+
+    def builder_without(self, left_out: Collection[int]) -> PlanBuilder:
+        """A builder with all other moves made, whose landings are as they were with these."""
+        self._search.start.evaluator.placements.forget()
+        builder = self._search.start.copy()
+        for at, move in zip(self.order, self._accepted, strict=True):
+            if at not in left_out:
+                self._add(builder, move)
+        return builder
 
     @property
     def excess(self) -> float:
@@ -310,14 +326,15 @@ class Attempt:
                 self._try(at)
         if self._is_draft:
             self._waits = True
-            self._go_on(choose)
+            self.go_on(choose)
             self._waits = False
             self._open |= self._late
-        self._go_on(choose)
+        self.go_on(choose)
         while not self._is_draft and self._reopen():
-            self._go_on(choose)
+            self.go_on(choose)
 
-    def _go_on(self, choose: Choice) -> None:
+    def go_on(self, choose: Choice) -> None:
+        """Place the pods that this chooses until no open pod relieves anything."""
         moves, value = -1, np.zeros(0)
         while not self._ended:
             if moves != len(self.order):
@@ -357,9 +374,9 @@ class Attempt:
             node = self._refused[at].node
             assert node is not None
             if self._try_after(at, self._search.for_room(at, NodeRow(node), self.builder)):
-                self._go_on(self._pods.best)
+                self.go_on(self._pods.best)
                 while self._reopen():
-                    self._go_on(self._pods.best)
+                    self.go_on(self._pods.best)
 
     def _try_after(self, at: int, room: Sequence[Candidate]) -> bool:
         """Move a pod once as few of these others as it takes have made room; whether it moves."""
@@ -406,7 +423,7 @@ class Attempt:
         self._accepted.append(found)
         self._refused.pop(at, None)
         if self._builder is not None:
-            self._add(found)
+            self._add(self._builder, found)
         if len(rows) == 1 and isinstance(self._made, frozenset):
             self._made |= {
                 (at, int(rows[0]))
@@ -425,11 +442,10 @@ class Attempt:
             found = self._search.known[key] = self.builder.find(candidate)
         return found
 
-    def _add(self, move: AcceptedMove) -> None:
-        assert self._builder is not None
-        self._builder.add(move)
+    def _add(self, builder: PlanBuilder, move: AcceptedMove) -> None:
+        builder.add(move)
         if self._is_draft:
-            self._builder.next_wave()
+            builder.next_wave()
 
     def _update(self, at: int, rows: list[int]) -> None:
         """What a move off its node and onto one of ``rows`` changes."""
@@ -452,9 +468,11 @@ class Attempt:
 
     def kept(self) -> dict[int, NotMoved]:
         """Why each of the other pods stays."""
-        moved = set(self.order)
+        moved, builder = set(self.order), self.builder
+        relieves = self._pods.relieved(self.percent).tolist()
+        excess = self._pods.excess(self.percent)[self._pods.node].tolist()
         return {
-            at: self._refused.get(at) or self._search.why_not(at, self.builder, self.percent)
+            at: self._refused.get(at) or self._search.why_not(at, builder, relieves[at], excess[at])
             for at in range(len(self._pods.candidates))
             if at not in moved
         }
