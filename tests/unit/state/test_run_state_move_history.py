@@ -46,6 +46,13 @@ def test_moves_of_one_run_count_once_and_those_before_the_window_not_at_all() ->
     assert cooldown(MoveHistory([old, *one_run])) == HOUR
 
 
+def test_moves_of_one_run_count_once_whenever_they_were_made_and_those_of_no_known_run_each() -> None:
+    one_run = [a_past_move(f"web-{index}", at=NOW - index, run="run-1") for index in range(5)]
+    assert cooldown(MoveHistory(one_run)) == HOUR
+    of_no_run = [a_past_move(f"web-{index}", at=NOW - index) for index in range(3)]
+    assert cooldown(MoveHistory(of_no_run)) == 4 * HOUR
+
+
 def test_a_cooldown_is_never_shorter_than_the_first() -> None:
     moves = [a_past_move("web-1", run="a"), a_past_move("web-2", run="b")]
     found = MoveHistory(moves).cooldown_seconds(NOW, first=HOUR, most=0.0, window=HOUR, workload=WEB)

@@ -89,6 +89,12 @@ def test_a_budget_that_wants_nothing_healthy_frees_no_unready_pod() -> None:
     assert kept(with_budgets(budget, ready=False)) == {"web-0": "Budget"}
 
 
+def test_a_budget_that_wants_one_healthy_pod_and_has_it_frees_an_unready_one() -> None:
+    budget = a_budget("web", labels=WEB, allowed=0)
+    budget["status"] |= {"currentHealthy": 1, "desiredHealthy": 1}
+    assert moved(with_budgets(budget, ready=False)) == {"web-0": "cool"}
+
+
 def test_a_healthy_budget_frees_no_ready_pod() -> None:
     budget = a_budget("web", labels=WEB, allowed=0, unhealthyPodEvictionPolicy="AlwaysAllow")
     assert kept(with_budgets(budget)) == {"web-0": "Budget"}
@@ -116,5 +122,7 @@ def test_a_budget_of_an_unreadable_namespace_protects_all() -> None:
     assert kept(with_budgets(budget)) == {"web-0": "Unpredictable"}
 
 
-def test_budgets_after_one_that_could_not_be_read_still_count() -> None:
-    assert kept(with_budgets(damaged("shop"), a_budget("web", labels=WEB, allowed=0))) == {"web-0": "Budget"}
+@pytest.mark.parametrize("namespace", ["before", "shop"])
+def test_budgets_beside_one_that_could_not_be_read_still_count(namespace: str) -> None:
+    budgets = damaged(namespace), a_budget("web", labels=WEB, allowed=0)
+    assert kept(with_budgets(*budgets)) == {"web-0": "Budget"}

@@ -1,0 +1,145 @@
+"""What becomes of a lease that is given up, cannot be renewed, or becomes free while it is watched."""
+
+from __future__ import annotations
+
+import threading
+import time as clock
+
+import pytest
+from msgspec.structs import replace
+
+from rebalancer.cluster.live import RawApi
+from rebalancer.errors import LeaseHeldError
+from rebalancer.execution.lease import LeaseLostError, RunLease
+from rebalancer.retries import Retries
+from tests.unit.execution.builders import NOW
+from tests.unit.execution.fake_api import FakeTime, fake_api
+from tests.unit.execution.lease_server import LeaseServer, lease_of, spec
+
+
+@pytest.fixture
+def server() -> LeaseServer:
+    return LeaseServer()
+
+
+@pytest.fixture
+def time() -> FakeTime:
+    return FakeTime(NOW)
+
+
+@pytest.fixture
+def api(server: LeaseServer, time: FakeTime) -> RawApi:
+    return fake_api(server, time)[0]
+
+
+def test_once_it_is_over_nothing_renews_it_any_more(server: LeaseServer) -> None:
+    api = replace(fake_api(server)[0], retries=Retries())  # real time
+    held = RunLease(api, "kube-system", "rebalancer", "one", clock.time, duration_seconds=0.6).acquire()
+    with held.renewed_meanwhile():
+        (renewing,) = [thread for thread in threading.enumerate() if thread.name == "lease"]
+    renewing.join(30.0)
+    assert not renewing.is_alive()
+
+
+def test_a_lease_that_is_given_up_names_nobody_and_lasts_a_second(
+    api: RawApi, time: FakeTime, server: LeaseServer
+) -> None:
+    lease_of(api, time).acquire().release()
+    found = spec(server)
+    assert (found["holderIdentity"], found["leaseDurationSeconds"]) == ("", 1)
+
+
+def test_a_lease_lasts_a_second_at_least_for_the_api_takes_whole_ones(
+    api: RawApi, time: FakeTime, server: LeaseServer
+) -> None:
+    RunLease(api, "kube-system", "rebalancer", "one", time.clock, duration_seconds=0.3).acquire()
+    assert spec(server)["leaseDurationSeconds"] == 1
+
+
+def test_a_lease_that_was_given_up_is_not_renewed(api: RawApi, time: FakeTime, server: LeaseServer) -> None:
+    held = lease_of(api, time).acquire()
+    held.release()
+    with pytest.raises(LeaseLostError, match="was released"):
+        held.renew()
+    held.release()  # once more does nothing
+    assert server.version == 2
+
+
+def test_a_lease_that_cannot_be_read_again_is_ours_for_as_long_as_it_is_known_to_be(
+    api: RawApi, time: FakeTime, server: LeaseServer
+) -> None:
+    held = lease_of(api, time).acquire()
+    server.unreadable = True
+    held.ensure()
+    assert held.held
+    time.now += 59
+    with pytest.raises(LeaseLostError, match="could not be renewed"):
+        held.ensure()
+    server.unreadable = False
+    held.renew()
+    assert held.seconds_left == 60
+
+
+def test_a_renewal_that_fails_is_not_the_loss_of_the_lease(
+    api: RawApi, time: FakeTime, server: LeaseServer
+) -> None:
+    held = lease_of(api, time).acquire()
+    server.faults = [{"status": 403, "body": {"kind": "Status", "message": "no"}}]
+    with pytest.raises(LeaseLostError, match="could not be renewed"):
+        held.renew()
+    held.renew()
+    assert held.held
+
+
+def test_a_lease_for_which_somebody_else_is_always_faster_is_said_to_be_held(
+    api: RawApi, time: FakeTime, server: LeaseServer
+) -> None:
+    server.faults = [{"status": 409, "body": {"kind": "Status", "message": "exists"}}] * 99
+    with pytest.raises(LeaseHeldError, match="could not be taken in"):
+        lease_of(api, time).acquire()
+
+
+def test_transitions_count_who_took_it_and_renewals_do_not(
+    api: RawApi, time: FakeTime, server: LeaseServer
+) -> None:
+    server.item = {"metadata": {"resourceVersion": "0"}, "spec": {"leaseTransitions": 4, "x": "kept"}}
+    held = lease_of(api, time).acquire()
+    taken_at = spec(server)["acquireTime"]
+    time.now += 30
+    held.renew()
+    found = spec(server)
+    assert (found["leaseTransitions"], found["acquireTime"], found["x"]) == (5, taken_at, "kept")
+    assert found["renewTime"] > taken_at
+
+
+@pytest.mark.parametrize("left", ["given up", "removed"])
+def test_a_lease_that_becomes_free_while_it_is_watched_is_taken_at_once(
+    api: RawApi, time: FakeTime, server: LeaseServer, left: str
+) -> None:
+    lease_of(api, time).acquire()
+    time.now += 600
+    began = time.now
+
+    def while_asleep() -> None:
+        assert server.item is not None
+        if left == "removed":
+            server.item = None
+        else:
+            server.item["spec"]["holderIdentity"] = ""
+        time.while_asleep = lambda: None
+
+    time.while_asleep = while_asleep
+    assert lease_of(api, time, "two").acquire().held
+    assert time.now - began <= 5
+    assert spec(server)["holderIdentity"] == "two"
+
+
+@pytest.mark.parametrize("seconds", [1, 120])
+def test_a_lease_of_others_is_watched_for_as_long_as_it_says(
+    api: RawApi, time: FakeTime, server: LeaseServer, seconds: int
+) -> None:
+    old = {"holderIdentity": "x", "renewTime": "2023-11-14T20:00:00Z", "leaseDurationSeconds": seconds}
+    server.item = {"metadata": {"resourceVersion": "0"}, "spec": old}
+    began = time.now
+    assert lease_of(api, time).acquire().held
+    assert seconds <= time.now - began <= seconds + 5
