@@ -11,7 +11,7 @@ from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.simulation.cycles import NOWHERE, draw
+from rebalancer.simulation.cycles import NOWHERE, LandingDraws
 
 _LOW_PERCENT = 50.0  # a node below this in all resources may take pods, by LowNodeUtilization
 
@@ -117,13 +117,13 @@ def landed(prepared: PreparedInputs, rows: list[int], random: np.random.Generato
     state = prepared.schedulers.state.copy()
     load = prepared.inputs.load
     usage = load.usage[:, :2].copy()
-    back = pending = 0
+    back, pending, draws = 0, 0, LandingDraws(random)
     for row in rows:
         state.evict(row)
     for row in rows:
         kind = prepared.eviction.replacement(PodRow(row)).pod_class
         source = int(prepared.pods.node[row])
-        target = draw(prepared.schedulers.scheduler(kind).place(state, kind), random)
+        target = draws.node(prepared.schedulers.scheduler(kind).place(state, kind))
         usage[source] -= load.pod_usage[row][:2]
         if target == NOWHERE:
             pending += 1

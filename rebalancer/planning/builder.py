@@ -21,6 +21,7 @@ For example, with waveSize 3 and a budget of web that allows 1:
 from __future__ import annotations
 
 import copy
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
@@ -212,6 +213,7 @@ class PlanBuilder:
         self._wave_quotas = WaveQuotas(eviction.quotas, scenarios.all[0].after_termination.classes)
         self.used = UsedLimits.of(inputs)
         self._later: Scenarios | None = None
+        self.has_tainted = False
 
     def expected_percent(self, node: NodeRow) -> FloatArray:
         """(resources,) percent of allocatable expected on a node after the moves so far (mean)."""
@@ -246,10 +248,19 @@ class PlanBuilder:
     def taint(self, taint: Taint, nodes: Sequence[NodeRow]) -> None:
         """Go on as if these nodes had a hard taint."""
         self.evaluator.placements.forget()
-        self._later = None
+        self._later, self.has_tainted = None, True
         for scenario in self.scenarios.all:
             for state in (scenario.while_terminating, scenario.after_termination):
                 state.taint(taint, nodes)
+
+    def anew(self, prepared: PreparedInputs, scenarios: int) -> PlanBuilder:
+        """A builder without moves that follows so many scenarios; what it computes is bounded by these."""
+        other = PlanBuilder(prepared, ())
+        other.evaluator = self.evaluator
+        other.evaluator.placements.forget()
+        other.scenarios.limit(scenarios)
+        other._most = sys.maxsize
+        return other
 
     def search_ended(self) -> NotMoved:
         """The reason for pods that the search did not reach."""

@@ -6,6 +6,7 @@ the order of the input, so the same inputs give the same plan, byte by byte.
     prepare        n1 is hot (92 % cpu, cool at 65 %); 3 of its 9 pods are protected
     search         hotNodes: web-1 and web-2 may go to n4, and then n1 is at 64 %
                    misplaced: api-3 runs on a node whose taint it no longer tolerates
+    follow_all     the moves once more, where the search followed only some of what ties may lead to
     build_plan     3 moves in 2 waves; every other pod of n1 stays, with the reason
 
 A strategy that does not search by itself is asked for one pod after the other, and what may move is decided
@@ -24,6 +25,7 @@ from rebalancer.planning.builder import PartialPlan, PlanBuilder
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Wish
+from rebalancer.planning.landing.scenarios import MAX_FOLLOWED, MAX_SCENARIOS
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import NotMoved, Reason
@@ -31,6 +33,8 @@ from rebalancer.planning.report import build_plan
 from rebalancer.planning.steering import advice
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
+
+_MAX_CELLS_FOLLOWED = 250_000  # courses times moves times nodes: about as long as the search takes
 
 
 def make_plan(inputs: PlanningInputs) -> Plan:
@@ -68,7 +72,39 @@ def search(prepared: PreparedInputs, strategies: Sequence[Strategy] = ()) -> Par
     plan = PartialPlan(PlanBuilder(prepared, strategies), {})
     for strategy in strategies:
         plan = strategy.extend(plan) or _one_by_one(prepared, strategy, plan)
-    return plan
+    return follow_all(prepared, plan, strategies) if plan.scenarios.are_some else plan
+
+
+def follow_all(prepared: PreparedInputs, plan: PartialPlan, strategies: Sequence[Strategy]) -> PartialPlan:
+    """The plan with every course of its landings, without the moves that do not hold in one of them.
+
+    A plan that taints nodes on its way is left as it is.
+    """
+    most = min(MAX_FOLLOWED, _MAX_CELLS_FOLLOWED // (len(prepared.nodes) * max(len(plan.moves), 1)))
+    if most <= MAX_SCENARIOS or plan.builder.has_tainted:
+        return plan
+    kept, group_of = dict(plan.kept), {item.name: item.group for item in strategies}
+    while True:
+        builder = plan.builder.anew(prepared, most)
+        left = [move.candidate for move in plan.moves if move.candidate.row not in kept]
+        refused: dict[PodRow, NotMoved] = {}
+        for candidate in left:
+            refusal = builder.try_move(candidate)
+            if refusal is not None:
+                refused[candidate.row] = refusal
+        if not refused:
+            return replace(plan, builder=builder, kept=kept)
+        kept |= refused
+        for candidate in left:
+            group = group_of[candidate.wish.strategy](candidate.row)
+            others = [
+                other
+                for other in refused
+                if other == candidate.wish.makes_room_for
+                or (group and group_of[candidate.wish.strategy](other) == group)
+            ]
+            if others and candidate.row not in refused:
+                kept[candidate.row] = _together_with(prepared, others[0])
 
 
 def _one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPlan) -> PartialPlan:
@@ -96,8 +132,8 @@ def _one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPla
         refused = next((pod for pod, refusal in tried.items() if refusal is not None), None)
         if before is not None and refused is not None:
             builder.restore(before)
-            together = f"it would move only together with {prepared.pods.full_name(refused)}, which stays"
-            tried = {pod: refusal or NotMoved(Reason.GROUP, together) for pod, refusal in tried.items()}
+            together = _together_with(prepared, refused)
+            tried = {pod: refusal or together for pod, refusal in tried.items()}
         for pod, refusal in tried.items():
             if refusal is not None:
                 kept[pod] = refusal
@@ -116,6 +152,11 @@ def _sibling_first(prepared: PreparedInputs, builder: PlanBuilder, pod: PodRow) 
         return None
     message = f"{moved} of {workload.name} move in this run, and the others one after the other"
     return NotMoved(Reason.SIBLINGS, message)
+
+
+def _together_with(prepared: PreparedInputs, pod: PodRow) -> NotMoved:
+    name = prepared.pods.full_name(pod)
+    return NotMoved(Reason.GROUP, f"it would move only together with {name}, which stays")
 
 
 def try_move(

@@ -33,7 +33,7 @@ from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
-from rebalancer.planning.warnings import of_plan, sentences
+from rebalancer.planning.warnings import of_landings, of_plan, sentences
 from rebalancer.planning.workloads.lookup import grace_period_seconds
 from rebalancer.scheduling.state.nodes import zone_key
 
@@ -55,7 +55,7 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
         nodes=_node_reports(prepared, _after(prepared, decided)),
         kept=tuple(sorted(kept, key=lambda item: (item.node, item.pod.namespace, item.pod.name))),
         strategies={name: strategy.report(decided) for name, strategy in strategies.items()},
-        warnings=sentences((*inputs.warnings, *of_plan(prepared))),
+        warnings=sentences((*inputs.warnings, *of_plan(prepared), *of_landings(decided.scenarios))),
         tainted=prepared.tainted if decided.moves else (),
         neutral_plugins=prepared.schedulers.neutral,
         node_count=len(inputs.snapshot.nodes),

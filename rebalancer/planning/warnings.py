@@ -25,6 +25,7 @@ from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.planning.coverage import coverage_of
 from rebalancer.planning.hotness import leaving_load, pressure_after_cooling, score_key
 from rebalancer.planning.inputs import About, Observation, PlanningInputs, PlanWarning, SchedulerFacts
+from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.landing.schedulers import neutral_everywhere
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.scheduler_facts import gates_running
@@ -146,6 +147,16 @@ def _of_load(view: SchedulerView, load: LoadReport) -> Iterator[PlanWarning]:
         yield PlanWarning(About.LOAD, f"seen by plugins: {address or 'built-in load-watcher'}: {why}")
     for text in load.warnings:
         yield PlanWarning(About.LOAD, text)
+
+
+def of_landings(scenarios: Scenarios) -> Iterator[PlanWarning]:
+    """What was not followed of where the moves may lead."""
+    if scenarios.are_some:
+        yield PlanWarning(
+            About.SCHEDULER,
+            f"equal nodes lead to more courses of the plan than the {len(scenarios.all)} that were followed: "
+            "chances of landings are rough, and each next move is judged by where those before it landed",
+        )
 
 
 def of_plan(prepared: PreparedInputs) -> Iterator[PlanWarning]:

@@ -47,19 +47,37 @@ class SimulatedOutcome(msgspec.Struct, frozen=True):
     because: str
 
 
-def draw(placement: Placement, random: np.random.Generator) -> NodeRow:
-    """A node by the chances of a placement; NOWHERE when there is none."""
-    if not len(placement.feasible) or float(placement.chance.sum()) <= 0:
-        return NOWHERE
-    return LandingDistribution(placement.feasible, placement.chance).draw(random)
+class LandingDraws:
+    """Draws landings one after another, as one scheduler makes them.
+
+    Where nothing is drawn among equal nodes, the index at which all its searches start is, once.
+    """
+
+    def __init__(self, random: np.random.Generator) -> None:
+        self._random = random
+        self._start: float | None = None  # of all nodes, where the searches start
+
+    def node(self, placement: Placement) -> NodeRow:
+        """A node by the chances of a placement; NOWHERE when there is none."""
+        if not len(placement.feasible) or float(placement.chance.sum()) <= 0:
+            return NOWHERE
+        starts = None
+        if placement.tie is not None:
+            self._start = self._random.random() if self._start is None else self._start
+            starts = np.array([int(self._start * len(placement.tie.by_start))])
+        return LandingDistribution(placement.feasible, placement.chance_from(starts)).draw(self._random)
 
 
 class SimulatedExecution:
     """The cluster while one plan is carried out."""
 
-    def __init__(self, prepared: PreparedInputs, random: np.random.Generator) -> None:
+    def __init__(
+        self, prepared: PreparedInputs, random: np.random.Generator, draws: LandingDraws | None = None
+    ) -> None:
+        """``draws`` are those of the executions before, by the same scheduler."""
         self._prepared = prepared
         self._random = random
+        self._draws = draws or LandingDraws(random)
         self._state = prepared.schedulers.state.copy()
         self._on_unexpected = prepared.policy.execution.on_unexpected_landing
         self._made: list[PastMove] = []
@@ -97,7 +115,7 @@ class SimulatedExecution:
             pod_class = prepared.eviction.replacement(row).pod_class
             placed = prepared.candidate(row).replacement
             pod = state.add(placed)
-            node = draw(prepared.schedulers.scheduler(placed).place(state, placed), self._random)
+            node = self._draws.node(prepared.schedulers.scheduler(placed).place(state, placed))
             if node != NOWHERE:
                 state.bind(pod, node)
             result, because = self._result(plan, move, node)
@@ -145,7 +163,7 @@ class SimulatedExecution:
             scheduler = by_name.get(pods.classes[pod_class].scheduler_name)
             if scheduler is None:
                 continue
-            node = draw(scheduler.place(state, pod_class), self._random)
+            node = self._draws.node(scheduler.place(state, pod_class))
             if node != NOWHERE:
                 state.bind(row, node)
                 yield row, node
@@ -191,12 +209,13 @@ def _run(
 ) -> PolicyRun:
     cluster = SimulatedCluster(inputs, settings.shape, np.random.default_rng((settings.seed, 0)))
     random = np.random.default_rng((settings.seed, 1))
+    draws = LandingDraws(random)
     state = inputs.state or RunState()
     cycles: list[Cycle] = []
     made = list(state.moves)  # all of them, whatever a run's state would have forgotten
     hot_above: FloatArray | None = None
     for number in range(1, settings.cycles + 1):
-        cycle, state, hot_above = _cycle(number, cluster, state, random, hot_above, made)
+        cycle, state, hot_above = _cycle(number, cluster, state, random, draws, hot_above, made)
         cycles.append(cycle)
         cluster.advance(settings.interval_seconds)
         progress(name)
@@ -217,6 +236,7 @@ def _cycle(
     cluster: SimulatedCluster,
     state: RunState,
     random: np.random.Generator,
+    draws: LandingDraws,
     hot_above: FloatArray | None,
     made: list[PastMove],
 ) -> tuple[Cycle, RunState, FloatArray | None]:
@@ -230,7 +250,7 @@ def _cycle(
     hot_above = prepared.hotness.hot_above
     spread = _spread(cluster, hot_above)
     plan = plan_prepared(prepared)
-    execution = SimulatedExecution(prepared, random)
+    execution = SimulatedExecution(prepared, random, draws)
     outcomes = list(execution.carry_out(plan))
     pending = list(execution.retry_pending())
     for item in outcomes:

@@ -63,11 +63,13 @@ _TAIL = """\
   tenth of searches is taken to be a race, in which any of the best nodes may win: of 768 sequences of seven
   pods or so, placed by schedulers of 1.35 to 1.37 on two cores, 74 had one.
 * **Chances of several landings are joint.** A plan follows the start index, not each landing by itself: a
-  scenario is a set of indices that lead to the same nodes, in which every landing must be acceptable. At
-  most eight scenarios are kept; where there are more, those that fill a node most are among them. While a
-  plan is carried out each next move of a wave is judged by where the replacements before it really are.
-  `after.atMost` of a node is how full replacements may make it, whichever of equal nodes is taken (where
-  they are drawn, or not all scenarios are kept: if all that may go there do).
+  scenario is a set of indices that lead to the same nodes, in which every landing must be acceptable. The
+  search keeps eight scenarios at most, those that fill a node most among them. Once a plan is found its
+  moves are made again in up to a hundred (fewer for many moves on many nodes): the chances printed are those
+  of all of them, and a move that does not hold in one stays out. Where there are more still, a warning says
+  so. While a plan is carried out each next move of a wave is judged by where the replacements before it
+  really are. `after.atMost` of a node is how full replacements may make it, whichever of equal nodes is taken
+  (where they are drawn, or not all scenarios are kept: if all that may go there do).
 * **Pending pods** are placed first, in the order of the queue. One that may go to several nodes splits the
   scenarios as a replacement does.
 * **Sampling.** In clusters of 100 nodes and more the scheduler stops after it has found a certain number of

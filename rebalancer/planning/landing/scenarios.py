@@ -20,9 +20,10 @@ all of them.
     terminating      so the scheduler sees a as full as before
     next wave        2 scenarios, web-1 and web-2 gone from a in each
 
-At most ``MAX_SCENARIOS`` are kept. Where the start index leads to more courses, those that fill a node most
-are kept, and some of the others stand for all others. Where landings are drawn, each scenario draws its own,
-from a generator seeded by the inputs.
+At most ``MAX_SCENARIOS`` are kept while plans are searched. Where the start index leads to more courses,
+those that fill a node most are kept, and some of the others stand for all others; once the plan is found, its
+moves are made again with ``MAX_FOLLOWED``: every course of 100 equal nodes. Where landings are drawn, each
+scenario draws its own, from a generator seeded by the inputs.
 
 Each scenario holds two states, because termination takes its time: one in which the pods evicted in this wave
 still terminate, and one in which they are gone. A landing must be acceptable in both. When the wave is over
@@ -130,7 +131,7 @@ class JointLandings(msgspec.Struct, frozen=True, eq=False):
     chance: FloatArray  # (courses,)
 
 
-MIN_SCENARIOS, MAX_SCENARIOS = 2, 8
+MIN_SCENARIOS, MAX_SCENARIOS, MAX_FOLLOWED = 2, 8, 100
 
 
 class Scenario(msgspec.Struct, eq=False):
@@ -193,7 +194,7 @@ class Scenarios:
         self._random = random
         self._allocatable = allocatable
         self._most = most
-        self._are_some = False  # some courses stand for others that are not kept
+        self.are_some = False  # some courses stand for others that are not kept
         self.all = [Scenario(state, state.copy(), usage.copy(), np.zeros_like(usage))]
         # (nodes, resources) percent up to which landings may fill each node; 0: nothing may land there.
         self.filled_to: FloatArray
@@ -309,7 +310,7 @@ class Scenarios:
         rows = _distinct(np.concatenate([landing.rows for landing in landings]))
         coming[rows, :-1] += pod
         coming[rows, -1] += 1
-        if self._are_some or not all(branches):
+        if self.are_some or not all(branches):
             self._raise(filled, rows, coming[rows, :-1], coming[rows, -1].astype(np.int64))
         self.filled_to, self._coming = filled, coming
 
@@ -325,7 +326,7 @@ class Scenarios:
             for way in found
         ]
         if len(ways) > max(self._most, len(self.all)):
-            ways, self._are_some = self._fullest_and_some(ways, pod_usage), True
+            ways, self.are_some = self._fullest_and_some(ways, pod_usage), True
         split: list[Scenario] = []
         followed: set[int] = set()
         for scenario, way, chance in ways:

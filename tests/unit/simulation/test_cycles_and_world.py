@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.reporting.render import to_json
 from rebalancer.reporting.tables.simulation import simulation_table
 from rebalancer.scheduling.framework.cycle import Placement
-from rebalancer.simulation.cycles import NOWHERE, SimulationSettings, draw, simulate
+from rebalancer.scheduling.framework.start_index import RACED, TieBreak
+from rebalancer.simulation.cycles import NOWHERE, LandingDraws, SimulationSettings, simulate
 from rebalancer.simulation.report import PolicyRun, Simulation
 from rebalancer.simulation.world import LoadShape, PodLoad, SimulatedCluster
 from rebalancer.state.run_state import RunState
@@ -121,13 +123,27 @@ def test_the_daily_curve_peaks_after_six_hours() -> None:
 
 def test_landings_are_drawn_by_their_chances() -> None:
     placement = Placement(np.array([3, 7]), {}, np.array([0.25, 0.75]))
-    random = np.random.default_rng(0)
-    drawn = [draw(placement, random) for _ in range(4000)]
+    draws = LandingDraws(np.random.default_rng(0))
+    drawn = [draws.node(placement) for _ in range(4000)]
 
     assert set(drawn) == {3, 7}
     assert abs(drawn.count(NodeRow(7)) / 4000 - 0.75) < 0.03
     nothing = Placement(np.zeros(0, np.int64), {}, np.zeros(0))
-    assert draw(nothing, random) == NOWHERE
+    assert draws.node(nothing) == NOWHERE
+
+
+def test_where_nothing_is_drawn_among_equal_nodes_all_landings_are_from_one_start() -> None:
+    """From 1.35 on the searches of one scheduler start at the same node, and only a race leads elsewhere."""
+    nodes = np.arange(10)
+    tie = TieBreak(nodes, nodes, RACED)
+    placement = Placement(nodes, {}, tie.chance(10), tie=tie)
+    found = set()
+    for seed in range(40):
+        draws = LandingDraws(np.random.default_rng(seed))
+        ((first, times), *_) = Counter(draws.node(placement) for _ in range(100)).most_common()
+        found.add(first)
+        assert times > 80
+    assert len(found) > 5  # and which it is, is drawn
 
 
 def test_a_pending_pod_is_scheduled_once_there_is_room() -> None:

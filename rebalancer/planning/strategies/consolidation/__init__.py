@@ -96,6 +96,10 @@ class Consolidation(Strategy):
         left = {move.from_node for move in moves if move.strategy == self.name}
         self.emptying = frozenset(row[name] for name in left if name in row)
 
+    def group(self, pod: PodRow) -> str:
+        """The node that is emptied as a whole."""
+        return self.prepared.nodes.names[self.prepared.node_of(pod)]
+
     def extend(self, so_far: PartialPlan) -> PartialPlan:
         """The plan with the nodes emptied that save most at the least disruption."""
         from rebalancer.planning.strategies.consolidation.search import with_emptied  # noqa: PLC0415 - numpy

@@ -59,6 +59,11 @@ class HotNodes(Strategy):
         """A landing must be cooler than the node left, by minGain where that must cool."""
         return self.prepared.cooler_node
 
+    def group(self, pod: PodRow) -> str:
+        """The node, where it is to be made cool or left alone."""
+        partial = self.prepared.policy.planning.partial_relief
+        return "" if partial else self.prepared.nodes.names[self.prepared.node_of(pod)]
+
     def sentence(self, move: PlannedMove) -> str:
         """How far the node was above its coolTo when the move was planned, or for whom it makes room."""
         return move.candidate.wish.message or self._levels(move.candidate.source, move.before)

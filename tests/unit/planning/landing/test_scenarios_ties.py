@@ -10,12 +10,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from rebalancer.planning.builder import PartialPlan
+from rebalancer.cluster.arrays import PodRow
+from rebalancer.planning.builder import PartialPlan, PlanBuilder
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.landing.evaluation import Wish
 from rebalancer.planning.landing.scenarios import MAX_SCENARIOS
-from rebalancer.planning.planner import search
+from rebalancer.planning.planner import follow_all, search, try_move
 from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.reasons import Reason
+from rebalancer.planning.report import build_plan
+from rebalancer.planning.strategies import strategies_of
+from rebalancer.scheduling.framework.start_index import RACED
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, planning_inputs, with_scheduler
 
@@ -52,7 +59,7 @@ class Tied(NamedTuple):
         )
 
 
-# Of so few nodes every start index is followed, so the joint landings are exact.
+# Of so few nodes every start index is followed in the end, so the joint landings are exact.
 CLUSTERS = st.integers(1, 2).flatmap(
     lambda hot: st.builds(
         Tied,
@@ -60,7 +67,7 @@ CLUSTERS = st.integers(1, 2).flatmap(
         st.lists(
             st.tuples(st.integers(20, 70), st.sampled_from(["1", "1", "3"])),
             min_size=2,
-            max_size=MAX_SCENARIOS - hot,
+            max_size=3 * MAX_SCENARIOS,
         ),
         st.integers(4, 12),
         st.sampled_from(["50m", "900m", "2"]),
@@ -105,17 +112,74 @@ def test_the_joint_landings_of_a_plan_are_those_from_each_start(cluster: Tied) -
     assert max((fullest for _, fullest in found), default=0.0) <= HOTTEST + 1e-6
 
 
-def test_from_no_start_is_a_node_fuller_than_at_most_though_not_all_are_followed() -> None:
+def test_from_no_start_is_a_node_fuller_than_at_most_though_the_search_does_not_follow_all() -> None:
     prepared = prepare(Tied(1, [(30, "1")] * 14, 9, "50m", 5).inputs())
     plan = search(prepared)
     assert len(plan.moves) > 1
-    assert len(plan.scenarios.all) == MAX_SCENARIOS
+    assert len(plan.scenarios.all) == 14
+    assert not plan.scenarios.are_some
     allocatable, filled_to = prepared.inputs.load.allocatable, plan.scenarios.filled_to
     for start in range(len(prepared.nodes)):
         landed, _ = carried_out(prepared, plan, start)
         for node, pods in Counter(landed).items():
             used = prepared.usage[node] + pods * plan.moves[0].candidate.usage
             assert 100 * used[0] / allocatable[node, 0] <= filled_to[node, 0] + 1e-6
+
+
+def test_a_move_that_holds_only_in_the_courses_that_the_search_followed_is_not_made() -> None:
+    """From the starts that lead to the node at 70 %, the second pod would make it hot."""
+    prepared = prepare(Tied(1, [(30, "1")] * 6 + [(70, "1")] + [(30, "1")] * 6, 9, "50m", 1).inputs())
+    builder = PlanBuilder(prepared, strategies_of(prepared))
+    builder.scenarios = builder.scenarios.only(1)
+    pods = [PodRow(prepared.pods.row["default", f"h0-{number}-0"]) for number in range(2)]
+    wish = Wish("hotNodes", prepared.cooler_node, "")
+    assert [try_move(prepared, builder, pod, wish) for pod in pods] == [None, None]
+    plan = follow_all(prepared, PartialPlan(builder, {}), strategies_of(prepared))
+    assert [move.candidate.row for move in plan.moves] == pods[:1]
+    assert plan.kept[pods[1]].reason is Reason.NO_BETTER_LANDING
+    assert "n6 would be at 88.0 % cpu" in plan.kept[pods[1]].message
+    assert max(carried_out(prepared, plan, start)[1] for start in range(14)) <= HOTTEST + 1e-6
+
+
+def test_where_a_node_is_made_cool_or_left_alone_a_move_that_falls_out_takes_its_others_along() -> None:
+    inputs = Tied(1, [(30, "1")] * 6 + [(70, "1")] + [(30, "1")] * 6, 9, "50m", 1).inputs()
+    policy = inputs.policy.model_copy(
+        update={"planning": inputs.policy.planning.model_copy(update={"partial_relief": False})}
+    )
+    prepared = prepare(replace(inputs, policy=policy))
+    builder = PlanBuilder(prepared, strategies_of(prepared))
+    builder.scenarios = builder.scenarios.only(1)
+    pods = [PodRow(prepared.pods.row["default", f"h0-{number}-0"]) for number in range(2)]
+    wish = Wish("hotNodes", prepared.cooler_node, "")
+    assert [try_move(prepared, builder, pod, wish) for pod in pods] == [None, None]
+    plan = follow_all(prepared, PartialPlan(builder, {}), strategies_of(prepared))
+    assert plan.moves == ()
+    assert plan.kept[pods[0]].message == "it would move only together with default/h0-1-0, which stays"
+
+
+def test_chances_of_a_later_move_are_those_of_all_equal_nodes() -> None:
+    plan = search(prepare(Tied(1, [(30, "1")] * 39, 9, "50m", 5).inputs()))
+    last = plan.moves[-1].evaluation.landings()
+    assert len(last.rows) == 39
+    # Each start leads to a node of its own, but the hot one's to the next; a tenth is a race among all.
+    raced = RACED / 39
+    assert sorted(last.chance) == pytest.approx([0.9 / 40 + raced] * 38 + [2 * 0.9 / 40 + raced])
+
+
+def test_a_plan_says_where_not_all_that_equal_nodes_lead_to_was_followed() -> None:
+    prepared = prepare(Tied(1, [(30, "1")] * 14, 9, "50m", 5).inputs())
+    builder = PlanBuilder(prepared, strategies_of(prepared))
+    pod = PodRow(prepared.pods.row["default", "h0-0-0"])
+    assert try_move(prepared, builder, pod, Wish("hotNodes", prepared.cooler_node, "")) is None
+    decided = PartialPlan(builder, {})
+    rough = [text for text in build_plan(prepared, decided).warnings if "equal nodes" in text]
+    assert rough == [
+        "equal nodes lead to more courses of the plan than the 8 that were followed: chances of landings are "
+        "rough, and each next move is judged by where those before it landed"
+    ]
+    followed = build_plan(prepared, follow_all(prepared, decided, strategies_of(prepared)))
+    assert not [text for text in followed.warnings if "equal nodes" in text]
+    assert len(followed.moves[0].landings) == 14
 
 
 def joint_of(plan: PartialPlan) -> Mapping[tuple[int, ...], float]:
