@@ -25,7 +25,7 @@ class LeaseServer:
 
     def __call__(self, request: Request) -> Answer | Exception:
         if request.method == "GET" and self.unreadable:
-            return ProtocolError("reset")
+            return ConnectionResetError(104, "reset")
         if request.method == "GET":
             self.while_reading()
             return refusal(404, "not found") if self.item is None else Answer(200, self.item)

@@ -1,0 +1,127 @@
+"""The example of the landing check: where a pod of 20 points may land that leaves a node at 92 %."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
+from rebalancer.planning.landing.landing_check import JUST_READY_SECONDS, Landings
+from rebalancer.planning.prepared import PreparedInputs, prepare
+from tests.builders import a_node
+from tests.unit.planning.builders import a_policy, a_workload, at, planning_inputs
+
+USED = {"left": 92.0, "b": 30.0, "c": 65.0, "d": 60.0, "e": float("nan"), "f": 90.0}
+PERCENT = 20.0  # of a node, that the pod uses
+
+
+def prepared_cluster(b_ready_since: str = "", **planning: Any) -> PreparedInputs:
+    """A pod on a node at 92 %, hot above 80 % and cool at 65 %, and nodes as full as ``USED``."""
+    made = [a_node(name, cpu=10) for name in USED]
+    if b_ready_since:
+        made[1]["status"]["conditions"][0]["lastTransitionTime"] = b_ready_since
+    return prepare(
+        planning_inputs(
+            made,
+            [a_workload("web", ["left"], cpu="100m")],
+            load=USED,
+            pod_load={"web-0": PERCENT / 10},
+            policy=a_policy(planning=planning),
+        )
+    )
+
+
+def landings(prepared: PreparedInputs) -> Landings:
+    """All nodes as landings of the pod."""
+    row = prepared.nodes.row["left"]
+    rows = np.arange(len(prepared.nodes))
+    load = prepared.inputs.load
+    pod: FloatArray = np.zeros(load.usage.shape[1])
+    pod[0] = load.pod_usage[0, 0]
+    before = load.percent[row]
+    after = prepared.landing_check.percent_after(rows, prepared.usage, load.pod_count, pod)
+    return Landings(PodRow(0), NodeRow(row), rows, before, after)
+
+
+def why_not(prepared: PreparedInputs, **changes: Any) -> dict[str, str]:
+    """Why a landing on each node is not acceptable; empty where it is, as which it is counted too."""
+    found, check = replace(landings(prepared), **changes), prepared.landing_check
+    purpose = prepared.cooler_node
+    names = [prepared.nodes.names[row] for row in found.rows.tolist()]
+    acceptable = check.acceptable(found, purpose).tolist()
+    words = {name: check.why_not(found, index, purpose) for index, name in enumerate(names)}
+    assert {name: not why for name, why in words.items()} == dict(zip(names, acceptable, strict=True))
+    return words
+
+
+def test_the_example_of_the_module_is_so() -> None:
+    assert why_not(prepared_cluster()) == {
+        "left": "left is the node it leaves",
+        "b": "",
+        "c": "c would be at 85.0 % cpu, hot above 80.0 %",
+        "d": "",
+        "e": "e has no fresh load figure",
+        "f": "f would be at 110.0 % cpu; it is hot, and may be filled up to 65.0 % only",
+    }
+
+
+def test_a_landing_counts_the_pod_that_comes() -> None:
+    prepared = prepared_cluster()
+    found, load = landings(prepared), prepared.inputs.load
+    row, pods = prepared.nodes.row["b"], load.percent_resources.index("pods")
+    assert found.after[row, 0] == pytest.approx(50.0)
+    assert found.after[row, pods] == pytest.approx(100.0 / 110)  # the node had none
+
+
+@pytest.mark.parametrize(("most", "acceptable"), [(80, True), (79, False)])
+def test_no_node_is_filled_above_max_after(most: int, acceptable: bool) -> None:
+    words = why_not(prepared_cluster(maxAfter={"cpu": most}))
+    assert (words["d"] == "") is acceptable
+    if not acceptable:
+        assert words["d"] == "d would be at 80.0 % cpu, planning.maxAfter 79.0 %"
+        assert words["b"] == ""
+
+
+@pytest.mark.parametrize(("gain", "acceptable"), [(12, True), (12.5, False)])
+def test_a_landing_gains_as_many_points_as_are_asked_for(gain: float, acceptable: bool) -> None:
+    """From 92 % to 80 % is 12 points; just as many are enough."""
+    prepared = prepared_cluster(minGain=gain)
+    words = why_not(prepared)
+    assert words["d"] == ("" if acceptable else "d would gain 12.0 points of cpu, minGain 12.5")
+    assert words["b"] == ""
+
+
+@pytest.mark.parametrize(("age", "acceptable"), [(JUST_READY_SECONDS, True), (JUST_READY_SECONDS - 1, False)])
+def test_a_node_that_became_ready_just_now_is_not_counted_on(age: float, acceptable: bool) -> None:
+    words = why_not(prepared_cluster(at(-age)))
+    assert words["b"] == ("" if acceptable else "b became Ready only just now")
+
+
+def settings_behind(prepared: PreparedInputs) -> dict[str, tuple[str, ...]]:
+    """By node: the settings without which it would be a landing."""
+    found = landings(prepared)
+    return {
+        name: prepared.landing_check.settings_behind(found, row, prepared.cooler_node)
+        for name, row in prepared.nodes.row.items()
+    }
+
+
+def test_settings_are_blamed_only_where_they_alone_stand_against_a_landing() -> None:
+    nothing = dict.fromkeys(USED, ())
+    assert settings_behind(prepared_cluster()) == nothing
+    assert settings_behind(prepared_cluster(maxAfter={"cpu": 70})) == {**nothing, "d": ("planning.maxAfter",)}
+    assert settings_behind(prepared_cluster(minGain=30)) == {**nothing, "d": ("planning.minGain",)}
+    both = prepared_cluster(maxAfter={"cpu": 70}, minGain=30)
+    assert settings_behind(both) == {**nothing, "d": ("planning.maxAfter", "planning.minGain")}
+
+
+def test_more_of_one_setting_is_never_blamed_where_nothing_is_gained() -> None:
+    """A node as full as the one left is no landing, whatever minGain says."""
+    prepared = prepared_cluster(minGain=30)
+    found = landings(prepared)
+    none_gained = replace(found, before=np.full_like(found.before, 80.0))
+    row = prepared.nodes.row["d"]
+    assert prepared.landing_check.settings_behind(none_gained, row, prepared.cooler_node) == ()
