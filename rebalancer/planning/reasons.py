@@ -43,7 +43,11 @@ class Reason(StrEnum):
         "it runs rebalancer itself, or the scheduler or a load source that rebalancer relies on",
     )
     # The policy protects it; the annotation descheduler.alpha.kubernetes.io/evict lifts that.
-    NAMESPACE = "Namespace", "the policy excludes its namespace", "evictable.namespaces"
+    NAMESPACE = (
+        "Namespace",
+        "the policy excludes its namespace, by name or by evictable.namespaceSelector",
+        "evictable.namespaces",
+    )
     TOO_YOUNG = "TooYoung", "it is younger than the policy's minAge", "evictable.minAge"
     PRIORITY = "Priority", "its priority is not below the policy's priorityBelow", "evictable.priorityBelow"
     LOCAL_STORAGE = (
@@ -76,6 +80,11 @@ class Reason(StrEnum):
         "StorageClass",
         "it uses a claim of a storage class that the policy excludes",
         "evictable.protectStorageClasses",
+    )
+    WITHOUT_BUDGET = (
+        "WithoutBudget",
+        "no PodDisruptionBudget selects it",
+        "evictable.protect: WithoutBudget",
     )
     LABELS = "Labels", "the policy's podSelector does not select it", "evictable.podSelector"
     ANNOTATION = "Annotation", "one of its annotations forbids or discourages eviction"

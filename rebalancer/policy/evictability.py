@@ -30,6 +30,7 @@ class Protection(StrEnum):
     )
     PERSISTENT_VOLUMES = "PersistentVolumes", "pods that use a PersistentVolumeClaim"
     SINGLE_REPLICA = "SingleReplica", "pods whose workload has only one desired replica"
+    WITHOUT_BUDGET = "WithoutBudget", "pods that no PodDisruptionBudget selects"
 
 
 SYSTEM_NAMESPACE = "kube-system"
@@ -103,8 +104,12 @@ class Evictable(PolicyModel):
     namespaces: Namespaces = Field(
         default=Namespaces(), description="Which namespaces pods may be evicted from."
     )
+    namespace_selector: Selector | None = Field(
+        default=None, description="Evict only from namespaces with these labels."
+    )
     protect: Annotated[tuple[Protection, ...], Unique] = Field(
-        default=tuple(Protection), description="Kinds of pods that are never evicted."
+        default=(Protection.LOCAL_STORAGE, Protection.PERSISTENT_VOLUMES, Protection.SINGLE_REPLICA),
+        description="Kinds of pods that are never evicted.",
     )
     single_replica: Literal["evict", "surge"] = Field(
         default="evict",

@@ -68,7 +68,8 @@ ANNOTATIONS = {
         "of equally good pods the cheaper one is moved (`planning.weights.podDeletionCost`)"
     ),
     "descheduler.alpha.kubernetes.io/evict": (
-        "lifts the protections of the policy, but none that always holds"
+        "`false`: the pod is never evicted (`Annotation`), which is the opposite of what descheduler does;"
+        " any other value lifts the protections of the policy, but none that always holds"
     ),
     "descheduler.alpha.kubernetes.io/eviction-in-progress": (
         "somebody evicts the pod in the background already: it is leaving (`Terminating`)"

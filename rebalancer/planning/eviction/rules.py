@@ -4,7 +4,7 @@ Four groups, asked in this order, and the first rule that refuses gives the reas
 
 * ``ALWAYS``: nothing lifts these; evicting such a pod would be wrong or futile whatever the policy says.
 * ``BY_POLICY``: what the policy protects; the annotation ``descheduler.alpha.kubernetes.io/evict`` on the pod
-  lifts all of them, and nothing else.
+  lifts all of them, and nothing else. With the value ``false`` it keeps the pod.
 * ``OF_THE_WORKLOAD``: the workload could not take the eviction well, whatever its owner wishes.
 * ``UNKNOWN``: the pod could be evicted, but not enough is known of its replacement, or not now.
 
@@ -49,6 +49,7 @@ from rebalancer.policy.evictability import Protection
 from rebalancer.policy.units import parse_duration
 from rebalancer.state.results import BAD_RESULTS
 
+EVICT = "descheduler.alpha.kubernetes.io/evict"
 PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
@@ -128,10 +129,15 @@ def system(context: EvictionContext, row: PodRow) -> NotMoved | None:
 
 def namespace(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Namespaces that the policy leaves alone."""
-    namespace = context.pods.namespaces[row]
-    if context.policy.evictable.namespaces.allows(namespace):
+    evictable, namespace = context.policy.evictable, context.pods.namespaces[row]
+    if not evictable.namespaces.allows(namespace):
+        return NotMoved(Reason.NAMESPACE, f"the policy leaves namespace {namespace} alone")
+    selector, known = evictable.namespace_selector, context.inputs.snapshot.namespaces or {}
+    if selector is None or (namespace in known and selector.selects(known[namespace])):
         return None
-    return NotMoved(Reason.NAMESPACE, f"the policy leaves namespace {namespace} alone")
+    labels = "are not those of" if namespace in known else "were not read, and are asked for by"
+    message = f"the labels of namespace {namespace} {labels} namespaceSelector {selector}"
+    return NotMoved(Reason.NAMESPACE, message, ("evictable.namespaceSelector",))
 
 
 def labels(context: EvictionContext, row: PodRow) -> NotMoved | None:
@@ -153,6 +159,8 @@ def priority(context: EvictionContext, row: PodRow) -> NotMoved | None:
 def annotated(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Annotations of others that ask not to be evicted."""
     annotations = context.pods.annotations[row]
+    if annotations.get(EVICT) == "false":
+        return NotMoved(Reason.ANNOTATION, f'has the annotation {EVICT}: "false"')
     if PREFER_NO_EVICTION in annotations:
         return NotMoved(Reason.ANNOTATION, f"has the annotation {PREFER_NO_EVICTION}")
     if annotations.get(SAFE_TO_EVICT) == "false":
@@ -260,6 +268,13 @@ def storage_class(context: EvictionContext, row: PodRow) -> NotMoved | None:
             message = f"claim {name} is of storage class {claim.spec.storage_class_name}"
             return NotMoved(Reason.STORAGE_CLASS, message)
     return None
+
+
+def without_budget(context: EvictionContext, row: PodRow) -> NotMoved | None:
+    """Pods whose owners have not said how many of them may be missing."""
+    if Protection.WITHOUT_BUDGET not in context.policy.evictable.protect or context.budgets.of(row):
+        return None
+    return NotMoved(Reason.WITHOUT_BUDGET, "no PodDisruptionBudget selects it")
 
 
 def read_write_once(context: EvictionContext, row: PodRow) -> NotMoved | None:
@@ -456,8 +471,6 @@ def cooldown(context: EvictionContext, row: PodRow) -> NotMoved | None:
     return None
 
 
-EVICT = "descheduler.alpha.kubernetes.io/evict"
-
 Rule = Callable[[EvictionContext, PodRow], NotMoved | None]
 
 ALWAYS: tuple[Rule, ...] = (
@@ -480,6 +493,7 @@ BY_POLICY: tuple[Rule, ...] = (
     local_storage,
     persistent_volumes,
     storage_class,
+    without_budget,
     single_replica,
     minimum_replicas,
     young,

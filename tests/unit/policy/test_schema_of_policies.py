@@ -36,7 +36,7 @@ def test_a_full_policy_is_read_into_values() -> None:
     assert deviation.floor == {"cpu": 50}
     assert isinstance(score, ScoreRule)
     assert score.score.plugins == ("TargetLoadPacking",)
-    assert policy.evictable.protect == tuple(Protection)
+    assert policy.evictable.protect == tuple(Protection)[:3]
     assert policy.planning.cooldown == 3600.0
     assert policy.execution.wave_timeout == 300.0
 
@@ -63,7 +63,7 @@ def test_a_taint_that_no_node_can_have_is_refused() -> None:
         (
             "evictable: {protect: [LocalStorag]}\n",
             'policy.yaml:3:23 evictable.protect[0]: "LocalStorag" is unknown; known: LocalStorage, '
-            "PersistentVolumes, SingleReplica (did you mean LocalStorage?)",
+            "PersistentVolumes, SingleReplica, WithoutBudget (did you mean LocalStorage?)",
         ),
         ("evictable: {protect: [LocalStorage, LocalStorage]}\n", "LocalStorage is listed twice"),
         (

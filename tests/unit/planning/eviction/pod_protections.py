@@ -140,12 +140,34 @@ ALWAYS: list[tuple[Reason, str, Case]] = [
     (Reason.SYSTEM_COMPONENT, "this program", case(own_pod="default/web-0")),
     (Reason.SYSTEM_COMPONENT, "a scheduler", case(system_workloads=["default/ReplicaSet/web"])),
 ]
+IN_TEAM = a_policy(evictable={"namespaceSelector": {"matchLabels": {"team": "a"}}})
 BY_POLICY: list[tuple[Reason, str, Case]] = [
     (Reason.NAMESPACE, "", case(policy=a_policy(evictable={"namespaces": {"exclude": ["default"]}}))),
     (
         Reason.NAMESPACE,
         "not included",
         case(policy=a_policy(evictable={"namespaces": {"include": ["shop"], "exclude": []}})),
+    ),
+    *(
+        (Reason.NAMESPACE, f"by its labels, {name}", case(policy=IN_TEAM, **namespaces))
+        for name, namespaces in (
+            (
+                "which are others",
+                {"namespaces": [{"metadata": {"name": "default", "labels": {"team": "b"}}}]},
+            ),
+            ("which it has none of", {"namespaces": [{"metadata": {"name": "default"}}]}),
+            ("which are unknown", {"namespaces": [{"metadata": {"name": "other", "labels": {"team": "a"}}}]}),
+            ("which were not read", {"left_out": ["namespaces"], "unread": ["namespaces"]}),
+        )
+    ),
+    (Reason.WITHOUT_BUDGET, "", case(policy=protecting("WithoutBudget"))),
+    (
+        Reason.WITHOUT_BUDGET,
+        "of others only",
+        case(
+            policy=protecting("WithoutBudget"),
+            poddisruptionbudgets=[a_budget("api", labels={"app": "api"}, allowed=1)],
+        ),
     ),
     (Reason.TOO_YOUNG, "", case(the_pod(created=at(-599)), policy=a_policy(evictable={"minAge": "10m"}))),
     (

@@ -9,7 +9,7 @@ import pytest
 
 from rebalancer.planning.reasons import Reason
 from rebalancer.state.run_state import RunState
-from tests.builders import a_node
+from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import (
     NOW,
     a_past_move,
@@ -98,6 +98,23 @@ def test_the_annotation_said_to_be_false_lifts_nothing() -> None:
 
 def test_every_reason_says_what_it_means() -> None:
     assert all(len(reason.meaning) > 10 for reason in Reason)
+
+
+def test_the_annotation_evict_false_keeps_a_pod_and_any_other_value_lifts_protections() -> None:
+    assert kept(plan_for(case(), **{EVICT: "false"})) == {"web-0": "Annotation"}
+    assert because(plan_for(case(), **{EVICT: "false"}), "web-0") == f'has the annotation {EVICT}: "false"'
+    assert moved(plan_for(case(), **{EVICT: ""})) == {"web-0": "cool"}
+
+
+def test_what_the_policy_asks_of_namespaces_and_budgets_lets_other_pods_move() -> None:
+    selector = {"matchExpressions": [{"key": "team", "operator": "In", "values": ["a"]}]}
+    policy = a_policy(evictable={"namespaceSelector": selector, "protect": ["WithoutBudget"]})
+    given = case(
+        policy=policy,
+        namespaces=[{"metadata": {"name": "default", "labels": {"team": "a"}}}],
+        poddisruptionbudgets=[a_budget("web", labels={"app": "web"}, allowed=1)],
+    )
+    assert moved(plan_for(given)) == {"web-0": "cool"}
 
 
 def test_every_reason_has_a_row_in_a_table() -> None:
