@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
+from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodRow
 from rebalancer.planning.landing.landing_check import JUST_READY_SECONDS, Landings
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from tests.builders import a_node
@@ -125,3 +125,102 @@ def test_more_of_one_setting_is_never_blamed_where_nothing_is_gained() -> None:
     none_gained = replace(found, before=np.full_like(found.before, 80.0))
     row = prepared.nodes.row["d"]
     assert prepared.landing_check.settings_behind(none_gained, row, prepared.cooler_node) == ()
+
+
+class NoB:
+    """A strategy that would move pods off node b again."""
+
+    name = "noB"
+
+    def __init__(self, prepared: PreparedInputs) -> None:
+        self._row = prepared.nodes.row["b"]
+
+    def spoils(self, landings: Landings) -> BoolArray | None:
+        return np.asarray(landings.rows == self._row, np.bool_)
+
+    def spoiled(self, landings: Landings, at: int) -> str:
+        return f"would hold a pod of {landings.pod}"
+
+
+class NoWord:
+    """A strategy that objects to no landing."""
+
+    name = "noWord"
+
+    def spoils(self, landings: Landings) -> BoolArray | None:
+        return None
+
+    def spoiled(self, landings: Landings, at: int) -> str:
+        raise AssertionError("it is asked only for what it spoils")
+
+
+def test_a_landing_that_another_strategy_would_undo_is_not_acceptable_and_no_setting_is_blamed() -> None:
+    prepared = prepared_cluster(minGain=30)
+    check = prepared.landing_check.beside((NoWord(), NoB(prepared)))
+    purpose, row = prepared.cooler_node, prepared.nodes.row
+    found = replace(landings(prepared), state=prepared.state)
+    assert check.why_not(found, row["b"], purpose) == "b would hold a pod of 0, so noB would move pods again"
+    assert not check.acceptable(found, purpose).any()
+    assert check.settings_behind(found, row["b"], purpose) == ()
+    assert check.settings_behind(found, row["d"], purpose) == ("planning.minGain",)
+    estimated = replace(found, state=None)  # in estimates nobody else is asked
+    assert np.flatnonzero(check.acceptable(estimated, purpose)).tolist() == [row["b"]]
+    assert check.why_not(estimated, row["b"], purpose) == ""
+
+
+def two_replicas(**planning: Any) -> tuple[PreparedInputs, Landings]:
+    """A pod of a node at 92 % whose other replica is on b, and b at 50 % as its landing."""
+    nodes = [a_node(name, cpu=10) for name in ("left", "b")]
+    inputs = planning_inputs(
+        nodes,
+        [a_workload("web", ["left", "b"], cpu="100m")],
+        load={"left": 92.0, "b": 50.0},
+        pod_load={"web-0": 2.0},
+        policy=a_policy(planning=planning),
+    )
+    prepared = prepare(inputs)
+    left, b = (NodeRow(prepared.nodes.row[name]) for name in ("left", "b"))
+    after = inputs.load.percent[[b]].copy()
+    after[0, 0] = 70.0
+    found = Landings(PodRow(0), left, np.array([b]), inputs.load.percent[left], after, prepared.state)
+    return prepared, found
+
+
+@pytest.mark.parametrize(
+    ("gain", "spread", "words", "behind"),
+    [
+        (10, 1.0, "", ()),
+        (11, 1.0, "", ()),  # 22 points are just as many as minGain asks for twice
+        (
+            12,
+            1.0,
+            "b would gain 22.0 points of cpu; since replicas would lose their spread, minGain 12 and "
+            "weights.spread 1 ask for 24.0",
+            ("planning.weights.spread",),
+        ),
+        (12, 0.0, "", ()),
+        (22, 0.0, "", ()),
+        (
+            22,
+            1.0,
+            "b would gain 22.0 points of cpu; since replicas would lose their spread, minGain 22 and "
+            "weights.spread 1 ask for 44.0",
+            ("planning.weights.spread",),
+        ),
+        (23, 1.0, "b would gain 22.0 points of cpu, minGain 23", ("planning.minGain",)),
+    ],
+)
+def test_a_landing_that_costs_spread_gains_more(
+    gain: float, spread: float, words: str, behind: tuple[str, ...]
+) -> None:
+    prepared, found = two_replicas(minGain=gain, weights={"spread": spread})
+    check, purpose = prepared.landing_check, prepared.cooler_node
+    assert check.why_not(found, 0, purpose) == words
+    assert check.acceptable(found, purpose).tolist() == [not words]
+    assert check.settings_behind(found, 0, purpose) == behind
+
+
+def test_an_estimate_knows_of_no_replicas() -> None:
+    prepared, found = two_replicas(minGain=12, weights={"spread": 1.0})
+    estimated = replace(found, state=None)
+    assert prepared.landing_check.acceptable(estimated, prepared.cooler_node).tolist() == [True]
