@@ -17,8 +17,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodRow
+from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PHASE_INDEX, PodTable
+from rebalancer.cluster.records import Node
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import RecentLoad, correct, end_times, leaving_pods, recent_load
 from rebalancer.load.usage import RESOURCES
@@ -27,7 +29,7 @@ from rebalancer.planning.eviction import EvictionContext, moves_by_restart
 from rebalancer.planning.hotness import Hotness, find_hot_nodes
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import NO_CLASS, Candidate, MoveEvaluator, Wish
-from rebalancer.planning.landing.landing_check import CoolerNode, LandingCheck, Peer
+from rebalancer.planning.landing.landing_check import JUST_READY_SECONDS, CoolerNode, LandingCheck, Peer
 from rebalancer.planning.landing.scenarios import MAX_SCENARIOS, MIN_SCENARIOS, Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.landing.spread import Spread
@@ -276,8 +278,15 @@ def _leaving(inputs: PlanningInputs) -> BoolArray:
     return leaving_pods(ends, inputs.now, inputs.policy.hot_nodes.run_interval)
 
 
-def hot_nodes_of(inputs: PlanningInputs) -> frozenset[str]:
-    """The names of the nodes that a plan of these inputs would find hot, without the plan.
+class Sight(msgspec.Struct, frozen=True):
+    """What may give a run something to do: the names of nodes that are hot, and of those that can be used."""
+
+    hot: frozenset[str]
+    usable: frozenset[str] = frozenset()  # empty where no strategy of the policy minds
+
+
+def sight_of(inputs: PlanningInputs, *, usable: bool) -> Sight:
+    """What a plan of these inputs would find, without the plan.
 
     Raises SafetyError as ``prepare`` does: of a cluster whose load is not known, nobody knows what is hot.
     """
@@ -286,8 +295,16 @@ def hot_nodes_of(inputs: PlanningInputs) -> frozenset[str]:
     inputs = replace(inputs, load=correct(inputs.load, inputs.snapshot.nodes, earlier).load)
     by_score = any(isinstance(rule, ScoreRule) for rule in inputs.policy.hot_nodes.every_rule)
     scores = ProfileSchedulers(inputs).rule_scores() if by_score else {}
-    hotness = find_hot_nodes(inputs, scores, _leaving(inputs))
-    return frozenset(inputs.snapshot.nodes.names[row] for row in np.flatnonzero(hotness.hot).tolist())
+    hotness, nodes = find_hot_nodes(inputs, scores, _leaving(inputs)), inputs.snapshot.nodes
+    settled = nodes.ready & ~(inputs.now - nodes.ready_since < JUST_READY_SECONDS)
+    rows = (row for row in np.flatnonzero(settled & usable).tolist() if not _closed(nodes.records[row]))
+    hot = np.flatnonzero(hotness.hot).tolist()
+    return Sight(frozenset(nodes.names[row] for row in hot), frozenset(nodes.names[row] for row in rows))
+
+
+def _closed(node: Node) -> bool:
+    """Whether a node takes no more pods, for it is cordoned or about to be removed."""
+    return bool(node.spec.unschedulable or why_leaving(node))
 
 
 def _still_leaving(inputs: PlanningInputs, moves: Iterable[PastMove]) -> dict[int, str]:

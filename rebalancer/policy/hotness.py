@@ -142,7 +142,8 @@ class HotNodes(PolicyModel):
         default=60.0,
         le=86400,
         description="How often rebalancer serve reads the load between two runs: when a node has turned hot "
-        "since the last one, the next one begins early. 0s: never.",
+        "since the last one, or has come or gone where a strategy minds that, the next one begins early. "
+        "0s: never.",
     )
     min_run_interval: Duration = Field(
         default=300.0,

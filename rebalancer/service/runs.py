@@ -18,7 +18,8 @@ from rebalancer.observe.read import read_inputs, read_snapshot
 from rebalancer.observe.state_location import known_state, state_store
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import make_plan
-from rebalancer.planning.prepared import hot_nodes_of
+from rebalancer.planning.prepared import Sight, sight_of
+from rebalancer.planning.strategies import STRATEGIES
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.reporting.metrics import RunMetrics
 from rebalancer.reporting.run_observers import LogObserver
@@ -105,15 +106,18 @@ class Runs:
         """Read the cluster, so that the next run reads only what changed since. Raises what a run does."""
         read_snapshot(self._options, self._api.until(deadline), time.time, self._cluster)
 
-    def hot_now(self, seconds: float) -> frozenset[str]:
-        """The nodes that a run now would find hot. Raises what a plan does, and takes at most so long."""
+    def sight(self, seconds: float) -> Sight:
+        """What a run now would find. Raises what a plan does, and takes at most so long."""
         api = self._api.until(Deadline(time.monotonic() + seconds, stop=self._signals.stop))
         loaded = self._policy.loaded
 
-        def found() -> frozenset[str]:
+        minding = [strategy for strategy in STRATEGIES if strategy.minds_nodes]
+        usable = any(strategy.settings_in(loaded.policy) is not None for strategy in minding)
+
+        def found() -> Sight:
             known = self._known(api)
             (inputs,) = read_inputs(self._options, (loaded,), api, known, cluster=self._cluster)
-            return hot_nodes_of(inputs)
+            return sight_of(inputs, usable=usable)
 
         return self._signals.interruptibly(found)
 

@@ -1,7 +1,8 @@
 """What a replica does between runs: it looks for nodes that have turned hot, or keeps the cluster at hand.
 
-The next run begins before it is due when a node has turned hot since the last one. The load is looked at only
-when a run could begin:
+The next run begins before it is due when a node has turned hot since the last one. Where a strategy of the
+policy minds, such as duplicates, so it does when a node can be used that could not be at the look before, or
+the other way round. The cluster is looked at only when a run could begin:
 
     12:00  run: node-3 is hot and stays so              the next one is due at 12:15
     12:05  minRunInterval is over: look; node-3 is hot, as it was
@@ -30,6 +31,7 @@ from collections.abc import Callable
 
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import RebalancerError, StopRequestedError
+from rebalancer.planning.prepared import Sight
 from rebalancer.policy.hotness import HotNodes
 from rebalancer.reporting.metrics.followed import EARLY_RUN, NOTHING_NEW, UNKNOWN_LOAD
 from rebalancer.telemetry import span
@@ -44,15 +46,16 @@ class EarlyRuns:
 
     def __init__(
         self,
-        hot_now: Callable[[float], frozenset[str]],
+        sight: Callable[[float], Sight],
         checked: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``hot_now`` names the hot nodes, within so many seconds; ``checked`` counts what looks came to."""
-        self._hot_now = hot_now
+        """``sight`` says what there is, within so many seconds; ``checked`` counts what looks came to."""
+        self._sight = sight
         self._checked = checked
         self._clock = clock
         self._known: frozenset[str] | None = None  # hot at the last run or look; None: not known yet
+        self._usable: frozenset[str] = frozenset()  # usable at the last look; none: not known yet
         self._next_look = -float("inf")
         self._said = ""
 
@@ -71,29 +74,35 @@ class EarlyRuns:
         )
         if not may_look or now >= due:
             return False
-        hot = self._look(due - now)
+        seen = self._look(due - now)
         took = self._clock() - now
         self._next_look = self._clock() + max(settings.check_interval, took / MAX_SHARE)
-        if hot is None:
+        if seen is None:
             self._checked(UNKNOWN_LOAD)
             return False
-        turned = hot - self._known if self._known is not None else frozenset()
-        self._known = hot
-        self._checked(EARLY_RUN if turned else NOTHING_NEW)
-        if turned:
-            more = f" and {len(turned) - _MAX_NAMED} more" if len(turned) > _MAX_NAMED else ""
-            LOGGER.info(
-                "a run begins %.0f s early: %s%s turned hot since the last one",
-                due - self._clock(),
-                ", ".join(sorted(turned)[:_MAX_NAMED]),
-                more,
-            )
-        return bool(turned)
+        reasons = self._reasons(seen)
+        self._known, self._usable = seen.hot, seen.usable
+        self._checked(EARLY_RUN if reasons else NOTHING_NEW)
+        if reasons:
+            said = "; ".join(reasons)
+            LOGGER.info("a run begins %.0f s early: %s", due - self._clock(), said)
+        return bool(reasons)
 
-    def _look(self, seconds: float) -> frozenset[str] | None:
+    def _reasons(self, seen: Sight) -> list[str]:
+        """What is new, in words."""
+        hot = frozenset[str]() if self._known is None else seen.hot - self._known
+        before, now = self._usable or seen.usable, seen.usable or self._usable
+        found = (
+            (hot, "turned hot since the last one"),
+            (now - before, "can be used now"),
+            (before - now, "cannot be used any more"),
+        )
+        return [f"{_listed(names)} {what}" for names, what in found if names]
+
+    def _look(self, seconds: float) -> Sight | None:
         try:
             with span("check"):
-                hot = self._hot_now(seconds)
+                seen = self._sight(seconds)
         except StopRequestedError:
             raise
         except RebalancerError as error:
@@ -103,7 +112,12 @@ class EarlyRuns:
             self._said = said
             return None
         self._said = ""
-        return hot
+        return seen
+
+
+def _listed(names: frozenset[str]) -> str:
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return ", ".join(sorted(names)[:_MAX_NAMED]) + more
 
 
 #     is asked to stop what is being read is given up

@@ -52,6 +52,7 @@ class Misplaced(Strategy):
     )
     settings_type = MisplacedSettings
     settings: MisplacedSettings
+    minds_nodes = True
     replaces = {
         plugin: Replaced(difference=_DIFFERENCE.format(kind))
         for plugin, kind in (

@@ -48,6 +48,7 @@ class TopologySpread(Strategy):
     )
     settings_type = TopologySpreadSettings
     settings: TopologySpreadSettings
+    minds_nodes = True
     settled = "its topology spread constraints hold without moving it"
     replaces = {
         "RemovePodsViolatingTopologySpreadConstraint": Replaced(

@@ -140,8 +140,9 @@ POLICY_CURRENT = Metric(
 NEXT_RUN = Metric("rebalancer_next_run_timestamp_seconds", "When the next run is due, Unix seconds.")
 CHECKS = _counter(
     "rebalancer_load_checks_total",
-    "Looks at the load between two runs: NothingNew; EarlyRun, a node had turned hot since the last run and "
-    "the next one began at once; Unknown, the load could not be read or too little of it is known.",
+    "Looks at the load between two runs: NothingNew; EarlyRun, a node had turned hot since the last run, "
+    "or had come or gone, and the next one began at once; Unknown, the load could not be read or too little "
+    "of it is known.",
     "result",
 )
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import SafetyError, StopRequestedError, UnreachableError
+from rebalancer.planning.prepared import Sight
 from rebalancer.policy.hotness import HotNodes
 from rebalancer.service import waiting as standing_by
 from rebalancer.service.waiting import MAX_SHARE, EarlyRuns, WarmCluster
@@ -24,22 +25,23 @@ class Cluster:
     """Hot nodes by the clock, and what looks at them cost and came to."""
 
     hot: frozenset[str] = frozenset()
+    usable: frozenset[str] = frozenset()
     error: Exception | None = None
     takes: float = 0.0
     now: float = 0.0
     looks: list[float] = field(default_factory=list)
     results: list[str] = field(default_factory=list)
 
-    def hot_now(self, seconds: float) -> frozenset[str]:
+    def sight(self, seconds: float) -> Sight:
         assert seconds > 0
         self.looks.append(self.now)
         self.now += self.takes
         if self.error is not None:
             raise self.error
-        return self.hot
+        return Sight(self.hot, self.usable)
 
     def early_runs(self, *hot: str) -> EarlyRuns:
-        found = EarlyRuns(self.hot_now, self.results.append, lambda: self.now)
+        found = EarlyRuns(self.sight, self.results.append, lambda: self.now)
         found.planned(frozenset(hot))
         return found
 
@@ -69,6 +71,39 @@ def test_nodes_that_were_hot_at_the_last_run_begin_none() -> None:
     assert set(cluster.results) == {"NothingNew"}
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        (["a"], ["a", "b"], "b can be used now"),
+        (["a", "b"], ["a"], "b cannot be used any more"),
+        (["a", "b"], ["a", "c"], "c can be used now; b cannot be used any more"),
+    ],
+)
+def test_a_node_that_came_or_went_since_the_look_before_begins_a_run_and_the_log_says_which(
+    before: list[str], now: list[str], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = Cluster(usable=frozenset(before))
+    early = cluster.early_runs()
+    cluster.now = 300.0
+    with caplog.at_level("INFO"):
+        assert not early.begins(0.0, 900.0, SETTINGS)
+        cluster.usable, cluster.now = frozenset(now), 400.0
+        assert early.begins(0.0, 900.0, SETTINGS)
+    assert caplog.messages == [f"a run begins 500 s early: {said}"]
+
+    early.planned(frozenset())
+    cluster.now = 800.0
+    assert not early.begins(400.0, 1300.0, SETTINGS)
+
+
+def test_a_policy_that_begins_or_ceases_to_mind_nodes_begins_no_run() -> None:
+    cluster = Cluster()
+    early = cluster.early_runs()
+    for now, usable in ((300.0, {"a"}), (400.0, {"a"}), (500.0, set()), (600.0, {"a"})):
+        cluster.usable, cluster.now = frozenset(usable), now
+        assert not early.begins(0.0, 900.0, SETTINGS)
+
+
 def test_a_node_that_cooled_since_the_last_run_turns_hot_again() -> None:
     cluster = Cluster()
     early = cluster.early_runs("n1")
@@ -85,7 +120,7 @@ def test_a_node_that_cooled_since_the_last_run_turns_hot_again() -> None:
 def test_a_load_that_is_not_known_begins_no_run_and_is_said_once(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cluster = Cluster(frozenset({"n1"}), error)
+    cluster = Cluster(frozenset({"n1"}), error=error)
 
     assert waited(cluster, cluster.early_runs()) is None
     assert set(cluster.results) == {"Unknown"}
@@ -96,7 +131,7 @@ def test_a_load_that_is_not_known_begins_no_run_and_is_said_once(
 
 def test_without_a_run_to_compare_with_the_first_look_is_what_later_ones_compare_with() -> None:
     cluster = Cluster(frozenset({"n1"}))
-    early = EarlyRuns(cluster.hot_now, cluster.results.append, lambda: cluster.now)
+    early = EarlyRuns(cluster.sight, cluster.results.append, lambda: cluster.now)
 
     assert waited(cluster, early) is None
     cluster.now, cluster.hot = 1000.0, frozenset({"n1", "n2"})
