@@ -343,7 +343,12 @@ def _plugin(work: Import, plugin: Plugin) -> None:
             continue
         if argument.endswith("Seconds") and isinstance(value, int):
             value = f"{value}s"  # noqa: PLW2901 - as our settings write it
-        if argument in defaults and value == defaults[argument]:
+        choices = replaced.choices.get(argument, {})
+        if choices and isinstance(value, list) and set(value) <= set(choices):
+            chosen = [choices[item] for item in value if choices[item]]
+            settings.update(dict.fromkeys(chosen, True))
+            work.note(where, KeyFate.MAPPED, ", ".join(f"{place}.{item}" for item in chosen) or place)
+        elif argument in defaults and value == defaults[argument]:
             work.note(where, KeyFate.MAPPED, place)
         elif value is not None and _fits(ours, setting, value):
             settings[setting] = value

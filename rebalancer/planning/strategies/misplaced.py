@@ -3,26 +3,42 @@
 Only labels, taints, affinity, topology spread and host ports count. Room does not, because a running pod has
 it already; neither do cordons and the policy's ``excludedTaints``, because this strategy must not drain
 nodes.
+
+Soft rules are preferred affinity and taints with PreferNoSchedule, each by an option. A pod moves for them
+only where the scheduler, had it to place the pod now, would score the landing higher in total than the node
+it runs on, one of these rules higher, and none of them lower:
+
+    its node        NodeAffinity   0, in total 430    as if the pod were not there
+    a landing       NodeAffinity 200, in total 487    better in both
+    another one     NodeAffinity 200, in total 410    no: the scheduler would not choose it, or move it back
+
+Each such move leaves the sum of what pods prefer higher than before, so they come to rest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, LEAVING_TAINTS, matches_taint
-from rebalancer.planning.steering import EMPTIED
+from rebalancer.planning.steering import EMPTIED, TAINT_KEY
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
 from rebalancer.policy.model import PolicyModel, Unique
 
 if TYPE_CHECKING:
-    from rebalancer.cluster.arrays import PodRow
+    from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodRow
     from rebalancer.planning.builder import PlanBuilder, PlannedMove
-    from rebalancer.planning.landing.landing_check import Purpose
+    from rebalancer.planning.landing.landing_check import Landings, Purpose
     from rebalancer.planning.prepared import PreparedInputs
+    from rebalancer.scheduling.framework.cycle import Placement
+    from rebalancer.scheduling.state.cluster_state import ClusterState
 
-_HARD_EFFECTS = ("NoSchedule", "NoExecute")
+_HARD_EFFECTS, _SOFT_EFFECTS = ("NoSchedule", "NoExecute"), ("PreferNoSchedule",)
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_SOFT = "the scheduler prefers another node"
 _DIFFERENCE = (
     "moves pods whose {} the scheduler's filters no longer allow, and the other kinds of misplaced pods too; "
     "only where the replacement lands well"
@@ -39,6 +55,15 @@ class MisplacedSettings(PolicyModel):
         description="Taints that make no pod misplaced: key, key=value or prefix/*. By default the taints of "
         "nodes that are about to be removed, and those that Kubernetes sets for the condition of a node.",
     )
+    preferred_node_affinity: bool = Field(
+        default=False, description="Also pods for which the scheduler now prefers a node by node affinity."
+    )
+    preferred_pod_affinity: bool = Field(
+        default=False, description="Also by affinity and anti-affinity to other pods that it prefers."
+    )
+    prefer_no_schedule: bool = Field(
+        default=False, description="Also pods that do not tolerate a taint PreferNoSchedule of their node."
+    )
 
 
 class Misplaced(Strategy):
@@ -54,11 +79,21 @@ class Misplaced(Strategy):
     settings: MisplacedSettings
     minds_nodes = True
     replaces = {
-        plugin: Replaced(difference=_DIFFERENCE.format(kind))
-        for plugin, kind in (
-            ("RemovePodsViolatingNodeTaints", "node taints"),
-            ("RemovePodsViolatingNodeAffinity", "node affinity"),
-            ("RemovePodsViolatingInterPodAntiAffinity", "anti-affinity between pods"),
+        plugin: Replaced(settings, _DIFFERENCE.format(kind), choices=choices)
+        for plugin, kind, settings, choices in (
+            (
+                "RemovePodsViolatingNodeTaints",
+                "node taints",
+                {"includePreferNoSchedule": "preferNoSchedule"},
+                {},
+            ),
+            (
+                "RemovePodsViolatingNodeAffinity",
+                "node affinity",
+                {},
+                {"nodeAffinityType": {_REQUIRED: "", _PREFERRED: "preferredNodeAffinity"}},
+            ),
+            ("RemovePodsViolatingInterPodAntiAffinity", "anti-affinity between pods", {}, {}),
         )
     }
 
@@ -67,7 +102,17 @@ class Misplaced(Strategy):
 
         super().__init__(prepared, settings)
         self._tolerates_any = tolerates_any
-        self._looked_at = 0  # pods for which filters were computed anew
+        self._looked_at = 0  # pods for which filters or scores were computed anew
+        self._placements: dict[Hashable, Placement] = {}
+        self._asked_for = tuple(  # the score plugins of the soft rules that count
+            plugin
+            for plugin, counts in (
+                ("NodeAffinity", self.settings.preferred_node_affinity),
+                ("InterPodAffinity", self.settings.preferred_pod_affinity),
+                ("TaintToleration", self.settings.prefer_no_schedule),
+            )
+            if counts
+        )
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """The filter that would reject its own node if the pod were not there; empty when none would."""
@@ -84,20 +129,72 @@ class Misplaced(Strategy):
         pod_class = int(self.prepared.pods.pod_class[pod])
         rejection = scheduler.rejection_at(state, pod_class, node, _STATIC)
         dynamic = self._dynamic(pod)
-        if rejection or not dynamic:
-            return rejection
-        self._looked_at += 1
-        state.remove(pod)
-        try:
-            return scheduler.rejection_at(state, pod_class, node, dynamic)
-        finally:
-            state.restore(pod, node)
+        if not rejection and dynamic:
+            self._looked_at += 1
+            state.remove(pod)
+            try:
+                rejection = scheduler.rejection_at(state, pod_class, node, dynamic)
+            finally:
+                state.restore(pod, node)
+        return rejection or self._preferred_elsewhere(pod, state)
 
-    def _untolerated(self, pod: PodRow, node: int) -> str:
-        tolerations = self.prepared.pods.class_of(pod).spec.tolerations
+    def _preferred_elsewhere(self, pod: PodRow, state: ClusterState) -> str:
+        """That the scheduler would now choose a better node by a soft rule, and which; empty if not."""
+        rules = self._soft_rules(pod, self.prepared.node_of(pod)) if self._asked_for else ()
+        if not rules:
+            return ""
+        placement = self._without(state, pod, int(self.prepared.pods.pod_class[pod]))
+        here = (placement.feasible == self.prepared.node_of(pod)).nonzero()[0].tolist()
+        better = self._better(placement, here[0]) if here else None
+        if better is None or not (better & (placement.chance > 0)).any():
+            return ""
+        there = int((better * placement.chance).argmax())
+        rule = next(name for name in self._asked_for if placement.beside(name, here[0])[there] > 0)
+        return (
+            f"{_SOFT} by {rule}: {self.prepared.nodes.names[int(placement.feasible[there])]} scores "
+            f"{placement.totals[there]} in total, its own node would score {placement.totals[here[0]]}"
+        )
+
+    def _soft_rules(self, pod: PodRow, node: NodeRow) -> tuple[str, ...]:
+        """The score plugins that may prefer another node to this one for a pod."""
+        affinity = self.prepared.table_of(pod).class_of(pod).spec.affinity
+        has = {
+            "NodeAffinity": affinity and affinity.node_affinity and affinity.node_affinity.preferred,
+            "InterPodAffinity": affinity
+            and any(item and item.preferred for item in (affinity.pod_affinity, affinity.pod_anti_affinity)),
+            "TaintToleration": self._untolerated(pod, node, _SOFT_EFFECTS),
+        }
+        return tuple(name for name in self._asked_for if has[name])
+
+    def _without(self, state: ClusterState, pod: PodRow, pod_class: int) -> Placement:
+        """Where the scheduler would place a pod of a class if this one were not there."""
+        node = self.prepared.node_of(pod)
+        key = state.key, pod_class, int(state.pod_class[pod]), node
+        if key not in self._placements:
+            self._looked_at += 1
+            state.remove(pod)
+            try:
+                found = self.prepared.schedulers.scheduler(pod_class).place(state, pod_class)
+            finally:
+                state.restore(pod, node)
+            self._placements = {key: found}  # asked again for the same landings
+        return self._placements[key]
+
+    def _better(self, placement: Placement, at: int) -> BoolArray:
+        """(feasible,) scores higher than the node ``at`` in total and by a soft rule, and lower by none."""
+        higher = placement.totals > placement.totals[at]
+        one = higher & False
+        for name in self._asked_for:
+            sign = placement.beside(name, at)
+            one, higher = one | (sign > 0), higher & (sign >= 0)
+        better: BoolArray = one & higher
+        return better
+
+    def _untolerated(self, pod: PodRow, node: int, effects: tuple[str, ...] = _HARD_EFFECTS) -> str:
+        tolerations = self.prepared.table_of(pod).class_of(pod).spec.tolerations
         for taint in self.prepared.inputs.snapshot.nodes.records[node].spec.taints or ():
-            ignored = (*self.settings.excluded_taints, EMPTIED.key)
-            if taint.effect not in _HARD_EFFECTS or matches_taint(taint, ignored):
+            ignored = (*self.settings.excluded_taints, EMPTIED.key, TAINT_KEY)
+            if taint.effect not in effects or matches_taint(taint, ignored):
                 continue
             if not self._tolerates_any(tolerations, taint):
                 return f"TaintToleration: it does not tolerate taint {taint.key}"
@@ -119,9 +216,52 @@ class Misplaced(Strategy):
     @property
     def purpose(self) -> Purpose:
         """Filters admit the pod wherever it lands; where its node is too busy, the landing must be cooler."""
-        return self.prepared.cooler_node
+        return self if self._asked_for else self.prepared.cooler_node
+
+    def gains(self, landings: Landings) -> FloatArray | None:
+        return self.prepared.cooler_node.gains(landings)
+
+    def objection(self, landings: Landings, at: int) -> str:
+        """That it is not cooler, or that the scheduler does not prefer it, where that is why a pod moves."""
+        cooler = self.prepared.cooler_node.objection(landings, at)
+        return cooler or ("" if self.serves(landings)[at] else "is no better by what the pod prefers")
+
+    def serves(self, landings: Landings) -> BoolArray:
+        good = self.prepared.cooler_node.serves(landings)
+        if landings.state is None or landings.replacement is None:
+            return good
+        placement = self._without(landings.state, landings.pod, landings.replacement)
+        feasible = placement.feasible.tolist()
+        rules = self._soft_rules(landings.pod, landings.source)
+        if landings.source not in feasible or not rules:
+            return good  # a filter rejects its own node
+        better = self._better(placement, feasible.index(landings.source))
+        preferred = set(placement.feasible[better].tolist())
+        for at, row in enumerate(landings.rows.tolist()):
+            good[at] &= row in preferred
+        return good
+
+    def spoils(self, landings: Landings) -> BoolArray | None:
+        """Nodes from which the scheduler would rather have the replacement on another one."""
+        state, replacement = landings.state, landings.replacement
+        if not self._asked_for or state is None or replacement is None:
+            return None
+        spoiled = landings.rows < 0
+        for at, row in enumerate(landings.rows.tolist()):
+            rules = self._soft_rules(landings.pod, row)
+            if rules:
+                placement = self._without(state, landings.pod, replacement)
+                here = (placement.feasible == row).nonzero()[0].tolist()
+                likely = placement.chance > 0
+                spoiled[at] = bool(here) and bool((self._better(placement, here[0]) & likely).any())
+        return spoiled
+
+    def spoiled(self, landings: Landings, at: int) -> str:
+        return "is not where the scheduler would rather have it by what the pod prefers"
 
     def sentence(self, move: PlannedMove) -> str:
-        """Which filter it is."""
+        """Which filter or soft rule it is."""
+        if move.candidate.wish.message.startswith(_SOFT):
+            return move.candidate.wish.message
         node = self.prepared.inputs.snapshot.nodes.names[move.candidate.source]
         return f"{node} would not admit it any more ({move.candidate.wish.message})"

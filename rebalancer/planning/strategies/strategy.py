@@ -50,6 +50,8 @@ class Replaced(msgspec.Struct, frozen=True):
 
     settings: Mapping[str, str] = {}  # where their names differ, by argument
     difference: str = ""  # what the strategy does otherwise, in a clause; empty where it does the same
+    # By argument that is a list: the setting that each item turns on, empty where that is done anyway.
+    choices: Mapping[str, Mapping[str, str]] = {}
 
 
 class Strategy:

@@ -67,6 +67,12 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
             total += values
         return total
 
+    def beside(self, plugin: str, at: int) -> IntArray:
+        """(feasible,) 1 where a plugin prefers a node to the one ``at``, −1 that one; 0: neither."""
+        if isinstance(self.scores, WeightedScores) and plugin in self.scores:
+            return self.scores.beside(plugin, at)
+        return np.zeros(len(self.feasible), np.int64)
+
     def chance_from(self, starts: IntArray | None) -> FloatArray:
         """(feasible,) the chance of being chosen if the search starts at one of these; None: at any."""
         if self.tie is None or starts is None:

@@ -123,6 +123,14 @@ class WeightedScores(Mapping[str, IntArray]):
     def __len__(self) -> int:
         return len(self._raw)
 
+    def beside(self, plugin: str, at: int) -> IntArray:
+        """(feasible,) by raw scores: 1 where a plugin prefers a node to the one ``at``, −1 that one, or 0."""
+        item = self._raw[plugin]
+        smallest, largest = item.extremes()
+        low, high = item.plugin.normalize(np.array([smallest, largest]), smallest, largest).tolist()
+        sign = np.sign(item.raw - item.raw[at])
+        return np.asarray(sign if high > low else -sign, np.int64)
+
 
 def notes(raw: Sequence[RawScores]) -> Iterator[str]:
     """What a reader of the scores should know, a plugin at a time."""

@@ -9,7 +9,7 @@ import pytest
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.revalidation import revalidate_moves
 from tests.builders import a_node
-from tests.unit.planning.builders import a_policy, a_workload, kept, moved, plan_of, planning_inputs
+from tests.unit.planning.builders import a_policy, a_workload, because, kept, moved, plan_of, planning_inputs
 from tests.unit.planning.eviction.protected_pods import LEAVING
 
 SSD = {"nodeSelector": {"disk": "ssd"}}
@@ -156,3 +156,99 @@ def test_a_misplaced_move_still_holds_before_its_wave_although_its_node_is_cool(
     )
     moves = plan_of(inputs).moves
     assert list(revalidate_moves(inputs, moves).verdicts.values()) == list(moves)
+
+
+# Soft rules.
+
+PREFERS_SSD = {
+    "affinity": {
+        "nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {
+                    "weight": 100,
+                    "preference": {
+                        "matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]
+                    },
+                }
+            ]
+        }
+    }
+}
+
+
+def prefers(kind: str, app: str) -> dict[str, Any]:
+    """To be on the node of pods of an app, or not, as ``kind`` says."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
+    preferred = [{"weight": 100, "podAffinityTerm": term}]
+    return {"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
+
+
+def soft(**options: bool) -> Any:
+    return a_policy(strategies={"misplaced": options or dict.fromkeys(SOFT_OPTIONS, True)})
+
+
+SOFT_OPTIONS = ("preferredNodeAffinity", "preferredPodAffinity", "preferNoSchedule")
+PREFERRED_TAINT = [{"key": "dedicated", "value": "", "effect": "PreferNoSchedule"}]
+
+
+@pytest.mark.parametrize(
+    ("spec", "option", "node"),
+    [
+        (PREFERS_SSD, "preferredNodeAffinity", {}),
+        (prefers("podAntiAffinity", "web"), "preferredPodAffinity", {}),
+        ({}, "preferNoSchedule", {"taints": PREFERRED_TAINT}),
+    ],
+)
+def test_soft_rules_move_pods_only_if_asked_for_and_come_to_rest(
+    spec: dict[str, Any], option: str, node: dict[str, Any]
+) -> None:
+    on = ("a", "a") if option == "preferredPodAffinity" else ("a",)
+    plan = planned_with(spec, policy=soft(**{option: True}), on=on, **node)
+
+    assert planned_with(spec, on=on, **node).moves == ()
+    others = {name: True for name in SOFT_OPTIONS if name != option}
+    assert planned_with(spec, policy=soft(**others), on=on, **node).moves == ()
+    assert len(plan.moves) == 1
+    assert plan.moves[0].because.startswith("the scheduler prefers another node by ")
+    after = ("b", "a") if len(on) == 2 else ("b",)
+    assert planned_with(spec, policy=soft(), on=after, **node).moves == ()
+
+
+def test_a_pod_moves_to_the_pods_it_prefers_to_be_with() -> None:
+    nodes = [a_node("a"), a_node("b")]
+    workloads = [a_workload("db", ["b"]), a_workload("web", ["a"], spec=prefers("podAffinity", "db"))]
+    assert moved(plan_of(planning_inputs(nodes, workloads, policy=soft()))) == {"web-0": "b"}
+
+
+def test_a_preferred_node_without_room_is_no_reason_to_move() -> None:
+    """What descheduler evicts for ever: the better node need not fit there."""
+    nodes = [a_node("a"), a_node("b", labels={"disk": "ssd"}, cpu="500m"), a_node("c")]
+    plan = plan_of(planning_inputs(nodes, [a_workload("web", ["a"], spec=PREFERS_SSD)], policy=soft()))
+    assert (plan.moves, plan.kept) == ((), ())
+
+
+def test_a_preferred_node_that_scores_less_in_total_is_no_reason_to_move() -> None:
+    nodes = [a_node("a"), a_node("b", labels={"disk": "ssd"}, taints=PREFERRED_TAINT)]
+    inputs = planning_inputs(
+        nodes, [a_workload("web", ["a"], spec=PREFERS_SSD)], policy=soft(preferredNodeAffinity=True)
+    )
+    assert (plan_of(inputs).moves, plan_of(inputs).kept) == ((), ())
+
+
+def test_nobody_lands_a_pod_from_where_a_soft_rule_would_move_it_back() -> None:
+    """The replacement goes to b while a has no room; once the pod has left a, it would be placed there."""
+    nodes = [a_node("a", labels={"disk": "ssd"}), a_node("b", cpu=8)]
+    web = a_workload("web", ["a"], cpu="3", spec=PREFERS_SSD)
+    likely = {"terminationRace": "likely"}
+    plans = [
+        plan_of(planning_inputs(nodes, [web], load={"a": 90.0}, pod_load={"web-0": 3.0}, policy=policy))
+        for policy in (
+            a_policy(planning=likely),
+            a_policy(planning=likely, strategies={"misplaced": {"preferredNodeAffinity": True}}),
+        )
+    ]
+    assert moved(plans[0]) == {"web-0": "b"}
+    assert plans[1].moves == ()
+    assert because(plans[1], "web-0").startswith(
+        "may land (100%) where it must not: b is not where the scheduler would rather have it"
+    )
