@@ -88,6 +88,7 @@ format: $(STAMP)
 # The decoder of pods, generated from the fields that are read; a test holds it to its source.
 protobuf: $(STAMP)
 	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. rebalancer/cluster/wire/pods.proto
+	@sed -i '/^if not _descriptor/,$$d' rebalancer/cluster/wire/pods_pb2.py  # what the bytes before it say already
 
 # What is kept of the Kubernetes API itself, taken from its Go modules (Go >= 1.26): the messages by which the embedded
 # cluster reads protobuf, and the schemas that manifests are held to.

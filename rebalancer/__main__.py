@@ -55,9 +55,10 @@ def _prepare_imports() -> None:
 
     # numpy would start a thread for each core of the node; none has work, as no large matrix is multiplied.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "true")
     # Modules, classes and records live to the end. To search them for unused cycles after every 700 new
     # objects, as Python does by default, takes a tenth of the start.
-    gc.set_threshold(100_000)
+    gc.set_threshold(250_000)
 
 
 def _leave(ended: SystemExit) -> None:

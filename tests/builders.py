@@ -167,4 +167,4 @@ def names_of(listing: Listing) -> list[str]:
     """The names of what a listing holds, in its order."""
     if listing.pods is not None:
         return list(listing.pods.names)
-    return [record.metadata.name for record in listing.records]  # type: ignore[attr-defined]
+    return [record.metadata.name for record in listing.records]

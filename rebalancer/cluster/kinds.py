@@ -14,7 +14,7 @@ class Kind(msgspec.Struct, frozen=True):
     name: str
     group: str
     version: str
-    record: type[records.Record]
+    record: type[records.ApiObject]
     paged: bool = True
     resource: str = ""  # the plural in the path, where it differs from the dump's
     optional: bool = False  # where the API does not serve it, there are none

@@ -101,9 +101,9 @@ def node_in_doubt(phase: object, node_name: str) -> str:
     return "" if phase in _FINISHED_PHASES else node_name
 
 
-def listed_twice(kind: Kind, record: records.Record) -> Malformed:
+def listed_twice(kind: Kind, record: records.ApiObject) -> Malformed:
     """The older version of an object that was listed twice."""
-    metadata = records.metadata_of(record)
+    metadata = record.metadata
     node = record.spec.node_name if isinstance(record, records.Pod) else ""
     return Malformed(kind.name, metadata.namespace, metadata.name, _text(node, ""), LISTED_TWICE)
 

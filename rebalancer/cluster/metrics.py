@@ -56,7 +56,7 @@ class PodMetricsCollector:
         self._packed: list[Packed] = []
         self._texts: dict[str, str] = {}
 
-    def add(self, record: records.Record) -> None:
+    def add(self, record: records.ApiObject) -> None:
         """Keep what is used of a record."""
         assert isinstance(record, records.PodMetrics)
         metadata, once = record.metadata, self._texts.setdefault

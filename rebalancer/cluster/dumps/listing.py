@@ -47,9 +47,9 @@ _MAX_SHARED_IMAGES = 1 << 17
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
-def key_of(record: records.Record) -> tuple[str, str]:
+def key_of(record: records.ApiObject) -> tuple[str, str]:
     """Namespace and name."""
-    metadata = records.metadata_of(record)
+    metadata = record.metadata
     return metadata.namespace, metadata.name
 
 
@@ -76,8 +76,8 @@ def _without_other_annotations(metadata: records.Metadata) -> records.Metadata:
     return replace(metadata, annotations=kept or None)
 
 
-def _slim(record: records.Record) -> records.Record:
-    metadata = records.metadata_of(record)
+def _slim(record: records.ApiObject) -> records.ApiObject:
+    metadata = record.metadata
     slim = _without_other_annotations(metadata)
     if slim is not metadata:
         record = replace(record, metadata=slim)
@@ -90,9 +90,9 @@ def _slim(record: records.Record) -> records.Record:
     return record
 
 
-def _rank(record: records.Record) -> tuple[int, bytes]:
+def _rank(record: records.ApiObject) -> tuple[int, bytes]:
     """Of two versions of an object the newer one counts, whichever came first."""
-    version = records.metadata_of(record).resource_version
+    version = record.metadata.resource_version
     usable = version.isascii() and version.isdigit() and len(version) < _MAX_VERSION_LENGTH
     return int(version) if usable else -1, _encoder.encode(record)
 
@@ -106,7 +106,7 @@ class PodCollector:
         self._rows = ColumnsBuilder(PodFields)
         self.keep = self._rows.add
 
-    def add(self, pod: records.Record) -> None:
+    def add(self, pod: records.ApiObject) -> None:
         """Keep what we use of a pod; ValueError when a quantity or time in it is malformed."""
         self.keep(read_pod(pod, self._in_json))
 
@@ -153,14 +153,14 @@ class RecordCollector:
     """Collects the records of a kind as they come."""
 
     def __init__(self) -> None:
-        self._by_key: dict[tuple[str, str], records.Record] = {}
-        self._older: list[records.Record] = []
+        self._by_key: dict[tuple[str, str], records.ApiObject] = {}
+        self._older: list[records.ApiObject] = []
         self._images: dict[tuple[int, tuple[str, ...] | None], records.NodeImage] = {}
 
     def __len__(self) -> int:
         return len(self._by_key)
 
-    def add(self, record: records.Record) -> None:
+    def add(self, record: records.ApiObject) -> None:
         """Keep a record."""
         record = self._slim(record)
         key = key_of(record)
@@ -171,7 +171,7 @@ class RecordCollector:
         self._by_key[key] = newer
         self._older.append(older)
 
-    def replace(self, record: records.Record) -> None:
+    def replace(self, record: records.ApiObject) -> None:
         """Keep a record in place of the one of its name."""
         record = self._slim(record)
         self._by_key[key_of(record)] = record
@@ -183,17 +183,17 @@ class RecordCollector:
     def version_of(self, key: tuple[str, str]) -> str:
         """The version of the record of this namespace and name; empty without one."""
         found = self._by_key.get(key)
-        return records.metadata_of(found).resource_version if found is not None else ""
+        return found.metadata.resource_version if found is not None else ""
 
     def versions(self) -> Iterator[tuple[tuple[str, str], str]]:
         """The namespace and name of each record, and its version."""
-        return ((key, records.metadata_of(found).resource_version) for key, found in self._by_key.items())
+        return ((key, found.metadata.resource_version) for key, found in self._by_key.items())
 
-    def latest(self) -> tuple[records.Record, ...]:
+    def latest(self) -> tuple[records.ApiObject, ...]:
         """All records, sorted by namespace and name."""
         return tuple(self._by_key[key] for key in sorted(self._by_key))
 
-    def _slim(self, record: records.Record) -> records.Record:
+    def _slim(self, record: records.ApiObject) -> records.ApiObject:
         record = _slim(record)
         return self._sharing_images(record) if isinstance(record, records.Node) else record
 
@@ -211,7 +211,7 @@ class RecordCollector:
             return node
         return replace(node, status=replace(node.status, images=images))
 
-    def seal(self, kind: Kind) -> tuple[tuple[records.Record, ...], None, list[Malformed]]:
+    def seal(self, kind: Kind) -> tuple[tuple[records.ApiObject, ...], None, list[Malformed]]:
         """All records, sorted by namespace and name."""
         return self.latest(), None, [listed_twice(kind, record) for record in self._older]
 
@@ -220,7 +220,7 @@ class Listing(msgspec.Struct, frozen=True):
     """All objects of one kind: sorted by namespace and name, with the list's own version and time."""
 
     kind: Kind
-    records: Sequence[records.Record]  # none of pods, which are columns
+    records: Sequence[records.ApiObject]  # none of pods, which are columns
     malformed: tuple[Malformed, ...] = ()
     resource_version: str = ""
     read_at: float = float("nan")  # Unix seconds; NaN in a dump without that time
@@ -241,7 +241,7 @@ class Recording(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     refused: frozenset[str] = frozenset()  # plurals of the unread kinds that we have no right to read
 
-    def records(self, kind: Kind) -> Sequence[records.Record]:
+    def records(self, kind: Kind) -> Sequence[records.ApiObject]:
         """The records of a kind; empty when it holds nothing, is columns or was not read (ask ``has``)."""
         listing = self.listings.get(kind.plural)
         return listing.records if listing is not None else ()
@@ -270,23 +270,23 @@ def collector_paused() -> Iterator[None]:
 class Rows(Protocol):
     """Collects what is used of the objects of a kind."""
 
-    def add(self, record: records.Record, /) -> None:
+    def add(self, record: records.ApiObject, /) -> None:
         """Keep what is used of a record; ValueError when it cannot be believed."""
 
-    def seal(self, kind: Kind, /) -> tuple[Sequence[records.Record], ListedPods | None, list[Malformed]]:
+    def seal(self, kind: Kind, /) -> tuple[Sequence[records.ApiObject], ListedPods | None, list[Malformed]]:
         """What was kept, sorted, each name once; and the older versions of objects listed twice."""
 
 
 @lru_cache(maxsize=64)
-def _decoder(record: type[records.Record]) -> msgspec.json.Decoder[records.Record]:
+def _decoder(record: type[records.ApiObject]) -> msgspec.json.Decoder[records.ApiObject]:
     return msgspec.json.Decoder(record)
 
 
-def decoding_of(kind: Kind) -> Callable[[Encoded], records.Record]:
+def decoding_of(kind: Kind) -> Callable[[Encoded], records.ApiObject]:
     """What decodes an item of a kind, or raises ValueError; a template names a field that is not known."""
     decode = _decoder(kind.record).decode
 
-    def workload(item: Encoded) -> records.Record:
+    def workload(item: Encoded) -> records.ApiObject:
         record, unknown = decode(item), unknown_in_template(item)
         if unknown and isinstance(record, records.Workload) and record.spec.template is not None:
             msgspec.structs.force_setattr(record.spec.template.spec, "unknown_field", unknown)
@@ -296,11 +296,11 @@ def decoding_of(kind: Kind) -> Callable[[Encoded], records.Record]:
 
 
 class _Items(Protocol):
-    items: list[records.Record] | None
+    items: list[records.ApiObject] | None
 
 
 @lru_cache(maxsize=64)
-def _list_decoder(record: type[records.Record]) -> msgspec.json.Decoder[_Items]:
+def _list_decoder(record: type[records.ApiObject]) -> msgspec.json.Decoder[_Items]:
     shape = msgspec.defstruct("Items", [("items", list[record] | None)], gc=False)  # type: ignore[valid-type] # known when it runs
     return msgspec.json.Decoder(shape)
 
@@ -365,7 +365,7 @@ class ListingBuilder:
             else:
                 self.rows.keep(fields)
 
-    def add_record(self, record: records.Record) -> None:
+    def add_record(self, record: records.ApiObject) -> None:
         """Keep a record; one that cannot be believed is named among the malformed."""
         position, self._count = self._count, self._count + 1
         try:
@@ -374,8 +374,8 @@ class ListingBuilder:
             item = msgspec.json.encode(record)
             self._malformed.append(describe(self._kind, item, position, str(error)))
 
-    def _keep(self, record: records.Record) -> None:
-        metadata = records.metadata_of(record)
+    def _keep(self, record: records.ApiObject) -> None:
+        metadata = record.metadata
         check_names(metadata.namespace, metadata.name)
         self.rows.add(record)
 

@@ -1,7 +1,5 @@
 """What every object carries, and the selectors that many do."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec
@@ -42,10 +40,10 @@ class Metadata(Record, frozen=True):
     owner_references: list[OwnerReference] | None = None
 
 
-def metadata_of(record: Record) -> Metadata:
-    """The metadata of an object; only for records of whole objects, which all have it."""
-    metadata: Metadata = record.metadata  # type: ignore[attr-defined] # parts of objects are records, too
-    return metadata
+class ApiObject(Record, frozen=True):
+    """The base of the records of whole objects."""
+
+    metadata: Metadata = Metadata()
 
 
 class Requirement(Record, frozen=True):

@@ -8,8 +8,6 @@ Others are dropped as soon as they are decoded, because they may hold secrets.
     command: [sh, -c, "kube-scheduler $FLAGS"]                                 is kept as nothing: not known
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Sequence
 
@@ -17,11 +15,11 @@ import msgspec
 
 from rebalancer.cluster.records.base import (
     Affinity,
+    ApiObject,
     Condition,
     Int32,
     Int64,
     Labels,
-    Metadata,
     Record,
     ResourceRequirements,
     Taint,
@@ -252,10 +250,9 @@ class RuntimeScheduling(Record, frozen=True):
     tolerations: list[Toleration] | None = None
 
 
-class RuntimeClass(Record, frozen=True):
+class RuntimeClass(ApiObject, frozen=True):
     """node.k8s.io/v1 RuntimeClass."""
 
-    metadata: Metadata = Metadata()
     overhead: RuntimeOverhead | None = None
     scheduling: RuntimeScheduling | None = None
 
@@ -266,10 +263,9 @@ class DeviceClassSpec(Record, frozen=True):
     extended_resource_name: str | None = None
 
 
-class DeviceClass(Record, frozen=True):
+class DeviceClass(ApiObject, frozen=True):
     """resource.k8s.io/v1 DeviceClass."""
 
-    metadata: Metadata = Metadata()
     spec: DeviceClassSpec = DeviceClassSpec()
 
 
@@ -319,18 +315,16 @@ class PodStatus(Record, frozen=True):
     allocated_resources: Labels | None = None
 
 
-class Pod(Record, frozen=True):
+class Pod(ApiObject, frozen=True):
     """v1 Pod."""
 
-    metadata: Metadata = Metadata()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
 
-class EncodedPod(Record, frozen=True):
+class EncodedPod(ApiObject, frozen=True):
     """v1 Pod whose spec is still encoded: most repeat that of a sibling, and need not be decoded."""
 
-    metadata: Metadata = Metadata()
     spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: PodStatus = PodStatus()
 
@@ -366,18 +360,16 @@ class NodeStatus(Record, frozen=True):
     addresses: list[NodeAddress] | None = None
 
 
-class Node(Record, frozen=True):
+class Node(ApiObject, frozen=True):
     """v1 Node."""
 
-    metadata: Metadata = Metadata()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
 
-class NodeMetrics(Record, frozen=True):
+class NodeMetrics(ApiObject, frozen=True):
     """metrics.k8s.io/v1beta1 NodeMetrics."""
 
-    metadata: Metadata = Metadata()
     timestamp: str = ""
     window: str = ""
     usage: Labels | None = None
@@ -390,10 +382,9 @@ class ContainerMetrics(Record, frozen=True):
     usage: Labels | None = None
 
 
-class PodMetrics(Record, frozen=True):
+class PodMetrics(ApiObject, frozen=True):
     """metrics.k8s.io/v1beta1 PodMetrics."""
 
-    metadata: Metadata = Metadata()
     timestamp: str = ""
     window: str = ""
     containers: list[ContainerMetrics] | None = None

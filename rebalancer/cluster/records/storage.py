@@ -1,12 +1,10 @@
 """Volume claims, volumes, storage classes, and what CSI drivers report about nodes and capacity."""
 
-from __future__ import annotations
-
 from rebalancer.cluster.records.base import (
+    ApiObject,
     Int32,
     Labels,
     LabelSelector,
-    Metadata,
     NodeSelector,
     Record,
     ResourceRequirements,
@@ -37,10 +35,9 @@ class ClaimStatus(Record, frozen=True):
     phase: str = ""
 
 
-class PersistentVolumeClaim(Record, frozen=True):
+class PersistentVolumeClaim(ApiObject, frozen=True):
     """v1 PersistentVolumeClaim."""
 
-    metadata: Metadata = Metadata()
     spec: ClaimSpec = ClaimSpec()
     status: ClaimStatus = ClaimStatus()
 
@@ -83,10 +80,9 @@ class PersistentVolumeSpec(Record, frozen=True):
     portworx_volume: PortworxVolume | None = None
 
 
-class PersistentVolume(Record, frozen=True):
+class PersistentVolume(ApiObject, frozen=True):
     """v1 PersistentVolume."""
 
-    metadata: Metadata = Metadata()
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
     status: ClaimStatus = ClaimStatus()
 
@@ -104,10 +100,9 @@ class TopologyTerm(Record, frozen=True):
     match_label_expressions: list[TopologyExpression] | None = None
 
 
-class StorageClass(Record, frozen=True):
+class StorageClass(ApiObject, frozen=True):
     """storage.k8s.io/v1 StorageClass."""
 
-    metadata: Metadata = Metadata()
     provisioner: str = ""
     volume_binding_mode: str | None = None
     allowed_topologies: list[TopologyTerm] | None = None
@@ -132,10 +127,9 @@ class CsiNodeSpec(Record, frozen=True):
     drivers: list[CsiNodeDriver] | None = None
 
 
-class CsiNode(Record, frozen=True):
+class CsiNode(ApiObject, frozen=True):
     """storage.k8s.io/v1 CSINode."""
 
-    metadata: Metadata = Metadata()
     spec: CsiNodeSpec = CsiNodeSpec()
 
 
@@ -145,17 +139,15 @@ class CsiDriverSpec(Record, frozen=True):
     storage_capacity: bool | None = None
 
 
-class CsiDriver(Record, frozen=True):
+class CsiDriver(ApiObject, frozen=True):
     """storage.k8s.io/v1 CSIDriver."""
 
-    metadata: Metadata = Metadata()
     spec: CsiDriverSpec = CsiDriverSpec()
 
 
-class CsiStorageCapacity(Record, frozen=True):
+class CsiStorageCapacity(ApiObject, frozen=True):
     """storage.k8s.io/v1 CSIStorageCapacity."""
 
-    metadata: Metadata = Metadata()
     storage_class_name: str = ""
     node_topology: LabelSelector | None = None
     capacity: str | None = None
@@ -176,8 +168,7 @@ class VolumeAttachmentSpec(Record, frozen=True):
     source: AttachmentSource = AttachmentSource()
 
 
-class VolumeAttachment(Record, frozen=True):
+class VolumeAttachment(ApiObject, frozen=True):
     """storage.k8s.io/v1 VolumeAttachment."""
 
-    metadata: Metadata = Metadata()
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()

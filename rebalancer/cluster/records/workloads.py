@@ -1,10 +1,16 @@
 """Controllers of pods, disruption budgets, and what else limits or changes how many pods there are."""
 
-from __future__ import annotations
-
 from typing import Any
 
-from rebalancer.cluster.records.base import Condition, Int32, Int64, Labels, LabelSelector, Metadata, Record
+from rebalancer.cluster.records.base import (
+    ApiObject,
+    Condition,
+    Int32,
+    Int64,
+    Labels,
+    LabelSelector,
+    Record,
+)
 from rebalancer.cluster.records.pods import PodSpec
 
 
@@ -28,18 +34,16 @@ class DisruptionBudgetStatus(Record, frozen=True):
     disrupted_pods: dict[str, str] | None = None
 
 
-class DisruptionBudget(Record, frozen=True):
+class DisruptionBudget(ApiObject, frozen=True):
     """policy/v1 PodDisruptionBudget."""
 
-    metadata: Metadata = Metadata()
     spec: DisruptionBudgetSpec = DisruptionBudgetSpec()
     status: DisruptionBudgetStatus | None = None
 
 
-class PodTemplate(Record, frozen=True):
+class PodTemplate(ApiObject, frozen=True):
     """spec.template of a workload."""
 
-    metadata: Metadata = Metadata()
     spec: PodSpec = PodSpec()
 
 
@@ -161,10 +165,9 @@ class WorkloadStatus(Record, frozen=True):
     update_revision: str = ""
 
 
-class Workload(Record, frozen=True):
+class Workload(ApiObject, frozen=True):
     """Any controller of pods."""
 
-    metadata: Metadata = Metadata()
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
 
@@ -175,10 +178,9 @@ class NamespaceStatus(Record, frozen=True):
     phase: str = ""
 
 
-class Namespace(Record, frozen=True):
+class Namespace(ApiObject, frozen=True):
     """v1 Namespace."""
 
-    metadata: Metadata = Metadata()
     status: NamespaceStatus = NamespaceStatus()
 
 
@@ -188,17 +190,15 @@ class ServiceSpec(Record, frozen=True):
     selector: Labels | None = None
 
 
-class Service(Record, frozen=True):
+class Service(ApiObject, frozen=True):
     """v1 Service."""
 
-    metadata: Metadata = Metadata()
     spec: ServiceSpec = ServiceSpec()
 
 
-class PriorityClass(Record, frozen=True):
+class PriorityClass(ApiObject, frozen=True):
     """scheduling.k8s.io/v1 PriorityClass."""
 
-    metadata: Metadata = Metadata()
     value: Int32 = 0
     global_default: bool = False
 
@@ -224,10 +224,9 @@ class HorizontalAutoscalerStatus(Record, frozen=True):
     last_scale_time: str | None = None
 
 
-class HorizontalAutoscaler(Record, frozen=True):
+class HorizontalAutoscaler(ApiObject, frozen=True):
     """autoscaling/v2 HorizontalPodAutoscaler."""
 
-    metadata: Metadata = Metadata()
     spec: HorizontalAutoscalerSpec = HorizontalAutoscalerSpec()
     status: HorizontalAutoscalerStatus = HorizontalAutoscalerStatus()
 
@@ -245,10 +244,9 @@ class VerticalAutoscalerSpec(Record, frozen=True):
     update_policy: UpdatePolicy | None = None
 
 
-class VerticalAutoscaler(Record, frozen=True):
+class VerticalAutoscaler(ApiObject, frozen=True):
     """autoscaling.k8s.io/v1 VerticalPodAutoscaler."""
 
-    metadata: Metadata = Metadata()
     spec: VerticalAutoscalerSpec = VerticalAutoscalerSpec()
 
 
@@ -281,10 +279,9 @@ class ResourceQuotaStatus(Record, frozen=True):
     used: Labels | None = None
 
 
-class ResourceQuota(Record, frozen=True):
+class ResourceQuota(ApiObject, frozen=True):
     """v1 ResourceQuota."""
 
-    metadata: Metadata = Metadata()
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
     status: ResourceQuotaStatus = ResourceQuotaStatus()
 
@@ -306,10 +303,9 @@ class LimitRangeSpec(Record, frozen=True):
     limits: list[LimitRangeItem] | None = None
 
 
-class LimitRange(Record, frozen=True):
+class LimitRange(ApiObject, frozen=True):
     """v1 LimitRange."""
 
-    metadata: Metadata = Metadata()
     spec: LimitRangeSpec = LimitRangeSpec()
 
 
@@ -340,9 +336,8 @@ class EvictionRequestStatus(Record, frozen=True):
     conditions: list[Condition] | None = None
 
 
-class EvictionRequest(Record, frozen=True):
+class EvictionRequest(ApiObject, frozen=True):
     """lifecycle.k8s.io/v1alpha1 EvictionRequest or Eviction."""
 
-    metadata: Metadata = Metadata()
     spec: EvictionRequestSpec = EvictionRequestSpec()
     status: EvictionRequestStatus = EvictionRequestStatus()

@@ -28,114 +28,68 @@ if TYPE_CHECKING:
 _KUBELET = "the kubelet alone acts on it, once the pod is bound"
 _PROCESS = "how a container starts, is watched and ends"
 _MOUNT = "how a volume is mounted once the pod is bound"
-# By record: why fields are not read, and the numbers that they have in protobuf.
+
+# Records, why these fields of them are not read, and the numbers that they have in protobuf.
+_ROWS = (
+    (
+        "PodSpec",
+        _KUBELET,
+        "dnsPolicy=6 hostPID=12 hostIPC=13 securityContext=14 imagePullSecrets=15 hostname=16 "
+        "subdomain=17 hostAliases=23 dnsConfig=26 shareProcessNamespace=27 readinessGates=28 "
+        "enableServiceLinks=30 setHostnameAsFQDN=35 os=36 hostnameOverride=41",
+    ),
+    (
+        "PodSpec",
+        "as whom its processes speak to the API server",
+        "serviceAccountName=8 serviceAccount=9 automountServiceAccountToken=21",
+    ),
+    ("PodSpec", "no template has any, and they request nothing", "ephemeralContainers=34"),
+    ("PodSpec", "who is asked before the pod is evicted", "evictionResponders=44"),
+    (
+        "Container",
+        _PROCESS,
+        "workingDir=5 env=7 livenessProbe=10 readinessProbe=11 lifecycle=12 terminationMessagePath=13 "
+        "imagePullPolicy=14 securityContext=15 stdin=16 stdinOnce=17 tty=18 envFrom=19 "
+        "terminationMessagePolicy=20 startupProbe=22 resizePolicy=23",
+    ),
+    ("Container", _MOUNT, "volumeMounts=9 volumeDevices=21"),
+    ("ContainerPort", "a name for Services", "name=1"),
+    ("RestartRule", _PROCESS, "exitCodes=2"),
+    ("ResourceRequirements", "names a claim of spec.resourceClaims, which is read", "claims=3"),
+    (
+        "ResourceClaim",
+        "a pod with any claim is not predicted",
+        "resourceClaimName=3 resourceClaimTemplateName=4",
+    ),
+    (
+        "Volume",
+        "the scheduler has no filter and no score for a volume of this kind",
+        "gitRepo=5 secret=6 nfs=7 glusterfs=9 flexVolume=12 cephfs=14 flocker=15 downwardAPI=16 fc=17 "
+        "azureFile=18 configMap=19 vsphereVolume=20 quobyte=21 photonPersistentDisk=23 scaleIO=25 "
+        "projected=26 storageos=27 csi=28",
+    ),
+    ("EmptyDir", _MOUNT, "sizeLimit=2 mode=3"),
+    ("GcePersistentDisk", _MOUNT, "fsType=2 partition=3"),
+    ("AwsElasticBlockStore", _MOUNT, "fsType=2 partition=3"),
+    ("AzureDisk", _MOUNT, "diskName=1 cachingMode=3 fsType=4 readOnly=5"),
+    ("Cinder", _MOUNT, "fsType=2 readOnly=3 secretRef=4"),
+    ("PortworxVolume", _MOUNT, "fsType=2 readOnly=3"),
+    (
+        "Iscsi",
+        _MOUNT,
+        "targetPortal=1 lun=3 iscsiInterface=4 fsType=5 portals=7 chapAuthDiscovery=8 secretRef=10 "
+        "chapAuthSession=11 initiatorName=12",
+    ),
+    ("Rbd", _MOUNT, "fsType=3 user=5 keyring=6 secretRef=7"),
+    ("ImageVolume", _MOUNT, "pullPolicy=2"),
+)
 NOT_READ: Mapping[str, tuple[tuple[str, Mapping[str, int]], ...]] = {
-    "PodSpec": (
-        (
-            _KUBELET,
-            {
-                "dnsPolicy": 6,
-                "hostPID": 12,
-                "hostIPC": 13,
-                "securityContext": 14,
-                "imagePullSecrets": 15,
-                "hostname": 16,
-                "subdomain": 17,
-                "hostAliases": 23,
-                "dnsConfig": 26,
-                "shareProcessNamespace": 27,
-                "readinessGates": 28,
-                "enableServiceLinks": 30,
-                "setHostnameAsFQDN": 35,
-                "os": 36,
-                "hostnameOverride": 41,
-            },
-        ),
-        (
-            "as whom its processes speak to the API server",
-            {"serviceAccountName": 8, "serviceAccount": 9, "automountServiceAccountToken": 21},
-        ),
-        ("no template has any, and they request nothing", {"ephemeralContainers": 34}),
-        ("who is asked before the pod is evicted", {"evictionResponders": 44}),
-    ),
-    "Container": (
-        (
-            _PROCESS,
-            {
-                "workingDir": 5,
-                "env": 7,
-                "livenessProbe": 10,
-                "readinessProbe": 11,
-                "lifecycle": 12,
-                "terminationMessagePath": 13,
-                "imagePullPolicy": 14,
-                "securityContext": 15,
-                "stdin": 16,
-                "stdinOnce": 17,
-                "tty": 18,
-                "envFrom": 19,
-                "terminationMessagePolicy": 20,
-                "startupProbe": 22,
-                "resizePolicy": 23,
-            },
-        ),
-        (_MOUNT, {"volumeMounts": 9, "volumeDevices": 21}),
-    ),
-    "ContainerPort": (("a name for Services", {"name": 1}),),
-    "RestartRule": ((_PROCESS, {"exitCodes": 2}),),
-    "ResourceRequirements": (("names a claim of spec.resourceClaims, which is read", {"claims": 3}),),
-    "ResourceClaim": (
-        ("a pod with any claim is not predicted", {"resourceClaimName": 3, "resourceClaimTemplateName": 4}),
-    ),
-    "Volume": (
-        (
-            "the scheduler has no filter and no score for a volume of this kind",
-            {
-                "gitRepo": 5,
-                "secret": 6,
-                "nfs": 7,
-                "glusterfs": 9,
-                "flexVolume": 12,
-                "cephfs": 14,
-                "flocker": 15,
-                "downwardAPI": 16,
-                "fc": 17,
-                "azureFile": 18,
-                "configMap": 19,
-                "vsphereVolume": 20,
-                "quobyte": 21,
-                "photonPersistentDisk": 23,
-                "scaleIO": 25,
-                "projected": 26,
-                "storageos": 27,
-                "csi": 28,
-            },
-        ),
-    ),
-    "EmptyDir": ((_MOUNT, {"sizeLimit": 2, "mode": 3}),),
-    "GcePersistentDisk": ((_MOUNT, {"fsType": 2, "partition": 3}),),
-    "AwsElasticBlockStore": ((_MOUNT, {"fsType": 2, "partition": 3}),),
-    "AzureDisk": ((_MOUNT, {"diskName": 1, "cachingMode": 3, "fsType": 4, "readOnly": 5}),),
-    "Cinder": ((_MOUNT, {"fsType": 2, "readOnly": 3, "secretRef": 4}),),
-    "PortworxVolume": ((_MOUNT, {"fsType": 2, "readOnly": 3}),),
-    "Iscsi": (
-        (
-            _MOUNT,
-            {
-                "targetPortal": 1,
-                "lun": 3,
-                "iscsiInterface": 4,
-                "fsType": 5,
-                "portals": 7,
-                "chapAuthDiscovery": 8,
-                "secretRef": 10,
-                "chapAuthSession": 11,
-                "initiatorName": 12,
-            },
-        ),
-    ),
-    "Rbd": ((_MOUNT, {"fsType": 3, "user": 5, "keyring": 6, "secretRef": 7}),),
-    "ImageVolume": ((_MOUNT, {"pullPolicy": 2}),),
+    record: tuple(
+        (why, {name: int(number) for name, _, number in (field.partition("=") for field in fields.split())})
+        for of, why, fields in _ROWS
+        if of == record
+    )
+    for record, _, _ in _ROWS
 }
 _SOURCE = {"VolumeSource": "Volume"}  # whose fields JSON writes into the volume
 _UNKNOWN = re.compile(

@@ -26,6 +26,7 @@ from msgspec.structs import replace
 
 from rebalancer.cluster import kinds, quantities
 from rebalancer.cluster.records import (
+    ApiObject,
     CsiDriver,
     CsiNode,
     CsiStorageCapacity,
@@ -36,16 +37,14 @@ from rebalancer.cluster.records import (
     PersistentVolumeClaim,
     PersistentVolumeSpec,
     PodSpec,
-    Record,
     Requirement,
     StorageClass,
     Volume,
     VolumeAttachment,
-    metadata_of,
 )
 from rebalancer.cluster.snapshot import Snapshot
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=ApiObject)
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 BOUND_ANNOTATION = "pv.kubernetes.io/bind-completed"
@@ -255,7 +254,7 @@ class Volumes(msgspec.Struct, frozen=True, eq=False, dict=True):
         """Those of a snapshot; of a kind that was not read there are none."""
 
         def by_name(kind: kinds.Kind, record: type[R]) -> dict[str, R]:
-            return {metadata_of(item).name: item for item in _typed(snapshot, kind, record)}
+            return {item.metadata.name: item for item in _typed(snapshot, kind, record)}
 
         return cls(
             claims_by_name(snapshot),

@@ -124,7 +124,7 @@ class LatestObjects(ABC):
     def _version_of(self, key: Key) -> int: ...
 
     @abstractmethod
-    def _collected(self) -> tuple[Sequence[records.Record], ListedPods | None]: ...
+    def _collected(self) -> tuple[Sequence[records.ApiObject], ListedPods | None]: ...
 
 
 class LatestRecords(LatestObjects):
@@ -156,7 +156,7 @@ class LatestRecords(LatestObjects):
     def _version_of(self, key: Key) -> int:
         return version_number(self._collector.version_of(key))
 
-    def _collected(self) -> tuple[Sequence[records.Record], None]:
+    def _collected(self) -> tuple[Sequence[records.ApiObject], None]:
         return self._collector.latest(), None
 
 
@@ -229,7 +229,7 @@ class LatestPods(LatestObjects):
         found = self._pods.get(key)
         return -1 if found is None else found.version
 
-    def _collected(self) -> tuple[Sequence[records.Record], ListedPods | None]:
+    def _collected(self) -> tuple[Sequence[records.ApiObject], ListedPods | None]:
         if self._columns is None or len(self._changed) * _MANY > len(self._pods):
             self._keys = sorted(self._pods)
             columns = ColumnsBuilder(PodFields, map(self._pods.__getitem__, self._keys)).columns()
