@@ -55,9 +55,11 @@ def _prepare_imports() -> None:
 
     # numpy would start a thread for each core of the node; none has work, as no large matrix is multiplied.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # pydantic would read the metadata of every package that is installed, to look for plugins of itself.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "true")
     # Modules, classes and records live to the end. To search them for unused cycles after every 700 new
-    # objects, as Python does by default, takes a tenth of the start.
+    # objects, as Python does by default, takes a tenth of the start; a plan of a small cluster ends with
+    # 102,000 of them.
     gc.set_threshold(250_000)
 
 

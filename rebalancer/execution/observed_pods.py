@@ -43,10 +43,9 @@ class ObservedStatus(records.Record, frozen=True):
     conditions: list[ObservedCondition] | None = None
 
 
-class ObservedPod(records.Record, frozen=True):
+class ObservedPod(records.ApiObject, frozen=True):
     """A pod as execution sees it."""
 
-    metadata: records.Metadata = records.Metadata()
     spec: ObservedSpec = ObservedSpec()
     status: ObservedStatus = ObservedStatus()
 

@@ -50,8 +50,7 @@ class _NodeStatus(records.Record, frozen=True):
     conditions: list[ObservedCondition] | None = None
 
 
-class _Node(records.Record, frozen=True):
-    metadata: records.Metadata = records.Metadata()
+class _Node(records.ApiObject, frozen=True):
     status: _NodeStatus = _NodeStatus()
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -40,16 +39,6 @@ from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.state.samples import LoadSamples
 
 
-class Reader(Protocol):
-    """A load source: figures of nodes and pods, or a RebalancerError of one line."""
-
-    def node_figures(self) -> NodeUsage:
-        """Usage of the nodes."""
-
-    def pod_figures(self) -> PodUsage | None:
-        """Usage of the pods; None when the source has none."""
-
-
 class LoadReading(msgspec.Struct, frozen=True, eq=False):
     """The report, and what the next run should know of it."""
 
@@ -82,16 +71,17 @@ def read_load(
     failures: list[RebalancerError] = []
     present: dict[str, dict[str, float]] = {}
     for source in policy.load.sources:
+        of_pods: PodUsage | None = None
         try:
             if isinstance(source, LoadWatcherSource):
-                reader: Reader = _LoadWatcher(source.load_watcher.address, snapshot, view)
+                found = _watched(source.load_watcher.address, snapshot, view)
             elif isinstance(source, PrometheusSource):
                 reader = prometheus_reader(source, snapshot, raw.prometheus, policy, scored, now)
+                found, of_pods = reader.node_figures(), reader.pod_figures()
             elif isinstance(source, RequestsSource):
-                reader = _Requests(snapshot, requests, now)
+                found = _requested(snapshot, requests, now)
             else:
-                reader = _MetricsServer(snapshot)
-            found = reader.node_figures()
+                found = _measured(snapshot)
         except RebalancerError as error:
             failures.append(error)
             continue
@@ -99,7 +89,6 @@ def read_load(
             for resource, percent in present_percent(snapshot.nodes, found).items():
                 present[resource] = percent | present.get(resource, {})
             found = over_earlier_runs(found, snapshot.nodes, samples, window, now)
-        of_pods = reader.pod_figures()
         if of_pods is not None:
             pod_figures.append(of_pods)
             found = with_summed_peaks(found, of_pods, snapshot.pods, window)
@@ -162,50 +151,27 @@ def prometheus_reader(
     )
 
 
-class _LoadWatcher(msgspec.Struct, frozen=True, eq=False):
-    address: str
-    snapshot: Snapshot
-    view: SchedulerView
-
-    def node_figures(self) -> NodeUsage:
-        metrics = self.view.watchers.get(self.address)
-        if metrics is None:
-            raise UnreachableError(f"load-watcher: {self.view.missing.get(self.address, 'not read')}")
-        return node_usage_of_watcher(metrics, self.snapshot.nodes)
-
-    def pod_figures(self) -> None:
-        return None
+def _watched(address: str, snapshot: Snapshot, view: SchedulerView) -> NodeUsage:
+    metrics = view.watchers.get(address)
+    if metrics is None:
+        raise UnreachableError(f"load-watcher: {view.missing.get(address, 'not read')}")
+    return node_usage_of_watcher(metrics, snapshot.nodes)
 
 
-class _MetricsServer(msgspec.Struct, frozen=True, eq=False):
-    snapshot: Snapshot
-
-    def node_figures(self) -> NodeUsage:
-        snapshot = self.snapshot
-        if not snapshot.has(NODE_METRICS):
-            why = snapshot.recording.unread.get(NODE_METRICS.plural, "not read")
-            refused = NODE_METRICS.plural in snapshot.recording.refused
-            error = RightsError if refused else UnreachableError
-            raise error(f"metrics-server: {NODE_METRICS.plural} {why}")
-        items = snapshot.recording.records(NODE_METRICS)
-        metrics = [item for item in items if isinstance(item, records.NodeMetrics)]
-        return node_usage_of_metrics(metrics, snapshot.nodes)
-
-    def pod_figures(self) -> None:
-        return None  # read with the cluster, and joined last whatever the sources
+def _measured(snapshot: Snapshot) -> NodeUsage:
+    """What metrics-server measured, which is read with the cluster."""
+    if not snapshot.has(NODE_METRICS):
+        why = snapshot.recording.unread.get(NODE_METRICS.plural, "not read")
+        refused = NODE_METRICS.plural in snapshot.recording.refused
+        error = RightsError if refused else UnreachableError
+        raise error(f"metrics-server: {NODE_METRICS.plural} {why}")
+    items = snapshot.recording.records(NODE_METRICS)
+    metrics = [item for item in items if isinstance(item, records.NodeMetrics)]
+    return node_usage_of_metrics(metrics, snapshot.nodes)
 
 
-class _Requests(msgspec.Struct, frozen=True, eq=False):
-    snapshot: Snapshot
-    requests: FloatArray
-    now: float
-
-    def node_figures(self) -> NodeUsage:
-        snapshot, requests = self.snapshot, self.requests
-        total = np.zeros((len(snapshot.nodes), 2))
-        bound = snapshot.pods.node >= 0
-        np.add.at(total, snapshot.pods.node[bound], requests[bound])
-        return node_usage_of_requests(total, self.now)
-
-    def pod_figures(self) -> None:
-        return None
+def _requested(snapshot: Snapshot, requests: FloatArray, now: float) -> NodeUsage:
+    total = np.zeros((len(snapshot.nodes), 2))
+    bound = snapshot.pods.node >= 0
+    np.add.at(total, snapshot.pods.node[bound], requests[bound])
+    return node_usage_of_requests(total, now)

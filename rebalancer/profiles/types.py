@@ -14,6 +14,8 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from rebalancer.cluster.kinds import Kind
+
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 MAX_INT32 = 2**31 - 1
 
@@ -90,6 +92,16 @@ class Input(StrEnum):
     def is_load(self) -> bool:
         """Whether this is a measurement rather than a kind of object."""
         return self in (Input.WATCHER, Input.PROMETHEUS)
+
+
+def extension_points(keys: str) -> frozenset[ExtensionPoint]:
+    """The points with these keys of the configuration, such as ``preFilter filter``."""
+    return frozenset(map(ExtensionPoint, keys.split()))
+
+
+def inputs_of(*kinds: Kind) -> frozenset[Input]:
+    """What a plugin reads that looks at objects of these kinds."""
+    return frozenset(Input(kind.plural) for kind in kinds)
 
 
 class PluginQuery(msgspec.Struct, frozen=True):

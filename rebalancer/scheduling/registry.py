@@ -11,7 +11,9 @@ may name a ``PluginFactory`` instead.
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
 from msgspec.structs import replace
@@ -31,41 +33,10 @@ from rebalancer.profiles.types import (
     SchedulerConfiguration,
 )
 from rebalancer.profiles.types import ExtensionPoint as P
+from rebalancer.scheduling import plugins as modelled
 from rebalancer.scheduling.framework.cycle import Scheduler
 from rebalancer.scheduling.framework.plugin import Enabled, ObjectsRead, Plugin, PluginInputs
 from rebalancer.scheduling.framework.race import Workers
-from rebalancer.scheduling.plugins.dynamic_resources import DynamicResources
-from rebalancer.scheduling.plugins.inter_pod_affinity import InterPodAffinity
-from rebalancer.scheduling.plugins.network_traffic import NetworkTraffic
-from rebalancer.scheduling.plugins.node_properties.image_locality import ImageLocality
-from rebalancer.scheduling.plugins.node_properties.node_affinity import NodeAffinity
-from rebalancer.scheduling.plugins.node_properties.node_name import NodeName
-from rebalancer.scheduling.plugins.node_properties.node_ports import NodePorts
-from rebalancer.scheduling.plugins.node_properties.node_prefer_avoid_pods import NodePreferAvoidPods
-from rebalancer.scheduling.plugins.node_properties.node_unschedulable import NodeUnschedulable
-from rebalancer.scheduling.plugins.node_properties.taint_toleration import TaintToleration
-from rebalancer.scheduling.plugins.node_resources.allocated import (
-    NodeResourcesLeastAllocated,
-    NodeResourcesMostAllocated,
-    RequestedToCapacityRatioScore,
-)
-from rebalancer.scheduling.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
-from rebalancer.scheduling.plugins.node_resources.fit import NodeResourcesFit
-from rebalancer.scheduling.plugins.pod_capacity_of_node import PodCapacityOfNode
-from rebalancer.scheduling.plugins.pod_topology_spread import PodTopologySpread
-from rebalancer.scheduling.plugins.trimaran.load_variation_risk_balancing import LoadVariationRiskBalancing
-from rebalancer.scheduling.plugins.trimaran.low_risk_over_commitment import LowRiskOverCommitment
-from rebalancer.scheduling.plugins.trimaran.peaks import Peaks
-from rebalancer.scheduling.plugins.trimaran.target_load_packing import TargetLoadPacking
-from rebalancer.scheduling.plugins.volumes.binding import VolumeBinding
-from rebalancer.scheduling.plugins.volumes.limits import (
-    AzureDiskLimits,
-    EbsLimits,
-    GcePdLimits,
-    NodeVolumeLimits,
-)
-from rebalancer.scheduling.plugins.volumes.restrictions import VolumeRestrictions
-from rebalancer.scheduling.plugins.volumes.zone import VolumeZone
 
 ENTRY_POINT_GROUP = "rebalancer.plugins"
 # The extension points that decide where a pod lands.
@@ -109,36 +80,16 @@ NOT_MODELLED = (
 )
 """Descriptions of the known plugins without a class."""
 
-_PLUGINS: tuple[type[Plugin], ...] = (
-    NodeUnschedulable,
-    NodeName,
-    TaintToleration,
-    NodeAffinity,
-    NodePorts,
-    NodeResourcesFit,
-    VolumeRestrictions,
-    NodeVolumeLimits,
-    VolumeBinding,
-    VolumeZone,
-    PodTopologySpread,
-    InterPodAffinity,
-    DynamicResources,
-    NodeResourcesBalancedAllocation,
-    ImageLocality,
-    EbsLimits,
-    GcePdLimits,
-    AzureDiskLimits,
-    NodePreferAvoidPods,
-    NodeResourcesLeastAllocated,
-    NodeResourcesMostAllocated,
-    RequestedToCapacityRatioScore,
-    TargetLoadPacking,
-    LoadVariationRiskBalancing,
-    LowRiskOverCommitment,
-    Peaks,
-    PodCapacityOfNode,
-    NetworkTraffic,
-)
+
+def _found() -> Iterator[type[Plugin]]:
+    """The classes of the package ``plugins`` that have a name of their own, in the order of their modules."""
+    for module in pkgutil.walk_packages(modelled.__path__, f"{modelled.__name__}."):
+        for item in vars(import_module(module.name)).values():
+            if isinstance(item, type) and issubclass(item, Plugin) and "name" in vars(item):
+                yield item
+
+
+_PLUGINS = tuple(dict.fromkeys(_found()))  # some are imported by others
 
 
 def describe(plugin: type[Plugin]) -> PluginDescription:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
-from rebalancer.profiles.types import Arguments, ExtensionPoint, Input
+from rebalancer.profiles.types import Arguments, Input, extension_points
 from rebalancer.scheduling.framework.plugin import Evidence, Plugin
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
@@ -24,17 +24,7 @@ class DynamicResources(Plugin):
     """Exact for pods without resource claims; the landings of others are reported as unpredictable."""
 
     name = "DynamicResources"
-    points = frozenset(
-        {
-            ExtensionPoint.PRE_ENQUEUE,
-            ExtensionPoint.PRE_FILTER,
-            ExtensionPoint.FILTER,
-            ExtensionPoint.POST_FILTER,
-            ExtensionPoint.SCORE,
-            ExtensionPoint.RESERVE,
-            ExtensionPoint.PRE_BIND,
-        }
-    )
+    points = extension_points("preEnqueue preFilter filter postFilter score reserve preBind")
     Arguments = DynamicResourcesArguments
     inputs = frozenset({Input.RESOURCE_CLAIMS})
     evidence = Evidence.DECISIONS

@@ -15,7 +15,7 @@ from pydantic import Field
 from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.cluster.kinds import NAMESPACES, Kind
 from rebalancer.cluster.pod_classes import PodClass
-from rebalancer.profiles.types import Arguments, ExtensionPoint, Input
+from rebalancer.profiles.types import Arguments, extension_points, inputs_of
 from rebalancer.scheduling.framework.plugin import (
     MAX_SCORE,
     PASS,
@@ -72,11 +72,9 @@ class InterPodAffinity(Plugin):
     name = "InterPodAffinity"
     needs_pre_filter = True
     needs_pre_score = True
-    points = frozenset(
-        {ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}
-    )
+    points = extension_points("preFilter filter preScore score")
     Arguments = InterPodAffinityArguments
-    inputs = frozenset({Input.NAMESPACES})
+    inputs = inputs_of(NAMESPACES)
     evidence = Evidence.DECISIONS
     normalization = Normalization.RANGE
     reasons = {

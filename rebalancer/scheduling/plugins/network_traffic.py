@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from rebalancer.cluster.arrays import IntArray
-from rebalancer.profiles.types import Arguments, ExtensionPoint, Input, PluginQuery
+from rebalancer.profiles.types import Arguments, Input, PluginQuery, extension_points
 from rebalancer.profiles.types import Arguments as PluginArguments
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Normalization, PluginInputs
 from rebalancer.scheduling.plugins.prometheus_score import QueriedScore
@@ -51,7 +51,7 @@ class NetworkTraffic(QueriedScore):
     """Scores 100 − traffic·100 ÷ the largest traffic."""
 
     name = "NetworkTraffic"
-    points = frozenset({ExtensionPoint.SCORE})
+    points = extension_points("score")
     Arguments = NetworkTrafficArguments
     inputs = frozenset({Input.PROMETHEUS})
     scored_resources = frozenset({"networkReceive"})

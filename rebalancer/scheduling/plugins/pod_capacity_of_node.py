@@ -9,7 +9,7 @@ import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.nodes import PODS_COLUMN
-from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.profiles.types import extension_points
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
@@ -18,7 +18,7 @@ class PodCapacityOfNode(Plugin):
     """Scores 100·(A − c) ÷ A for c pods before placement and A allocatable; not normalised."""
 
     name = "PodCapacityOfNode"
-    points = frozenset({ExtensionPoint.SCORE})
+    points = extension_points("score")
     scored_resources = frozenset({"pods"})
     evidence = Evidence.ARTICLE
 

@@ -21,7 +21,7 @@ from rebalancer.cluster.kinds import SERVICES, Kind
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import TopologySpreadConstraint
 from rebalancer.cluster.selectors import LabelMatch
-from rebalancer.profiles.types import Arguments, ExtensionPoint, Input
+from rebalancer.profiles.types import Arguments, ExtensionPoint, extension_points, inputs_of
 from rebalancer.scheduling.framework.plugin import (
     EXCLUDED,
     MAX_SCORE,
@@ -155,13 +155,9 @@ class PodTopologySpread(Plugin):
     name = "PodTopologySpread"
     needs_pre_filter = True
     needs_pre_score = True
-    points = frozenset(
-        {ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}
-    )
+    points = extension_points("preFilter filter preScore score")
     Arguments = PodTopologySpreadArguments
-    inputs = frozenset(
-        {Input.SERVICES, Input.REPLICA_SETS, Input.STATEFUL_SETS, Input.REPLICATION_CONTROLLERS}
-    )
+    inputs = inputs_of(SERVICES, *OWNER_KINDS.values())
     evidence = Evidence.DECISIONS
     normalization = Normalization.RANGE
     static_pre_filter = True

@@ -16,6 +16,7 @@ from rebalancer.profiles.types import (
     PluginDescription,
     PluginQuery,
     RawArguments,
+    extension_points,
 )
 from rebalancer.scheduling.framework.plugin import EXCLUDED, MAX_SCORE, Normalization, Plugin, PluginInputs
 from rebalancer.scheduling.state.cluster_state import ClusterState
@@ -91,7 +92,7 @@ class QueriedScore(Plugin):
 class PrometheusScore(QueriedScore):
     """Scores trunc(value · scale): relative to range or maximum of the nodes compared, or as it is."""
 
-    points = frozenset({ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE})
+    points = extension_points("preScore score")
     normalization = Normalization.RANGE
 
     def __init__(self, definition: Definition, values: Mapping[str, float]) -> None:

@@ -46,6 +46,11 @@ def without_resize(pod: PodClass) -> PodClass:
     return replace(pod, statuses=(), resize_infeasible=False)
 
 
+def _sidecars(pod: PodClass) -> list[Container]:
+    """Its init containers that restart always."""
+    return [item for item in pod.spec.init_containers or () if item.restart_policy == "Always"]
+
+
 def is_resized_as_a_whole(pod: PodClass) -> bool:
     """Whether its pod-level resources are being resized."""
     return any(status.name == POD_ITSELF for status in pod.statuses)
@@ -77,39 +82,6 @@ def _with_spec(pod: PodClass, **changes: object) -> PodClass:
     return replace(pod, spec=replace(pod.spec, **changes))
 
 
-def has_sidecars(pod: PodClass) -> bool:
-    """Whether it has init containers that restart always."""
-    return any(item.restart_policy == "Always" for item in pod.spec.init_containers or ())
-
-
-def has_sidecar_ports(pod: PodClass) -> bool:
-    """Whether a sidecar wants a host port."""
-    return any(
-        item.restart_policy == "Always" and any(port.host_port for port in item.ports or ())
-        for item in pod.spec.init_containers or ()
-    )
-
-
-def has_pod_level_requests(pod: PodClass) -> bool:
-    """Whether the pod itself requests resources."""
-    return bool(pod.spec.resources and pod.spec.resources.requests)
-
-
-def has_own_or_sidecar_requests(pod: PodClass) -> bool:
-    """Whether the pod itself, or a sidecar of it, may request resources."""
-    return pod.spec.resources is not None or has_sidecars(pod)
-
-
-def is_resized(pod: PodClass) -> bool:
-    """Whether a resize is under way."""
-    return bool(pod.statuses) or pod.resize_infeasible
-
-
-def has_init_containers(pod: PodClass) -> bool:
-    """Whether it has init containers."""
-    return bool(pod.spec.init_containers)
-
-
 def has_claims(pod: PodClass) -> bool:
     """Whether it has volumes that are claimed."""
     return any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes or ())
@@ -125,11 +97,6 @@ def has_attached_volumes(pod: PodClass) -> bool:
         or volume.portworx_volume
         for volume in pod.spec.volumes or ()
     )
-
-
-def has_image_volumes(pod: PodClass) -> bool:
-    """Whether it has volumes that are images."""
-    return any(volume.image for volume in pod.spec.volumes or ())
 
 
 def selects_namespaces(pod: PodClass) -> bool:
@@ -160,11 +127,6 @@ def extended_resources(pod: PodClass) -> frozenset[str]:
     )
 
 
-def has_extended_resources(pod: PodClass) -> bool:
-    """Whether it requests any of them."""
-    return bool(extended_resources(pod))
-
-
 def needs_declared_features(pod: PodClass) -> bool:
     """Whether its nodes must declare a feature (component-helpers v0.36.3 nodedeclaredfeatures/features)."""
     spec = pod.spec
@@ -176,26 +138,6 @@ def needs_declared_features(pod: PodClass) -> bool:
     return restarts or (bool(spec.host_network) and spec.host_users is False)
 
 
-UNIFORM_TIES = Rule(
-    "uniform ties",
-    "among equal totals one is drawn at random",
-    until=34,
-    decides=False,
-)
-HEAP_TIES = Rule(
-    "heap ties",
-    "among equal totals the root of a heap wins, in the order in which nodes are found from a start index",
-    since=35,
-    decides=False,
-)
-OPPORTUNISTIC_BATCHING = Rule(
-    "OpportunisticBatching",
-    "equal pods in a row may reuse the last one's order; inert where PodTopologySpread has default "
-    "constraints, elsewhere a warning says so; not modelled",
-    since=35,
-    gate=Gate("OpportunisticBatching", exists_since=35),
-    decides=False,
-)
 STORAGE_CAPACITY_SCORING = Rule(
     "StorageCapacityScoring",
     "VolumeBinding scores nodes by the capacity that CSI drivers publish; not modelled",
@@ -232,7 +174,7 @@ DRA_EXTENDED_RESOURCES = Rule(
     since=36,
     gate=Gate("DRAExtendedResource", exists_since=34, locked_since=37),
     modelled=False,
-    concerns=has_extended_resources,
+    concerns=lambda pod: bool(extended_resources(pod)),
 )
 IN_TREE_VOLUME_LIMITS = Rule(
     "in-tree volume limits",
@@ -257,7 +199,27 @@ IMAGE_VOLUMES = Rule(
     "images of volumes",
     "ImageLocality counts the images of image volumes",
     since=36,
-    concerns=has_image_volumes,
+    concerns=lambda pod: any(volume.image for volume in pod.spec.volumes or ()),
+)
+UNIFORM_TIES = Rule(
+    "uniform ties",
+    "among equal totals one is drawn at random",
+    until=34,
+    decides=False,
+)
+HEAP_TIES = Rule(
+    "heap ties",
+    "among equal totals the root of a heap wins, in the order in which nodes are found from a start index",
+    since=35,
+    decides=False,
+)
+OPPORTUNISTIC_BATCHING = Rule(
+    "OpportunisticBatching",
+    "equal pods in a row may reuse the last one's order; inert where PodTopologySpread has default "
+    "constraints, elsewhere a warning says so; not modelled",
+    since=35,
+    gate=Gate("OpportunisticBatching", exists_since=35),
+    decides=False,
 )
 POD_LEVEL_RESOURCES = Rule(
     "pod-level resources",
@@ -265,7 +227,7 @@ POD_LEVEL_RESOURCES = Rule(
     since=34,
     gate=Gate("PodLevelResources", exists_since=32, modelled_since=33),
     without=without_pod_level,
-    concerns=has_pod_level_requests,
+    concerns=lambda pod: bool(pod.spec.resources and pod.spec.resources.requests),
 )
 POD_LEVEL_RESIZE = Rule(
     "pod-level resize",
@@ -285,7 +247,7 @@ PEAKS_REQUESTS = Rule(
     "requests in Peaks",
     "Peaks counts what sidecars and the pod itself request",
     since=34,
-    concerns=has_own_or_sidecar_requests,
+    concerns=lambda pod: pod.spec.resources is not None or bool(_sidecars(pod)),
 )
 CLAIM_IN_USE_REASON = Rule(
     "reason of one-pod claims",
@@ -293,20 +255,20 @@ CLAIM_IN_USE_REASON = Rule(
     since=34,
     decides=False,
 )
+NAMED_TAINT = Rule("named taint", "the reason names the taint", until=33, decides=False)
 AFFINITY_REASON = Rule(
     "reason of bound volumes",
     "the reason says that a volume's node affinity does not match, rather than that it conflicts",
     since=33,
     decides=False,
 )
-NAMED_TAINT = Rule("named taint", "the reason names the taint", until=33, decides=False)
 IN_PLACE_RESIZE = Rule(
     "in-place resize",
     "of a pod being resized the larger of spec, status and allocation counts",
     since=33,
     gate=Gate("InPlacePodVerticalScaling", exists_since=27, locked_since=35, modelled_since=33),
     without=without_resize,
-    concerns=is_resized,
+    concerns=lambda pod: bool(pod.statuses) or pod.resize_infeasible,
 )
 BALANCE_SKIPS_BEST_EFFORT = Rule(
     "balance without requests",
@@ -317,7 +279,7 @@ SIDECAR_PORTS = Rule(
     "ports of sidecars",
     "host ports of init containers that restart always count",
     since=33,
-    concerns=has_sidecar_ports,
+    concerns=lambda pod: any(port.host_port for item in _sidecars(pod) for port in item.ports or ()),
 )
 SCORED_SIDECARS = Rule(
     "scored sidecars",
@@ -325,92 +287,67 @@ SCORED_SIDECARS = Rule(
     "round the sum of all containers rather than each",
     since=32,
 )
-SIDECARS = Rule(
-    "sidecars",
-    "init containers that restart always count beside the containers",
-    since=29,
-    without=without_sidecars,
-    concerns=has_sidecars,
+_AFFINITY_KEYS = Rule(
+    "affinity matchLabelKeys",
+    "matchLabelKeys and mismatchLabelKeys of affinity terms",
+    since=31,
+    decides=False,  # the API server writes them into the terms' selectors
 )
 INIT_IMAGES = Rule(
     "images of init containers",
     "ImageLocality counts the images of init containers",
     since=30,
-    concerns=has_init_containers,
+    concerns=lambda pod: bool(pod.spec.init_containers),
+)
+SIDECARS = Rule(
+    "sidecars",
+    "init containers that restart always count beside the containers",
+    since=29,
+    without=without_sidecars,
+    concerns=lambda pod: bool(_sidecars(pod)),
+)
+_SPREAD_KEYS = Rule(
+    "spread matchLabelKeys",
+    "matchLabelKeys of topology spread constraints",
+    since=27,
+    without=without_of_constraints("match_label_keys"),
+)
+_MIN_DOMAINS = Rule(
+    "minDomains",
+    "minDomains of topology spread constraints",
+    since=27,
+    without=without_of_constraints("min_domains"),
+)
+_INCLUSION_POLICIES = Rule(
+    "nodeInclusionPolicies",
+    "nodeAffinityPolicy and nodeTaintsPolicy of topology spread constraints",
+    since=26,
+    without=without_of_constraints("node_affinity_policy", "node_taints_policy"),
+)
+_V1 = Rule(
+    "configuration v1",
+    "with the weights of v1beta3; the only one that 1.35 reads",
+    since=25,
+    decides=False,
+)
+_V1BETA3 = Rule(
+    "configuration v1beta3",
+    "weights 3 for TaintToleration, 2 for NodeAffinity and InterPodAffinity",
+    since=23,
+    until=28,
+    decides=False,
+)
+_V1BETA2 = Rule("configuration v1beta2", "no multiPoint; most weights 1", since=22, until=27, decides=False)
+_V1BETA1 = Rule(
+    "configuration v1beta1",
+    "NodeResourcesLeastAllocated instead of NodeResourcesFit's score, NodePreferAvoidPods",
+    since=19,
+    until=22,
+    decides=False,
 )
 
-RULES: tuple[Rule, ...] = (
-    STORAGE_CAPACITY_SCORING,
-    VOLUME_LIMIT_SCALING,
-    NODE_DECLARED_FEATURES,
-    BALANCE_BEFORE_AND_AFTER,
-    DRA_EXTENDED_RESOURCES,
-    IN_TREE_VOLUME_LIMITS,
-    ATTACHMENTS_COUNT,
-    LIMITS_OF_NODES,
-    IMAGE_VOLUMES,
-    UNIFORM_TIES,
-    HEAP_TIES,
-    OPPORTUNISTIC_BATCHING,
-    POD_LEVEL_RESOURCES,
-    POD_LEVEL_RESIZE,
-    KEPT_NAMESPACE_SELECTOR,
-    PEAKS_REQUESTS,
-    CLAIM_IN_USE_REASON,
-    NAMED_TAINT,
-    AFFINITY_REASON,
-    IN_PLACE_RESIZE,
-    BALANCE_SKIPS_BEST_EFFORT,
-    SIDECAR_PORTS,
-    SCORED_SIDECARS,
-    Rule(
-        "affinity matchLabelKeys",
-        "matchLabelKeys and mismatchLabelKeys of affinity terms",
-        since=31,
-        decides=False,  # the API server writes them into the terms' selectors
-    ),
-    INIT_IMAGES,
-    SIDECARS,
-    Rule(
-        "spread matchLabelKeys",
-        "matchLabelKeys of topology spread constraints",
-        since=27,
-        without=without_of_constraints("match_label_keys"),
-    ),
-    Rule(
-        "minDomains",
-        "minDomains of topology spread constraints",
-        since=27,
-        without=without_of_constraints("min_domains"),
-    ),
-    Rule(
-        "nodeInclusionPolicies",
-        "nodeAffinityPolicy and nodeTaintsPolicy of topology spread constraints",
-        since=26,
-        without=without_of_constraints("node_affinity_policy", "node_taints_policy"),
-    ),
-    Rule(
-        "configuration v1",
-        "with the weights of v1beta3; the only one that 1.35 reads",
-        since=25,
-        decides=False,
-    ),
-    Rule(
-        "configuration v1beta3",
-        "weights 3 for TaintToleration, 2 for NodeAffinity and InterPodAffinity",
-        since=23,
-        until=28,
-        decides=False,
-    ),
-    Rule("configuration v1beta2", "no multiPoint; most weights 1", since=22, until=27, decides=False),
-    Rule(
-        "configuration v1beta1",
-        "NodeResourcesLeastAllocated instead of NodeResourcesFit's score, NodePreferAvoidPods",
-        since=19,
-        until=22,
-        decides=False,
-    ),
-)
+RULES: tuple[Rule, ...] = tuple(item for item in [*vars().values()] if isinstance(item, Rule))
+"""All of them, in the order in which they stand here."""
 
 
 def as_seen_by(release: Release, pod: PodClass) -> PodClass:

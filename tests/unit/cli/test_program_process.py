@@ -22,7 +22,6 @@ NETWORK_AND_TABLES = (
         "requests",
         "http.client",
         "asyncio",
-        "tenacity",
         "pandas",
         "prometheus_client",
     ),

@@ -13,7 +13,6 @@ and nothing that follows can be believed: the kind has to be listed again.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -53,11 +52,13 @@ class SeenPod(NamedTuple):
     ready: bool
 
 
-class LatestObjects(ABC):
+class LatestObjects:
     """The objects of a kind at ``position``, the version that the events so far have reached."""
 
-    def __init__(self, listing: Listing) -> None:
+    def __init__(self, listing: Listing, collector: RecordCollector) -> None:
+        """``collector`` holds what was listed; ``LatestPods`` keeps pods in another way."""
         self.kind: Kind = listing.kind
+        self._collector = collector
         self.position = version_number(listing.resource_version)
         self._malformed: dict[Key, tuple[Malformed, ...]] = {}
         for item in listing.malformed:
@@ -65,6 +66,7 @@ class LatestObjects(ABC):
             self._malformed[key] = (*self._malformed.get(key, ()), item)
         self._last, self._last_key = WatchEvent("", -1), ("", "")
         self._made: Listing | None = listing
+        self._decode = decoding_of(self.kind)
 
     def apply(self, event: WatchEvent) -> bool:
         """Take an event; returns whether an object changed. Raises ValueError when it cannot be believed."""
@@ -105,36 +107,6 @@ class LatestObjects(ABC):
         """The pods that a controller owns."""
         return ()
 
-    @abstractmethod
-    def __len__(self) -> int:
-        """How many objects there are."""
-
-    @abstractmethod
-    def versions(self) -> dict[Key, int]:
-        """The version of each object that can be read."""
-
-    @abstractmethod
-    def _put(self, event: WatchEvent) -> Malformed | None:
-        """Keep an object in place of the one of its name; one that cannot be read is returned."""
-
-    @abstractmethod
-    def _remove(self, key: Key) -> None: ...
-
-    @abstractmethod
-    def _version_of(self, key: Key) -> int: ...
-
-    @abstractmethod
-    def _collected(self) -> tuple[Sequence[records.ApiObject], ListedPods | None]: ...
-
-
-class LatestRecords(LatestObjects):
-    """Objects as records."""
-
-    def __init__(self, listing: Listing, collector: RecordCollector) -> None:
-        super().__init__(listing)
-        self._collector = collector
-        self._decode = decoding_of(self.kind)
-
     def __len__(self) -> int:
         return len(self._collector)
 
@@ -143,6 +115,7 @@ class LatestRecords(LatestObjects):
         return {key: version_number(version) for key, version in self._collector.versions()}
 
     def _put(self, event: WatchEvent) -> Malformed | None:
+        """Keep an object in place of the one of its name; one that cannot be read is returned."""
         assert isinstance(event.item, bytes)
         try:
             self._collector.replace(self._decode(event.item))
@@ -156,7 +129,7 @@ class LatestRecords(LatestObjects):
     def _version_of(self, key: Key) -> int:
         return version_number(self._collector.version_of(key))
 
-    def _collected(self) -> tuple[Sequence[records.ApiObject], None]:
+    def _collected(self) -> tuple[Sequence[records.ApiObject], ListedPods | None]:
         return self._collector.latest(), None
 
 
@@ -164,7 +137,7 @@ class LatestPods(LatestObjects):
     """Pods by the rows that become columns."""
 
     def __init__(self, listing: Listing, pods: ListedPods) -> None:
-        super().__init__(listing)
+        super().__init__(listing, RecordCollector())
         self.classes = ClassIndex.of(pods.classes, pods.class_keys)
         self._pods: dict[Key, PodFields] = {}
         self._owned: dict[str, set[Key]] = {}  # by the uid of the controller
@@ -174,7 +147,6 @@ class LatestPods(LatestObjects):
         self._changed: set[Key] = set()  # since then
         for fields in pods.columns.rows():
             self._keep(fields)
-        self._decode = msgspec.json.Decoder(records.EncodedPod).decode
         self._in_json, self._in_protobuf = PodsInJson(self.classes), ProtobufPods(self.kind, self.classes)
 
     def __len__(self) -> int:
@@ -271,7 +243,7 @@ def latest_objects(listing: Listing, builder: ListingBuilder) -> LatestObjects |
         return None
     if listing.pods is not None:
         return LatestPods(listing, listing.pods)
-    return LatestRecords(listing, builder.rows) if isinstance(builder.rows, RecordCollector) else None
+    return LatestObjects(listing, builder.rows) if isinstance(builder.rows, RecordCollector) else None
 
 
 def _nameless(malformed: Iterable[Malformed]) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
-from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.profiles.types import extension_points
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions.rules import IMAGE_VOLUMES, INIT_IMAGES
@@ -36,7 +36,7 @@ class ImageLocality(Plugin):
     """Scores the size of the images present, spread over the nodes that hold them; not normalised."""
 
     name = "ImageLocality"
-    points = frozenset({ExtensionPoint.SCORE})
+    points = extension_points("score")
     evidence = Evidence.DECISIONS
     static = True
     is_uncertain = True

@@ -15,7 +15,7 @@ from pydantic import model_validator
 from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.records import NodeAffinity as NodeAffinityRecord
 from rebalancer.cluster.records import NodeSelector, PodSpec, PreferredSchedulingTerm
-from rebalancer.profiles.types import Arguments, ExtensionPoint
+from rebalancer.profiles.types import Arguments, extension_points
 from rebalancer.scheduling.framework.plugin import (
     PASS,
     Evidence,
@@ -100,9 +100,7 @@ class NodeAffinity(Plugin):
     """Nodes must match what the pod and the profile require; matching preferences add their weights."""
 
     name = "NodeAffinity"
-    points = frozenset(
-        {ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}
-    )
+    points = extension_points("preFilter filter preScore score")
     Arguments = NodeAffinityArguments
     evidence = Evidence.DECISIONS
     normalization = Normalization.MAXIMUM

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
-from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.profiles.types import extension_points
 from rebalancer.scheduling.framework.plugin import Plugin
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
@@ -17,7 +17,7 @@ class NodeName(Plugin):
     """Rejects nodes other than spec.nodeName; a pod that has one is bound already."""
 
     name = "NodeName"
-    points = frozenset({ExtensionPoint.FILTER})
+    points = extension_points("filter")
     static = True
     reasons = {1: "node(s) didn't match the requested node name"}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
-from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.profiles.types import extension_points
 from rebalancer.scheduling.framework.plugin import PASS, SKIP, Evidence, Plugin, PreFilter
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
@@ -18,7 +18,7 @@ class NodePorts(Plugin):
 
     name = "NodePorts"
     needs_pre_filter = True
-    points = frozenset({ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER})
+    points = extension_points("preFilter filter")
     evidence = Evidence.DECISIONS
     static_pre_filter = True
     reasons = {1: "node(s) didn't have free ports for the requested pod ports"}

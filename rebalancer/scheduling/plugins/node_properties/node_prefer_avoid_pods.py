@@ -10,7 +10,7 @@ import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.records import Node, OwnerReference, Record
-from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.profiles.types import extension_points
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Plugin
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
@@ -45,7 +45,7 @@ class NodePreferAvoidPods(Plugin):
     """Scores 0 where a node's annotation names the pod's controller, else 100; not normalised."""
 
     name = "NodePreferAvoidPods"
-    points = frozenset({ExtensionPoint.SCORE})
+    points = extension_points("score")
     versions = frozenset({"v1beta1", "v1beta2"})
     static = True
 

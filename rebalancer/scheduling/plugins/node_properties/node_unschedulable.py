@@ -9,7 +9,7 @@ import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.records import Taint
-from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.profiles.types import extension_points
 from rebalancer.scheduling.framework.plugin import Evidence, Plugin
 from rebalancer.scheduling.matching import tolerates_any
 from rebalancer.scheduling.state.cluster_state import ClusterState
@@ -21,7 +21,7 @@ class NodeUnschedulable(Plugin):
     """Rejects nodes with spec.unschedulable unless the pod tolerates the cordon's taint."""
 
     name = "NodeUnschedulable"
-    points = frozenset({ExtensionPoint.FILTER})
+    points = extension_points("filter")
     evidence = Evidence.DECISIONS
     static = True
     reasons = {1: "node(s) were unschedulable"}

@@ -9,7 +9,7 @@ import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.records import PodSpec
-from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.profiles.types import extension_points
 from rebalancer.scheduling.framework.plugin import Evidence, Normalization, Plugin, normalize_by_maximum
 from rebalancer.scheduling.matching import tolerates_any
 from rebalancer.scheduling.state.cluster_state import ClusterState
@@ -38,7 +38,7 @@ class TaintToleration(Plugin):
 
     name = "TaintToleration"
     needs_pre_score = True
-    points = frozenset({ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE})
+    points = extension_points("filter preScore score")
     evidence = Evidence.DECISIONS
     normalization = Normalization.MAXIMUM
     static = True

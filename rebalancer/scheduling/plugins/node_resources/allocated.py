@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rebalancer.profiles.types import Arguments, ExtensionPoint
+from rebalancer.profiles.types import Arguments, extension_points
 from rebalancer.scheduling.framework.plugin import Evidence
 from rebalancer.scheduling.plugins.node_resources.fit import (
     NodeResourcesFit,
@@ -37,7 +37,7 @@ class RequestedToCapacityRatioArguments(RequestedToCapacityRatio):
 class _ScoreOfItsOwn(NodeResourcesFit):
     """One way of scoring, which v1beta1 lists as a plugin of its own."""
 
-    points = frozenset({ExtensionPoint.SCORE})
+    points = extension_points("score")
     versions = frozenset({"v1beta1"})
     evidence = Evidence.SOURCE
     strategy: ClassVar[ScoringStrategyType]

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import model_validator
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.profiles.types import Arguments, ExtensionPoint
+from rebalancer.profiles.types import Arguments, extension_points
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
 from rebalancer.scheduling.plugins.node_resources.scored_resources import (
     CPU_AND_MEMORY,
@@ -45,7 +45,7 @@ class NodeResourcesBalancedAllocation(Plugin):
     """Scores (1 − σ)·100, σ the standard deviation of the requested shares with the pod on the node."""
 
     name = "NodeResourcesBalancedAllocation"
-    points = frozenset({ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE})
+    points = extension_points("preScore score")
     Arguments = NodeResourcesBalancedAllocationArguments
     evidence = Evidence.DECISIONS
 

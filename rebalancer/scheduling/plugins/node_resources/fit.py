@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.nodes import CPU, EPHEMERAL_STORAGE, MEMORY, PODS_COLUMN
-from rebalancer.profiles.types import Arguments, ExtensionPoint
+from rebalancer.profiles.types import Arguments, extension_points
 from rebalancer.profiles.types import Arguments as PluginArguments
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
 from rebalancer.scheduling.plugins.node_resources.scored_resources import (
@@ -99,9 +99,7 @@ class NodeResourcesFit(Plugin):
 
     name = "NodeResourcesFit"
     needs_pre_filter = True
-    points = frozenset(
-        {ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER, ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE}
-    )
+    points = extension_points("preFilter filter preScore score")
     Arguments: ClassVar[type[PluginArguments] | None] = NodeResourcesFitArguments
     static_pre_filter = True
     evidence = Evidence.DECISIONS

@@ -21,7 +21,7 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.nodes import CPU as CPU_COLUMN
 from rebalancer.cluster.nodes import MEMORY as MEMORY_COLUMN
 from rebalancer.load.scheduler_view import CPU_TYPE, MEMORY_TYPE
-from rebalancer.profiles.types import ExtensionPoint
+from rebalancer.profiles.types import extension_points
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence
 from rebalancer.scheduling.plugins.trimaran.node_figures import (
     TrimaranArguments,
@@ -197,7 +197,7 @@ class LowRiskOverCommitment(TrimaranPlugin[LowRiskOverCommitmentArguments]):
     """Scores (1 − the larger risk of CPU and memory)·100; 0 for pods without requests and limits."""
 
     name = "LowRiskOverCommitment"
-    points = frozenset({ExtensionPoint.PRE_SCORE, ExtensionPoint.SCORE})
+    points = extension_points("preScore score")
     Arguments = LowRiskOverCommitmentArguments
     scored_resources = frozenset({"cpu", "memory"})
     evidence = Evidence.DECISIONS

@@ -20,7 +20,7 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import Container
 from rebalancer.load.scheduler_view import AVERAGE, DEVIATION, LATEST, Metric, WatcherMetrics
-from rebalancer.profiles.types import Arguments, ExtensionPoint, Input, MetricProvider
+from rebalancer.profiles.types import Arguments, Input, MetricProvider, extension_points
 from rebalancer.scheduling.framework.plugin import Plugin, PluginInputs
 
 _MEGA = 1.0 / 1024.0 / 1024.0
@@ -141,7 +141,7 @@ A = TypeVar("A", bound=WatcherArguments)
 class TrimaranPlugin(Plugin, Generic[A]):
     """A plugin that scores by what load-watcher says of the nodes."""
 
-    points = frozenset({ExtensionPoint.SCORE})
+    points = extension_points("score")
     inputs = frozenset({Input.WATCHER})
 
     @classmethod

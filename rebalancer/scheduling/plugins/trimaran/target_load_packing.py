@@ -19,7 +19,7 @@ from rebalancer.cluster.nodes import CPU
 from rebalancer.cluster.quantities import cpu_milli
 from rebalancer.cluster.records import PodSpec
 from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, LATEST, Metric, WatcherMetrics
-from rebalancer.profiles.types import ExtensionPoint, Input
+from rebalancer.profiles.types import Input, extension_points
 from rebalancer.scheduling.framework.plugin import Evidence, Plugin, PluginInputs
 from rebalancer.scheduling.plugins.trimaran.node_figures import TrimaranArguments, positive_or
 from rebalancer.scheduling.resources import round_half_away
@@ -104,7 +104,7 @@ class TargetLoadPacking(Plugin):
     """Scores nodes by their CPU as load-watcher sees it, with the pod and those just bound added."""
 
     name = "TargetLoadPacking"
-    points = frozenset({ExtensionPoint.SCORE})
+    points = extension_points("score")
     Arguments = TargetLoadPackingArguments
     inputs = frozenset({Input.WATCHER})
     scored_resources = frozenset({"cpu"})

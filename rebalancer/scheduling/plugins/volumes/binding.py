@@ -38,7 +38,7 @@ from rebalancer.cluster.records import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from rebalancer.profiles.types import Arguments, ExtensionPoint, Input
+from rebalancer.profiles.types import Arguments, extension_points, inputs_of
 from rebalancer.scheduling.framework.plugin import (
     PASS,
     SKIP,
@@ -224,28 +224,10 @@ class VolumeBinding(Plugin):
 
     name = "VolumeBinding"
     needs_pre_filter = True
-    points = frozenset(
-        {
-            ExtensionPoint.PRE_FILTER,
-            ExtensionPoint.FILTER,
-            ExtensionPoint.RESERVE,
-            ExtensionPoint.PRE_BIND,
-            ExtensionPoint.PRE_SCORE,
-            ExtensionPoint.SCORE,
-        }
-    )
+    points = extension_points("preFilter filter reserve preBind preScore score")
     Arguments = VolumeBindingArguments
-    inputs = frozenset(
-        {
-            Input.PERSISTENT_VOLUME_CLAIMS,
-            Input.PERSISTENT_VOLUMES,
-            Input.STORAGE_CLASSES,
-            Input.CSI_NODES,
-            Input.CSI_DRIVERS,
-            Input.CSI_STORAGE_CAPACITIES,
-        }
-    )
     kinds_for_claims = (CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, CSI_NODES)
+    inputs = inputs_of(*kinds_for_claims, CSI_DRIVERS, CSI_CAPACITIES)
     evidence = Evidence.DECISIONS
     static_pre_filter = True
 

@@ -16,6 +16,7 @@ from rebalancer.cluster import quantities
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.kinds import (
     CLAIMS,
+    CSI_DRIVERS,
     CSI_NODES,
     PERSISTENT_VOLUMES,
     STORAGE_CLASSES,
@@ -23,7 +24,7 @@ from rebalancer.cluster.kinds import (
     Kind,
 )
 from rebalancer.cluster.pod_classes import PodClass
-from rebalancer.profiles.types import ExtensionPoint, Input
+from rebalancer.profiles.types import ExtensionPoint, extension_points, inputs_of
 from rebalancer.scheduling.framework.plugin import (
     PASS,
     SKIP,
@@ -45,18 +46,9 @@ class NodeVolumeLimits(Plugin):
     """Rejects where a driver's volumes in use and the pod's new ones exceed what its CSINode allows."""
 
     name = "NodeVolumeLimits"
-    points = frozenset({ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER})
-    inputs = frozenset(
-        {
-            Input.PERSISTENT_VOLUME_CLAIMS,
-            Input.PERSISTENT_VOLUMES,
-            Input.STORAGE_CLASSES,
-            Input.CSI_NODES,
-            Input.VOLUME_ATTACHMENTS,
-            Input.CSI_DRIVERS,
-        }
-    )
+    points = extension_points("preFilter filter")
     kinds_for_claims = (CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, CSI_NODES, VOLUME_ATTACHMENTS)
+    inputs = inputs_of(*kinds_for_claims, CSI_DRIVERS)
     evidence = Evidence.DECISIONS
     static_pre_filter = True
     reasons = {1: "node(s) exceed max volume count"}
@@ -134,8 +126,8 @@ class EbsLimits(Plugin):
     """
 
     name = "EBSLimits"
-    points = frozenset({ExtensionPoint.FILTER})
-    inputs = frozenset({Input.PERSISTENT_VOLUME_CLAIMS, Input.PERSISTENT_VOLUMES, Input.STORAGE_CLASSES})
+    points = extension_points("filter")
+    inputs = inputs_of(CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES)
     versions = frozenset({"v1beta1", "v1beta2", "v1beta3"})
     static = True
     disk: ClassVar[str] = "aws_elastic_block_store"  # the field of a volume that such a disk fills

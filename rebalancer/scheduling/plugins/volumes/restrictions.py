@@ -10,7 +10,7 @@ import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.kinds import CLAIMS
-from rebalancer.profiles.types import ExtensionPoint, Input
+from rebalancer.profiles.types import extension_points, inputs_of
 from rebalancer.scheduling.framework.plugin import PASS, SKIP, Evidence, Plugin, PreFilter
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.counters import PodsWithTerm
@@ -41,9 +41,9 @@ class VolumeRestrictions(Plugin):
 
     name = "VolumeRestrictions"
     needs_pre_filter = True
-    points = frozenset({ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER})
-    inputs = frozenset({Input.PERSISTENT_VOLUME_CLAIMS})
+    points = extension_points("preFilter filter")
     kinds_for_claims = (CLAIMS,)
+    inputs = inputs_of(*kinds_for_claims)
     evidence = Evidence.DECISIONS
 
     def _conflicts(self, state: ClusterState, pod_class: int) -> _Conflicts:

@@ -11,7 +11,7 @@ import numpy as np
 from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.kinds import CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from rebalancer.cluster.records import PersistentVolume
-from rebalancer.profiles.types import ExtensionPoint, Input
+from rebalancer.profiles.types import extension_points, inputs_of
 from rebalancer.scheduling.framework.plugin import PASS, SKIP, Evidence, Plugin, PreFilter
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.volumes import ON_FIRST_CONSUMER, claim_names, class_name
@@ -47,9 +47,9 @@ class VolumeZone(Plugin):
     """A node that has zone labels at all must carry a value of each label of the pod's bound volumes."""
 
     name = "VolumeZone"
-    points = frozenset({ExtensionPoint.PRE_FILTER, ExtensionPoint.FILTER})
-    inputs = frozenset({Input.PERSISTENT_VOLUME_CLAIMS, Input.PERSISTENT_VOLUMES, Input.STORAGE_CLASSES})
+    points = extension_points("preFilter filter")
     kinds_for_claims = (CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES)
+    inputs = inputs_of(*kinds_for_claims)
     evidence = Evidence.DECISIONS
     static = True
     reasons = {1: "node(s) had no available volume zone"}
