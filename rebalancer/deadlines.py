@@ -16,7 +16,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from concurrent.futures import Future, wait
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -125,8 +126,8 @@ class Deadline(msgspec.Struct, frozen=True):
         allowed = self.seconds_left
         if allowed <= 0:
             raise TimeoutError("no time is left for it")
-        attended = _Attended(work)
-        while not attended.done.wait(max(0.0, min(_LOOK_SECONDS, self.seconds_left))):
+        attended = _attended(work)
+        while not wait((attended,), max(0.0, min(_LOOK_SECONDS, self.seconds_left))).done:
             if self.stopped:
                 raise StopRequestedError(f"{what}: asked to stop")
             if self.seconds_left <= 0:
@@ -134,26 +135,15 @@ class Deadline(msgspec.Struct, frozen=True):
         return attended.result()
 
 
-class _Attended(Generic[_Result]):
+def _attended(work: Callable[[], _Result]) -> Future[_Result]:
     """Work on a thread of its own, which ends with the program at the latest."""
+    future: Future[_Result] = Future()
 
-    def __init__(self, work: Callable[[], _Result]) -> None:
-        self.done = threading.Event()
-        self._work = work
-        self._results: list[_Result] = []
-        self._error: BaseException | None = None
-        threading.Thread(target=self._attend, name="request", daemon=True).start()
-
-    def _attend(self) -> None:
+    def attend() -> None:
         try:
-            self._results.append(self._work())
+            future.set_result(work())
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
-            self._error = error
-        finally:
-            self.done.set()
+            future.set_exception(error)
 
-    def result(self) -> _Result:
-        """What the work returned; raises what it raised."""
-        if self._error is not None:
-            raise self._error
-        return self._results[0]
+    threading.Thread(target=attend, name="request", daemon=True).start()
+    return future

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Generic, TypeVar
+
 import msgspec
 
 from rebalancer.cluster import records
@@ -31,32 +33,48 @@ class Kind(msgspec.Struct, frozen=True):
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
-NODES = Kind("nodes", "Node", "", "v1", records.Node)
-PODS = Kind("pods", "Pod", "", "v1", records.EncodedPod)
-DISRUPTION_BUDGETS = Kind(
+R = TypeVar("R", bound=records.ApiObject)
+
+
+class KindOf(Kind, Generic[R], frozen=True):
+    """A kind, with the type of its records; the other fields are as in ``Kind``, and in its order."""
+
+    record: type[R]
+    paged: bool = True
+    resource: str = ""
+    optional: bool = False
+
+
+NODES = KindOf("nodes", "Node", "", "v1", records.Node)
+PODS = KindOf("pods", "Pod", "", "v1", records.EncodedPod)
+DISRUPTION_BUDGETS = KindOf(
     "poddisruptionbudgets", "PodDisruptionBudget", "policy", "v1", records.DisruptionBudget
 )
-REPLICA_SETS = Kind("replicasets", "ReplicaSet", "apps", "v1", records.Workload)
-DEPLOYMENTS = Kind("deployments", "Deployment", "apps", "v1", records.Workload)
-STATEFUL_SETS = Kind("statefulsets", "StatefulSet", "apps", "v1", records.Workload)
-DAEMON_SETS = Kind("daemonsets", "DaemonSet", "apps", "v1", records.Workload)
-JOBS = Kind("jobs", "Job", "batch", "v1", records.Workload)
-REPLICATION_CONTROLLERS = Kind("replicationcontrollers", "ReplicationController", "", "v1", records.Workload)
-NAMESPACES = Kind("namespaces", "Namespace", "", "v1", records.Namespace)
-PRIORITY_CLASSES = Kind("priorityclasses", "PriorityClass", "scheduling.k8s.io", "v1", records.PriorityClass)
-SERVICES = Kind("services", "Service", "", "v1", records.Service)
+REPLICA_SETS = KindOf("replicasets", "ReplicaSet", "apps", "v1", records.Workload)
+DEPLOYMENTS = KindOf("deployments", "Deployment", "apps", "v1", records.Workload)
+STATEFUL_SETS = KindOf("statefulsets", "StatefulSet", "apps", "v1", records.Workload)
+DAEMON_SETS = KindOf("daemonsets", "DaemonSet", "apps", "v1", records.Workload)
+JOBS = KindOf("jobs", "Job", "batch", "v1", records.Workload)
+REPLICATION_CONTROLLERS = KindOf(
+    "replicationcontrollers", "ReplicationController", "", "v1", records.Workload
+)
+NAMESPACES = KindOf("namespaces", "Namespace", "", "v1", records.Namespace)
+PRIORITY_CLASSES = KindOf(
+    "priorityclasses", "PriorityClass", "scheduling.k8s.io", "v1", records.PriorityClass
+)
+SERVICES = KindOf("services", "Service", "", "v1", records.Service)
 _STORAGE = ("storage.k8s.io", "v1")
-CLAIMS = Kind("persistentvolumeclaims", "PersistentVolumeClaim", "", "v1", records.PersistentVolumeClaim)
-PERSISTENT_VOLUMES = Kind("persistentvolumes", "PersistentVolume", "", "v1", records.PersistentVolume)
-STORAGE_CLASSES = Kind("storageclasses", "StorageClass", *_STORAGE, records.StorageClass)
-CSI_NODES = Kind("csinodes", "CSINode", *_STORAGE, records.CsiNode)
-CSI_DRIVERS = Kind("csidrivers", "CSIDriver", *_STORAGE, records.CsiDriver)
-CSI_CAPACITIES = Kind("csistoragecapacities", "CSIStorageCapacity", *_STORAGE, records.CsiStorageCapacity)
-VOLUME_ATTACHMENTS = Kind("volumeattachments", "VolumeAttachment", *_STORAGE, records.VolumeAttachment)
-HORIZONTAL_AUTOSCALERS = Kind(
+CLAIMS = KindOf("persistentvolumeclaims", "PersistentVolumeClaim", "", "v1", records.PersistentVolumeClaim)
+PERSISTENT_VOLUMES = KindOf("persistentvolumes", "PersistentVolume", "", "v1", records.PersistentVolume)
+STORAGE_CLASSES = KindOf("storageclasses", "StorageClass", *_STORAGE, records.StorageClass)
+CSI_NODES = KindOf("csinodes", "CSINode", *_STORAGE, records.CsiNode)
+CSI_DRIVERS = KindOf("csidrivers", "CSIDriver", *_STORAGE, records.CsiDriver)
+CSI_CAPACITIES = KindOf("csistoragecapacities", "CSIStorageCapacity", *_STORAGE, records.CsiStorageCapacity)
+VOLUME_ATTACHMENTS = KindOf("volumeattachments", "VolumeAttachment", *_STORAGE, records.VolumeAttachment)
+HORIZONTAL_AUTOSCALERS = KindOf(
     "horizontalpodautoscalers", "HorizontalPodAutoscaler", "autoscaling", "v2", records.HorizontalAutoscaler
 )
-VERTICAL_AUTOSCALERS = Kind(
+VERTICAL_AUTOSCALERS = KindOf(
     "verticalpodautoscalers",
     "VerticalPodAutoscaler",
     "autoscaling.k8s.io",
@@ -65,23 +83,25 @@ VERTICAL_AUTOSCALERS = Kind(
     optional=True,
 )
 _LIFECYCLE = ("lifecycle.k8s.io", "v1alpha1")
-EVICTION_REQUESTS = Kind(
+EVICTION_REQUESTS = KindOf(
     "evictionrequests", "EvictionRequest", *_LIFECYCLE, records.EvictionRequest, optional=True
 )
-EVICTIONS = Kind("evictions", "Eviction", *_LIFECYCLE, records.EvictionRequest, optional=True)
+EVICTIONS = KindOf("evictions", "Eviction", *_LIFECYCLE, records.EvictionRequest, optional=True)
 # Optional: a dump need not hold them, and then what admission adds, and who serves devices, is not known.
-RUNTIME_CLASSES = Kind(
+RUNTIME_CLASSES = KindOf(
     "runtimeclasses", "RuntimeClass", "node.k8s.io", "v1", records.RuntimeClass, optional=True
 )
-DEVICE_CLASSES = Kind(
+DEVICE_CLASSES = KindOf(
     "deviceclasses", "DeviceClass", "resource.k8s.io", "v1", records.DeviceClass, optional=True
 )
-RESOURCE_QUOTAS = Kind("resourcequotas", "ResourceQuota", "", "v1", records.ResourceQuota)
-LIMIT_RANGES = Kind("limitranges", "LimitRange", "", "v1", records.LimitRange)
-NODE_METRICS = Kind(
+RESOURCE_QUOTAS = KindOf("resourcequotas", "ResourceQuota", "", "v1", records.ResourceQuota)
+LIMIT_RANGES = KindOf("limitranges", "LimitRange", "", "v1", records.LimitRange)
+NODE_METRICS = KindOf(
     "nodemetrics", "NodeMetrics", "metrics.k8s.io", "v1beta1", records.NodeMetrics, False, "nodes"
 )
-POD_METRICS = Kind("podmetrics", "PodMetrics", "metrics.k8s.io", "v1beta1", records.PodMetrics, False, "pods")
+POD_METRICS = KindOf(
+    "podmetrics", "PodMetrics", "metrics.k8s.io", "v1beta1", records.PodMetrics, False, "pods"
+)
 
 WORKLOADS = (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS, JOBS, REPLICATION_CONTROLLERS)
 STORAGE = (
@@ -95,7 +115,7 @@ STORAGE = (
 )
 METRICS = (NODE_METRICS, POD_METRICS)
 # Every plan needs these: without nodes and pods there is nothing to plan.
-REQUIRED = (NODES, PODS)
+REQUIRED: tuple[Kind, ...] = (NODES, PODS)
 KINDS = (
     *REQUIRED,
     DISRUPTION_BUDGETS,

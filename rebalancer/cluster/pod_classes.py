@@ -31,7 +31,7 @@ _TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - a volume's name
 POD_ITSELF = ""
 
 
-class Owner(msgspec.Struct, frozen=True):
+class Owner(msgspec.Struct, array_like=True, frozen=True):
     """The controller of a pod."""
 
     kind: str
@@ -43,8 +43,11 @@ class Owner(msgspec.Struct, frozen=True):
 NO_OWNER = Owner("", "", "", "")
 
 
-class PodClass(msgspec.Struct, frozen=True, eq=False):
-    """Pods the scheduler cannot tell apart: namespace, labels, controller and scheduling fields."""
+class PodClass(msgspec.Struct, array_like=True, frozen=True, eq=False):
+    """Pods the scheduler cannot tell apart: namespace, labels, controller and scheduling fields.
+
+    As JSON it is the key by which classes are compared, and of which digests are made.
+    """
 
     namespace: str
     labels: Mapping[str, str]
@@ -64,19 +67,8 @@ class PodClass(msgspec.Struct, frozen=True, eq=False):
         return self.spec.scheduler_name or "default-scheduler"
 
 
-class _ClassParts(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A class as it is compared and as its digest is made: equal classes, equal bytes."""
-
-    namespace: str
-    labels: records.Labels
-    owner: tuple[str, str, str, str]
-    spec: records.PodSpec
-    statuses: tuple[records.ContainerStatus, ...]
-    resize_infeasible: bool
-
-
 _canonical = msgspec.json.Encoder(order="deterministic")
-_parts = msgspec.json.Decoder(_ClassParts)
+_classes = msgspec.json.Decoder(PodClass)
 
 
 def _resized(pod: records.Pod, infeasible: bool) -> tuple[records.ContainerStatus, ...]:
@@ -115,11 +107,11 @@ def _resized(pod: records.Pod, infeasible: bool) -> tuple[records.ContainerStatu
     return tuple(found)
 
 
-def _owner(metadata: records.Metadata) -> tuple[str, str, str, str]:
+def _owner(metadata: records.Metadata) -> Owner:
     for reference in metadata.owner_references or ():
         if reference.controller:
-            return reference.kind, reference.name, reference.uid, reference.api_version
-    return "", "", "", ""
+            return Owner(reference.kind, reference.name, reference.uid, reference.api_version)
+    return NO_OWNER
 
 
 def _is_token(volume: records.Volume) -> bool:
@@ -137,8 +129,8 @@ def pod_class_of(pod: records.Pod) -> tuple[bytes, PodClass]:
     metadata = pod.metadata
     pending_resize = records.condition(pod.status.conditions, "PodResizePending")
     infeasible = pending_resize is not None and pending_resize.reason == "Infeasible"
-    key = _canonical.encode(
-        _ClassParts(
+    key = key_of(
+        PodClass(
             metadata.namespace,
             metadata.labels or {},
             _owner(metadata),
@@ -147,26 +139,12 @@ def pod_class_of(pod: records.Pod) -> tuple[bytes, PodClass]:
             infeasible,
         )
     )
-    parts = _parts.decode(key)
-    owner = Owner(*parts.owner) if any(parts.owner) else NO_OWNER
-    return key, PodClass(
-        parts.namespace, parts.labels, owner, parts.spec, parts.statuses, parts.resize_infeasible
-    )
+    return key, _classes.decode(key)
 
 
 def key_of(pod: PodClass) -> bytes:
     """The key of a class; equal classes have equal keys."""
-    owner = pod.owner
-    return _canonical.encode(
-        _ClassParts(
-            pod.namespace,
-            dict(pod.labels),
-            (owner.kind, owner.name, owner.uid, owner.api_version),
-            pod.spec,
-            pod.statuses,
-            pod.resize_infeasible,
-        )
-    )
+    return _canonical.encode(pod)
 
 
 def _check_quantities(pod: PodClass) -> None:

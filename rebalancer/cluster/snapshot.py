@@ -65,8 +65,7 @@ def build_snapshot(recording: Recording) -> Snapshot:
                 hint=f"add what this prints: kubectl get {kind.plural} -A -o json",
             )
     listings = dict(recording.listings)
-    listed_nodes = [node for node in recording.records(NODES) if isinstance(node, records.Node)]
-    nodes, malformed_nodes = build_nodes(listed_nodes)
+    nodes, malformed_nodes = build_nodes(recording.records(NODES))
     listings[NODES.plural] = _with_malformed(listings[NODES.plural], malformed_nodes)
     read = listings[PODS.plural]
     assert read.pods is not None
@@ -77,35 +76,10 @@ def build_snapshot(recording: Recording) -> Snapshot:
         source=recording.source,
         nodes=with_doubtful(nodes, incomplete),
         pods=pods,
-        budgets=_budgets(recording),
-        workloads=_workloads(recording),
-        namespaces=_namespaces(recording),
+        budgets=tuple(recording.records(DISRUPTION_BUDGETS)) if recording.has(DISRUPTION_BUDGETS) else None,
+        workloads={item.metadata.uid: (kind, item) for kind in WORKLOADS for item in recording.records(kind)},
+        namespaces={item.metadata.name: item.metadata.labels or {} for item in recording.records(NAMESPACES)}
+        if recording.has(NAMESPACES)
+        else None,
         recording=recording,
     )
-
-
-def _budgets(recording: Recording) -> tuple[records.DisruptionBudget, ...] | None:
-    if not recording.has(DISRUPTION_BUDGETS):
-        return None
-    return tuple(
-        item for item in recording.records(DISRUPTION_BUDGETS) if isinstance(item, records.DisruptionBudget)
-    )
-
-
-def _workloads(recording: Recording) -> Mapping[str, tuple[Kind, records.Workload]]:
-    return {
-        item.metadata.uid: (kind, item)
-        for kind in WORKLOADS
-        for item in recording.records(kind)
-        if isinstance(item, records.Workload)
-    }
-
-
-def _namespaces(recording: Recording) -> Mapping[str, Mapping[str, str]] | None:
-    if not recording.has(NAMESPACES):
-        return None
-    return {
-        item.metadata.name: item.metadata.labels or {}
-        for item in recording.records(NAMESPACES)
-        if isinstance(item, records.Namespace)
-    }

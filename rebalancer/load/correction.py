@@ -39,7 +39,6 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.kinds import JOBS
 from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PHASE_INDEX, PodTable
-from rebalancer.cluster.records import Workload
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.report import LoadReport
 from rebalancer.load.usage import RESOURCES
@@ -254,7 +253,7 @@ def _ends_of_jobs(snapshot: Snapshot) -> dict[str, float]:
     return {
         job.metadata.uid: _time(job.status.start_time) + job.spec.active_deadline_seconds
         for job in snapshot.recording.records(JOBS)
-        if isinstance(job, Workload) and job.spec.active_deadline_seconds is not None
+        if job.spec.active_deadline_seconds is not None
     }
 
 

@@ -11,7 +11,6 @@ from contextlib import suppress
 import numpy as np
 
 from rebalancer.addresses import checked_address
-from rebalancer.cluster import records
 from rebalancer.cluster.kinds import NODE_METRICS
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError, RebalancerError
@@ -115,9 +114,7 @@ def _built_in(
         )
     if not snapshot.has(NODE_METRICS):
         raise InputError("the load-watcher built into the plugin reads metrics-server, which was not read")
-    items = snapshot.recording.records(NODE_METRICS)
-    metrics = [item for item in items if isinstance(item, records.NodeMetrics)]
-    return watcher_of_metrics(metrics, snapshot.nodes, now)
+    return watcher_of_metrics(snapshot.recording.records(NODE_METRICS), snapshot.nodes, now)
 
 
 def _connection_of(provider: MetricProvider) -> Connection:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from rebalancer.cluster import records
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS
 from rebalancer.cluster.metrics import PackedPodMetrics
@@ -165,9 +164,7 @@ def _measured(snapshot: Snapshot) -> NodeUsage:
         refused = NODE_METRICS.plural in snapshot.recording.refused
         error = RightsError if refused else UnreachableError
         raise error(f"metrics-server: {NODE_METRICS.plural} {why}")
-    items = snapshot.recording.records(NODE_METRICS)
-    metrics = [item for item in items if isinstance(item, records.NodeMetrics)]
-    return node_usage_of_metrics(metrics, snapshot.nodes)
+    return node_usage_of_metrics(snapshot.recording.records(NODE_METRICS), snapshot.nodes)
 
 
 def _requested(snapshot: Snapshot, requests: FloatArray, now: float) -> NodeUsage:

@@ -12,12 +12,13 @@ answer of load-watcher stands for every address.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from rebalancer.cluster import records, times
+from rebalancer.cluster import times
 from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS
 from rebalancer.cluster.snapshot import Snapshot
@@ -151,13 +152,10 @@ def recorded_moment(snapshot: Snapshot) -> float:
 def metric_times(recording: Recording) -> list[float]:
     """When the recorded metrics were taken, in order."""
     moments: set[float] = set()
-    for kind in (NODE_METRICS, POD_METRICS):
-        for item in recording.records(kind):
-            if isinstance(item, (records.NodeMetrics, records.PodMetrics)):
-                try:
-                    moments.add(times.parse(item.timestamp))
-                except ValueError:
-                    continue
+    taken = [item.timestamp for item in recording.records(NODE_METRICS)]
+    for text in (*taken, *(item.timestamp for item in recording.records(POD_METRICS))):
+        with contextlib.suppress(ValueError):
+            moments.add(times.parse(text))
     return sorted(moments)
 
 

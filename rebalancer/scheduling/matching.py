@@ -8,7 +8,7 @@ helper/spread.go:37 (``Owners``); k8s.io/api v0.34.4 core/v1/toleration.go:38 (`
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -16,7 +16,14 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from rebalancer.cluster.kinds import REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS, Kind
+from rebalancer.cluster.kinds import (
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    SERVICES,
+    STATEFUL_SETS,
+    Kind,
+    KindOf,
+)
 from rebalancer.cluster.pod_classes import BINDING_LABELS, GIVEN_SINCE_MINOR, PodClass
 from rebalancer.cluster.records import (
     LabelSelector,
@@ -41,7 +48,7 @@ _NO_LABELS: Mapping[str, str] = {}
 TEMPLATE_HASH = "pod-template-hash"  # which ReplicaSet of its Deployment a pod is of
 _NEXT = "next"  # as the hash, and as the end of the name, of a ReplicaSet that is not there yet
 # The controllers whose selectors count; a pod of any other has its Services' alone.
-OWNER_KINDS: Mapping[tuple[str, str], Kind] = {
+OWNER_KINDS: Mapping[tuple[str, str], KindOf[Workload]] = {
     ("apps/v1", "ReplicaSet"): REPLICA_SETS,
     ("apps/v1", "StatefulSet"): STATEFUL_SETS,
     ("v1", "ReplicationController"): REPLICATION_CONTROLLERS,
@@ -235,10 +242,8 @@ class Owners(msgspec.Struct, frozen=True, eq=False, dict=True):
         controllers = {}
         for kind in OWNER_KINDS.values():
             for item in snapshot.recording.records(kind):
-                assert isinstance(item, Workload)
                 controllers[kind.name, item.metadata.namespace, item.metadata.name] = item.spec.selector
-        services = snapshot.recording.records(SERVICES)
-        return cls(tuple(item for item in services if isinstance(item, Service)), controllers)
+        return cls(tuple(snapshot.recording.records(SERVICES)), controllers)
 
     @cached_property
     def _services(self) -> SelectorIndex[tuple[PodSelector, tuple[Pair, ...]]]:
@@ -356,9 +361,8 @@ def _selectors_of(pod: PodClass) -> Iterator[LabelMatch]:
 
 def _selectors_of_services(snapshot: Snapshot) -> Iterator[LabelMatch]:
     """Services count where a profile spreads pods by default."""
-    items: Sequence[object] = snapshot.recording.records(SERVICES) if snapshot.has(SERVICES) else ()
-    for item in items:
-        if isinstance(item, Service) and item.spec.selector:
+    for item in snapshot.recording.records(SERVICES):
+        if item.spec.selector:
             yield LabelMatch(tuple(sorted(item.spec.selector.items())))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import pairwise
-from typing import Protocol
+from typing import Protocol, cast
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ from msgspec.structs import astuple, replace
 
 from rebalancer.cluster import records
 from rebalancer.cluster.columns import Columns, ColumnsBuilder
-from rebalancer.cluster.kinds import Kind
+from rebalancer.cluster.kinds import Kind, KindOf, R
 from rebalancer.cluster.malformed import (
     LISTED_TWICE,
     Encoded,
@@ -241,10 +241,10 @@ class Recording(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     refused: frozenset[str] = frozenset()  # plurals of the unread kinds that we have no right to read
 
-    def records(self, kind: Kind) -> Sequence[records.ApiObject]:
+    def records(self, kind: KindOf[R]) -> Sequence[R]:
         """The records of a kind; empty when it holds nothing, is columns or was not read (ask ``has``)."""
         listing = self.listings.get(kind.plural)
-        return listing.records if listing is not None else ()
+        return cast("Sequence[R]", listing.records) if listing is not None else ()
 
     def has(self, kind: Kind) -> bool:
         """Whether the kind was read at all."""

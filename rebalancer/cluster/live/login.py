@@ -197,7 +197,13 @@ def _protection(
     """
     authority = _content(cluster, "certificate-authority", folder)
     certificate, key = (_content(user, name, folder) for name in ("client-certificate", "client-key"))
-    tls = _unverifying() if insecure else _verifying(authority.decode() if authority else None)
+    tls: ssl.SSLContext = create_urllib3_context(cert_reqs=ssl.CERT_NONE if insecure else ssl.CERT_REQUIRED)
+    if not insecure:
+        tls.check_hostname = True
+        if authority:
+            tls.load_verify_locations(cadata=authority.decode())
+        else:
+            tls.load_default_certs()
     if certificate or key:
         _present(tls, certificate + b"\n" + key)
     files = {
@@ -239,21 +245,6 @@ def _content(entry: Mapping[str, Any], name: str, folder: Path) -> bytes:
 
 def _pool(**options: Any) -> urllib3.PoolManager:
     return urllib3.PoolManager(retries=_NO_RETRIES, maxsize=_MAX_CONNECTIONS, **options)
-
-
-def _verifying(authority: str | None) -> ssl.SSLContext:
-    context: ssl.SSLContext = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED)
-    context.check_hostname = True
-    if authority is None:
-        context.load_default_certs()
-    else:
-        context.load_verify_locations(cadata=authority)
-    return context
-
-
-def _unverifying() -> ssl.SSLContext:
-    context: ssl.SSLContext = create_urllib3_context(cert_reqs=ssl.CERT_NONE)
-    return context
 
 
 def _present(context: ssl.SSLContext, certificate_and_key: bytes) -> None:

@@ -47,8 +47,11 @@ from rebalancer.load.windows import PRESENT, MetricWindow, deviation
 from rebalancer.policy.load_sources import Prometheus, PromQuery, Signal
 
 
-class PrometheusQueries(msgspec.Struct, frozen=True, eq=False):
-    """What a policy asks one Prometheus about a cluster, and who answers."""
+class PrometheusReader(msgspec.Struct, frozen=True, eq=False):
+    """Reads one Prometheus: one request per metric, whatever the number of nodes and pods.
+
+    It knows what a policy asks one about a cluster, and who answers.
+    """
 
     settings: Prometheus
     ask: QueryFunction
@@ -118,6 +121,76 @@ class PrometheusQueries(msgspec.Struct, frozen=True, eq=False):
         """The last value of each series of an answer, usually one per pod; raises as ``series``."""
         return decode_latest(self.ask(question))
 
+    def node_figures(self) -> NodeUsage:
+        """Figures of every resource that is asked for; RebalancerError when no query was answered."""
+        reading = NodeReading(self)
+        figures = reading.figures()
+        if not self.pressure:
+            return figures
+        pressure = read_pressure(reading)
+        return replace(figures, pressure=pressure, warnings=tuple(reading.warnings))
+
+    def pod_figures(self) -> PodUsage | None:
+        """Usage of the pods; None when the policy does not want it, or no query was answered."""
+        wanted, timestamp = self.pod_queries, queries_of(self.settings).pod_timestamp
+        if not wanted:
+            return None
+        usage = np.full((len(self.pods), len(self.resources)), np.nan)
+        measured_at = np.full(len(self.pods), self.now)
+        warnings: list[str] = []
+        answered = False
+        for resource, query in wanted.items():
+            try:
+                latest = self.latest(PrometheusQuery(self.window.of_resource(resource).over(query)))
+            except (RebalancerError, ValueError, RecursionError) as error:
+                warnings.append(f"{self.name}: {resource} of pods: {failure_words(error)}")
+                continue
+            answered = True
+            scale = 1000.0 if resource == "cpu" else 1.0
+            column = self.resources.index(resource)
+            usage[:, column], unused = self._by_pod(latest, scale)
+            if resource in _TRAFFIC:  # on the node's network a pod's traffic is the node's
+                usage[self._on_host_network(), column] = np.nan
+            warnings += [f"{self.name}: {resource} of pods: {warning}" for warning in unused]
+        if timestamp and answered:
+            try:
+                moments, _ = self._by_pod(self.latest(PrometheusQuery(timestamp)), 1.0)
+                measured_at = np.where(np.isnan(moments), measured_at, moments)
+            except (RebalancerError, ValueError, RecursionError) as error:
+                warnings.append(f"{self.name}: the age of figures of pods: {failure_words(error)}")
+        if not answered:
+            usage[:] = np.nan
+        return PodUsage(usage, measured_at, tuple(warnings), self.resources)
+
+    def _on_host_network(self) -> BoolArray:
+        """(pods,) uses the network of its node."""
+        found = np.array([bool(pod.spec.host_network) for pod in self.pods.classes], np.bool_)
+        return np.asarray(found[self.pods.pod_class], np.bool_)
+
+    def _by_pod(self, latest: Latest, scale: float) -> tuple[FloatArray, list[str]]:
+        """(pods,) the last value of each pod's series, and what was not used."""
+        values = np.full(len(self.pods), np.nan)
+        row_of, namespace, pod = self.pods.row, self.settings.namespace_label, self.settings.pod_label
+        row: IntArray = np.array(
+            [row_of.get((labels.get(namespace, ""), labels.get(pod, "")), -1) for labels in latest.labels],
+            np.int64,
+        )
+        ours = row >= 0
+        rows, first, count = np.unique(row[ours], return_index=True, return_counts=True)
+        with np.errstate(invalid="ignore", over="ignore"):
+            amounts = latest.values[ours][first] * scale
+            broken = ~((amounts >= 0) & (amounts < np.inf))
+        values[rows] = np.where(broken | (count > 1), np.nan, amounts)
+        unused = []
+        for which, number, what in (
+            (rows[count > 1], int((count - 1).sum()), "have two series"),
+            (rows[broken], int(broken.sum()), "are negative or not a number"),
+        ):
+            if len(which):
+                example = self.pods.full_name(int(which[0]))
+                unused.append(f"{number} {what} and are not used, e.g. {example}")
+        return values, unused
+
 
 _SERVER_TIME = PrometheusQuery("time()", dated=False)  # to see by how much its clock differs from ours
 DEFAULT_LABELS = ("node", "nodename", "kubernetes_node", "instance")
@@ -173,7 +246,7 @@ class _Column(msgspec.Struct, eq=False):
 class NodeReading:
     """One reading of all nodes."""
 
-    def __init__(self, inputs: PrometheusQueries) -> None:
+    def __init__(self, inputs: PrometheusReader) -> None:
         self.inputs = inputs
         self.nodes = inputs.nodes
         self.index = NodeNameIndex(inputs.nodes)
@@ -462,80 +535,6 @@ def read_pressure(reading: NodeReading) -> NodePressure:
 
 
 _TRAFFIC = frozenset({"networkReceive", "networkTransmit"})
-
-
-class PrometheusReader(PrometheusQueries, frozen=True, eq=False):
-    """Reads one Prometheus: one request per metric, whatever the number of nodes and pods."""
-
-    def node_figures(self) -> NodeUsage:
-        """Figures of every resource that is asked for; RebalancerError when no query was answered."""
-        reading = NodeReading(self)
-        figures = reading.figures()
-        if not self.pressure:
-            return figures
-        pressure = read_pressure(reading)
-        return replace(figures, pressure=pressure, warnings=tuple(reading.warnings))
-
-    def pod_figures(self) -> PodUsage | None:
-        """Usage of the pods; None when the policy does not want it, or no query was answered."""
-        wanted, timestamp = self.pod_queries, queries_of(self.settings).pod_timestamp
-        if not wanted:
-            return None
-        usage = np.full((len(self.pods), len(self.resources)), np.nan)
-        measured_at = np.full(len(self.pods), self.now)
-        warnings: list[str] = []
-        answered = False
-        for resource, query in wanted.items():
-            try:
-                latest = self.latest(PrometheusQuery(self.window.of_resource(resource).over(query)))
-            except (RebalancerError, ValueError, RecursionError) as error:
-                warnings.append(f"{self.name}: {resource} of pods: {failure_words(error)}")
-                continue
-            answered = True
-            scale = 1000.0 if resource == "cpu" else 1.0
-            column = self.resources.index(resource)
-            usage[:, column], unused = self._by_pod(latest, scale)
-            if resource in _TRAFFIC:  # on the node's network a pod's traffic is the node's
-                usage[self._on_host_network(), column] = np.nan
-            warnings += [f"{self.name}: {resource} of pods: {warning}" for warning in unused]
-        if timestamp and answered:
-            try:
-                moments, _ = self._by_pod(self.latest(PrometheusQuery(timestamp)), 1.0)
-                measured_at = np.where(np.isnan(moments), measured_at, moments)
-            except (RebalancerError, ValueError, RecursionError) as error:
-                warnings.append(f"{self.name}: the age of figures of pods: {failure_words(error)}")
-        if not answered:
-            usage[:] = np.nan
-        return PodUsage(usage, measured_at, tuple(warnings), self.resources)
-
-    def _on_host_network(self) -> BoolArray:
-        """(pods,) uses the network of its node."""
-        found = np.array([bool(pod.spec.host_network) for pod in self.pods.classes], np.bool_)
-        return np.asarray(found[self.pods.pod_class], np.bool_)
-
-    def _by_pod(self, latest: Latest, scale: float) -> tuple[FloatArray, list[str]]:
-        """(pods,) the last value of each pod's series, and what was not used."""
-        values = np.full(len(self.pods), np.nan)
-        row_of, namespace, pod = self.pods.row, self.settings.namespace_label, self.settings.pod_label
-        row: IntArray = np.array(
-            [row_of.get((labels.get(namespace, ""), labels.get(pod, "")), -1) for labels in latest.labels],
-            np.int64,
-        )
-        ours = row >= 0
-        rows, first, count = np.unique(row[ours], return_index=True, return_counts=True)
-        with np.errstate(invalid="ignore", over="ignore"):
-            amounts = latest.values[ours][first] * scale
-            broken = ~((amounts >= 0) & (amounts < np.inf))
-        values[rows] = np.where(broken | (count > 1), np.nan, amounts)
-        unused = []
-        for which, number, what in (
-            (rows[count > 1], int((count - 1).sum()), "have two series"),
-            (rows[broken], int(broken.sum()), "are negative or not a number"),
-        ):
-            if len(which):
-                example = self.pods.full_name(int(which[0]))
-                unused.append(f"{number} {what} and are not used, e.g. {example}")
-        return values, unused
 
 
 def connection_of(settings: Prometheus) -> Connection:

@@ -49,8 +49,7 @@ class LimitRanges:
         self.read = snapshot.has(LIMIT_RANGES)
         self._by_namespace: dict[str, list[LimitRange]] = defaultdict(list)
         for item in snapshot.recording.records(LIMIT_RANGES):
-            if isinstance(item, LimitRange):
-                self._by_namespace[item.metadata.namespace].append(item)
+            self._by_namespace[item.metadata.namespace].append(item)
         listing = snapshot.recording.listings.get(LIMIT_RANGES.plural)
         self._unreadable = {item.namespace: str(item) for item in listing.malformed} if listing else {}
 

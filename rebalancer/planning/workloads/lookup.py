@@ -27,7 +27,6 @@ from rebalancer.cluster.records import (
     Metadata,
     OwnerReference,
     PodTemplate,
-    PriorityClass,
     VerticalAutoscaler,
     Workload,
 )
@@ -276,8 +275,7 @@ class Workloads:
 
 def _default_priority_class(snapshot: Snapshot) -> str:
     """The default of pods that name no class; of several the one of the lowest value."""
-    found = snapshot.recording.records(PRIORITY_CLASSES)
-    defaults = [item for item in found if isinstance(item, PriorityClass) and item.global_default]
+    defaults = [item for item in snapshot.recording.records(PRIORITY_CLASSES) if item.global_default]
     least = min(defaults, key=lambda item: item.value, default=None)
     return least.metadata.name if least else ""
 
@@ -294,14 +292,12 @@ class Autoscalers:
         self._snapshot = snapshot
         self._horizontal: dict[Target, HorizontalAutoscaler] = {}
         self._vertical: dict[Target, VerticalAutoscaler] = {}
-        for item in snapshot.recording.records(HORIZONTAL_AUTOSCALERS):
-            if isinstance(item, HorizontalAutoscaler):
-                target = item.spec.scale_target_ref
-                self._horizontal[item.metadata.namespace, target.kind, target.name] = item
+        for scaler in snapshot.recording.records(HORIZONTAL_AUTOSCALERS):
+            target = scaler.spec.scale_target_ref
+            self._horizontal[scaler.metadata.namespace, target.kind, target.name] = scaler
         for item in snapshot.recording.records(VERTICAL_AUTOSCALERS):
-            if isinstance(item, VerticalAutoscaler):
-                target = item.spec.target_ref
-                self._vertical[item.metadata.namespace, target.kind, target.name] = item
+            target = item.spec.target_ref
+            self._vertical[item.metadata.namespace, target.kind, target.name] = item
 
     @property
     def unread(self) -> Kind | None:

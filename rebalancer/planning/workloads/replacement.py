@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from rebalancer.cluster.arrays import PodClassIndex, PodRow
 from rebalancer.cluster.kinds import PRIORITY_CLASSES, RUNTIME_CLASSES
 from rebalancer.cluster.pod_classes import BINDING_LABELS, PodClass
-from rebalancer.cluster.records import Metadata, PodTemplate, PriorityClass, RuntimeClass
+from rebalancer.cluster.records import Metadata, PodTemplate, RuntimeClass
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.planning.workloads.lookup import WorkloadInfo, Workloads
 from rebalancer.planning.workloads.stateful_sets import (
@@ -48,13 +48,9 @@ class Replacements:
         self._runtime_classes: Mapping[str, RuntimeClass] | None = None
         if snapshot.has(RUNTIME_CLASSES):
             found = snapshot.recording.records(RUNTIME_CLASSES)
-            self._runtime_classes = {
-                item.metadata.name: item for item in found if isinstance(item, RuntimeClass)
-            }
-        classes = snapshot.recording.records(PRIORITY_CLASSES) if snapshot.has(PRIORITY_CLASSES) else ()
-        self._priorities = {
-            item.metadata.name: item.value for item in classes if isinstance(item, PriorityClass)
-        }
+            self._runtime_classes = {item.metadata.name: item for item in found}
+        classes = snapshot.recording.records(PRIORITY_CLASSES)
+        self._priorities = {item.metadata.name: item.value for item in classes}
         self._found: dict[tuple[PodClassIndex, PodClassIndex | None], Replacement] = {}
         self._of: dict[PodRow, Replacement] = {}
 

@@ -19,14 +19,12 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from fractions import Fraction
-from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from rebalancer.cluster import kinds, quantities
 from rebalancer.cluster.records import (
-    ApiObject,
     CsiDriver,
     CsiNode,
     CsiStorageCapacity,
@@ -43,8 +41,6 @@ from rebalancer.cluster.records import (
     VolumeAttachment,
 )
 from rebalancer.cluster.snapshot import Snapshot
-
-R = TypeVar("R", bound=ApiObject)
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 BOUND_ANNOTATION = "pv.kubernetes.io/bind-completed"
@@ -253,17 +249,19 @@ class Volumes(msgspec.Struct, frozen=True, eq=False, dict=True):
     def of(cls, snapshot: Snapshot) -> Volumes:
         """Those of a snapshot; of a kind that was not read there are none."""
 
-        def by_name(kind: kinds.Kind, record: type[R]) -> dict[str, R]:
-            return {item.metadata.name: item for item in _typed(snapshot, kind, record)}
+        read = snapshot.recording.records
+
+        def by_name(kind: kinds.KindOf[kinds.R]) -> dict[str, kinds.R]:
+            return {item.metadata.name: item for item in read(kind)}
 
         return cls(
             claims_by_name(snapshot),
-            by_name(kinds.PERSISTENT_VOLUMES, PersistentVolume),
-            by_name(kinds.STORAGE_CLASSES, StorageClass),
-            by_name(kinds.CSI_NODES, CsiNode),
-            by_name(kinds.CSI_DRIVERS, CsiDriver),
-            tuple(_typed(snapshot, kinds.CSI_CAPACITIES, CsiStorageCapacity)),
-            tuple(_typed(snapshot, kinds.VOLUME_ATTACHMENTS, VolumeAttachment)),
+            by_name(kinds.PERSISTENT_VOLUMES),
+            by_name(kinds.STORAGE_CLASSES),
+            by_name(kinds.CSI_NODES),
+            by_name(kinds.CSI_DRIVERS),
+            tuple(read(kinds.CSI_CAPACITIES)),
+            tuple(read(kinds.VOLUME_ATTACHMENTS)),
         )
 
     def unique_volumes(self, namespace: str, spec: PodSpec) -> tuple[UniqueVolume, ...]:
@@ -297,14 +295,8 @@ class Volumes(msgspec.Struct, frozen=True, eq=False, dict=True):
 
 def claims_by_name(snapshot: Snapshot) -> dict[tuple[str, str], PersistentVolumeClaim]:
     """The persistent volume claims of a snapshot by namespace and name."""
-    claims = _typed(snapshot, kinds.CLAIMS, PersistentVolumeClaim)
+    claims = snapshot.recording.records(kinds.CLAIMS)
     return {(item.metadata.namespace, item.metadata.name): item for item in claims}
-
-
-def _typed(snapshot: Snapshot, kind: kinds.Kind, record: type[R]) -> Iterator[R]:
-    for item in snapshot.recording.records(kind):
-        if isinstance(item, record):
-            yield item
 
 
 def volume_of(volume: PersistentVolume) -> UniqueVolume | None:

@@ -168,6 +168,11 @@ def test_the_steps_of_a_pattern_grow_no_faster_than_the_text(part: str) -> None:
 
 
 def test_each_pattern_of_the_tree_is_found() -> None:
+    """Patterns are looked for as calls of ``re``: under no other name, and of no other engine."""
+    otherwise = re.compile(r"^\s*(from re import|import re\b(?!\n)|(from|import) regex\b)", re.MULTILINE)
+    roots = [Path(str(package.__file__)).parent for package in (rebalancer, rebalancer_demo)]
+    paths = [path for root in roots for path in root.rglob("*.py")]
+    assert [str(path) for path in paths if otherwise.search(path.read_text())] == []
     assert sum(len(list(patterns(part))) for part in parts()) > 70
 
 

@@ -30,7 +30,9 @@ CLOCKS |= {f"{name}_ns" for name in CLOCKS}
 NOW = frozenset({"now", "utcnow", "today"})
 # What a bound may be given to: a thread, an event, a process, a socket, an answer.
 BOUNDED = frozenset({"wait", "wait_for", "join", "communicate", "settimeout", "result"})
+TIMERS = frozenset({"Timer", "alarm", "setitimer"})
 BOUNDED_BY_NAME = BOUNDED | {"run", "check_output", "check_call", "urlopen", "create_connection", "acquire"}
+BOUNDED_BY_NAME |= {"get", "put"}  # of a queue
 LEAST_BOUND_SECONDS = 60.0
 SUSPICIOUS = re.compile(r"\btime\b|datetime|\bdate\b|timeout|Timer|" + "|".join(sorted(BOUNDED)))
 
@@ -64,6 +66,10 @@ def clocks_read(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "time":
             yield node.lineno, f"from time import {', '.join(name.name for name in node.names)}"
+        if isinstance(node, ast.Import | ast.ImportFrom):  # under another name it would not be seen below
+            renamed = {name.name for name in node.names if name.asname is not None}
+            watched = {"time"} if isinstance(node, ast.Import) else {"datetime", "date"}
+            yield from ((node.lineno, f"{name} under another name") for name in renamed & watched)
         if not isinstance(node, ast.Attribute) or id(node) in giving_way:
             continue
         if node.attr not in CLOCKS | NOW:
@@ -96,7 +102,7 @@ def short_bounds(tree: ast.Module) -> Iterator[tuple[int, str]]:
         if not isinstance(node, ast.Call):
             continue
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
-        if name == "Timer":
+        if name.rpartition(".")[2] in TIMERS:
             yield node.lineno, ast.unparse(node)
         bounds: list[float | None] = []
         if name in BOUNDED_BY_NAME:
@@ -135,6 +141,10 @@ def test_nothing_is_awaited_for_less_than_a_hang_takes() -> None:
         "import time; began = time.monotonic()",
         "import time; run(clock=time.time)",
         "from time import sleep",
+        "import time as clock",
+        "from datetime import datetime as moment",
+        "signal.setitimer(signal.ITIMER_REAL, 1)",
+        "waiting.get(timeout=5)",
         "import datetime; datetime.datetime.now()",
         "thread.join(5)",
         "process.wait(timeout=10)",

@@ -17,7 +17,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from msgspec.structs import astuple, replace
 

@@ -19,9 +19,8 @@ from rebalancer.cluster.nodes import CPU
 from rebalancer.cluster.quantities import cpu_milli
 from rebalancer.cluster.records import PodSpec
 from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, LATEST, Metric, WatcherMetrics
-from rebalancer.profiles.types import Input, extension_points
-from rebalancer.scheduling.framework.plugin import Evidence, Plugin, PluginInputs
-from rebalancer.scheduling.plugins.trimaran.node_figures import TrimaranArguments, positive_or
+from rebalancer.scheduling.framework.plugin import Evidence, PluginInputs
+from rebalancer.scheduling.plugins.trimaran.node_figures import TrimaranArguments, TrimaranPlugin, positive_or
 from rebalancer.scheduling.resources import round_half_away
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.pod_classes import PodClasses
@@ -100,13 +99,11 @@ def utilization_of(metrics: tuple[Metric, ...]) -> float | None:
     return utilization
 
 
-class TargetLoadPacking(Plugin):
+class TargetLoadPacking(TrimaranPlugin[TargetLoadPackingArguments]):
     """Scores nodes by their CPU as load-watcher sees it, with the pod and those just bound added."""
 
     name = "TargetLoadPacking"
-    points = extension_points("score")
     Arguments = TargetLoadPackingArguments
-    inputs = frozenset({Input.WATCHER})
     scored_resources = frozenset({"cpu"})
     counts_recent_pods = True
     process_wide_arguments = (
@@ -129,8 +126,7 @@ class TargetLoadPacking(Plugin):
         recently_bound: Sequence[tuple[int, int]] = (),
     ) -> None:
         """``recently_bound`` are (class, node) of the pods whose load the window does not show yet."""
-        self._arguments = arguments
-        self._watcher = watcher
+        super().__init__(arguments, watcher)
         self._recently_bound = recently_bound
 
     def predicted_cpu_milli(self, spec: PodSpec) -> int:
@@ -156,10 +152,10 @@ class TargetLoadPacking(Plugin):
         spec = classes[pod_class].spec
         return classes.cached(pod_class, self, "cpu", lambda: self.predicted_cpu_milli(spec))
 
-    def _known(self, state: ClusterState) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], FloatArray]:
+    def _known(self, state: ClusterState) -> tuple[BoolArray, FloatArray]:
         """Per node: whether load-watcher lists figures for it, and its CPU in percent."""
 
-        def compute() -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], FloatArray]:
+        def compute() -> tuple[BoolArray, FloatArray]:
             nodes = self._watcher.nodes if self._watcher else {}
             used = np.array([utilization_of(nodes.get(name, ())) for name in state.nodes.names], np.float64)
             return ~np.isnan(used), np.nan_to_num(used, nan=0.0)
