@@ -137,7 +137,7 @@ class MovablePods:
             return best
         beyond = np.maximum(relief - need[wanted], 0.0).sum(axis=1) / 100.0
         price = np.where(enough, np.round(self._value_price[here] + self._fit * beyond, 9), np.inf)
-        return pods[int(np.argmin(price))]
+        return int(pods[int(np.argmin(price))])
 
 
 def _joined(parts: Iterable[FloatArray]) -> FloatArray:
