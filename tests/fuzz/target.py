@@ -31,6 +31,7 @@ class Target:
     seeds: Callable[[], Mapping[str, bytes]]
     mutate: Mutate | None = None
     max_bytes: int = MAX_BYTES
+    largest: int = 16 << 20  # that its input may be, or is read of it at once; more is refused by its size
 
 
 @dataclass(frozen=True)

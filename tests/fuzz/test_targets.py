@@ -85,6 +85,21 @@ def test_no_parser_in_c_is_ended_or_kept_busy_by_what_is_deep_or_long(name: str)
     assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr[-300:]
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_no_parser_in_c_is_ended_by_the_deepest_input_of_the_largest_size(name: str) -> None:
+    """However large an input may be: its depth is bounded before a parser recurses that far."""
+    program = (
+        "from tests.fuzz.targets import ALL; from tests.fuzz.target import finding_of; "
+        f"target = ALL[{name!r}]; "
+        "units = b'[', b'{', b'{\"a\":', b'{a: ', b'- ', b'? ', b'\\x12\\x80\\x80\\x04', b'\\x13'; "
+        "ends = {unit: finding_of(target, unit * (target.largest // len(unit))) for unit in units}; "
+        "[print(unit, found) for unit, found in ends.items() if found]"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr[-300:]
+
+
 @pytest.mark.parametrize("path", INPUTS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_no_input_of_the_corpus_is_a_finding(path: Path) -> None:
     assert finding_of(ALL[path.parent.name], path.read_bytes()) is None

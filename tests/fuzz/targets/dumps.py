@@ -57,8 +57,8 @@ def _packed() -> Mapping[str, bytes]:
 
 
 TARGETS = (
-    Target("dump-kubectl", reading("list.json"), _kubectl, json_structure(indent=4)),
-    Target("dump-lines", reading("pods.json"), _lines, line_structure),
-    Target("dump-whole", reading("any.json"), _whole, json_structure()),
-    Target("dump-packed", reading("pods.json.gz"), _packed),
+    Target("dump-kubectl", reading("list.json"), _kubectl, json_structure(indent=4), largest=64 << 20),
+    Target("dump-lines", reading("pods.json"), _lines, line_structure, largest=64 << 20),
+    Target("dump-whole", reading("any.json"), _whole, json_structure(), largest=64 << 20),
+    Target("dump-packed", reading("pods.json.gz"), _packed, largest=64 << 20),
 )

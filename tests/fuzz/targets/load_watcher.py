@@ -45,4 +45,4 @@ def seeds() -> Mapping[str, bytes]:
     }
 
 
-TARGETS = (Target("load-watcher", decode, seeds, json_structure()),)
+TARGETS = (Target("load-watcher", decode, seeds, json_structure(), largest=64 << 20),)

@@ -24,4 +24,4 @@ def seeds() -> Mapping[str, bytes]:
     return {"cluster.json": as_kubectl_prints(mixed_items())}
 
 
-TARGETS = (Target("plan", decode, seeds, json_structure(indent=4)),)
+TARGETS = (Target("plan", decode, seeds, json_structure(indent=4), largest=64 << 20),)

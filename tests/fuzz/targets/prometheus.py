@@ -70,6 +70,6 @@ def _books() -> Mapping[str, bytes]:
 
 
 TARGETS = (
-    Target("prometheus", decode, seeds, json_structure()),
-    Target("prometheus-book", decode_recorded, _books, json_structure()),
+    Target("prometheus", decode, seeds, json_structure(), largest=64 << 20),
+    Target("prometheus-book", decode_recorded, _books, json_structure(), largest=64 << 20),
 )
