@@ -150,7 +150,8 @@ def _sibling_first(prepared: PreparedInputs, builder: PlanBuilder, pod: PodRow) 
     moved = builder.used.by_workload[workload.key]
     if moved < max(1, min((budget.allowed for budget in budgets), default=1)):
         return None
-    message = f"{moved} of {workload.name} move in this run, and the others one after the other"
+    verb = "moves" if moved == 1 else "move"
+    message = f"{moved} of {workload.name} {verb} in this run; the others follow in later ones"
     return NotMoved(Reason.SIBLINGS, message)
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rebalancer.planning.plan import StrategyReport
 
 MAX_LIFETIME = "rebalancer/max-lifetime"
+_OF_THEIR_NODE = ("DaemonSet", "Node")  # owners whose pods are never evicted
 
 
 class LifetimeSettings(ChosenStates):
@@ -119,6 +120,7 @@ class Lifetime(Strategy):
         fields = table.fields(pod)
         own, states = fields.annotations.get(MAX_LIFETIME), wanted.words(fields, now)
         meets = own is not None or (wanted.is_for_all and states is not None)
+        meets &= table.class_of(pod).owner.kind not in _OF_THEIR_NODE
         most = (wanted.max_age or 0.0) if own is None else _own_lifetime(own)
         most *= 1.0 + wanted.jitter * _share(fields.uid)
         if not meets or not now - fields.created > most or not wanted.chooses(table.class_of(pod)):

@@ -53,7 +53,10 @@ def write_moves(lines: Lines, plan: Plan) -> None:
     if not style.no_headers:
         arrow = style.glyphs.arrow
         what = f"{plain(shared)} " if shared else ""
-        lines.heading("MOVES", f"{what}load in percent, now {arrow} after the plan; gain in points, at least")
+        said = "after the plan; gain in points, at least"
+        if any(map(_is_for, plan.moves)):
+            said = "after; gain in points, or what it is for"
+        lines.heading("MOVES", f"{what}load in percent, now {arrow} {said}")
     nodes = {node.name: node for node in plan.nodes}
     write_columns(lines, _columns(lines), [_row(move, nodes, lines, shared) for move in shown])
     if style.everything and not style.no_headers:
@@ -103,11 +106,16 @@ def _gained(move: Move) -> str:
     return max(move.gain, key=lambda name: (move.gain[name], name), default="cpu")
 
 
+def _is_for(move: Move) -> str:
+    """The strategy of a move whose purpose is not relief; else empty."""
+    return "" if move.strategy in ALWAYS_ON else plain(move.strategy)
+
+
 def _gain(move: Move, resource: str, shared: str) -> str:
-    """The gain in points; nothing for a move whose purpose is not relief."""
+    """The gain in points, or the strategy of a move that is for something else."""
     gain = move.gain.get(resource, 0.0)
-    if not gain and move.strategy not in ("", "hotNodes"):
-        return ""
+    if not gain and _is_for(move):
+        return _is_for(move)
     return f"{gain:.0f}" if resource == shared else amounts(((resource, gain),))
 
 
@@ -122,7 +130,8 @@ def _row(move: Move, nodes: Mapping[str, NodeReport], lines: Lines, shared: str)
         Text(plain(move.from_node)),
     ]
     if move.finished:
-        return [*cells, Text(""), Text(_REMOVED), *(Text("") for _ in _columns(lines)[5:])]
+        cells += [Text(""), Text(_REMOVED), Text(""), Text(""), Text(_is_for(move), "green")]
+        return [*cells, *(Text("") for _ in _columns(lines)[len(cells) :])]
     cells += [
         _loads(nodes.get(move.from_node), resource, lines),
         Text(plain(likeliest.node) + others),

@@ -105,7 +105,11 @@ def test_of_a_workload_one_pod_is_replaced_in_a_run() -> None:
 
     assert order(found) == ["web-0"]
     assert kept(found) == dict.fromkeys(["web-1", "web-2", "web-3"], "Siblings")
-    assert because(found, "web-1").startswith("1 of ReplicaSet/web move in this run")
+    assert because(found, "web-1").startswith("1 of ReplicaSet/web moves in this run; the others follow")
+
+
+def test_pods_that_their_controller_keeps_on_their_node_are_not_mentioned() -> None:
+    assert plan(a_workload("agent", ["a", "b"], created=OLD, kind="DaemonSet")).kept == ()
 
 
 def test_or_as_many_as_its_disruption_budget_allows_at_once() -> None:

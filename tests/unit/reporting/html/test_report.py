@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rebalancer.errors import InputError
 from rebalancer.planning.explanation import SchedulingTable, ScoredNode
@@ -31,6 +32,15 @@ def test_a_report_says_what_is_evicted_from_where_to_where_and_why() -> None:
     assert "still hot : no evictable pod whose replacement lands elsewhere" in text
     assert "SingleReplica keeps 2 pods" in text
     assert "kind: RebalancePolicy" in text
+
+
+def test_a_move_that_is_not_for_relief_says_what_it_is_for() -> None:
+    spread = replace(a_move("spread-0"), strategy="duplicates", gain={})
+    removed = replace(a_move("done-0", to=()), strategy="lifetime", gain={}, finished=True)
+    text = " ".join(Page(report(a_plan(moves=(spread, removed)))).text.split())
+
+    assert "shop/spread-0 from node-0001 to node-0007 (100%), for duplicates" in text
+    assert "shop/done-0 from node-0001, removed, for lifetime" in text
 
 
 def test_a_report_names_the_settings_that_keep_load_on_hot_nodes() -> None:

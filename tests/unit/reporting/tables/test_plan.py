@@ -187,6 +187,18 @@ def test_pods_that_another_strategy_cannot_move_are_not_nothing_to_do() -> None:
     assert text.startswith("Plan: evict nothing: no node is hot, and 1 other pod cannot be moved")
 
 
+def test_moves_that_are_not_for_relief_say_what_they_are_for_on_a_narrow_screen() -> None:
+    spread = replace(a_move("spread-0", gain=0.0), strategy="topologySpread")
+    removed = replace(a_move("done-0", to=()), strategy="lifetime", gain={}, finished=True)
+    text = plan_table(a_plan(moves=(a_move(), spread, removed))).plain
+    rows = {line.split()[1]: line.split() for line in text.splitlines() if line.strip().startswith("1 ")}
+
+    assert "gain in points, or what it is for" in text
+    assert rows["shop/spread-0"][-1] == "topologySpread"
+    assert rows["shop/done-0"][-2:] == ["(removed)", "lifetime"]
+    assert max(map(len, text.splitlines())) <= 80
+
+
 def test_hot_nodes_without_a_move_are_said_to_stay_as_they_are() -> None:
     assert plan_table(a_plan(moves=())).plain.startswith("Plan: evict nothing: 2 hot nodes")
 
