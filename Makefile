@@ -63,6 +63,7 @@ policies: $(STAMP)
 quality: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
 	$(BIN)/python -m bench.quality $(if $(DUMP),--from $(DUMP)) $(ARGS)
+	$(BIN)/python -m bench.consolidation $(if $(DUMP),--from $(DUMP))
 
 # Coverage-guided fuzzing of everything that reads what others wrote, SECONDS for each decoder, JOBS at once;
 # TARGETS="policy protobuf" limits it. Findings are kept in fuzz-findings/.

@@ -24,12 +24,16 @@ from rebalancer.planning.eviction.workload_rules import controller
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.schedulers import neutral_everywhere
 from rebalancer.planning.plan import API_VERSION, Landing, Value, by_resource
-from rebalancer.planning.planner import plan_prepared, prepare_to_plan
+from rebalancer.planning.planner import make_plan, plan_prepared, prepare_to_plan
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.report import possible_landings
+from rebalancer.planning.strategies.consolidation import Consolidation, ConsolidationSettings
 from rebalancer.planning.subjects import SubjectName, find_subject
 from rebalancer.planning.warnings import not_modelled
+from rebalancer.policy.schema import Limits
+from rebalancer.policy.strategies import no_strategies
+from rebalancer.policy.units import Amount
 from rebalancer.questions.changes import (
     AddedPod,
     Changes,
@@ -120,6 +124,8 @@ class WhatIf(Value, frozen=True):
     pending: tuple[int, int]  # pods that fit nowhere
     moves: tuple[int, int]  # that a plan by this policy would make before, and once the change has settled
     comparison: Comparison | None
+    # Nodes that could be emptied by either configuration, whatever limits say; None where there is only one.
+    emptied: tuple[int, int] | None
     notes: tuple[str, ...]
     api_version: str = API_VERSION
     kind: str = "WhatIf"
@@ -346,8 +352,9 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
     before = prepare_to_plan(replace(inputs, ignore_coverage=True))
     theirs = before if other is None else prepare_to_plan(replace(other, ignore_coverage=True))
     changed = _changed(theirs, changes)
-    comparison = None
+    comparison = emptied = None
     if other is not None:
+        emptied = _emptied(inputs), _emptied(other)
         ours = _changed(before, changes).fates if changes else None
         comparison = compare(before, theirs, ours, changed.fates)
     return WhatIf(
@@ -362,8 +369,21 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
         pending=(before.pending.unplaced, changed.pending),
         moves=(len(plan_prepared(before).moves), len(plan_prepared(changed.settled).moves)),
         comparison=comparison,
+        emptied=emptied,
         notes=changed.notes,
     )
+
+
+def _emptied(inputs: PlanningInputs) -> int:
+    """How many nodes a plan would empty without limits and taints."""
+    policy, most = inputs.policy, len(inputs.snapshot.pods)
+    settings = Consolidation.settings_in(policy) or ConsolidationSettings()
+    every_node = settings.model_copy(update={"max_nodes": most + 1, "taint_for": 0.0})
+    strategies = no_strategies().model_copy(update={Consolidation.name: every_node})
+    limits = Limits(per_run=most, per_node=most, per_namespace=most, per_workload=Amount(100, percent=True))
+    policy = policy.model_copy(update={"strategies": strategies, "limits": limits})
+    plan = make_plan(replace(inputs, policy=policy, ignore_coverage=True))
+    return int(plan.strategies[Consolidation.name].figures["emptied"])
 
 
 def _of_the_scheduler(other: PlanningInputs | None) -> tuple[str, ...]:

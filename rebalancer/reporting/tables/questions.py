@@ -46,7 +46,10 @@ def what_if_table(answer: WhatIf, style: Style = Style()) -> Text:
         ("hot nodes", answer.hot),
         ("pods that fit nowhere", answer.pending),
         ("moves of a plan", answer.moves),
+        ("nodes to be emptied", answer.emptied or (0, 0)),
     ):
+        if title.endswith("emptied") and answer.emptied is None:
+            continue
         colour = "red" if after > before else "green" if after < before else ""
         lines.add(f"  {title:<22} ", (f"{before} {arrow} {after}", colour))
     if answer.pods:

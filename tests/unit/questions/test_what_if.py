@@ -388,3 +388,16 @@ def test_no_load_is_lost_while_every_pod_lands_and_none_lands_on_a_drained_node(
     waiting = sum(item.fate is Fate.PENDING for item in answer.pods)
     assert moved == pytest.approx(-500 * waiting, abs=5)
     assert {item.from_node for item in answer.pods} <= set(drained)
+
+
+def test_another_configuration_says_how_many_nodes_it_would_free() -> None:
+    nodes = [a_node("a"), a_node("b")]
+    workloads = [a_workload("web", ["a"]), a_workload("api", ["b"] * 2)]
+    inputs = planning_inputs(nodes, workloads)
+    other = planning_inputs(nodes, workloads, configuration=load_configuration(PACKING, "packing"))
+
+    answer = what_if(inputs, Changes(), other)
+
+    assert answer.emptied == (0, 1)
+    assert "nodes to be emptied 0 → 1" in " ".join(what_if_table(answer).plain.split())
+    assert what_if(inputs, changes(drain=["a"])).emptied is None

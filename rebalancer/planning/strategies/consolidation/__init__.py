@@ -40,7 +40,7 @@ class ConsolidationSettings(PolicyModel):
         default=Amount(1), description="Least nodes that stay in use: a number, or a percentage of all nodes."
     )
     max_requested: Percent = Field(
-        default=90.0,
+        default=100.0,
         description="Percent of a node's cpu, and of its memory, up to which requests may fill it.",
     )
     min_node_age: Duration = Field(default=3600.0, description="A younger node is not emptied.")

@@ -94,7 +94,7 @@ class NodesToEmpty:
             "an annotation keeps it": any(annotations.get(key, "false") != "false" for key in _KEEP),
             "it is not Ready, or leaves already": not prepared.nodes.ready[node] or why_leaving(record),
             "it is hot": prepared.hotness.hot[node],
-            "it is younger than minNodeAge": not age >= settings.min_node_age,
+            "it is younger than minNodeAge": settings.min_node_age > 0 and not age >= settings.min_node_age,
             "pods left or came to it": name in self._settling or node in prepared.landing_check.settling,
             "it is not closed": closed is not None and settings.taint_for > 0 and name not in closed,
             "its price is not known": not self.savings[node] > 0,

@@ -37,11 +37,11 @@ _DIGITS = 6
 def with_emptied(strategy: Consolidation, so_far: PartialPlan) -> PartialPlan:
     """The plan with the nodes emptied that save most at the least disruption; and what a taint would add."""
     wants_closed, closed = strategy.may_close, strategy.prepared.inputs.closed
-    search = _Search(strategy, so_far, closes=wants_closed and closed is None)
+    search = Search(strategy, so_far, closes=wants_closed and closed is None)
     found = search.best()
     notes = dict(so_far.notes)
     if not wants_closed and search.is_refused(found):
-        more = len(_Search(strategy, so_far, closes=True).first().emptied)
+        more = len(Search(strategy, so_far, closes=True).first().emptied)
         if more > len(found.emptied):
             notes[strategy.name] = f"{_nodes(more)} could be emptied if they had a taint meanwhile (taintFor)"
     strategy.emptying = frozenset(found.emptied)
@@ -54,7 +54,7 @@ def _nodes(count: int) -> str:
     return f"{count} node{'s' * (count != 1)}"
 
 
-class _Found(msgspec.Struct, frozen=True, eq=False):
+class Found(msgspec.Struct, frozen=True, eq=False):
     """What one order leads to."""
 
     builder: PlanBuilder
@@ -64,7 +64,9 @@ class _Found(msgspec.Struct, frozen=True, eq=False):
     value: tuple[float, float]  # what it saves, and less what it costs
 
 
-class _Search:
+class Search:
+    """One search from a plan so far."""
+
     def __init__(self, strategy: Consolidation, so_far: PartialPlan, *, closes: bool) -> None:
         self._strategy, self._start, self._closes = strategy, so_far.builder, closes
         self._prepared = prepared = strategy.prepared
@@ -81,10 +83,10 @@ class _Search:
         rows = [pod for pods in leaving.values() for pod in pods]
         disruption = Disruption(prepared.inputs, prepared.eviction.workloads)
         costs = dict(zip(rows, disruption.costs(rows).tolist(), strict=True)) if rows else {}
-        self._leaving = leaving
+        self.movable = leaving
         self._cost = {node: sum(1.0 + costs[pod] for pod in pods) for node, pods in leaving.items()}
 
-    def is_refused(self, found: _Found) -> bool:
+    def is_refused(self, found: Found) -> bool:
         """Whether a pod stays because it may land where it must not."""
         return any(why.reason is Reason.NO_BETTER_LANDING for why in found.kept.values())
 
@@ -104,14 +106,12 @@ class _Search:
         words = f"{refusal.message} ({self._strategy.name}: {self._strategy.nodes.words(node)})"
         return msgspec.structs.replace(refusal, message=words)
 
-    def first(self) -> _Found:
+    def first(self) -> Found:
         """What the usual order leads to: first what saves most for its cost."""
         savings = self._strategy.nodes.savings
-        return self._in_order(
-            sorted(self._leaving, key=lambda node: (-savings[node] / self._cost[node], node))
-        )
+        return self.in_order(sorted(self.movable, key=lambda node: (-savings[node] / self._cost[node], node)))
 
-    def best(self) -> _Found:
+    def best(self) -> Found:
         """The best of the orders that were tried."""
         placements, most = self._start.evaluator.placements, self._prepared.policy.planning.max_placements
         found = self.first()
@@ -125,19 +125,19 @@ class _Search:
                 if tuple(other) in tried or placements.asked >= last:
                     continue
                 tried.add(tuple(other))
-                changed = self._in_order(other)
+                changed = self.in_order(other)
                 if changed.value > found.value:
                     found, order, better = changed, other, True
                     break
         return found
 
-    def _others(self, order: list[NodeRow], found: _Found) -> list[list[NodeRow]]:
+    def _others(self, order: list[NodeRow], found: Found) -> list[list[NodeRow]]:
         """The same order with one of the nodes left first, or one of the emptied ones last."""
         left = [node for node in order if node not in found.emptied]
         first = [[node, *(other for other in order if other != node)] for node in left]
         return first + [[*(item for item in order if item != node), node] for node in found.emptied]
 
-    def _in_order(self, order: list[NodeRow]) -> _Found:
+    def in_order(self, order: list[NodeRow]) -> Found:
         """Empty the nodes that can be, one after the other."""
         prepared, settings = self._prepared, self._strategy.settings
         builder, in_use, emptying = self._start.copy(), set(self._in_use), set[int]()
@@ -167,14 +167,14 @@ class _Search:
                 in_use.update(move.evaluation.landings().rows.tolist())
         saved = sum(float(self._strategy.nodes.savings[node]) for node in emptied)
         cost = sum(self._cost[node] for node in emptied)
-        return _Found(
+        return Found(
             builder, tuple(order), tuple(emptied), kept, (round(saved, _DIGITS), -round(cost, _DIGITS))
         )
 
     def _empty(self, builder: PlanBuilder, node: NodeRow) -> tuple[PodRow, NotMoved] | None:
         """Move all pods of a node; or the one that stays, and why."""
         wish = Wish(self._strategy.name, self._strategy.purpose, self._strategy.nodes.words(node))
-        for pod in self._leaving[node]:
+        for pod in self.movable[node]:
             refusal = builder.try_move(self._prepared.candidate(pod, wish))
             if refusal is not None:
                 return pod, refusal

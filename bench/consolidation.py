@@ -1,0 +1,276 @@
+"""How many nodes ``consolidation`` empties, beside the most that any planner could, on small clusters.
+
+python -m bench.consolidation [--clusters 60] [--seed 0] [--from DUMP [--scheduler-config FILE]] [--cycles 50]
+
+A mixed-integer program chooses which nodes are emptied and where each of their pods lands, among the landings
+that filters and the strategy admit, by requests and levels of load. That is a bound, for a pod lands where
+the scheduler puts it, and not where that would be good. What can be reached with its landings is found by
+trying all sets of nodes, each in some orders. Both count the same nodes and the same landings as admissible.
+
+Needs scipy (the extra ``bench``); ``make quality`` runs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import coo_matrix
+
+from bench.random_clusters import inputs_of, no_items, node_item, pod_item, replica_set_item
+from rebalancer.cluster.arrays import NodeRow, PodRow
+from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.planning.builder import PartialPlan, PlanBuilder
+from rebalancer.planning.eviction import why_protected
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.planner import plan_prepared, prepare_to_plan
+from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.strategies import strategies_of
+from rebalancer.planning.strategies.consolidation import Consolidation
+from rebalancer.planning.strategies.consolidation.search import Search
+from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.profiles import SchedulerConfiguration
+from rebalancer.run.plan import plan_inputs
+from rebalancer.scheduling.registry import default_configuration, load_configuration
+
+_PACKING = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins: {score: {disabled: [{name: NodeResourcesBalancedAllocation}]}}
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated}}
+"""
+_CORES, _GIB_A_CORE = (8, 16, 16, 32), 4
+_REQUESTS = (250, 500, 1000, 1500, 2000, 4000)  # thousandths of a core
+_MAX_REQUESTED, _HOT = 100.0, 92.0
+_HELD = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+_ORDERS = 4  # of each set of nodes
+_SECONDS = 20.0
+
+
+def policy(**settings: Any) -> RebalancePolicy:
+    """Limits out of the way."""
+    consolidation = {"maxNodes": 1000, "maxRequested": _MAX_REQUESTED, "minNodeAge": "0s", **settings}
+    return RebalancePolicy.model_validate(
+        {
+            "hotNodes": {"forRuns": 1, "any": [{"utilization": {"cpu": _HOT, "memory": _HOT}}]},
+            "evictable": {"minAge": "0s", "protect": []},
+            "limits": {"perRun": 10_000, "perNode": 1000, "perNamespace": 10_000, "perWorkload": "100%"},
+            "strategies": {"consolidation": consolidation},
+        }
+    )
+
+
+def random_cluster(seed: int, configuration: SchedulerConfiguration, **settings: Any) -> PlanningInputs:
+    """4 to 12 nodes that request between a quarter and two thirds of their cpu; a few pods are held."""
+    random = np.random.default_rng([seed, 22])
+    nodes = int(random.integers(4, 13))
+    cores = random.choice(_CORES, nodes)
+    items = no_items()
+    items["nodes"] = [
+        node_item(row, (1000 * int(size), _GIB_A_CORE * int(size)), f"zone-{row % 3}")
+        for row, size in enumerate(cores)
+    ]
+    wanted = random.uniform(0.25, 0.65) * 1000 * cores.sum()
+    attraction = random.dirichlet(np.full(nodes, 2.0)) + 0.02
+    requested, memory = np.zeros(nodes), np.zeros(nodes)
+    usage: dict[str, tuple[float, float]] = {}
+    while requested.sum() < wanted:
+        name, cpu = f"app-{len(items['replicasets']):03d}", int(random.choice(_REQUESTS))
+        mebibytes = int(cpu * random.uniform(0.5, 5.0))
+        requests = {"cpu": f"{cpu}m", "memory": f"{mebibytes}Mi"}
+        containers = [{"name": "main", "image": "app:v1", "resources": {"requests": requests}}]
+        spec: dict[str, Any] = {"schedulerName": "default-scheduler", "containers": containers}
+        if random.random() < 0.1:
+            spec["nodeSelector"] = {"zone": f"zone-{int(random.integers(3))}"}
+        held = _HELD if random.random() < 0.06 else {}
+        replicas = int(random.integers(1, 5))
+        made = 0
+        for _ in range(replicas):
+            room = (requested + cpu <= 870 * cores) & (memory + mebibytes <= 890 * _GIB_A_CORE * cores)
+            if "nodeSelector" in spec:
+                room &= np.array([spec["nodeSelector"]["zone"] == f"zone-{row % 3}" for row in range(nodes)])
+            if not room.any():
+                break
+            chance = np.where(room, attraction, 0.0)
+            node = int(random.choice(nodes, p=chance / chance.sum()))
+            requested[node] += cpu
+            memory[node] += mebibytes
+            usage[f"{name}-{made}"] = cpu * float(random.uniform(0.5, 1.0)), mebibytes * 2.0**19
+            items["pods"].append(pod_item(f"{name}-{made}", name, node, spec, "default", held))
+            made += 1
+        items["replicasets"].append(replica_set_item(name, made, spec))
+    found = inputs_of(items, usage, f"empty-{seed}", policy(**settings))
+    return replace(found, scheduler=replace(found.scheduler, configuration=configuration))
+
+
+def most_emptied(prepared: PreparedInputs, strategy: Consolidation) -> tuple[int, bool]:
+    """The most nodes that can be emptied if landings could be chosen, and whether that is proven."""
+    state, nodes = prepared.schedulers.state, strategy.nodes
+    leaving = {
+        node: nodes.leaving(node)
+        for node in nodes.candidates()
+        if all(why_protected(prepared.eviction, pod) is None for pod in nodes.leaving(node))
+    }
+    count = len(prepared.nodes)
+    column = {node: at for at, node in enumerate(leaving)}
+    pods = [(pod, node) for node, found in leaving.items() for pod in found]
+    terms: list[tuple[int, int, float]] = []
+    upper: list[float] = []
+
+    def add(row: list[tuple[int, float]], most: float) -> None:
+        terms.extend((len(upper), at, value) for at, value in row)
+        upper.append(most)
+
+    lands: dict[tuple[PodRow, int], int] = {}
+    for pod, node in pods:
+        kind = prepared.candidate(pod).replacement
+        mask = prepared.schedulers.scheduler(kind).feasible(_emptied_state(prepared), kind)
+        options = [at for at in np.flatnonzero(mask).tolist() if at != node and at not in nodes.empty]
+        row = []
+        for target in options:
+            at = lands[pod, target] = len(column) + len(lands)
+            row.append((at, 1.0))
+            if target in column:  # what is emptied takes no pods
+                add([(at, 1.0), (column[NodeRow(target)], 1.0)], 1.0)
+        add([*row, (column[node], -1.0)], 0.0)
+        add([*((at, -1.0) for at, _ in row), (column[node], 1.0)], 0.0)
+    classes = state.classes
+    requests = {
+        pod: classes.vector(classes.requests[prepared.candidate(pod).replacement].incoming) for pod, _ in pods
+    }
+    load = prepared.inputs.load
+    for target in range(count):
+        arriving = [(pod, at) for (pod, node), at in lands.items() if node == target]
+        for resource in (0, 1):
+            room = (
+                classes.allocatable[target, resource] * _MAX_REQUESTED / 100
+                - state.requested[target, resource]
+            )
+            add(
+                [(at, float(requests[pod][resource]) / 1e3 ** (resource + 1)) for pod, at in arriving],
+                float(room) / 1e3 ** (resource + 1),
+            )
+            hot = load.allocatable[target, resource] * _HOT / 100 - load.usage[target, resource]
+            add(
+                [(at, float(load.pod_usage[pod][resource]) / 1e3 ** (resource + 1)) for pod, at in arriving],
+                float(hot) / 1e3 ** (resource + 1),
+            )
+    add([(at, 1.0) for at in column.values()], count - len(nodes.empty) - 1.0)
+    columns = len(column) + len(lands)
+    if not column:
+        return 0, True
+    rows, at, values = zip(*terms, strict=True)
+    matrix = coo_matrix((values, (rows, at)), shape=(len(upper), columns)).tocsr()
+    gain = np.zeros(columns)
+    gain[: len(column)] = -1.0
+    solved = milp(
+        gain,
+        constraints=LinearConstraint(matrix, ub=np.array(upper)),
+        integrality=np.ones(columns),
+        bounds=Bounds(0, 1),
+        options={"time_limit": _SECONDS},
+    )
+    return (0 if solved.x is None else round(-solved.fun)), solved.status == 0
+
+
+def _emptied_state(prepared: PreparedInputs) -> Any:
+    """The cluster without pods: what filters admit there, they admit wherever there is room."""
+    state = prepared.schedulers.state.copy()
+    for row in range(len(prepared.pods)):
+        if state.node[row] >= 0:
+            state.remove(row)
+    return state
+
+
+def most_reached(
+    prepared: PreparedInputs, strategy: Consolidation, found: int, bound: int, *, closes: bool
+) -> int:
+    """The most nodes of any set, in any of some orders of them and of their pods, that are emptied.
+
+    It shares with the search of the strategy what makes a plan valid; sets above the bound need no trying.
+    """
+    random = np.random.default_rng(0)
+    search = Search(strategy, PartialPlan(PlanBuilder(prepared, (strategy,)), {}), closes=closes)
+    movable = dict(search.movable)
+    for size in range(min(bound, len(movable)), found, -1):
+        for chosen in itertools.combinations(movable, size):
+            for number in range(_ORDERS):
+                for node in chosen:
+                    pods = movable[node]
+                    order = random.permutation(len(pods)) if number else range(len(pods))
+                    search.movable[node] = [pods[at] for at in order]
+                if len(search.in_order([chosen[at] for at in random.permutation(size)]).emptied) == size:
+                    return size
+    return found
+
+
+def small_clusters(count: int, first_seed: int) -> None:
+    """Each cluster with a scheduler that prefers empty nodes and a taint, and with one that fills nodes."""
+    kinds = [
+        ("LeastAllocated, taint", default_configuration(), {"taintFor": "30m"}),
+        ("MostAllocated, taint", load_configuration(_PACKING, "packing"), {"taintFor": "30m"}),
+        ("MostAllocated", load_configuration(_PACKING, "packing"), {}),
+    ]
+    print("scheduler               clusters  emptied  reachable  share  bound  share  proven  s a plan")
+    for name, configuration, settings in kinds:
+        totals = np.zeros(4)
+        proven = 0
+        seconds = 0.0
+        for seed in range(first_seed, first_seed + count):
+            inputs = random_cluster(seed, configuration, **settings)
+            began = time.process_time()
+            plan = plan_prepared(prepare_to_plan(inputs))
+            seconds += time.process_time() - began
+            prepared = prepare(inputs)
+            strategy = next(item for item in strategies_of(prepared) if isinstance(item, Consolidation))
+            found = int(plan.strategies["consolidation"].figures["emptied"])
+            most, is_proven = most_emptied(prepared, strategy)
+            reached = most_reached(prepared, strategy, found, most, closes=bool(settings))
+            totals += found, reached, most, 0
+            proven += is_proven
+        emptied, reachable, bound, _ = totals
+        print(
+            f"{name:22s} {count:9d} {emptied:8.0f} {reachable:10.0f} {emptied / max(reachable, 1):6.3f} "
+            f"{bound:6.0f} {emptied / max(bound, 1):6.3f} {proven:7d} {seconds / count:9.2f}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--clusters", type=int, default=60, help="how many random clusters")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--from", dest="source", type=Path, help="a recorded cluster")
+    parser.add_argument("--scheduler-config", type=Path)
+    given = parser.parse_args()
+    if given.clusters:
+        small_clusters(given.clusters, given.seed)
+    if given.source:
+        recorded_cluster(given.source, given.scheduler_config)
+
+
+def recorded_cluster(path: Path, scheduler: Path | None) -> None:
+    """What is emptied at once, with and without a taint, and the bound by requests."""
+    inputs = plan_inputs(PlanOptions(source=path, scheduler_config=scheduler))
+    for name, settings in (("no taint", {}), ("taint", {"taintFor": "30m"})):
+        began = time.process_time()
+        plan = plan_prepared(prepare_to_plan(replace(inputs, policy=policy(**settings))))
+        took = time.process_time() - began
+        print(f"\n{path.name}, {name}: {took:.1f} s, {len(plan.moves)} moves")
+        print(plan.strategies["consolidation"].message)
+
+
+if __name__ == "__main__":
+    main()
