@@ -23,94 +23,21 @@ from msgspec.structs import replace
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_matrix
 
-from bench.random_clusters import inputs_of, no_items, node_item, pod_item, replica_set_item
+from bench.emptying_clusters import HOT, MAX_REQUESTED, PACKING, policy, random_cluster
 from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.planning.builder import PartialPlan, PlanBuilder
 from rebalancer.planning.eviction import why_protected
-from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.consolidation import Consolidation
 from rebalancer.planning.strategies.consolidation.search import Search
-from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.run.plan import plan_inputs
 from rebalancer.scheduling.registry import default_configuration, load_configuration
 
-_PACKING = """
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- schedulerName: default-scheduler
-  plugins: {score: {disabled: [{name: NodeResourcesBalancedAllocation}]}}
-  pluginConfig:
-  - name: NodeResourcesFit
-    args: {scoringStrategy: {type: MostAllocated}}
-"""
-_CORES, _GIB_A_CORE = (8, 16, 16, 32), 4
-_REQUESTS = (250, 500, 1000, 1500, 2000, 4000)  # thousandths of a core
-_MAX_REQUESTED, _HOT = 100.0, 92.0
-_HELD = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
-_ORDERS = 4  # of each set of nodes
+_ORDERS, _MAX_SETS = 2, 100  # of each set of nodes; of each size
 _SECONDS = 20.0
-
-
-def policy(**settings: Any) -> RebalancePolicy:
-    """Limits out of the way."""
-    consolidation = {"maxNodes": 1000, "maxRequested": _MAX_REQUESTED, "minNodeAge": "0s", **settings}
-    return RebalancePolicy.model_validate(
-        {
-            "hotNodes": {"forRuns": 1, "any": [{"utilization": {"cpu": _HOT, "memory": _HOT}}]},
-            "evictable": {"minAge": "0s", "protect": []},
-            "limits": {"perRun": 10_000, "perNode": 1000, "perNamespace": 10_000, "perWorkload": "100%"},
-            "strategies": {"consolidation": consolidation},
-        }
-    )
-
-
-def random_cluster(seed: int, configuration: SchedulerConfiguration, **settings: Any) -> PlanningInputs:
-    """4 to 12 nodes that request between a quarter and two thirds of their cpu; a few pods are held."""
-    random = np.random.default_rng([seed, 22])
-    nodes = int(random.integers(4, 13))
-    cores = random.choice(_CORES, nodes)
-    items = no_items()
-    items["nodes"] = [
-        node_item(row, (1000 * int(size), _GIB_A_CORE * int(size)), f"zone-{row % 3}")
-        for row, size in enumerate(cores)
-    ]
-    wanted = random.uniform(0.25, 0.65) * 1000 * cores.sum()
-    attraction = random.dirichlet(np.full(nodes, 2.0)) + 0.02
-    requested, memory = np.zeros(nodes), np.zeros(nodes)
-    usage: dict[str, tuple[float, float]] = {}
-    while requested.sum() < wanted:
-        name, cpu = f"app-{len(items['replicasets']):03d}", int(random.choice(_REQUESTS))
-        mebibytes = int(cpu * random.uniform(0.5, 5.0))
-        requests = {"cpu": f"{cpu}m", "memory": f"{mebibytes}Mi"}
-        containers = [{"name": "main", "image": "app:v1", "resources": {"requests": requests}}]
-        spec: dict[str, Any] = {"schedulerName": "default-scheduler", "containers": containers}
-        if random.random() < 0.1:
-            spec["nodeSelector"] = {"zone": f"zone-{int(random.integers(3))}"}
-        held = _HELD if random.random() < 0.06 else {}
-        replicas = int(random.integers(1, 5))
-        made = 0
-        for _ in range(replicas):
-            room = (requested + cpu <= 870 * cores) & (memory + mebibytes <= 890 * _GIB_A_CORE * cores)
-            if "nodeSelector" in spec:
-                room &= np.array([spec["nodeSelector"]["zone"] == f"zone-{row % 3}" for row in range(nodes)])
-            if not room.any():
-                break
-            chance = np.where(room, attraction, 0.0)
-            node = int(random.choice(nodes, p=chance / chance.sum()))
-            requested[node] += cpu
-            memory[node] += mebibytes
-            usage[f"{name}-{made}"] = cpu * float(random.uniform(0.5, 1.0)), mebibytes * 2.0**19
-            items["pods"].append(pod_item(f"{name}-{made}", name, node, spec, "default", held))
-            made += 1
-        items["replicasets"].append(replica_set_item(name, made, spec))
-    found = inputs_of(items, usage, f"empty-{seed}", policy(**settings))
-    return replace(found, scheduler=replace(found.scheduler, configuration=configuration))
 
 
 def most_emptied(prepared: PreparedInputs, strategy: Consolidation) -> tuple[int, bool]:
@@ -153,14 +80,14 @@ def most_emptied(prepared: PreparedInputs, strategy: Consolidation) -> tuple[int
         arriving = [(pod, at) for (pod, node), at in lands.items() if node == target]
         for resource in (0, 1):
             room = (
-                classes.allocatable[target, resource] * _MAX_REQUESTED / 100
+                classes.allocatable[target, resource] * MAX_REQUESTED / 100
                 - state.requested[target, resource]
             )
             add(
                 [(at, float(requests[pod][resource]) / 1e3 ** (resource + 1)) for pod, at in arriving],
                 float(room) / 1e3 ** (resource + 1),
             )
-            hot = load.allocatable[target, resource] * _HOT / 100 - load.usage[target, resource]
+            hot = load.allocatable[target, resource] * HOT / 100 - load.usage[target, resource]
             add(
                 [(at, float(load.pod_usage[pod][resource]) / 1e3 ** (resource + 1)) for pod, at in arriving],
                 float(hot) / 1e3 ** (resource + 1),
@@ -203,7 +130,7 @@ def most_reached(
     search = Search(strategy, PartialPlan(PlanBuilder(prepared, (strategy,)), {}), closes=closes)
     movable = dict(search.movable)
     for size in range(min(bound, len(movable)), found, -1):
-        for chosen in itertools.combinations(movable, size):
+        for chosen in itertools.islice(itertools.combinations(movable, size), _MAX_SETS):
             for number in range(_ORDERS):
                 for node in chosen:
                     pods = movable[node]
@@ -218,8 +145,8 @@ def small_clusters(count: int, first_seed: int) -> None:
     """Each cluster with a scheduler that prefers empty nodes and a taint, and with one that fills nodes."""
     kinds = [
         ("LeastAllocated, taint", default_configuration(), {"taintFor": "30m"}),
-        ("MostAllocated, taint", load_configuration(_PACKING, "packing"), {"taintFor": "30m"}),
-        ("MostAllocated", load_configuration(_PACKING, "packing"), {}),
+        ("MostAllocated, taint", load_configuration(PACKING, "packing"), {"taintFor": "30m"}),
+        ("MostAllocated", load_configuration(PACKING, "packing"), {}),
     ]
     print("scheduler               clusters  emptied  reachable  share  bound  share  proven  s a plan")
     for name, configuration, settings in kinds:

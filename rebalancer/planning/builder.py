@@ -245,8 +245,8 @@ class PlanBuilder:
         other.scenarios = self.scenarios.only(1)
         return other
 
-    def taint(self, taint: Taint, nodes: Sequence[NodeRow]) -> None:
-        """Go on as if these nodes had a hard taint."""
+    def taint(self, taint: Taint, nodes: Sequence[int]) -> None:
+        """Go on as if these nodes had a hard taint, and no others had it."""
         self.evaluator.placements.forget()
         self._later, self.has_tainted = None, True
         for scenario in self.scenarios.all:

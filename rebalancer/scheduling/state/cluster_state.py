@@ -383,11 +383,8 @@ class ClusterState:
         self.nominated.pop(pod, None)
 
     def taint(self, taint: Taint, nodes: Iterable[int]) -> None:
-        """Give nodes a hard taint, the only one that a state may add."""
-        self.added_taint = (
-            taint,
-            frozenset(nodes) | (self.added_taint[1] if self.added_taint else frozenset()),
-        )
+        """Give these nodes a hard taint, and no others."""
+        self.added_taint = taint, frozenset(nodes)
 
     def with_nominated(self, pods: Iterable[int], node: int) -> ClusterState:
         """A copy in which these unbound pods count on a node, though nothing is reserved for them."""

@@ -121,7 +121,7 @@ class Consolidation(Strategy):
     def serves(self, landings: Landings) -> BoolArray:
         """(nodes,) whether each is in use, and stays so, and has room below ``maxRequested``."""
         has_room = self._requested(landings) <= self.settings.max_requested
-        return has_room & ~_among(landings, self.emptying | self.nodes.empty)
+        return has_room & ~self._among(landings, self.emptying | self.nodes.empty)
 
     def objection(self, landings: Landings, at: int) -> str:
         """That a node is empty or to be emptied, or that too much of it would be requested."""
@@ -139,14 +139,14 @@ class Consolidation(Strategy):
     def _requested(self, landings: Landings) -> FloatArray:
         """(nodes,) percent of cpu or memory that is requested with the pod, whichever is more."""
         state, rows = landings.state or self.prepared.state, landings.rows
-        wanted = state.classes.requests[self.prepared.candidate(landings.pod).replacement].incoming
+        wanted = state.classes.requests[self.prepared.eviction.replacement(landings.pod).pod_class].incoming
         after = state.requested[rows, :2] + [wanted.get("cpu", 0), wanted.get("memory", 0)]
         percent: FloatArray = (100.0 * after / state.classes.allocatable[rows, :2].clip(1)).max(axis=1)
         return percent
 
     def spoils(self, landings: Landings) -> BoolArray | None:
         """(nodes,) those that are to be emptied, for pods of other strategies as well."""
-        return _among(landings, self.emptying) if self.emptying else None
+        return self._among(landings, self.emptying) if self.emptying else None
 
     def spoiled(self, landings: Landings, at: int) -> str:
         """That the node is to be emptied."""
@@ -163,8 +163,7 @@ class Consolidation(Strategy):
         closed = self.prepared.inputs.closed if plan.moves else None
         return {"closed": closed, "closed_seconds": self.settings.taint_for} if closed else {}
 
-
-def _among(landings: Landings, nodes: frozenset[int]) -> BoolArray:
-    import numpy as np  # noqa: PLC0415 - the module is imported with every policy
-
-    return np.isin(landings.rows, list(nodes))
+    def _among(self, landings: Landings, nodes: frozenset[int]) -> BoolArray:
+        among: BoolArray = self.prepared.nodes.ready & False
+        among[list(nodes)] = True
+        return among[landings.rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -49,13 +50,13 @@ class NodesToEmpty:
         """The empty nodes that may be closed, and are not yet."""
         return [NodeRow(row) for row in sorted(self.empty - self.closed) if not self.why_not(NodeRow(row))]
 
-    def candidates(self) -> list[NodeRow]:
+    def candidates(self) -> Iterator[NodeRow]:
         """The nodes that may be emptied: first what saves most for each pod, then the least requested."""
         limits, state = self._prepared.policy.limits, self._prepared.state
         shares = state.requested[:, :2] / np.maximum(state.classes.allocatable[:, :2], 1)
         order = np.lexsort((shares.max(axis=1), -self.savings / np.maximum(self.count, 1)))
         fits = (self.count > 0) & (self.count <= min(limits.per_node, limits.per_run))
-        return [NodeRow(row) for row in order[fits[order]].tolist() if not self.why_not(NodeRow(row))]
+        return (NodeRow(row) for row in order[fits[order]].tolist() if not self.why_not(NodeRow(row)))
 
     def leaving(self, node: NodeRow) -> list[PodRow]:
         """What must leave a node, the largest requests first."""

@@ -12,6 +12,7 @@ more, then what costs less.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
     from rebalancer.planning.strategies.consolidation import Consolidation
 
 _STAYING = (Reason.STATIC_POD, Reason.DAEMON_SET, Reason.TERMINATING)
-_MAX_LOOKED_AT, _MAX_TRIED = 2000, 200  # nodes
-_CELLS = 2_000_000  # placements times nodes that orders after the first may take
+_MAX_LOOKED_AT = 2000  # nodes
+_MAX_TRIED, _MAX_FAILED = 300_000, 100_000  # nodes of one order that are tried, or fail, times all nodes
+_CELLS = 600_000  # placements times nodes that orders after the first may take
 _DIGITS = 6
 
 
@@ -41,7 +43,8 @@ def with_emptied(strategy: Consolidation, so_far: PartialPlan) -> PartialPlan:
     found = search.best()
     notes = dict(so_far.notes)
     if not wants_closed and search.is_refused(found):
-        more = len(Search(strategy, so_far, closes=True).first().emptied)
+        search.closes = True
+        more = len(search.first().emptied)
         if more > len(found.emptied):
             notes[strategy.name] = f"{_nodes(more)} could be emptied if they had a taint meanwhile (taintFor)"
     strategy.emptying = frozenset(found.emptied)
@@ -68,7 +71,7 @@ class Search:
     """One search from a plan so far."""
 
     def __init__(self, strategy: Consolidation, so_far: PartialPlan, *, closes: bool) -> None:
-        self._strategy, self._start, self._closes = strategy, so_far.builder, closes
+        self._strategy, self._start, self.closes = strategy, so_far.builder, closes
         self._prepared = prepared = strategy.prepared
         self.kept: dict[PodRow, NotMoved] = {}  # pods that keep their node, whatever else moves
         counts = np.bincount(prepared.pods.node[prepared.pods.node >= 0], minlength=len(prepared.nodes))
@@ -76,14 +79,15 @@ class Search:
         left = {move.candidate.source for move in so_far.moves}
         self._in_use = {*np.flatnonzero(np.any(taken, axis=0)).tolist(), *left}  # pods come to or leave them
         leaving: dict[NodeRow, list[PodRow]] = {}
-        for node in strategy.nodes.candidates()[:_MAX_LOOKED_AT]:
-            pods = self._movable(node)
-            if pods and len(leaving) < _MAX_TRIED:
+        for node in islice(strategy.nodes.candidates(), _MAX_LOOKED_AT):
+            if len(leaving) * len(prepared.nodes) < _MAX_TRIED and (pods := self._movable(node)):
                 leaving[node] = pods
         rows = [pod for pods in leaving.values() for pod in pods]
         disruption = Disruption(prepared.inputs, prepared.eviction.workloads)
         costs = dict(zip(rows, disruption.costs(rows).tolist(), strict=True)) if rows else {}
-        self.movable = leaving
+        self.movable, count = leaving, len(prepared.nodes)
+        least = strategy.settings.keep.of(count)
+        self._most = min(strategy.settings.max_nodes, count - len(strategy.nodes.empty) - least)
         self._cost = {node: sum(1.0 + costs[pod] for pod in pods) for node, pods in leaving.items()}
 
     def is_refused(self, found: Found) -> bool:
@@ -119,7 +123,7 @@ class Search:
         last = min(placements.asked + _CELLS // max(len(self._strategy.nodes.count), 1), most // 2)
         tried: set[tuple[NodeRow, ...]] = {tuple(order)}
         better = True
-        while better and placements.asked < last:
+        while better and len(found.emptied) < self._most and placements.asked < last:
             better = False
             for other in self._others(order, found):
                 if tuple(other) in tried or placements.asked >= last:
@@ -139,30 +143,24 @@ class Search:
 
     def in_order(self, order: list[NodeRow]) -> Found:
         """Empty the nodes that can be, one after the other."""
-        prepared, settings = self._prepared, self._strategy.settings
-        builder, in_use, emptying = self._start.copy(), set(self._in_use), set[int]()
-        if self._closes:
-            builder.taint(EMPTIED, self._strategy.nodes.idle)
+        builder, in_use, all_nodes = self._start.copy(), set(self._in_use), len(self._prepared.nodes)
+        idle = self._strategy.nodes.idle if self.closes else []
         emptied: list[NodeRow] = []
         kept: dict[PodRow, NotMoved] = {}
-        least = settings.keep.of(len(prepared.nodes))
-        most = min(settings.max_nodes, len(prepared.nodes) - len(self._strategy.nodes.empty) - least)
         for node in order:
-            if len(emptied) >= most:
+            if len(emptied) >= self._most or len(kept) * all_nodes > _MAX_FAILED:
                 break
             if node in in_use:
                 continue
-            before, made = builder.copy(), len(builder.moves)
-            self._strategy.emptying = frozenset({*emptying, node})
-            if self._closes:
-                builder.taint(EMPTIED, [node])
+            self._strategy.emptying = frozenset((*emptied, node))
+            if self.closes:
+                builder.taint(EMPTIED, (*idle, *emptied, node))
+            made = len(builder.moves)
             refusal = self._empty(builder, node)
             if refusal is not None:
-                builder.restore(before)
                 kept[refusal[0]] = self._because(refusal[1], node)
                 continue
             emptied.append(node)
-            emptying.add(node)
             for move in builder.moves[made:]:
                 in_use.update(move.evaluation.landings().rows.tolist())
         saved = sum(float(self._strategy.nodes.savings[node]) for node in emptied)
@@ -172,10 +170,17 @@ class Search:
         )
 
     def _empty(self, builder: PlanBuilder, node: NodeRow) -> tuple[PodRow, NotMoved] | None:
-        """Move all pods of a node; or the one that stays, and why."""
-        wish = Wish(self._strategy.name, self._strategy.purpose, self._strategy.nodes.words(node))
+        """Move all pods of a node, or none; the first that stays, and why."""
+        before, wish = (
+            None,
+            Wish(self._strategy.name, self._strategy.purpose, self._strategy.nodes.words(node)),
+        )
         for pod in self.movable[node]:
-            refusal = builder.try_move(self._prepared.candidate(pod, wish))
-            if refusal is not None:
-                return pod, refusal
+            found = builder.find(self._prepared.candidate(pod, wish))
+            if isinstance(found, NotMoved):
+                if before is not None:
+                    builder.restore(before)
+                return pod, found
+            before = before or builder.copy()  # which costs more than to find that the first pod stays
+            builder.add(found)
         return None
