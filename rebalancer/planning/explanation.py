@@ -34,6 +34,7 @@ from rebalancer.planning.plan import (
 )
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
 from rebalancer.planning.prepared import PreparedInputs
+from rebalancer.planning.reasons import Reason
 from rebalancer.planning.report import possible_landings
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.subjects import Subject
@@ -237,6 +238,11 @@ class PodExplainer:
         stays = self._node >= 0 and not prepared.has_finished(row)
         staying = self._staying(evaluation) if stays else None
         verdict, verdict_because = verdict_of(plan_prepared(prepared), pods.uids[row], self._name())
+        wishes = self._wishes()
+        if wishes and verdict == NODE_NOT_HOT:
+            name, why = next(iter(wishes.items()))
+            verdict, most = str(Reason.LIMIT), prepared.policy.limits.per_run
+            verdict_because = f"perRun {most} is reached before its turn ({name}: {why})"
         if prepared.has_finished(row) and verdict == NODE_NOT_HOT:
             verdict_because = "it has finished, and no strategy of the policy wishes to remove it"
         return PodExplanation(
@@ -259,7 +265,7 @@ class PodExplainer:
             unacceptable=round(evaluation.unacceptable, CHANCE_DIGITS) if evaluation else 0.0,
             staying=staying,
             table=table,
-            wishes=self._wishes(),
+            wishes=wishes,
         )
 
     def _wishes(self) -> dict[str, str]:

@@ -13,15 +13,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from rebalancer.planning.strategies.chosen_pods import ChosenPods
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
 
 if TYPE_CHECKING:
     from rebalancer.cluster.arrays import BoolArray, PodRow
-    from rebalancer.planning.builder import PlanBuilder
+    from rebalancer.planning.builder import PartialPlan, PlanBuilder
     from rebalancer.planning.landing.landing_check import Landings
+    from rebalancer.planning.plan import StrategyReport
     from rebalancer.planning.strategies.even_shares import EvenShares
 
 
@@ -51,7 +55,10 @@ class Duplicates(Strategy):
         return EvenShares(self.prepared, self.settings)
 
     def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:
-        """Those of crowded nodes: of the most crowded first, unready ones first, then the cheapest."""
+        """Those of crowded nodes: of the most crowded first, unready ones first, then the cheapest.
+
+        It ends with the run's limit: what else is crowded then is a figure of the report.
+        """
         from rebalancer.cluster.arrays import PodRow  # noqa: PLC0415 - imports numpy
         from rebalancer.planning.disruption_cost import Disruption  # noqa: PLC0415 - likewise
 
@@ -64,7 +71,7 @@ class Duplicates(Strategy):
             for row, cost in zip(rows, disruption.costs(rows).tolist(), strict=True):
                 here, ready = int(node[row]), bool(pods.ready[row])
                 found.append((alike.share - counts[here], alike.workload, here, ready, cost, row))
-        return [item[-1] for item in sorted(found)]
+        return takewhile(lambda _: not plan.used.is_spent, (item[-1] for item in sorted(found)))
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """How many of them its node runs, and how many are even."""
@@ -93,3 +100,15 @@ class Duplicates(Strategy):
             return super().spoiled(landings, at)
         there = int(self._shares.on_nodes(alike, landings.state)[landings.rows[at]])
         return f"would run {there + 1} pods of {alike.workload} like it, an even share is {alike.share}"
+
+    def report(self, plan: PartialPlan) -> StrategyReport:
+        """How many pods are above an even share, before and after the plan."""
+        counts = [0, 0]
+        for alike in self._shares.crowded():
+            for at, state in enumerate((self.prepared.state, plan.scenarios.all[0].after_termination)):
+                above = self._shares.on_nodes(alike, state) - alike.share
+                counts[at] += int(above[above > 0].sum())
+        before, after = counts
+        message = f"{before} pods are more than an even share, {after} after the plan" if before else ""
+        figures = {"tooMany": float(before), "tooManyAfter": float(after)}
+        return replace(super().report(plan), message=message, figures=figures)

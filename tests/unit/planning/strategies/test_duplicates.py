@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from rebalancer.planning.explanation import PodExplanation, explain
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.revalidation import revalidate_moves
+from rebalancer.planning.subjects import find_subject
 from rebalancer.policy.schema import RebalancePolicy
 from tests.builders import a_node
 from tests.unit.planning.builders import (
@@ -174,6 +176,22 @@ def test_under_limits_the_most_crowded_node_comes_first() -> None:
     found = plan(web("aab", name="few"), web("bbbb", name="many"), policy=policy)
 
     assert [move.pod.name[:4] for move in found.moves] == ["many"]
+    assert found.strategies["duplicates"].figures == {"tooMany": 3.0, "tooManyAfter": 2.0}
+    assert found.strategies["duplicates"].message == "3 pods are more than an even share, 2 after the plan"
+
+
+def test_a_pod_whose_turn_the_limit_of_the_run_leaves_to_later_runs_is_explained() -> None:
+    policy = a_policy(strategies={"duplicates": True}, limits={"perRun": 1})
+    case = inputs(web("aaab"), policy=policy)
+    (first,) = plan_of(case).moves
+    other = next(name for name in ("web-0", "web-1", "web-2") if name != first.pod.name)
+    found = explain(case, find_subject(case.snapshot, f"pod/default/{other}"))
+
+    assert isinstance(found, PodExplanation)
+    assert found.verdict == "Limit"
+    assert found.verdict_because.startswith(
+        "perRun 1 is reached before its turn (duplicates: a runs 3 of the 4"
+    )
 
 
 def test_before_a_later_wave_a_node_that_runs_its_share_by_then_keeps_its_pods() -> None:
