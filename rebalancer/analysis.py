@@ -11,150 +11,129 @@ are timestamps in UTC; what is not known is NaN or NaT, never 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from rebalancer.execution.outcomes import Outcomes
-    from rebalancer.planning.plan import Move, NodeReport, Plan
+    from rebalancer.planning.plan import NodeReport, Plan
     from rebalancer.simulation.report import Simulation
 
+Columns = Mapping[str, Callable[[Any], Any]]  # by name: what a row has there
 _RESOURCES = ("cpu", "memory")
+_BY_RESOURCE = frozenset(
+    {"load", "after", "gain", "peak", "deviation"}
+)  # figures: a column for each resource
+_TIMES = ("evicted_at", "bound_at", "ready_at")  # Unix seconds
 
 
-def nodes(reports: Sequence[NodeReport]) -> pd.DataFrame:
+def nodes(reports: Sequence[NodeReport]) -> DataFrame:
     """One row per node, by name: ``hot``, ``score``, ``load_cpu``, ``after_cpu``… and the ``reason``."""
-    rows = [
-        {
-            "node": report.name,
-            "hot": report.hot,
-            "hot_after": report.after.hot if report.after else None,
-            "score": report.score,
-            "load": report.load,
-            "after": report.after.load if report.after else {},
-            "reason": "; ".join(report.because),
-        }
-        for report in reports
-    ]
-    return _frame(rows, ("node", "hot", "hot_after", "score", "load", "after", "reason"), ("load", "after"))
-
-
-def moves(plan: Plan) -> pd.DataFrame:
-    """One row per move, in the plan's order: pod, nodes, ``likeliest`` landing, its ``chance``, the gains."""
-    columns = (*_MOVE, "gain", "reason")
-    return _frame([_move(move) | {"reason": move.because} for move in plan.moves], columns, ("gain",))
-
-
-def landings(plan: Plan) -> pd.DataFrame:
-    """One row per move and node that its replacement may land on, with the ``chance`` of that."""
-    rows = [
-        {
-            "wave": move.wave,
-            "namespace": move.pod.namespace,
-            "pod": move.pod.name,
-            "node": landing.node,
-            "chance": landing.probability,
-        }
-        for move in plan.moves
-        for landing in move.landings
-    ]
-    return _frame(rows, ("wave", "namespace", "pod", "node", "chance"))
-
-
-def kept(plan: Plan) -> pd.DataFrame:
-    """One row per pod that stays on a hot node, with the ``code`` and the ``reason``."""
-    rows = [
-        {
-            "namespace": item.pod.namespace,
-            "pod": item.pod.name,
-            "workload": item.pod.workload,
-            "node": item.node,
-            "code": item.reason,
-            "reason": item.because,
-        }
-        for item in plan.kept
-    ]
-    return _frame(rows, ("namespace", "pod", "workload", "node", "code", "reason"))
-
-
-def outcomes(run: Outcomes) -> pd.DataFrame:
-    """One row per move of a run: what was predicted, the ``result``, and when it was evicted and ready."""
-    rows = [
-        _move(outcome.move)
-        | {
-            "result": str(outcome.result),
-            "node": outcome.node,
-            "replacement": outcome.replacement,
-            "evicted_at": outcome.evicted_at,
-            "bound_at": outcome.bound_at,
-            "ready_at": outcome.ready_at,
-            "reason": outcome.because,
-        }
-        for outcome in run.outcomes
-    ]
-    times = ("evicted_at", "bound_at", "ready_at")
-    frame = _frame(rows, (*_MOVE, "gain", "result", "node", "replacement", *times, "reason"), ("gain",))
-    for column in times:
-        frame[column] = pd.to_datetime(frame[column].astype("float64"), unit="s", utc=True)
-    return frame
-
-
-def cycles(simulation: Simulation) -> pd.DataFrame:
-    """One row per policy and cycle of a simulation: hot nodes, peaks, deviations, evictions, pods pending."""
-    rows = [
-        {
-            "policy": run.policy,
-            "cycle": cycle.cycle,
-            "time": pd.Timestamp(simulation.now)
-            + pd.Timedelta(seconds=(cycle.cycle - 1) * simulation.interval_seconds),
-            "hot": cycle.hot,
-            "peak": cycle.peak,
-            "deviation": cycle.deviation,
-            "evictions": cycle.evictions,
-            "pending": cycle.pending,
-            "stopped": cycle.stopped,
-        }
-        for run in simulation.runs
-        for cycle in run.cycles
-    ]
-    columns = ("policy", "cycle", "time", "hot", "peak", "deviation", "evictions", "pending", "stopped")
-    return _frame(rows, columns, ("peak", "deviation"))
-
-
-_MOVE = ("wave", "namespace", "pod", "workload", "from", "likeliest", "chance", "landings")
-
-
-def _move(move: Move) -> dict[str, Any]:
-    likeliest = max(move.landings, key=lambda landing: landing.probability, default=None)
-    return {
-        "wave": move.wave,
-        "namespace": move.pod.namespace,
-        "pod": move.pod.name,
-        "workload": move.pod.workload,
-        "from": move.from_node,
-        "likeliest": likeliest.node if likeliest else "",
-        "chance": likeliest.probability if likeliest else 0.0,
-        "landings": len(move.landings),
-        "gain": move.gain,
+    columns: Columns = {
+        "node": lambda report: report.name,
+        "hot": lambda report: report.hot,
+        "hot_after": lambda report: report.after.hot if report.after else None,
+        "score": lambda report: report.score,
+        "load": lambda report: report.load,
+        "after": lambda report: report.after.load if report.after else {},
+        "reason": lambda report: "; ".join(report.because),
     }
+    return _frame(reports, columns)
 
 
-def _frame(
-    rows: Sequence[Mapping[str, Any]], columns: Iterable[str], by_resource: Iterable[str] = ()
-) -> pd.DataFrame:
+def moves(plan: Plan) -> DataFrame:
+    """One row per move, in the plan's order: pod, nodes, ``likeliest`` landing, its ``chance``, the gains."""
+    return _frame(plan.moves, _MOVE | {"reason": lambda move: move.because})
+
+
+def landings(plan: Plan) -> DataFrame:
+    """One row per move and node that its replacement may land on, with the ``chance`` of that."""
+    columns: Columns = {
+        "wave": lambda row: row[0].wave,
+        "namespace": lambda row: row[0].pod.namespace,
+        "pod": lambda row: row[0].pod.name,
+        "node": lambda row: row[1].node,
+        "chance": lambda row: row[1].probability,
+    }
+    return _frame([(move, landing) for move in plan.moves for landing in move.landings], columns)
+
+
+def kept(plan: Plan) -> DataFrame:
+    """One row per pod that stays on a hot node, with the ``code`` and the ``reason``."""
+    columns: Columns = {
+        "namespace": lambda item: item.pod.namespace,
+        "pod": lambda item: item.pod.name,
+        "workload": lambda item: item.pod.workload,
+        "node": lambda item: item.node,
+        "code": lambda item: item.reason,
+        "reason": lambda item: item.because,
+    }
+    return _frame(plan.kept, columns)
+
+
+def outcomes(run: Outcomes) -> DataFrame:
+    """One row per move of a run: what was predicted, the ``result``, and when it was evicted and ready."""
+    of_move = {name: lambda outcome, of=value: of(outcome.move) for name, value in _MOVE.items()}
+    columns: Columns = {
+        **of_move,
+        "result": lambda outcome: str(outcome.result),
+        "node": lambda outcome: outcome.node,
+        "replacement": lambda outcome: outcome.replacement,
+        "evicted_at": lambda outcome: outcome.evicted_at,
+        "bound_at": lambda outcome: outcome.bound_at,
+        "ready_at": lambda outcome: outcome.ready_at,
+        "reason": lambda outcome: outcome.because,
+    }
+    return _frame(run.outcomes, columns)
+
+
+def cycles(simulation: Simulation) -> DataFrame:
+    """One row per policy and cycle of a simulation: hot nodes, peaks, deviations, evictions, pods pending."""
+    import pandas as pd  # noqa: PLC0415 - see _frame
+
+    now, interval = pd.Timestamp(simulation.now), simulation.interval_seconds
+    columns: Columns = {
+        "policy": lambda row: row[0].policy,
+        "cycle": lambda row: row[1].cycle,
+        "time": lambda row: now + pd.Timedelta(seconds=(row[1].cycle - 1) * interval),
+        "hot": lambda row: row[1].hot,
+        "peak": lambda row: row[1].peak,
+        "deviation": lambda row: row[1].deviation,
+        "evictions": lambda row: row[1].evictions,
+        "pending": lambda row: row[1].pending,
+        "stopped": lambda row: row[1].stopped,
+    }
+    return _frame([(run, cycle) for run in simulation.runs for cycle in run.cycles], columns)
+
+
+_MOVE: dict[str, Callable[[Any], Any]] = {
+    "wave": lambda move: move.wave,
+    "namespace": lambda move: move.pod.namespace,
+    "pod": lambda move: move.pod.name,
+    "workload": lambda move: move.pod.workload,
+    "from": lambda move: move.from_node,
+    "likeliest": lambda move: move.likeliest.node,
+    "chance": lambda move: move.likeliest.probability,
+    "landings": lambda move: len(move.landings),
+    "gain": lambda move: move.gain,
+}
+
+
+def _frame(rows: Sequence[Any], columns: Columns) -> DataFrame:
     """Rows as a frame; a column of figures by resource becomes ``column_cpu``, ``column_memory``…"""
-    split = set(by_resource)
-    names: list[str] = []
-    data: dict[str, list[Any]] = {}
-    for column in columns:
-        if column not in split:
-            names.append(column)
-            data[column] = [row[column] for row in rows]
+    import pandas as pd  # noqa: PLC0415 - slow to import, and commands that print tables do without
+
+    data: dict[str, Any] = {}
+    for column, value in columns.items():
+        values = [value(row) for row in rows]
+        if column not in _BY_RESOURCE:
+            data[column] = values
             continue
-        resources = {resource for row in rows for resource in row[column]}
+        resources = {resource for figures in values for resource in figures}
         for resource in [*_RESOURCES, *sorted(resources - set(_RESOURCES))]:
-            names.append(f"{column}_{resource}")
-            data[names[-1]] = [row[column].get(resource, float("nan")) for row in rows]
-    return pd.DataFrame(data, columns=names)
+            data[f"{column}_{resource}"] = [figures.get(resource, float("nan")) for figures in values]
+    for column in set(_TIMES) & data.keys():
+        data[column] = pd.to_datetime(pd.Series(data[column], dtype="float64"), unit="s", utc=True)
+    return pd.DataFrame(data)

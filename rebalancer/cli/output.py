@@ -6,11 +6,13 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.cli.logs import LOGGER
+from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import TABLES, Format, to_csv, to_json, to_jsonpath, to_parquet, to_yaml
 from rebalancer.reporting.words import plain, words
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from rebalancer.policy.schema import RebalancePolicy
     from rebalancer.reporting.tables.text import Style
 
+Asked = ParamSpec("Asked")
+Found = TypeVar("Found")
 _MAX_WIDTH = 120  # columns: longer lines are hard to read
 _WIDE = 160  # columns that a wide table has everywhere, in a pipe too
 
@@ -52,7 +56,7 @@ DEFAULT = Output()
 class Rows(msgspec.Struct, frozen=True):
     """The main rows of a value, for the formats that list nothing else."""
 
-    names: Callable[[Any], Iterable[str]]  # kind/name of each
+    names: Iterable[str]  # kind/name of each
     frame: Callable[[Any], DataFrame]
     page: Callable[[Any], str] | None = None  # as one HTML file
 
@@ -79,7 +83,7 @@ def emit(value: Any, output: Output, table: Callable[[Any, Style], Text], rows: 
         target = console()
         show(target, table(value, style(target, output)))
     elif rows is not None and output.format is Format.NAME:
-        sys.stdout.writelines(f"{plain(name)}\n" for name in islice(rows.names(value), output.top))
+        sys.stdout.writelines(f"{plain(name)}\n" for name in islice(rows.names, output.top))
     elif rows is not None and output.format is Format.CSV:
         sys.stdout.write(to_csv(rows.frame(value)[: output.top]))
     elif rows is not None and output.format is Format.PARQUET:
@@ -118,6 +122,17 @@ def write_page(
 def show(target: Console, text: Text) -> None:
     """Write a table whose lines are already laid out."""
     target.print(text, end="", soft_wrap=True)
+
+
+def with_progress(
+    work: Callable[Concatenate[PlanOptions, Asked], Found],
+    options: PlanOptions,
+    *asked: Asked.args,
+    **more: Asked.kwargs,
+) -> Found:
+    """What reading a cluster comes to, while what is being read is reported."""
+    with progress() as report:
+        return work(replace(options, progress=report), *asked, **more)
 
 
 @contextlib.contextmanager

@@ -94,11 +94,18 @@ class LazyGroup(click.Group):
         return _with_log_options(command)
 
 
-_MODULES = (
-    *("plan", "run", "serve", "nodes", "explain", "why_not", "what_if", "fit", "diff"),
-    *("snapshot", "policy", "simulate", "journal", "demo", "version", "completion"),
-)  # of rebalancer.cli.commands, in the order of --help; each defines the command of its name
-COMMANDS = {name.replace("_", "-"): f"rebalancer.cli.commands.{name}:{name}" for name in _MODULES}
+# The modules of rebalancer.cli.commands and the commands that each defines, in the order of --help.
+_MODULES = {
+    **{name: (name,) for name in ("plan", "run", "serve", "nodes")},
+    "questions": ("explain", "why_not", "what_if", "fit", "diff"),
+    **{name: (name,) for name in ("snapshot", "policy", "simulate", "journal")},
+    "about": ("demo", "version", "completion"),
+}
+COMMANDS = {
+    name.replace("_", "-"): f"rebalancer.cli.commands.{module}:{name}"
+    for module, names in _MODULES.items()
+    for name in names
+}
 
 
 @contextlib.contextmanager

@@ -48,7 +48,7 @@ _MAX_DOCUMENT_BYTES = 64 << 20
 
 
 def record_cluster(
-    folder: Path, options: PlanOptions, watcher: Path | None, warn: Callable[[str], None]
+    options: PlanOptions, folder: Path, watcher: Path | None, warn: Callable[[str], None]
 ) -> SnapshotInfo:
     """Record a cluster, or a dump that kubectl printed, into a new folder, and describe what that holds.
 

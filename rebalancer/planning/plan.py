@@ -98,6 +98,9 @@ class Landing(Value, frozen=True):
     probability: float
 
 
+NOWHERE = Landing(node="", probability=0.0)
+
+
 class Move(Value, frozen=True):
     """A pod to move, the nodes its replacement may land on, and what is gained."""
 
@@ -119,6 +122,11 @@ class Move(Value, frozen=True):
     def is_restart(self) -> bool:
         """Whether the pod is not evicted, but replaced by the rolling update of its Deployment."""
         return self.action == RESTART
+
+    @property
+    def likeliest(self) -> Landing:
+        """The landing with the highest chance; ``NOWHERE`` where there is none."""
+        return max(self.landings, key=lambda landing: landing.probability, default=NOWHERE)
 
 
 class Kept(Value, frozen=True):
@@ -142,6 +150,16 @@ class Obstacle(Value, frozen=True):
     pods_kept_alone: int  # of ``pods``, those that no rule of another setting keeps
     example: str  # namespace/name of the pod that uses most
     because: str  # why that pod stays
+
+    @property
+    def name(self) -> str:
+        """The setting, or the reasons where there is none."""
+        return self.setting or " and ".join(self.reasons)
+
+    @property
+    def keeps(self) -> str:
+        """``evictable.minAge keeps``, ``Budget and Daemon keep``."""
+        return f"{self.name} {'keep' if ' and ' in self.name else 'keeps'}"
 
 
 class Change(Value, frozen=True):

@@ -13,14 +13,14 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.records import LabelSelector
 from rebalancer.cluster.selectors import FieldRequirement, fields_match, matcher, query
-from rebalancer.planning.plan import Landing, Move, NodeReport, Plan, PodReference
+from rebalancer.planning.plan import Move, NodeReport, Plan, PodReference
 from rebalancer.reporting.words import plain
 
 if TYPE_CHECKING:
     from rebalancer.cluster.snapshot import Snapshot
 
 POD_FIELDS = ("metadata.name", "metadata.namespace", "spec.nodeName", "spec.schedulerName")
-NODE_FIELDS = ("metadata.name", "spec.unschedulable")
+FIELDS = {"pods": POD_FIELDS, "nodes": ("metadata.name", "spec.unschedulable")}  # that may be asked for
 _OF_THE_PLAN = frozenset(POD_FIELDS[:3])  # what a plan itself says of its pods
 
 
@@ -104,15 +104,10 @@ def sorted_moves(plan: Plan, order: str) -> Plan:
     return replace(plan, moves=tuple(sorted(plan.moves, key=_ORDERS[order])))
 
 
-def _likeliest(move: Move) -> Landing:
-    return max(move.landings, key=lambda landing: landing.probability, default=_NOWHERE)
-
-
-_NOWHERE = Landing(node="", probability=0.0)
 _ORDERS: Mapping[str, Callable[[Move], tuple[float | str, str]]] = {
     "gain": lambda move: (-max(move.gain.values(), default=0.0), move.pod.full_name),
-    "chance": lambda move: (-_likeliest(move).probability, move.pod.full_name),
+    "chance": lambda move: (-move.likeliest.probability, move.pod.full_name),
     "pod": lambda move: (move.pod.full_name, ""),
     "from": lambda move: (move.from_node, move.pod.full_name),
-    "to": lambda move: (_likeliest(move).node, move.pod.full_name),
+    "to": lambda move: (move.likeliest.node, move.pod.full_name),
 }

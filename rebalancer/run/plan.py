@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import open_api, policy_of, read_inputs
@@ -44,16 +42,10 @@ def make_plan_and_snapshot(options: PlanOptions) -> tuple[Plan, Snapshot]:
     return planner.advised(plan, inputs) if options.advise else plan, inputs.snapshot
 
 
-class ReportedPlan(msgspec.Struct, frozen=True):
-    """A plan, the policy it was made by, and by pod uid what the scheduler's cycle looks like."""
-
-    plan: Plan
-    policy: RebalancePolicy
-    tables: Mapping[str, SchedulingTable]
-
-
-def make_reported_plan(options: PlanOptions) -> ReportedPlan:
-    """The plan of ``make_plan`` with the scores behind its first moves, for a report."""
+def make_reported_plan(
+    options: PlanOptions,
+) -> tuple[Plan, RebalancePolicy, Mapping[str, SchedulingTable]]:
+    """The plan of ``make_plan``, its policy, and by pod uid the scores behind its first moves."""
     inputs = plan_inputs(options)
     from rebalancer.planning.explanation import scheduling_tables  # noqa: PLC0415 - not before the reading
     from rebalancer.planning.planner import advised, plan_prepared, prepare_to_plan  # noqa: PLC0415
@@ -62,8 +54,7 @@ def make_reported_plan(options: PlanOptions) -> ReportedPlan:
     plan = plan_prepared(prepared)
     if options.advise:
         plan = advised(plan, inputs)
-    tables = scheduling_tables(prepared, plan, _MAX_TABLES)
-    return ReportedPlan(plan, prepared.policy, tables)
+    return plan, prepared.policy, scheduling_tables(prepared, plan, _MAX_TABLES)
 
 
 def explain_subject(options: PlanOptions, subject: str, namespace: str = "") -> Explanation:

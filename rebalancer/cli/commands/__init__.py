@@ -1,1 +1,1 @@
-"""One click command or group a file; each imports what it needs when it runs."""
+"""Click commands and groups, those of one purpose a file; each imports what it needs when it runs."""

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
 
+from rebalancer import analysis
 from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.options import (
+    DURATION,
+    PLAN,
     ROW_FORMATS,
-    Duration,
     node_choice_options,
+    option,
     output_options,
-    pipeline_options,
+    plan_options,
 )
-from rebalancer.cli.output import Output, Rows, emit, progress
+from rebalancer.cli.output import Output, Rows, emit, with_progress
 from rebalancer.errors import InputError, RebalancerError, StopRequestedError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import TABLES, Format
 from rebalancer.signals import stop_on_signal
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from rebalancer.cluster.snapshot import Snapshot
     from rebalancer.reporting.chosen_rows import Choice
     from rebalancer.reporting.tables.nodes import NodeListing
@@ -36,21 +36,18 @@ _ORDERS = frozenset({"heat", "name", "score"})  # of nodes, besides every resour
 
 
 @click.command(short_help="Show each node's load, its source, and why it is hot.")
-@pipeline_options
+@plan_options(**PLAN)
 @click.option("-w", "--watch", is_flag=True, help="Show the nodes repeatedly until interrupted.")
-@click.option(
-    "--every",
-    type=Duration(),
+@option(
+    *("--every", DURATION, None, "How long --watch waits between two readings."),
     default="15s",
     show_default=True,
-    help="How long --watch waits between two readings.",
 )
 @click.option("--hot", "hot_only", is_flag=True, help="Show only hot nodes.")
-@click.option(
-    "--sort",
-    metavar="KEY",
-    help="Order: heat (hot nodes first, then the highest load; the default of tables and HTML), name (of "
-    "other formats), score, or a resource such as memory.",
+@option(
+    *("--sort", None, "KEY"),
+    "Order: heat (hot nodes first, then the highest load; the default of tables and HTML), name (of other "
+    "formats), score, or a resource such as memory.",
 )
 @node_choice_options
 @output_options(*ROW_FORMATS)
@@ -87,7 +84,8 @@ def nodes(
         shown = replace(listing, nodes=tuple(node for node in rows if node.hot or not hot_only))
         table = functools.partial(nodes_table, everything=listing, chosen_by=str(choice))
         page = functools.partial(_page, everything=listing, chosen_by=str(choice), top=output.top)
-        emit(shown, output, table, Rows(_names, _frame, page))
+        names = (f"node/{node.name}" for node in shown.nodes)
+        emit(shown, output, table, Rows(names, lambda _: analysis.nodes(shown.nodes), page))
 
     look = functools.partial(_listing, options, order, with_snapshot=bool(choice))
     show(look())
@@ -102,8 +100,10 @@ def nodes(
             except RebalancerError as error:
                 LOGGER.warning("%s", error)  # the next reading may succeed
                 continue
-            if output.format in TABLES:
-                _begin_again()
+            if output.format in TABLES and sys.stdout.isatty():
+                click.clear()
+            elif output.format in TABLES:
+                click.echo()  # a line between two tables
             show(found)
             sys.stdout.flush()
 
@@ -129,13 +129,11 @@ def _listing(options: PlanOptions, order: str, *, with_snapshot: bool) -> tuple[
     from rebalancer.reporting.tables.nodes import node_listing, sorted_nodes  # noqa: PLC0415
     from rebalancer.run.plan import make_plan, make_plan_and_snapshot  # noqa: PLC0415 - not for --help
 
-    snapshot = None
-    with progress() as report:
-        looking = replace(options, progress=report, ignore_coverage=True)
-        if with_snapshot:
-            plan, snapshot = make_plan_and_snapshot(looking)
-        else:
-            plan = make_plan(looking)
+    looking = replace(options, ignore_coverage=True)
+    if with_snapshot:
+        plan, snapshot = with_progress(make_plan_and_snapshot, looking)
+    else:
+        plan, snapshot = with_progress(make_plan, looking), None
     known = _ORDERS | {resource for node in plan.nodes for resource in node.load}
     if plan.nodes and order not in known:
         raise InputError(
@@ -145,25 +143,7 @@ def _listing(options: PlanOptions, order: str, *, with_snapshot: bool) -> tuple[
     return node_listing(plan, tuple(sorted_nodes(plan.nodes, order))), snapshot
 
 
-def _names(listing: NodeListing) -> Iterable[str]:
-    return (f"node/{node.name}" for node in listing.nodes)
-
-
-def _frame(listing: NodeListing) -> DataFrame:
-    from rebalancer import analysis  # noqa: PLC0415 - pandas is only for CSV
-
-    return analysis.nodes(listing.nodes)
-
-
 def _page(listing: NodeListing, *, everything: NodeListing, chosen_by: str, top: int | None) -> str:
     from rebalancer.reporting.html.pages import nodes_page  # noqa: PLC0415 - imports jinja2
 
     return nodes_page(listing, everything, chosen_by, top)
-
-
-def _begin_again() -> None:
-    """Clear a terminal; elsewhere leave a line between two tables."""
-    if sys.stdout.isatty():
-        click.clear()
-    else:
-        click.echo()

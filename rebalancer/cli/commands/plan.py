@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
 
+from rebalancer import analysis
 from rebalancer.cli.options import (
     DOCUMENT_FORMATS,
     FILE,
+    PLAN,
     ROW_FORMATS,
+    option,
     output_options,
-    pipeline_options,
+    plan_options,
     pod_choice_options,
 )
-from rebalancer.cli.output import Output, Rows, emit, progress, write_page
+from rebalancer.cli.output import Output, Rows, emit, with_progress, write_page
 from rebalancer.errors import InputError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import DOCUMENTS, TABLES, Format
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from rebalancer.cluster.snapshot import Snapshot
     from rebalancer.planning.plan import Plan
     from rebalancer.reporting.chosen_rows import Choice
@@ -34,7 +34,7 @@ _ORDERS = ("wave", "gain", "chance", "pod", "from", "to")
 
 
 @click.command()
-@pipeline_options
+@plan_options(**PLAN)
 @output_options(*ROW_FORMATS)
 @pod_choice_options
 @click.option(
@@ -44,12 +44,9 @@ _ORDERS = ("wave", "gain", "chance", "pod", "from", "to")
     show_default=True,
     help="Order of the moves: as they are carried out, the highest gain or chance first, or by name.",
 )
-@click.option(
-    "--diff",
-    "other",
-    type=FILE,
-    metavar="OTHER_POLICY",
-    help="Show what changes with another policy, and why, instead of the plan.",
+@option(
+    *("--diff other", FILE, "OTHER_POLICY"),
+    "Show what changes with another policy, and why, instead of the plan.",
 )
 @click.option(
     "--advise",
@@ -78,20 +75,21 @@ def plan(
         )
     if output.format is not Format.HTML:
         _write_rows(options, output, recorded_plan, choice, sort)
-    elif recorded_plan is None:
-        _write_page(options)
-    else:
+        return
+    if recorded_plan is not None:
         raise InputError("this is a report already", where=str(options.source), hint="copy it")
+    from rebalancer.run.plan import make_reported_plan  # noqa: PLC0415 - not for --help
+
+    write_page(*with_progress(make_reported_plan, options))
 
 
 def _plan_of_report(options: PlanOptions) -> Plan | None:
     """The plan of a report that --from names; None for a cluster."""
     if options.source is None or options.source.suffix.lower() not in (".html", ".htm"):
         return None
-    from rebalancer.documents import read_bytes  # noqa: PLC0415 - imports yaml
-    from rebalancer.reporting.html.embedded import MAX_PLAN_BYTES, read_plan  # noqa: PLC0415
+    from rebalancer.reporting.html.embedded import read_plan_file  # noqa: PLC0415 - imports yaml
 
-    return read_plan(read_bytes(options.source, largest=MAX_PLAN_BYTES), str(options.source))
+    return read_plan_file(options.source)
 
 
 def _write_rows(
@@ -106,7 +104,8 @@ def _write_rows(
     if output.format in TABLES:
         emit(whole, output, functools.partial(plan_table, rows=rows, choice=str(choice)))
     else:
-        emit(rows, output, plan_table, Rows(_names, _frame))
+        names = (f"pod/{move.pod.full_name}" for move in rows.moves)
+        emit(rows, output, plan_table, Rows(names, analysis.moves))
 
 
 def _plan_and_snapshot(
@@ -119,11 +118,9 @@ def _plan_and_snapshot(
         if choice.needs_snapshot:
             raise InputError("a plan does not hold what -l and this --field-selector choose by")
         return recorded_plan, None
-    with progress() as report:
-        options = replace(options, progress=report)
-        if choice.needs_snapshot:
-            return make_plan_and_snapshot(options)
-        return make_plan(options), None
+    if choice.needs_snapshot:
+        return with_progress(make_plan_and_snapshot, options)
+    return with_progress(make_plan, options), None
 
 
 def _write_difference(options: PlanOptions, output: Output, other: Path, *, chosen: bool) -> None:
@@ -138,25 +135,4 @@ def _write_difference(options: PlanOptions, output: Output, other: Path, *, chos
         )
     if chosen:
         raise InputError("--diff compares whole plans", hint="leave out -n, -l, --field-selector and --sort")
-    with progress() as report:
-        difference = diff_policies(replace(options, progress=report), other)
-    emit(difference, output, difference_table)
-
-
-def _write_page(options: PlanOptions) -> None:
-    """Write the plan as one HTML file to stdout."""
-    from rebalancer.run.plan import make_reported_plan  # noqa: PLC0415 - not for --help
-
-    with progress() as report:
-        reported = make_reported_plan(replace(options, progress=report))
-    write_page(reported.plan, reported.policy, reported.tables)
-
-
-def _names(plan: Plan) -> Iterable[str]:
-    return (f"pod/{move.pod.full_name}" for move in plan.moves)
-
-
-def _frame(plan: Plan) -> DataFrame:
-    from rebalancer import analysis  # noqa: PLC0415 - pandas is only for rows
-
-    return analysis.moves(plan)
+    emit(with_progress(diff_policies, options, other), output, difference_table)

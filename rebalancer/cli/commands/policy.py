@@ -15,16 +15,12 @@ from rebalancer.cli.options import (
     DATA_FORMATS,
     DOCUMENT_FORMATS,
     FILE,
-    check_source,
-    context_option,
-    kubeconfig_option,
-    max_dump_size_option,
+    PLAN,
+    option,
     output_options,
-    pipeline_options,
-    scheduler_config_option,
-    source_option,
+    plan_options,
 )
-from rebalancer.cli.output import Output, emit, progress, write_document
+from rebalancer.cli.output import Output, emit, with_progress, write_document
 from rebalancer.errors import ExitCode, InputError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import Format
@@ -37,19 +33,14 @@ def policy() -> None:
 
 @policy.command()
 @click.argument("path", type=FILE, required=False, metavar="[FILE]")
-@source_option
-@max_dump_size_option
-@kubeconfig_option
-@context_option
-@scheduler_config_option
-def init(
-    path: Path | None,
-    source: Path | None,
-    max_dump_bytes: int | None,
-    kubeconfig: Path | None,
-    context: str | None,
-    scheduler_config: Path | None,
-) -> None:
+@plan_options(
+    source=PLAN["source"],
+    max_dump_bytes=PLAN["max_dump_bytes"],
+    kubeconfig=PLAN["kubeconfig"],
+    context=PLAN["context"],
+    scheduler_config=PLAN["scheduler_config"],
+)
+def init(path: Path | None, options: PlanOptions) -> None:
     """Print a commented policy, or write it to a new FILE.
 
     Of a cluster, --from, --kubeconfig or --context, the policy is one that suits it: thresholds, sources and
@@ -63,33 +54,16 @@ def init(
     from rebalancer.run.questions import suggest_policy  # noqa: PLC0415 - not for --help
 
     text = starter()
-    if source is not None or kubeconfig is not None or context is not None:
-        check_source(source, kubeconfig, context)
-        with progress() as report:
-            options = PlanOptions(
-                source=source,
-                max_dump_bytes=max_dump_bytes,
-                kubeconfig=kubeconfig,
-                context=context,
-                scheduler_config=scheduler_config,
-                ignore_coverage=True,
-                progress=report,
-            )
-            text = suggest_policy(options).text
-    elif scheduler_config is not None or max_dump_bytes is not None:
+    if any(place is not None for place in (options.source, options.kubeconfig, options.context)):
+        text = with_progress(suggest_policy, replace(options, ignore_coverage=True)).text
+    elif options.scheduler_config is not None or options.max_dump_bytes is not None:
         raise InputError(
             "a policy that suits a cluster needs the cluster", hint="give --from, --kubeconfig or --context"
         )
     if path is None:
         sys.stdout.write(text)
         return
-    try:
-        with path.open("x", encoding="utf-8") as stream:
-            stream.write(text)
-    except FileExistsError as error:
-        raise InputError("already exists", where=str(path), hint="choose another file name") from error
-    except OSError as error:
-        raise InputError(f"cannot write: {error.strerror or error}", where=str(path)) from error
+    _write_file(path, text, new=True)
 
 
 @policy.command()
@@ -134,8 +108,8 @@ def _checked(path: Path) -> dict[str, Any]:
 
 @policy.command("test")
 @click.argument("files", type=FILE, nargs=-1, required=True, metavar="ASSERTIONS...")
-@click.option("--junit", type=FILE, metavar="FILE", help="Write the results as JUnit XML too.")
-@pipeline_options
+@option("--junit", FILE, "FILE", "Write the results as JUnit XML too.")
+@plan_options(**PLAN)
 @output_options(*DOCUMENT_FORMATS, lists=False)
 def test_policy(files: tuple[Path, ...], junit: Path | None, options: PlanOptions, output: Output) -> int:
     """Hold the plan of a policy to assertions, for a CI. Only reads; exits with 9 if one does not hold.
@@ -146,23 +120,27 @@ def test_policy(files: tuple[Path, ...], junit: Path | None, options: PlanOption
     \b
     rebalancer policy test assertions.yaml --from recorded/ --policy policy.yaml
     """
-    from rebalancer.reporting.tables.questions import PolicyTestReports, policy_tests_table  # noqa: PLC0415 - imports rich
+    from rebalancer.reporting.tables.questions import (  # noqa: PLC0415 - imports rich
+        PolicyTestReports,
+        junit_xml,
+        policy_tests_table,
+    )
     from rebalancer.run.questions import check_policy  # noqa: PLC0415 - not for --help
 
-    with progress() as report:
-        reports = check_policy(replace(options, progress=report), files)
+    reports = with_progress(check_policy, options, files)
     if junit is not None:
-        from rebalancer.reporting.tables.questions import junit_xml  # noqa: PLC0415
-
         _write_file(junit, junit_xml(reports))
     failed = sum(report.failed for report in reports)
     emit(PolicyTestReports(reports=reports, failed=failed), output, policy_tests_table)
     return int(ExitCode.TEST_FAILED if failed else ExitCode.DONE)
 
 
-def _write_file(path: Path, text: str) -> None:
+def _write_file(path: Path, text: str, *, new: bool = False) -> None:
     try:
-        path.write_text(text, encoding="utf-8")
+        with path.open("x" if new else "w", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError as error:
+        raise InputError("already exists", where=str(path), hint="choose another file name") from error
     except OSError as error:
         raise InputError(f"cannot write: {error.strerror or error}", where=str(path)) from error
 

@@ -8,25 +8,28 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
 
-from rebalancer import __version__, files
+from rebalancer import __version__, analysis, files
 from rebalancer.addresses import checked_address
 from rebalancer.cli.invocation import Session
 from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.options import (
     FILE,
+    LIVE_PLAN,
     ROW_FORMATS,
     journal_option,
     lease_option,
-    live_pipeline_options,
+    max_dump_size_without_effect,
     max_duration_option,
+    option,
     output_options,
+    plan_options,
 )
 from rebalancer.cli.output import Output, Rows, console, emit, show, style, write_page
 from rebalancer.cli.user_files import (
@@ -42,7 +45,6 @@ from rebalancer.reporting.render import TABLES, Format
 from rebalancer.telemetry import listening
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
     from prometheus_client import CollectorRegistry
 
     from rebalancer.execution.outcomes import Outcomes
@@ -54,23 +56,18 @@ _PUSH_SECONDS = 10.0
 
 
 @click.command()
-@live_pipeline_options
+@max_dump_size_without_effect
+@plan_options(**LIVE_PLAN)
 @click.option(
     "--dry-run", is_flag=True, help="Ask the API server whether it would allow each eviction; evict nothing."
 )
 @journal_option
 @max_duration_option("Start no new wave after this time; the run ends at most execution.waveTimeout later.")
 @lease_option("The Lease that keeps two runs from acting at the same time.")
-@click.option(
-    "--metrics-textfile",
-    type=FILE,
-    metavar="FILE",
-    help="File to which Prometheus metrics of the run are written.",
-)
-@click.option(
-    "--metrics-push",
-    metavar="URL",
-    help="Pushgateway to which Prometheus metrics of the run are pushed, as job rebalancer.",
+@option("--metrics-textfile", FILE, "FILE", "File to which Prometheus metrics of the run are written.")
+@option(
+    *("--metrics-push", None, "URL"),
+    "Pushgateway to which Prometheus metrics of the run are pushed, as job rebalancer.",
 )
 @click.option(
     "--yes", is_flag=True, help="Do not ask for confirmation (never asked when stdin is no terminal)."
@@ -90,7 +87,9 @@ def run(
     run and serve --act evict pods; every other command only reads.
     """
     run_options = RunOptions(**run_values)  # type: ignore[arg-type] # click converted each
-    _refuse_another_time(options, run_options)
+    if options.now is not None and not run_options.dry_run:
+        # At another time than now, old figures look fresh, cooldowns are over and windows are open.
+        raise InputError("a run acts now, not at the time of --now", hint="add --dry-run, or leave out --now")
     run_options = _with_journal(run_options)
     written = {"--journal": run_options.journal, "--metrics-textfile": run_options.metrics_textfile}
     refuse_one_file_for_two(options, written)
@@ -101,7 +100,7 @@ def run(
     with MetricsExport(__version__) as sent, exported_traces(__version__):
         try:
             dry_run = run_options.dry_run
-            ask = not yes and not dry_run and _can_be_asked()
+            ask = not yes and not dry_run and sys.stdin.isatty() and sys.stderr.isatty()
             shown = functools.partial(_show_plan, output=output, dry_run=dry_run, ask=ask)
             follow = listening(metrics) if metrics is not None else contextlib.nullcontext()
             with follow:
@@ -122,7 +121,8 @@ def run(
     if policy is not None:
         write_page(plan, policy, {}, outcomes)
         return code
-    emit(outcomes, output, outcomes_table, Rows(_names, _frame))
+    names = (f"pod/{outcome.move.pod.full_name}" for outcome in outcomes.outcomes)
+    emit(outcomes, output, outcomes_table, Rows(names, analysis.outcomes))
     return code
 
 
@@ -148,22 +148,6 @@ def _export(registry: CollectorRegistry, options: RunOptions, sent: MetricsExpor
             push_to_gateway(gateway, job="rebalancer", registry=registry, timeout=_PUSH_SECONDS)
         except (OSError, ValueError, HTTPException) as error:
             LOGGER.warning("cannot push metrics to %s: %s", gateway, error)
-
-
-def _names(outcomes: Outcomes) -> Iterable[str]:
-    return (f"pod/{outcome.move.pod.full_name}" for outcome in outcomes.outcomes)
-
-
-def _frame(outcomes: Outcomes) -> DataFrame:
-    from rebalancer import analysis  # noqa: PLC0415 - pandas is only for CSV
-
-    return analysis.outcomes(outcomes)
-
-
-def _refuse_another_time(options: PlanOptions, run_options: RunOptions) -> None:
-    """At another time than now, old figures look fresh, cooldowns are over and windows are open."""
-    if options.now is not None and not run_options.dry_run:
-        raise InputError("a run acts now, not at the time of --now", hint="add --dry-run, or leave out --now")
 
 
 def _policy_for_page(options: PlanOptions) -> RebalancePolicy:
@@ -215,19 +199,11 @@ def _carried_out(
         )
 
 
-def _can_be_asked() -> bool:
-    return sys.stdin.isatty() and _is_watched()
-
-
-def _is_watched() -> bool:
-    return sys.stderr.isatty()
-
-
 def _with_journal(run_options: RunOptions) -> RunOptions:
     """On a terminal the journal goes to a file: its lines would tear the progress bar."""
     if not run_options.dry_run:
         refuse_unread_journal(run_options.journal)
-    if run_options.journal is not None or not _is_watched():
+    if run_options.journal is not None or not sys.stderr.isatty():
         return run_options
     path = default_journal()
     prepare_state_folder()

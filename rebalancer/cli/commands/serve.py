@@ -3,50 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from rebalancer import __version__
-from rebalancer.cli.options import journal_option, lease_option, max_duration_option, service_pipeline_options
+from rebalancer.cli.options import (
+    LIVE_PLAN,
+    Text,
+    journal_option,
+    lease_option,
+    max_dump_size_without_effect,
+    max_duration_option,
+    option,
+    plan_options,
+)
 from rebalancer.cli.user_files import refuse_one_file_for_two, refuse_unread_journal
 from rebalancer.observe.plan_options import PlanOptions
 
-DEFAULT_LISTEN = "127.0.0.1:8080"
-DEFAULT_MAX_DURATION = "5m"
 _MAX_PORT = 65535
 
 
-class Address(click.ParamType[tuple[str, int]]):
+def _address(text: str) -> tuple[str, int]:
     """ADDRESS:PORT to listen on; ``:8080`` is every address, port 0 any port that is free."""
-
-    name = "address"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, int]:
-        """The address and the port."""
-        if isinstance(value, tuple):
-            return value
-        host, _, port = str(value).rpartition(":")
-        host = host.removeprefix("[").removesuffix("]")
-        if ":" not in str(value) or not port.isascii() or not port.isdigit() or int(port) > _MAX_PORT:
-            self.fail(f"{str(value)[:60]!a} is not ADDRESS:PORT, such as 127.0.0.1:8080 or :8080", param, ctx)
-        return host, int(port)
+    host, _, port = text.rpartition(":")
+    if ":" not in text or not port.isascii() or not port.isdigit() or int(port) > _MAX_PORT:
+        raise ValueError(f"{text[:60]!a} is not ADDRESS:PORT, such as 127.0.0.1:8080 or :8080")
+    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 @click.command(short_help="Plan, or run, again and again for as long as it lives.")
-@service_pipeline_options
+@max_dump_size_without_effect
+@plan_options(**{field: item for field, item in LIVE_PLAN.items() if field != "now"})
 @click.option("--act", is_flag=True, help="Evict what is planned; without it nothing is ever changed.")
-@click.option(
-    "--listen",
-    type=Address(),
-    default=DEFAULT_LISTEN,
+@option(
+    *("--listen", Text("address", _address), "[ADDRESS]:PORT"),
+    "Where /healthz, /readyz and /metrics are answered.",
+    default="127.0.0.1:8080",
     show_default=True,
-    metavar="[ADDRESS]:PORT",
-    help="Where /healthz, /readyz and /metrics are answered.",
 )
-@max_duration_option("A run starts no new wave after this time.", DEFAULT_MAX_DURATION)
+@max_duration_option("A run starts no new wave after this time.", "5m")
 @lease_option("The Lease by which one of several replicas leads; runs of other kinds wait for it too.")
 @journal_option
 def serve(

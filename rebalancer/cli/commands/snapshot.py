@@ -7,23 +7,8 @@ from pathlib import Path
 import click
 
 from rebalancer.cli.logs import LOGGER
-from rebalancer.cli.options import (
-    DOCUMENT_FORMATS,
-    FILE,
-    PATH,
-    check_source,
-    check_state,
-    context_option,
-    kubeconfig_option,
-    max_dump_size_option,
-    output_options,
-    policy_option,
-    request_timeout_option,
-    scheduler_config_option,
-    source_option,
-    state_config_map_option,
-)
-from rebalancer.cli.output import Output, emit, progress
+from rebalancer.cli.options import DOCUMENT_FORMATS, FILE, PATH, PLAN, option, output_options, plan_options
+from rebalancer.cli.output import Output, emit, progress, with_progress
 from rebalancer.observe.plan_options import PlanOptions
 
 
@@ -34,39 +19,22 @@ def snapshot() -> None:
 
 @snapshot.command("save")
 @click.argument("path", type=PATH, metavar="PATH")
-@source_option
-@max_dump_size_option
-@kubeconfig_option
-@context_option
-@request_timeout_option
-@policy_option
-@scheduler_config_option
-@click.option(
-    "--watcher", type=FILE, metavar="FILE", help="A file with load-watcher's response, to be recorded."
+@plan_options(
+    source=PLAN["source"],
+    max_dump_bytes=PLAN["max_dump_bytes"],
+    kubeconfig=PLAN["kubeconfig"],
+    context=PLAN["context"],
+    request_seconds=PLAN["request_seconds"],
+    policy_path=PLAN["policy_path"],
+    scheduler_config=PLAN["scheduler_config"],
+    watcher=option("--watcher", FILE, "FILE", "A file with load-watcher's response, to be recorded."),
+    state_path=option(
+        "--state state_path", FILE, "FILE", "A file with the state of earlier runs, to be recorded."
+    ),
+    state_config_map=PLAN["state_config_map"],
 )
-@click.option(
-    "--state",
-    "state_path",
-    type=FILE,
-    metavar="FILE",
-    help="A file with the state of earlier runs, to be recorded.",
-)
-@state_config_map_option
 @output_options(*DOCUMENT_FORMATS)
-def save_snapshot(
-    path: Path,
-    source: Path | None,
-    max_dump_bytes: int | None,
-    kubeconfig: Path | None,
-    context: str | None,
-    request_seconds: float | None,
-    policy_path: Path | None,
-    scheduler_config: Path | None,
-    watcher: Path | None,
-    state_path: Path | None,
-    state_config_map: str | None,
-    output: Output,
-) -> None:
+def save_snapshot(path: Path, options: PlanOptions, watcher: Path | None, output: Output) -> None:
     """Record a cluster into the new folder PATH. Only reads.
 
     Records nodes, pods, workloads, budgets, volumes and metrics, but no Secrets and no environment
@@ -77,28 +45,13 @@ def save_snapshot(
     from rebalancer.observe.recording import record_cluster  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.tables.snapshot import snapshot_table  # noqa: PLC0415 - imports rich
 
-    check_source(source, kubeconfig, context)
-    check_state(source, state_path, state_config_map)
-    with progress() as report:
-        options = PlanOptions(
-            policy_path=policy_path,
-            source=source,
-            kubeconfig=kubeconfig,
-            context=context,
-            request_seconds=request_seconds,
-            state_path=state_path,
-            state_config_map=state_config_map,
-            scheduler_config=scheduler_config,
-            max_dump_bytes=max_dump_bytes,
-            progress=report,
-        )
-        info = record_cluster(path, options, watcher, LOGGER.warning)
+    info = with_progress(record_cluster, options, path, watcher, LOGGER.warning)
     emit(info, output, snapshot_table)
 
 
 @snapshot.command("info")
 @click.argument("path", type=PATH, metavar="PATH")
-@max_dump_size_option
+@PLAN["max_dump_bytes"]
 @output_options(*DOCUMENT_FORMATS)
 def snapshot_info(path: Path, max_dump_bytes: int | None, output: Output) -> None:
     """Show what a recorded cluster contains and what is missing."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 import base64
 import binascii
 import zlib
+from pathlib import Path
 
+from rebalancer.documents import read_bytes
 from rebalancer.errors import InputError
-from rebalancer.planning.plan import API_VERSION, KIND, Plan, decode, encode
+from rebalancer.planning.plan import API_VERSION, KIND, Plan, decode
 
 _ELEMENT = '<script type="application/zlib" id="{}">'
 MAX_PLAN_BYTES = 256 * 1024 * 1024  # of JSON: more than the plan of the largest cluster
@@ -22,19 +24,14 @@ def embedded(content: bytes) -> str:
     return base64.b64encode(zlib.compress(content, 9)).decode("ascii")
 
 
-def embedded_plan(plan: Plan) -> str:
-    """The plan's JSON for the element ``plan``."""
-    return embedded(encode(plan))
-
-
-def is_page(content: bytes) -> bool:
-    """Whether a file is HTML, as reports are."""
-    return content.lstrip()[:1] == b"<"
+def read_plan_file(path: Path) -> Plan:
+    """The plan in a file, as ``read_plan`` finds it. Raises InputError when it cannot be read."""
+    return read_plan(read_bytes(path, largest=MAX_PLAN_BYTES), str(path))
 
 
 def read_plan(content: bytes, where: str) -> Plan:
     """The plan in a file: JSON, or a report in HTML. Raises InputError when there is none."""
-    if is_page(content):
+    if content.lstrip()[:1] == b"<":  # as HTML begins
         content = _extracted(content, where, "plan")
     try:
         plan = decode(content)

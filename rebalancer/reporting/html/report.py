@@ -10,8 +10,8 @@ import msgspec
 from rebalancer.execution.outcomes import Outcome, Outcomes
 from rebalancer.execution.outcomes import encode as encode_outcomes
 from rebalancer.planning.explanation import SchedulingTable
-from rebalancer.planning.plan import Move, Plan
-from rebalancer.reporting.html.embedded import embedded, embedded_plan
+from rebalancer.planning.plan import Move, Plan, encode
+from rebalancer.reporting.html.embedded import embedded
 from rebalancer.reporting.html.pages import CHARTED, node_charts, render_page
 from rebalancer.reporting.tables.outcomes import exit_words, seconds_after, summary_words
 from rebalancer.reporting.tables.plan import (
@@ -68,7 +68,7 @@ def html_report(inputs: ReportInputs) -> str:
 
 def _embedded(inputs: ReportInputs) -> list[tuple[str, str]]:
     """What is inside the page as data, by the name of its element."""
-    elements = [("plan", embedded_plan(inputs.plan)), ("policy", embedded(inputs.policy.encode()))]
+    elements = [("plan", embedded(encode(inputs.plan))), ("policy", embedded(inputs.policy.encode()))]
     if inputs.outcomes is not None:
         elements.append(("outcomes", embedded(encode_outcomes(inputs.outcomes))))
     return elements
@@ -93,8 +93,8 @@ def _results(outcomes: Outcomes | None) -> list[tuple[Outcome, bool, list[str]]]
 def _likeliest(move: Move) -> str:
     if move.finished:
         return "removed"
-    best = max(move.landings, key=lambda landing: landing.probability, default=None)
-    return f"{best.node} ({best.probability:.0%})" if best else "nowhere"
+    best = move.likeliest
+    return f"{best.node} ({best.probability:.0%})" if best.node else "nowhere"
 
 
 class Scores(msgspec.Struct, frozen=True):

@@ -132,7 +132,7 @@ class RunMetrics(Collector):
         namespace, reason = plain(outcome.move.pod.namespace), label_of(outcome.move.strategy)
         self._evicted(outcome.result.value, reason, namespace)
         if outcome.node and outcome.move.landings:
-            likeliest = max(outcome.move.landings, key=lambda landing: landing.probability)
+            likeliest = outcome.move.likeliest
             self._counters[names.LANDINGS].labels(_landing(outcome, likeliest.node)).inc()
             self._counters[names.LANDINGS_EXPECTED].inc(min(max(likeliest.probability, 0.0), 1.0))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.text import Text
 
@@ -18,7 +18,7 @@ from rebalancer.planning.explanation import (
 )
 from rebalancer.planning.plan import NodeAfter, NodeReport
 from rebalancer.reporting.tables.plan import landing_words, name_width, write_node
-from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, write_first
+from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, write_table
 from rebalancer.reporting.words import amounts, counted, plain, sample, shortened, words
 
 _MAX_NODES, _MAX_REASONS, _MAX_PODS = 8, 5, 12
@@ -27,10 +27,7 @@ _MAX_NAME_WIDTH = 24
 _MOVED, _EVICTABLE, _NODE_NOT_HOT = "Moved", "Evictable", "NodeNotHot"
 
 
-def explain_table(
-    explanation: Explanation,
-    style: Style = Style(),
-) -> Text:
+def explain_table(explanation: Explanation, style: Style = Style()) -> Text:
     """The explanation as text; long lists summarised unless the style shows everything."""
     lines = Lines(style)
     if isinstance(explanation, PodExplanation):
@@ -120,7 +117,8 @@ def _scores(lines: Lines, nodes: Sequence[ScoredNode], *, moves_away: bool) -> N
         name = shortened(plain(node.node), width, lines.style.glyphs.more).ljust(width)
         figures = "".join(f" {node.scores[name]:5d}" for name in differing)
         chance = f"{node.probability:7.1%}" if node.probability else " " * 7
-        after = "".join(f" {_percent(node.after, resource)}" for resource in ("cpu", "memory"))
+        known = [node.after.get(resource) for resource in ("cpu", "memory")]
+        after = "".join("    ?" if percent is None else f" {percent:3.0f}%" for percent in known)
         colour = ("yellow" if node.unacceptable else "green") if node.probability else ""
         lines.add(
             "  ",
@@ -139,10 +137,6 @@ def _scores(lines: Lines, nodes: Sequence[ScoredNode], *, moves_away: bool) -> N
     if alike:
         same = ", ".join(f"{name} {nodes[0].scores[name]}" for name in alike)
         lines.message(f"the same on every node: {same}", 2, "dim", most=3)
-
-
-def _percent(values: Mapping[str, float], resource: str) -> str:
-    return f"{values[resource]:3.0f}%" if resource in values else "   ?"
 
 
 def _initials(names: Iterable[str]) -> dict[str, str]:
@@ -204,30 +198,24 @@ def _workload(lines: Lines, workload: WorkloadExplanation) -> None:
     if not workload.pods:
         return
     lines.heading("PODS", "shares in points of the node's allocatable")
+
+    def share(resource: str) -> Callable[[PodOfWorkload], str]:
+        return lambda pod: f"{pod.share[resource]:.1f}" if resource in pod.share else "?"
+
     columns = [
-        Column("POD", cut=Cut.MIDDLE),
-        Column("NODE", cut=Cut.MIDDLE),
-        *(Column(title, right=True) for title in ("CPU", "MEM")),
-        Column("IN THIS PLAN", cut=Cut.END),
+        Column("POD", lambda pod: (plain(pod.pod.name), "bold"), cut=Cut.MIDDLE),
+        Column("NODE", lambda pod: (plain(pod.node or "none"), "red" if pod.hot else ""), cut=Cut.MIDDLE),
+        Column("CPU", share("cpu"), right=True),
+        Column("MEM", share("memory"), right=True),
+        Column("IN THIS PLAN", _short_verdict, cut=Cut.END),
     ]
-    write_first(lines, columns, workload.pods, _MAX_PODS, "pod", _pod_cells)
+    write_table(lines, columns, workload.pods, _MAX_PODS, "pod")
 
 
-def _short_verdict(pod: PodOfWorkload) -> str:
+def _short_verdict(pod: PodOfWorkload) -> tuple[str, str]:
     """The verdict without what the line says anyway; the whole is for the explanation of the pod."""
     if pod.verdict == _MOVED:
-        return f"moves in {pod.because.partition(':')[0]}"
+        return words(f"moves in {pod.because.partition(':')[0]}"), "green"
     if pod.verdict == _EVICTABLE:
-        return "may move, but need not"
-    return f"{pod.verdict}: {pod.because}"
-
-
-def _pod_cells(pod: PodOfWorkload) -> list[Text]:
-    shares = [f"{pod.share[name]:.1f}" if name in pod.share else "?" for name in ("cpu", "memory")]
-    colour = "green" if pod.verdict == _MOVED else ""
-    return [
-        Text(plain(pod.pod.name), "bold"),
-        Text(plain(pod.node or "none"), "red" if pod.hot else ""),
-        *map(Text, shares),
-        Text(words(_short_verdict(pod)), colour),
-    ]
+        return "may move, but need not", ""
+    return words(f"{pod.verdict}: {pod.because}"), ""

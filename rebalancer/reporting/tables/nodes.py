@@ -11,8 +11,8 @@ from rich.text import Text
 
 from rebalancer.planning.plan import API_VERSION, UNKNOWN_NODE, Figure, NodeReport, Plan
 from rebalancer.policy.units import format_duration
-from rebalancer.reporting.tables.plan import ALWAYS_SHOWN, load_bar, peak, shown_resources, write_warnings
-from rebalancer.reporting.tables.text import Column, Cut, Glyphs, Lines, Style, write_columns
+from rebalancer.reporting.tables.plan import ALWAYS_SHOWN, load_columns, peak, write_warnings
+from rebalancer.reporting.tables.text import Column, Cut, Glyphs, Lines, Style, write_table
 from rebalancer.reporting.words import counted, plain
 
 _MAX_NODES = 20
@@ -48,12 +48,16 @@ def figure_words(figures: Mapping[str, Figure]) -> str:
     """``cpu, memory from metrics-server, 12s old``; resources with the same origin are named together."""
     by_origin: dict[str, list[str]] = {}
     for resource, figure in figures.items():
-        window = ""
-        if figure.window_seconds >= _MIN_SHOWN_WINDOW:
-            window = f", {figure.statistic} of {format_duration(round(figure.window_seconds))}"
         age = format_duration(round(max(figure.age_seconds, 0.0)))
-        by_origin.setdefault(f"from {figure.source}, {age} old{window}", []).append(resource)
+        by_origin.setdefault(f"from {figure.source}, {age} old{_window(figure)}", []).append(resource)
     return "; ".join(f"{', '.join(resources)} {origin}" for origin, resources in by_origin.items())
+
+
+def _window(figure: Figure) -> str:
+    """``, p95 of 15m``, where a figure is taken over a window that is worth a word."""
+    if figure.window_seconds < _MIN_SHOWN_WINDOW:
+        return ""
+    return f", {figure.statistic} of {format_duration(round(figure.window_seconds))}"
 
 
 def sorted_nodes(nodes: Sequence[NodeReport], key: str) -> list[NodeReport]:
@@ -84,40 +88,28 @@ def nodes_table(
         if chosen_by:
             of_all = counted(len((everything or listing).nodes), "node")
             lines.add(("listed ", "dim"), f"{len(listing.nodes)} of {of_all}: {chosen_by}")
-    shown = listing.nodes[: lines.shown(len(listing.nodes), _MAX_NODES)]
-    resources = shown_resources(shown, lines)
+    now = [replace(node, after=None) for node in listing.nodes]
     columns = [
-        Column("NODE", cut=Cut.MIDDLE),
-        *(Column(plain(resource).upper()) for resource in resources),
-        Column("SCORE", right=True),
-        *((Column("FIGURES", cut=Cut.END),) if style.wide else ()),
-        Column("WHY", cut=Cut.END),
+        Column("NODE", lambda node: (plain(node.name), "bold" if node.hot else ""), cut=Cut.MIDDLE),
+        *load_columns(lines, now[: lines.shown(len(now), _MAX_NODES)]),
+        Column("SCORE", lambda node: "" if node.score is None else f"{node.score:.0f}", right=True),
+        Column("WHY", _why, cut=Cut.END),
     ]
-    write_columns(lines, columns, [_row(lines, node, resources) for node in shown])
+    if style.wide:
+        columns.insert(-1, Column("FIGURES", lambda node: (figure_words(node.figures), "dim"), cut=Cut.END))
+    write_table(lines, columns, now, _MAX_NODES, "" if style.no_headers else "node")
     if not style.no_headers:
-        lines.more(len(listing.nodes) - len(shown), "node")
-        if listing.warnings:
-            write_warnings(lines, listing.warnings)
+        write_warnings(lines, listing.warnings)
     return lines.text
 
 
-def _row(lines: Lines, node: NodeReport, resources: Sequence[str]) -> list[Text]:
-    now = replace(node, after=None)
+def _why(node: NodeReport) -> tuple[str, str]:
+    """Why the node is hot, or which plugin lowers its score most, and the score it gives."""
     because = plain("; ".join(node.because))
-    reason = Text(because, "red") if node.hot else Text(because or _lowest_score(node), "dim")
-    return [
-        Text(plain(node.name), "bold" if node.hot else ""),
-        *(load_bar(lines, now, resource) for resource in resources),
-        Text("" if node.score is None else f"{node.score:.0f}"),
-        *((Text(figure_words(node.figures), "dim"),) if lines.style.wide else ()),
-        reason,
-    ]
-
-
-def _lowest_score(node: NodeReport) -> str:
-    """The plugin that lowers the node's score most, and the score it gives."""
-    name = plain(node.pulled_down_by)
-    return f"score lowered most by {name} ({node.scores[name]})" if name in node.scores else ""
+    if not because and not node.hot and node.pulled_down_by in node.scores:
+        name = plain(node.pulled_down_by)
+        because = f"score lowered most by {name} ({node.scores[name]})"
+    return because, "red" if node.hot else "dim"
 
 
 def _summary(lines: Lines, listing: NodeListing) -> None:
@@ -182,10 +174,7 @@ def _origins(nodes: Sequence[NodeReport]) -> list[tuple[str, int, float]]:
     origins: dict[str, tuple[set[str], float]] = {}
     for node in nodes:
         for figure in node.figures.values():
-            window = ""
-            if figure.window_seconds >= _MIN_SHOWN_WINDOW:
-                window = f", {figure.statistic} of {format_duration(round(figure.window_seconds))}"
-            names, oldest = origins.setdefault(f"from {figure.source}{window}", (set(), 0.0))
-            names.add(node.name)
-            origins[f"from {figure.source}{window}"] = names, max(oldest, figure.age_seconds)
+            origin = f"from {figure.source}{_window(figure)}"
+            names, oldest = origins.setdefault(origin, (set(), 0.0))
+            origins[origin] = names | {node.name}, max(oldest, figure.age_seconds)
     return sorted((origin, len(names), oldest) for origin, (names, oldest) in origins.items())

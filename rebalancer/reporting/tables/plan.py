@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 from rich.text import Text
 
@@ -20,7 +22,7 @@ from rebalancer.planning.plan import (
     PlanDifference,
 )
 from rebalancer.policy.strategies import ALWAYS_ON
-from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, bar, write_columns
+from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, bar, write_table
 from rebalancer.reporting.words import amounts, counted, plain, sample, shortened, words
 
 _MAX_MOVES = 20
@@ -58,7 +60,7 @@ def write_moves(lines: Lines, plan: Plan) -> None:
             said = "after; gain in points, or what it is for"
         lines.heading("MOVES", f"{what}load in percent, now {arrow} {said}")
     nodes = {node.name: node for node in plan.nodes}
-    write_columns(lines, _columns(lines), [_row(move, nodes, lines, shared) for move in shown])
+    write_table(lines, _move_columns(lines, nodes, shared), shown)
     if style.everything and not style.no_headers:
         lines.heading("REASONS", "for each move, and every node its replacement may land on")
         for move in shown:
@@ -82,22 +84,47 @@ def landing_words(landings: Sequence[Landing], *, everything: bool = False) -> s
         return plain(landings[0].node)
     if len(landings) <= _FEW_LANDINGS or everything:
         return ", ".join(_landing(landing) for landing in landings)
-    return f"any of {len(landings)} nodes, e.g. {_landing(_likeliest(landings))}"
+    likeliest = max(landings, key=lambda landing: landing.probability)
+    return f"any of {len(landings)} nodes, e.g. {_landing(likeliest)}"
 
 
-def _columns(lines: Lines) -> list[Column]:
+def _move_columns(lines: Lines, nodes: Mapping[str, NodeReport], shared: str) -> list[Column]:
+    """The columns of moves; a move's resource is named only if the moves do not share one."""
+
+    def to(move: Move) -> str:
+        if move.finished:
+            return _REMOVED
+        others = f" +{len(move.landings) - 1}" if len(move.landings) > 1 else ""
+        return (plain(move.likeliest.node) or "nowhere") + others
+
+    def others(move: Move) -> tuple[str, str]:
+        rest = [landing for landing in move.landings if landing is not move.likeliest]
+        return ", ".join(_landing(landing) for landing in rest), "dim"
+
+    def placed(cell: Callable[[Move], str | Text | tuple[str, str]]) -> Callable[[Move], Any]:
+        return lambda move: "" if move.finished else cell(move)
+
+    def gain(move: Move) -> tuple[str, str]:
+        return _is_for(move) if move.finished else _gain(move, shared), "green"
+
+    def loads(node: str, move: Move) -> Text:
+        return _loads(nodes.get(node), _gained(move), lines)
+
     columns = [
-        Column("WAVE", right=True),
-        Column("POD", cut=Cut.MIDDLE),
-        Column("FROM", cut=Cut.MIDDLE),
-        Column("LOAD", right=True),
-        Column("TO", cut=Cut.MIDDLE),
-        Column("CHANCE", right=True),
-        Column("LOAD", right=True),
-        Column("GAIN", right=True),
+        Column("WAVE", lambda move: str(move.wave), right=True),
+        Column("POD", lambda move: (plain(move.pod.full_name), "bold"), cut=Cut.MIDDLE),
+        Column("FROM", lambda move: plain(move.from_node), cut=Cut.MIDDLE),
+        Column("LOAD", placed(lambda move: loads(move.from_node, move)), right=True),
+        Column("TO", to, cut=Cut.MIDDLE),
+        Column("CHANCE", placed(lambda move: f"{move.likeliest.probability:.0%}"), right=True),
+        Column("LOAD", placed(lambda move: loads(move.likeliest.node, move)), right=True),
+        Column("GAIN", gain, right=True),
     ]
     if lines.style.wide:
-        columns += [Column("WORKLOAD", cut=Cut.MIDDLE), Column("OTHER LANDINGS", cut=Cut.END)]
+        columns += [
+            Column("WORKLOAD", placed(lambda move: plain(move.pod.workload)), cut=Cut.MIDDLE),
+            Column("OTHER LANDINGS", placed(others), cut=Cut.END),
+        ]
     return columns
 
 
@@ -111,46 +138,13 @@ def _is_for(move: Move) -> str:
     return "" if move.strategy in ALWAYS_ON else plain(move.strategy)
 
 
-def _gain(move: Move, resource: str, shared: str) -> str:
+def _gain(move: Move, shared: str) -> str:
     """The gain in points, or the strategy of a move that is for something else."""
+    resource = _gained(move)
     gain = move.gain.get(resource, 0.0)
     if not gain and _is_for(move):
         return _is_for(move)
     return f"{gain:.0f}" if resource == shared else amounts(((resource, gain),))
-
-
-def _row(move: Move, nodes: Mapping[str, NodeReport], lines: Lines, shared: str) -> list[Text]:
-    """The cells of a move; its resource is named only if the moves do not share one."""
-    resource = _gained(move)
-    likeliest = _likeliest(move.landings)
-    others = f" +{len(move.landings) - 1}" if len(move.landings) > 1 else ""
-    cells = [
-        Text(str(move.wave)),
-        Text(plain(move.pod.full_name), "bold"),
-        Text(plain(move.from_node)),
-    ]
-    if move.finished:
-        cells += [Text(""), Text(_REMOVED), Text(""), Text(""), Text(_is_for(move), "green")]
-        return [*cells, *(Text("") for _ in _columns(lines)[len(cells) :])]
-    cells += [
-        _loads(nodes.get(move.from_node), resource, lines),
-        Text(plain(likeliest.node) + others),
-        Text(f"{likeliest.probability:.0%}"),
-        _loads(nodes.get(likeliest.node), resource, lines),
-        Text(_gain(move, resource, shared), "green"),
-    ]
-    if lines.style.wide:
-        rest = [landing for landing in move.landings if landing is not likeliest]
-        cells += [
-            Text(plain(move.pod.workload)),
-            Text(", ".join(_landing(landing) for landing in rest), "dim"),
-        ]
-    return cells
-
-
-def _likeliest(landings: Sequence[Landing]) -> Landing:
-    nowhere = Landing(node="nowhere", probability=0.0)
-    return max(landings, key=lambda landing: landing.probability, default=nowhere)
 
 
 def _loads(node: NodeReport | None, resource: str, lines: Lines) -> Text:
@@ -173,26 +167,16 @@ def write_hot_nodes(lines: Lines, plan: Plan) -> None:
     if not hot:
         return
     glyphs = lines.style.glyphs
-    shown = hot[: lines.shown(len(hot), _MAX_HOT)]
     legend = f"{glyphs.full} stays {glyphs.leaves} leaves {glyphs.arrives} arrives"
     lines.heading("HOT NODES", f"percent, now {glyphs.arrow} after the plan: {legend}")
-    resources = shown_resources(shown, lines)
     columns = [
-        Column("NODE", cut=Cut.MIDDLE),
-        *(Column(plain(resource).upper()) for resource in resources),
-        Column("AFTER"),
+        Column("NODE", lambda node: (plain(node.name), "bold"), cut=Cut.MIDDLE),
+        *load_columns(lines, hot[: lines.shown(len(hot), _MAX_HOT)]),
+        Column("AFTER", lambda node: state_after(node, plan)),
     ]
     if lines.style.wide or lines.style.everything:
-        columns.append(Column("WHY", cut=Cut.END))
-    rows = []
-    for node in shown:
-        row = [Text(plain(node.name), "bold"), *(load_bar(lines, node, resource) for resource in resources)]
-        row.append(state_after(node, plan))
-        if len(columns) > len(row):
-            row.append(Text(plain("; ".join(node.because)), "dim"))
-        rows.append(row)
-    write_columns(lines, columns, rows)
-    lines.more(len(hot) - len(shown), "hot node")
+        columns.append(Column("WHY", lambda node: (plain("; ".join(node.because)), "dim"), cut=Cut.END))
+    write_table(lines, columns, hot, _MAX_HOT, "hot node")
 
 
 def state_after(node: NodeReport, plan: Plan) -> Text:
@@ -209,10 +193,10 @@ def peak(node: NodeReport) -> float:
     return max(node.load.values(), default=-1.0)
 
 
-def shown_resources(nodes: Iterable[NodeReport], lines: Lines) -> list[str]:
+def load_columns(lines: Lines, nodes: Iterable[NodeReport]) -> list[Column]:
     """CPU and memory; others if the style shows everything, or if one is nearly full or made a node hot."""
     wanted = {name for node in nodes for name in _resources(node) if _worth_showing(node, name, lines)}
-    return sorted(wanted)
+    return [Column(plain(name).upper(), partial(load_bar, lines, resource=name)) for name in sorted(wanted)]
 
 
 def load_bar(lines: Lines, node: NodeReport, resource: str) -> Text:
@@ -280,11 +264,12 @@ def write_benefit(lines: Lines, plan: Plan) -> None:
         _line(lines, "benefit", gain_words(benefit, lines.style.glyphs.arrow))
         _line(lines, "cost", cost_words(benefit))
     if plan.tainted:
-        _line(lines, "steer", f"a soft taint on {_named_nodes(plan.tainted)} while the run lasts")
+        few = len(plan.tainted) <= _FEW
+        named = ", ".join(map(plain, plan.tainted)) if few else counted(len(plan.tainted), "hot node")
+        _line(lines, "steer", f"a soft taint on {named} while the run lasts")
     if plan.closed:
-        named = ", ".join(map(plain, plan.closed[:_FEW])) + f", {lines.style.glyphs.more}" * (
-            len(plan.closed) > _FEW
-        )
+        more = f", {lines.style.glyphs.more}" * (len(plan.closed) > _FEW)
+        named = ", ".join(map(plain, plan.closed[:_FEW])) + more
         still = f"until removed, at most {plan.closed_seconds / 60:.0f} min more"
         _line(lines, "closed", f"a NoSchedule taint on {named} while they are emptied, and {still}")
     for sentence in plan.advice:
@@ -299,11 +284,6 @@ def strategy_messages(plan: Plan) -> list[str]:
     """What the strategies say of the plan, but for what it says itself: of hot nodes."""
     found = {name: report.message for name, report in plan.strategies.items() if name not in ALWAYS_ON}
     return [f"{name}: {message}" for name, message in found.items() if message]
-
-
-def _named_nodes(names: Sequence[str]) -> str:
-    """A few nodes by name, or how many there are."""
-    return counted(len(names), "hot node") if len(names) > _FEW else ", ".join(map(plain, names))
 
 
 def _line(lines: Lines, label: str, text: str) -> None:
@@ -347,7 +327,7 @@ def write_obstacles(lines: Lines, obstacles: Sequence[Obstacle]) -> None:
     if not lines.style.no_headers:
         lines.add(" " * _INDENT, (f"{'LOAD':>4} {'PODS':>5} {'ALONE':>6}  SETTING OR REASON", "dim"))
     for item in lines.first(obstacles, _MAX_OBSTACLES, "setting or reason", "settings or reasons"):
-        name = words(item.setting or " and ".join(item.reasons))
+        name = words(item.name)
         lead = f"{item.share:>4.0%} {item.pods:>5} {item.pods_kept_alone:>6}"
         lines.add(" " * _INDENT, (lead, "bold"), "  ", (name, "yellow"))
         lines.message(f"{item.example}: {item.because}", _INDENT + len(lead) + 2, "dim", most=1)
@@ -379,7 +359,7 @@ def plan_table(
     _kept(lines, listed)
     _unsolved(lines, plan)
     _obstacles(lines, plan)
-    _warnings(lines, plan)
+    write_warnings(lines, plan.warnings)
     return lines.text
 
 
@@ -423,21 +403,13 @@ def _why_nothing(lines: Lines, plan: Plan) -> str:
     if not plan.obstacles:
         return f"{verdict}, on which no pod could ever move"
     most = plan.obstacles[0]
-    name, verb = _named(most)
-    verdict += f"; {words(name)} {verb} {most.share:.0%} of their load"
+    verdict += f"; {words(most.keeps)} {most.share:.0%} of their load"
     return shortened(verdict, lines.style.columns - 6, lines.style.glyphs.more)
-
-
-def _named(obstacle: Obstacle) -> tuple[str, str]:
-    """A setting, or the reasons where there is none, and the verb that goes with them."""
-    name = obstacle.setting or " and ".join(obstacle.reasons)
-    return name, "keep" if " and " in name else "keeps"
 
 
 def _blocked_by(obstacle: Obstacle) -> str:
     """What keeps how much of the load that could relieve hot nodes: ``evictable.minAge keeps 74 % …``."""
-    name, verb = _named(obstacle)
-    text = f"{name} {verb} {obstacle.share:.0%} of the load that could leave"
+    text = f"{obstacle.keeps} {obstacle.share:.0%} of the load that could leave"
     text += f" ({obstacle.pods} of {counted(obstacle.pods_in_all, 'pod')}"
     alone = obstacle.pods_kept_alone
     if obstacle.setting and alone < obstacle.pods:
@@ -506,16 +478,9 @@ def _unsolved(lines: Lines, plan: Plan) -> None:
     lines.more(hidden, "node")
 
 
-def _warnings(lines: Lines, plan: Plan) -> None:
-    if plan.warnings:
-        write_warnings(lines, plan.warnings)
-
-
 def write_warnings(lines: Lines, warnings: Sequence[str]) -> None:
     """The first warnings, each on a line or two."""
-    lines.heading("WARNINGS")
-    for warning in lines.first(warnings, _MAX_WARNINGS, "warning"):
-        lines.message(warning, 2, "yellow")
+    lines.listed("WARNINGS", warnings, most=_MAX_WARNINGS, noun="warning")
 
 
 def difference_table(difference: PlanDifference, style: Style = Style()) -> Text:
@@ -528,7 +493,11 @@ def difference_table(difference: PlanDifference, style: Style = Style()) -> Text
         lines.add(("The plans make the same moves.", "bold"))
     for title, (before, after) in _figures(difference):
         lines.add(f"  {title:<16}  {plain(before)} {style.glyphs.arrow} {plain(after)}")
-    _settings(lines, difference)
+    changes = [
+        f"{item.setting}: {item.before or 'absent'} {style.glyphs.arrow} {item.after or 'absent'}"
+        for item in difference.settings
+    ]
+    lines.listed("CHANGED SETTINGS", changes, most=_MAX_SETTINGS, noun="setting")
     if difference.inputs[0] == difference.inputs[1]:
         lines.message("the inputs of both are the same, byte by byte", 2, "dim")
     for change in lines.first(difference.changed, _MAX_CHANGED, "pod"):
@@ -549,13 +518,3 @@ def _figures(difference: PlanDifference) -> Iterator[tuple[str, tuple[str, str]]
         yield "excess after it", (f"{difference.excess[0]:.0f}", f"{difference.excess[1]:.0f}")
     if difference.cost is not None:
         yield "cost", (f"{difference.cost[0]:.1f}", f"{difference.cost[1]:.1f}")
-
-
-def _settings(lines: Lines, difference: PlanDifference) -> None:
-    """The keys of the policy that were changed, where they are known."""
-    if not difference.settings:
-        return
-    lines.heading("CHANGED SETTINGS")
-    for item in lines.first(difference.settings, _MAX_SETTINGS, "setting"):
-        change = f"{item.before or 'absent'} {lines.style.glyphs.arrow} {item.after or 'absent'}"
-        lines.message(f"{item.setting}: {change}", 2, "yellow")

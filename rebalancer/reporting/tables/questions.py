@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from html import escape
 
 from rich.text import Text
@@ -13,10 +12,10 @@ from rich.text import Text
 from rebalancer.planning.plan import API_VERSION, Landing, NodeAfter, NodeReport, Value
 from rebalancer.questions.fit import Fit, FittingPod
 from rebalancer.questions.policy_tests import PolicyTestReport
-from rebalancer.questions.what_if import ChangedNode, ComparedLanding, Comparison, Fate, PodFate, WhatIf
+from rebalancer.questions.what_if import ChangedNode, Comparison, Fate, PodFate, WhatIf
 from rebalancer.questions.why_not import WhyNot
 from rebalancer.reporting.tables.plan import load_bar, write_obstacles, write_warnings
-from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, write_columns, write_first
+from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, write_table
 from rebalancer.reporting.words import counted, plain, sample, shortened, words
 
 _MAX_NODES, _MAX_PODS, _MAX_COMPARED, _MAX_WHY = 7, 10, 8, 2
@@ -62,10 +61,7 @@ def what_if_table(answer: WhatIf, style: Style = Style()) -> Text:
         _comparison(lines, answer.comparison)
     _nodes(lines, answer.nodes)
     _pods(lines, answer.pods)
-    if answer.notes:
-        lines.heading("ASSUMPTIONS")
-        for note in answer.notes:
-            lines.message(note, 2, "dim")
+    lines.listed("ASSUMPTIONS", answer.notes, "dim")
     return lines.text
 
 
@@ -74,32 +70,29 @@ def _nodes(lines: Lines, nodes: Sequence[ChangedNode]) -> None:
         return
     arrow = lines.style.glyphs.arrow
     lines.heading("NODES", f"load in percent of allocatable, before {arrow} after")
+
+    def load(resource: str) -> Callable[[ChangedNode], Text]:
+        def of(item: ChangedNode) -> Text:
+            after = NodeAfter(load=item.after)
+            return load_bar(
+                lines, NodeReport(name=item.node, load=item.before or item.after, after=after), resource
+            )
+
+        return of
+
     columns = [
-        Column("NODE", cut=Cut.MIDDLE),
-        Column("CHANGE"),
-        Column("CPU"),
-        Column("MEMORY"),
-        Column("BEFORE"),
-        Column("AFTER"),
+        Column("NODE", lambda item: (plain(item.node), "bold"), cut=Cut.MIDDLE),
+        Column("CHANGE", lambda item: (item.change or "-", "dim")),
+        Column("CPU", load("cpu")),
+        Column("MEMORY", load("memory")),
+        Column("BEFORE", lambda item: _heat(item.hot[0]) if item.before else "-"),
+        Column("AFTER", lambda item: _heat(item.hot[1])),
     ]
-    write_first(lines, columns, nodes, _MAX_NODES, "node", partial(_node, lines))
+    write_table(lines, columns, nodes, _MAX_NODES, "node")
 
 
-def _node(lines: Lines, item: ChangedNode) -> list[Text]:
-    report = NodeReport(
-        name=item.node, load=item.before or item.after, hot=item.hot[0], after=NodeAfter(load=item.after)
-    )
-    return [
-        Text(plain(item.node), "bold"),
-        Text(item.change or "-", "dim"),
-        *(load_bar(lines, report, resource) for resource in ("cpu", "memory")),
-        _heat(item.hot[0]) if item.before else Text("-"),
-        _heat(item.hot[1]),
-    ]
-
-
-def _heat(hot: bool) -> Text:
-    return Text("hot", "red") if hot else Text("not hot", "dim")
+def _heat(hot: bool) -> tuple[str, str]:
+    return ("hot", "red") if hot else ("not hot", "dim")
 
 
 def _pods(lines: Lines, pods: Sequence[PodFate]) -> None:
@@ -107,18 +100,17 @@ def _pods(lines: Lines, pods: Sequence[PodFate]) -> None:
         return
     lines.heading("PODS", "where each lands, or why it does not; those to look at first")
     ordered = sorted(pods, key=lambda item: _ORDER.index(item.fate))
-    columns = [Column("POD", cut=Cut.MIDDLE), Column("FROM", cut=Cut.MIDDLE), Column("FATE")]
-    columns.append(Column("TO, OR WHY", cut=Cut.END))
-    write_first(lines, columns, ordered, _MAX_PODS, "pod", _pod)
-
-
-def _pod(item: PodFate) -> list[Text]:
-    return [
-        Text(plain(item.pod), "bold"),
-        Text(plain(item.from_node) or "-"),
-        Text(item.fate, _COLOURS.get(item.fate, "")),
-        Text(words(item.because) or _landing(item.landings), "" if item.landings else "dim"),
+    columns = [
+        Column("POD", lambda item: (plain(item.pod), "bold"), cut=Cut.MIDDLE),
+        Column("FROM", lambda item: plain(item.from_node) or "-", cut=Cut.MIDDLE),
+        Column("FATE", lambda item: (item.fate, _COLOURS.get(item.fate, ""))),
+        Column(
+            "TO, OR WHY",
+            lambda item: (words(item.because) or _landing(item.landings), "" if item.landings else "dim"),
+            cut=Cut.END,
+        ),
     ]
+    write_table(lines, columns, ordered, _MAX_PODS, "pod")
 
 
 def _landing(landings: Sequence[Landing]) -> str:
@@ -138,21 +130,19 @@ def _comparison(lines: Lines, comparison: Comparison) -> None:
     land = "lands" if comparison.compared == 1 else "land"
     lines.message(f"{same} of {counted(comparison.compared, 'pod')} {land} alike", 2)
     if comparison.differing:
-        columns = [Column(title, cut=Cut.MIDDLE) for title in ("POD OR WORKLOAD", "BEFORE", "AFTER")]
-        write_first(lines, columns, comparison.differing, _MAX_COMPARED, "pod", _compared)
+        columns = [
+            Column("POD OR WORKLOAD", lambda item: (plain(item.pod), "bold"), cut=Cut.MIDDLE),
+            Column("BEFORE", lambda item: _compared(item.before, item.fates[0]), cut=Cut.MIDDLE),
+            Column("AFTER", lambda item: _compared(item.after, item.fates[1]), cut=Cut.MIDDLE),
+        ]
+        write_table(lines, columns, comparison.differing, _MAX_COMPARED, "pod")
     for at, which in enumerate(("before", "after")):
         _reasons(lines, f"{which}: ", [item.because[at] for item in comparison.differing])
     _reasons(lines, "by either: ", [item.because[0] for item in comparison.unknown])
 
 
-def _compared(item: ComparedLanding) -> list[Text]:
-    return [
-        Text(plain(item.pod), "bold"),
-        *(
-            Text(_landing(landings) if landings else _WORDS[fate][0], _COLOURS.get(fate, ""))
-            for fate, landings in zip(item.fates, (item.before, item.after), strict=True)
-        ),
-    ]
+def _compared(landings: Sequence[Landing], fate: Fate) -> tuple[str, str]:
+    return _landing(landings) if landings else _WORDS[fate][0], _COLOURS.get(fate, "")
 
 
 def _reasons(lines: Lines, lead: str, reasons: Sequence[str]) -> None:
@@ -176,9 +166,7 @@ def fit_table(answer: Fit, style: Style = Style()) -> Text:
         _landings(lines, answer)
     if answer.stopped or answer.message:
         _stopped(lines, answer)
-    lines.heading("ASSUMPTIONS")
-    for note in answer.notes:
-        lines.message(note, 2, "dim")
+    lines.listed("ASSUMPTIONS", answer.notes, "dim")
     return lines.text
 
 
@@ -204,34 +192,24 @@ def _requests(answer: Fit) -> str:
 def _landings(lines: Lines, answer: Fit) -> None:
     shown = answer.landings[: lines.shown(len(answer.landings), len(answer.landings))]
     lines.heading("LANDINGS", "each pod after those above it; percent of the node requested then")
+
+    def requested(name: str) -> Callable[[FittingPod], str]:
+        return lambda item: f"{item.requested[name]:.0f}" if name in item.requested else "?"
+
     columns = [
-        Column("POD", right=True),
-        Column("NODE", cut=Cut.MIDDLE),
-        Column("CHANCE", right=True),
-        Column("OTHER NODES", right=True),
-        Column("CPU", right=True),
-        Column("MEMORY", right=True),
+        Column("POD", lambda item: str(item.number), right=True),
+        Column("NODE", lambda item: (plain(item.node), "bold"), cut=Cut.MIDDLE),
+        Column("CHANCE", lambda item: f"{item.probability:.0%}", right=True),
+        Column("OTHER NODES", lambda item: str(item.others or "-"), right=True),
+        Column("CPU", requested("cpu"), right=True),
+        Column("MEMORY", requested("memory"), right=True),
     ]
-    write_columns(lines, columns, [_fit_landing(item) for item in shown])
+    write_table(lines, columns, shown)
     most = answer.by_node if lines.style.everything else answer.by_node[:_MAX_FIT_NODES]
     listed = ", ".join(f"{plain(item.node)} {item.pods}" for item in most)
     others = len(answer.by_node) - len(most)
     more = f", {counted(others, 'other node')} (--all)" if others else ""
     lines.message(f"pods by node: {listed}{more}", 2, "dim")
-
-
-def _fit_landing(item: FittingPod) -> list[Text]:
-    return [
-        Text(str(item.number)),
-        Text(plain(item.node), "bold"),
-        Text(f"{item.probability:.0%}"),
-        Text(str(item.others) if item.others else "-"),
-        *(_percent(item.requested, name) for name in ("cpu", "memory")),
-    ]
-
-
-def _percent(values: Mapping[str, float], name: str) -> Text:
-    return Text(f"{values[name]:.0f}" if name in values else "?")
 
 
 def _stopped(lines: Lines, answer: Fit) -> None:
@@ -254,17 +232,17 @@ def why_not_table(answer: WhyNot, style: Style = Style()) -> Text:
     lines.message(f"{asked}{answer.verdict}", 0, "bold", most=4)
     source = f"cluster {words(answer.source)} at {plain(answer.now)}, policy {words(answer.policy)}"
     lines.add("  ", (shortened(source, style.columns - 2, style.glyphs.more), "dim"))
-    if answer.refusals:
-        lines.heading("NOT MOVED BECAUSE", "every rule that protects it; all of them would have to change")
-        for refusal in answer.refusals:
-            setting = f" [{refusal.setting}]" if refusal.setting else ""
-            lines.message(f"{refusal.reason}: {refusal.because}{setting}", 2, "yellow")
+    refusals = [
+        f"{refusal.reason}: {refusal.because}" + (f" [{refusal.setting}]" if refusal.setting else "")
+        for refusal in answer.refusals
+    ]
+    note = "every rule that protects it; all of them would have to change"
+    lines.listed("NOT MOVED BECAUSE", refusals, note=note)
     if answer.obstacles:
         write_obstacles(lines, answer.obstacles)
     if len(answer.nearest) > 1:
         _nearest(lines, answer)
-    if answer.warnings:
-        write_warnings(lines, answer.warnings)
+    write_warnings(lines, answer.warnings)
     if answer.next_steps:
         lines.heading("NEXT")
         for step in answer.next_steps:
@@ -287,17 +265,13 @@ def command_lines(command: str, width: int) -> list[str]:
 
 def _nearest(lines: Lines, answer: WhyNot) -> None:
     lines.heading("NEAREST TO BEING HOT", "percent of allocatable")
-    columns = [Column("NODE", cut=Cut.MIDDLE), Column("RESOURCE"), Column("LOAD", right=True)]
-    rows = [
-        [
-            Text(plain(item.node), "bold"),
-            Text(plain(item.resource)),
-            Text(f"{item.load:.1f}"),
-            Text(f"{item.hot_above:.1f}"),
-        ]
-        for item in answer.nearest
+    columns = [
+        Column("NODE", lambda item: (plain(item.node), "bold"), cut=Cut.MIDDLE),
+        Column("RESOURCE", lambda item: plain(item.resource)),
+        Column("LOAD", lambda item: f"{item.load:.1f}", right=True),
+        Column("HOT ABOVE", lambda item: f"{item.hot_above:.1f}", right=True),
     ]
-    write_columns(lines, [*columns, Column("HOT ABOVE", right=True)], rows)
+    write_table(lines, columns, answer.nearest)
 
 
 class PolicyTestReports(Value, frozen=True):

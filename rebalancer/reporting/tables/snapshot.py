@@ -101,28 +101,17 @@ def snapshot_table(info: SnapshotInfo, style: Style = Style()) -> Text:
         malformed = f"  {kind.malformed} malformed" if kind.malformed else ""
         version = f"  version {plain(kind.resource_version)}" if kind.resource_version else ""
         lines.add(f"  {kind.plural.ljust(width)} {kind.count:8d}", (malformed, "yellow"), (version, "dim"))
-    _unread(lines, info)
+    unread = [f"{kind.plural} ({kind.because}): {kind.means}" for kind in info.unread]
+    note = f"{counted(len(unread), 'kind')}, treated as unknown, not as empty"
+    lines.listed("NOT READ", unread, note=note)
     if info.documents:
         lines.heading("DOCUMENTS")
         for document in info.documents:
             lines.add(f"  {plain(document.name)}  ", (f"{document.size_bytes} bytes", "dim"))
-    if info.malformed:
-        lines.heading("MALFORMED", "pods on their nodes are protected")
-        for item in lines.first(info.malformed, _MAX_MALFORMED, "object"):
-            lines.message(item, 2, "yellow")
-    if info.warnings:
-        lines.heading("WARNINGS")
-        for warning in info.warnings:
-            lines.message(warning, 2, "yellow")
+    malformed = "pods on their nodes are protected"
+    lines.listed("MALFORMED", info.malformed, note=malformed, most=_MAX_MALFORMED, noun="object")
+    lines.listed("WARNINGS", info.warnings)
     return lines.text
-
-
-def _unread(lines: Lines, info: SnapshotInfo) -> None:
-    if not info.unread:
-        return
-    lines.heading("NOT READ", f"{counted(len(info.unread), 'kind')}, treated as unknown, not as empty")
-    for kind in info.unread:
-        lines.message(f"{kind.plural} ({kind.because}): {kind.means}", 2, "yellow")
 
 
 def _metrics(info: SnapshotInfo) -> str:

@@ -12,7 +12,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from rich.text import Text
@@ -184,8 +184,8 @@ class Lines:
             self.add(" " * indent, (line, style))
 
     def more(self, hidden: int, noun: str, indent: int = 2, plural: str = "") -> None:
-        """Add a line that says how many rows are hidden, and how to see them."""
-        if hidden > 0:
+        """Add a line that says how many rows are hidden, if they have a noun, and how to see them."""
+        if hidden > 0 and noun:
             rows = counted(hidden, f"more {noun}", plural and f"more {plural}")
             self.add(" " * indent, (f"{self.style.glyphs.more} {rows} (--all)", "dim"))
 
@@ -194,6 +194,23 @@ class Lines:
         shown = items[: self.shown(len(items), most)]
         yield from shown
         self.more(len(items) - len(shown), noun, plural=plural)
+
+    def listed(
+        self,
+        title: str,
+        messages: Sequence[str],
+        style: str = "yellow",
+        *,
+        note: str = "",
+        most: int | None = None,
+        noun: str = "",
+    ) -> None:
+        """Add a heading and the messages below it, the first ``most`` of them; nothing if there is none."""
+        if not messages:
+            return
+        self.heading(title, note)
+        for message in messages if most is None else self.first(messages, most, noun):
+            self.message(message, 2, style)
 
     def shown(self, total: int, most: int) -> int:
         """How many of ``total`` rows to show: about ``most``, or as many as the style asks for."""
@@ -214,17 +231,28 @@ _LEAST = {Cut.MIDDLE: 9, Cut.END: 12}  # columns; no cell is cut shorter
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column's title, how its cells are aligned, and how they give way."""
+    """A column: its title, the cell of an item in it, how cells are aligned, and how they give way.
+
+    A cell is a text, or a pair of a text and its colour.
+    """
 
     title: str
+    cell: Callable[[Any], str | Text | tuple[str, str]]
     right: bool = False
     cut: Cut = Cut.NEVER
 
+    def text(self, item: Any) -> Text:
+        """The cell of an item."""
+        cell = self.cell(item)
+        return cell if isinstance(cell, Text) else Text(*cell) if isinstance(cell, tuple) else Text(cell)
 
-def write_columns(
-    lines: Lines, columns: Sequence[Column], rows: Sequence[Sequence[Text]], *, indent: int = 2
+
+def write_table(
+    lines: Lines, columns: Sequence[Column], items: Sequence[Any], most: int | None = None, noun: str = ""
 ) -> None:
-    """Add a line of titles, unless the style leaves them out, and a line for each row.
+    """Add a line of titles, unless the style leaves them out, and a line for each item.
+
+    Of the items about ``most`` are shown, if given, and a line says how many more there are.
 
     A row is one line, so that twenty moves are twenty lines. When the cells are too wide together, sentences
     give way before names, and the widest column before the others, all to the same width, until the row fits:
@@ -234,8 +262,11 @@ def write_columns(
     Names are cut in their middle, because Kubernetes tells replicas and nodes apart by their ends; sentences
     are cut at their end.
     """
+    indent, shown = 2, items if most is None else items[: lines.shown(len(items), most)]
+    rows = [[column.text(item) for column in columns] for item in shown]
     if lines.style.markdown:
         lines.markdown_table([column.title for column in columns], [column.right for column in columns], rows)
+        lines.more(len(items) - len(shown), noun)
         return
     gap, widths = 2, _widths(columns, rows, None)
     if sum(widths) + gap * (len(columns) - 1) > lines.style.columns - indent:
@@ -245,19 +276,6 @@ def write_columns(
         lines.add(" " * indent, _line(columns, titles, widths, lines, gap))
     for row in rows:
         lines.add(" " * indent, _line(columns, row, widths, lines, gap))
-
-
-def write_first(
-    lines: Lines,
-    columns: Sequence[Column],
-    items: Sequence[Item],
-    most: int,
-    noun: str,
-    cells: Callable[[Item], Sequence[Text]],
-) -> None:
-    """Add a row for each of the first items, and a line that says how many more there are."""
-    shown = items[: lines.shown(len(items), most)]
-    write_columns(lines, columns, [cells(item) for item in shown])
     lines.more(len(items) - len(shown), noun)
 
 

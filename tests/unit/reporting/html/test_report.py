@@ -11,7 +11,7 @@ from rebalancer.errors import InputError
 from rebalancer.planning.explanation import SchedulingTable, ScoredNode
 from rebalancer.planning.plan import Obstacle, Plan, encode
 from rebalancer.reporting.html.chart import HEIGHT, chart
-from rebalancer.reporting.html.embedded import embedded_plan, read_plan, read_policy
+from rebalancer.reporting.html.embedded import embedded, read_plan, read_policy
 from rebalancer.reporting.html.report import ReportInputs, html_report
 from rebalancer.state.results import Result
 from tests.unit.reporting.builders import a_kept, a_move, a_node, a_plan, an_outcome, some_outcomes
@@ -156,7 +156,7 @@ def test_a_report_of_a_big_cluster_is_smaller_than_a_megabyte() -> None:
     )
 
     assert len(report(plan)) < 1_000_000
-    assert len(embedded_plan(plan)) < len(encode(plan)) / 4
+    assert len(embedded(encode(plan))) < len(encode(plan)) / 4
 
 
 @given(st.lists(st.floats(0, 300), min_size=1, max_size=400), st.floats(0, 300))

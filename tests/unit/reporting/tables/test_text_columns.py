@@ -1,22 +1,23 @@
 from __future__ import annotations
 
+from operator import itemgetter
+
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.text import Text
 
-from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, middle_cut, write_columns
+from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, middle_cut, write_table
 
 COLUMNS = (
-    Column("N", right=True),
-    Column("POD", cut=Cut.MIDDLE),
-    Column("NODE", cut=Cut.MIDDLE),
-    Column("WHY", cut=Cut.END),
+    Column("N", itemgetter(0), right=True),
+    Column("POD", itemgetter(1), cut=Cut.MIDDLE),
+    Column("NODE", itemgetter(2), cut=Cut.MIDDLE),
+    Column("WHY", itemgetter(3), cut=Cut.END),
 )
 
 
 def written(*rows: tuple[str, ...], width: int = 80, no_headers: bool = False) -> list[str]:
     lines = Lines(Style(width=width, no_headers=no_headers))
-    write_columns(lines, COLUMNS, [[Text(cell) for cell in row] for row in rows])
+    write_table(lines, COLUMNS, rows)
     return lines.text.plain.splitlines()
 
 
