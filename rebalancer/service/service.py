@@ -30,7 +30,7 @@ from rebalancer.errors import ExitCode, RebalancerError, StopRequestedError
 from rebalancer.execution.lease import HeldLease, LeaseWatch, RunLease, holder_identity
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import open_api, open_cluster
-from rebalancer.reporting.metrics import RunMetrics, names
+from rebalancer.reporting.metrics import LEADER, NEXT_RUN, POLICY_CURRENT, RunMetrics
 from rebalancer.service.endpoints import Endpoints, Health, answering
 from rebalancer.service.policy_in_force import PolicyInForce
 from rebalancer.service.runs import Runs, ServiceOptions
@@ -157,7 +157,7 @@ class Service:
 
     def _loop(self, signals: StopSignals, runs: Runs, held: HeldLease | None) -> None:
         """Make a run at every interval; under a lease for as long as it is held, without one only plans."""
-        self.metrics.set(names.LEADER, 1)
+        self.metrics.set(LEADER, 1)
         began = self._last_began(runs) if held is not None else -float("inf")
         early = EarlyRuns(runs.sight, self.metrics.checked)
         early.planned(runs.hot_nodes)
@@ -211,7 +211,7 @@ class Service:
             settings = self._policy.loaded.policy.hot_nodes
             due = began + max(settings.run_interval, MIN_INTERVAL_SECONDS)
             left = due - time.monotonic()
-            self.metrics.set(names.NEXT_RUN, time.time() + max(left, 0.0))
+            self.metrics.set(NEXT_RUN, time.time() + max(left, 0.0))
             if left <= 0:
                 return True
             self._tend()
@@ -229,7 +229,7 @@ class Service:
         self._show_policy()
 
     def _show_policy(self) -> None:
-        self.metrics.set(names.POLICY_CURRENT, 0 if self._policy.refused else 1)
+        self.metrics.set(POLICY_CURRENT, 0 if self._policy.refused else 1)
 
     def _say(self, message: str, last: str, level: int = logging.INFO) -> str:
         """Log what is not what was logged last."""

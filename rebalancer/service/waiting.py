@@ -33,7 +33,7 @@ from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import RebalancerError, StopRequestedError
 from rebalancer.planning.prepared import Sight
 from rebalancer.policy.hotness import HotNodes
-from rebalancer.reporting.metrics.followed import EARLY_RUN, NOTHING_NEW, UNKNOWN_LOAD
+from rebalancer.reporting.metrics import EARLY_RUN, NOTHING_NEW, UNKNOWN_LOAD
 from rebalancer.telemetry import span
 
 LOGGER = logging.getLogger(__name__)

@@ -7,8 +7,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from rebalancer.execution.events import MoveEnded, RunFinished
 from rebalancer.execution.outcomes import Outcomes
 from rebalancer.planning.plan import Benefit, Change, Plan
-from rebalancer.reporting.metrics import METRICS, SERVICE_METRICS, MetricKind, RunMetrics, run_metrics
-from rebalancer.reporting.metrics.figures import MAX_NODE_SERIES, PLAN_METRICS, plan_samples
+from rebalancer.reporting.metrics import (
+    MAX_NODE_SERIES,
+    METRICS,
+    SERVICE_METRICS,
+    MetricKind,
+    RunMetrics,
+    plan_samples,
+)
 from rebalancer.state.results import Result
 from rebalancer.telemetry import listening, record, span
 from tests.unit.reporting.builders import a_kept, a_move, a_plan, an_outcome, some_outcomes
@@ -22,7 +28,15 @@ GAUGES = {metric.name for metric in METRICS if metric.kind is MetricKind.GAUGE}
 
 
 def rendered(plan: Plan | None, outcomes: Outcomes | None, *, exit_code: int, now: float) -> bytes:
-    return generate_latest(run_metrics(plan, outcomes, exit_code=exit_code, now=now))
+    metrics = RunMetrics()
+    if plan is not None:
+        metrics.planned(plan)
+    for outcome in outcomes.outcomes if outcomes else ():
+        metrics.follow(MoveEnded(outcome))
+    if outcomes is not None:
+        metrics.follow(RunFinished(outcomes))
+    metrics.ended(exit_code, now)
+    return generate_latest(metrics.registry)
 
 
 def samples(content: bytes) -> dict[tuple[str, tuple[str, ...]], float]:
@@ -105,7 +119,7 @@ def test_a_plan_withdraws_what_the_one_before_said() -> None:
 
     assert found["rebalancer_hot_nodes", ()] == 0
     assert not [name for name, _ in found if name in ("rebalancer_unsolved_node", "rebalancer_pods_kept")]
-    assert set(plan_samples(a_plan(benefit=BENEFIT))) == PLAN_METRICS
+    assert set(plan_samples(a_plan(benefit=BENEFIT))) == {item for item in METRICS if item.of_plan}
 
 
 def test_predicted_and_real_landings_are_counted_side_by_side() -> None:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from prometheus_client import generate_latest
 
 from rebalancer.execution.events import MoveEnded
-from rebalancer.reporting.metrics import RunMetrics, names
+from rebalancer.reporting.metrics import MAX_NAMESPACES, RunMetrics
 from rebalancer.state.results import Result
 from rebalancer.telemetry import listening, span
 from tests.unit.reporting.builders import an_outcome
@@ -19,15 +19,15 @@ def evicted_from(metrics: RunMetrics) -> set[str]:
 
 def test_of_namespaces_that_come_and_go_those_evicted_from_last_have_series() -> None:
     metrics = RunMetrics(of_a_service=True)
-    for number in range(3 * names.MAX_NAMESPACES):
+    for number in range(3 * MAX_NAMESPACES):
         for namespace in ("shop", f"preview-{number}"):
             for result in (Result.LANDED, Result.REFUSED, Result.PENDING):
                 outcome = an_outcome(result)
                 pod = replace(outcome.move.pod, namespace=namespace)
                 metrics.follow(MoveEnded(replace(outcome, move=replace(outcome.move, pod=pod))))
     found = evicted_from(metrics)
-    assert len(found) == names.MAX_NAMESPACES
-    assert {"shop", f"preview-{3 * names.MAX_NAMESPACES - 1}"} <= found
+    assert len(found) == MAX_NAMESPACES
+    assert {"shop", f"preview-{3 * MAX_NAMESPACES - 1}"} <= found
     assert "preview-0" not in found
 
 
