@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from rebalancer.policy.model import PolicyModel, Selector, Unique
+from rebalancer.policy.model import PolicyModel, Selector, Unique, setting
 from rebalancer.policy.units import Duration, Window
 
 
@@ -51,12 +51,11 @@ NamespaceName = Annotated[str, AfterValidator(_namespace)]
 class Namespaces(PolicyModel):
     """Which namespaces pods may be evicted from."""
 
-    include: Annotated[tuple[NamespaceName, ...], Unique] = Field(
-        default=(), description="Evict only from these namespaces; from all when empty."
+    include: Annotated[tuple[NamespaceName, ...], Unique] = setting(
+        (), "Evict only from these namespaces; from all when empty."
     )
-    exclude: Annotated[tuple[NamespaceName, ...], Unique] = Field(
-        default=(SYSTEM_NAMESPACE,),
-        description="Never evict from these namespaces, nor from kube-system unless it is included.",
+    exclude: Annotated[tuple[NamespaceName, ...], Unique] = setting(
+        (SYSTEM_NAMESPACE,), "Never evict from these namespaces, nor from kube-system unless it is included."
     )
 
     @model_validator(mode="after")
@@ -94,50 +93,41 @@ class Controller(PolicyModel):
 class Evictable(PolicyModel):
     """Which pods may be evicted; static, DaemonSet and uncontrolled pods never are."""
 
-    min_age: Duration = Field(default=600.0, description="Protect pods younger than this.")
-    priority_below: int = Field(
-        default=2_000_000_000,
-        ge=-(2**31),
-        lt=2**31,
-        description="Evict only pods with a priority below this.",
+    min_age: Duration = setting(600.0, "Protect pods younger than this.")
+    priority_below: int = setting(
+        2_000_000_000, "Evict only pods with a priority below this.", ge=-(2**31), lt=2**31
     )
-    namespaces: Namespaces = Field(
-        default=Namespaces(), description="Which namespaces pods may be evicted from."
+    namespaces: Namespaces = setting(Namespaces(), "Which namespaces pods may be evicted from.")
+    namespace_selector: Selector | None = setting(None, "Evict only from namespaces with these labels.")
+    protect: Annotated[tuple[Protection, ...], Unique] = setting(
+        (Protection.LOCAL_STORAGE, Protection.PERSISTENT_VOLUMES, Protection.SINGLE_REPLICA),
+        "Kinds of pods that are never evicted.",
     )
-    namespace_selector: Selector | None = Field(
-        default=None, description="Evict only from namespaces with these labels."
+    single_replica: Literal["evict", "surge"] = setting(
+        "evict",
+        "How the only replica of a workload is moved. evict: as any other pod, where protect does not name "
+        "SingleReplica. surge: never by an eviction, whatever protect names, but by the rolling update of "
+        "its Deployment, which starts the new pod before it ends the old one, where the Deployment allows "
+        "that. surge needs the right to patch deployments.",
     )
-    protect: Annotated[tuple[Protection, ...], Unique] = Field(
-        default=(Protection.LOCAL_STORAGE, Protection.PERSISTENT_VOLUMES, Protection.SINGLE_REPLICA),
-        description="Kinds of pods that are never evicted.",
+    jobs: bool = setting(False, "Also evict pods of Jobs, where the Job tolerates it.")
+    min_job_remaining: Duration = setting(
+        1800.0,
+        "Protect pods of Jobs that will end within this, by their activeDeadlineSeconds or by how long "
+        "earlier Jobs of their CronJob took; 0s protects none.",
     )
-    single_replica: Literal["evict", "surge"] = Field(
-        default="evict",
-        description="How the only replica of a workload is moved. evict: as any other pod, where protect "
-        "does not name SingleReplica. surge: never by an eviction, whatever protect names, but by the "
-        "rolling update of its Deployment, which starts the new pod before it ends the old one, where the "
-        "Deployment allows that. surge needs the right to patch deployments.",
+    pod_selector: Selector | None = setting(
+        None, "Evict only pods with these labels; without it, labels do not matter."
     )
-    jobs: bool = Field(default=False, description="Also evict pods of Jobs, where the Job tolerates it.")
-    min_job_remaining: Duration = Field(
-        default=1800.0,
-        description="Protect pods of Jobs that will end within this, by their activeDeadlineSeconds or by "
-        "how long earlier Jobs of their CronJob took; 0s protects none.",
+    controllers: Annotated[tuple[Controller, ...], Unique] = setting(
+        (),
+        "Further kinds of controllers whose pods may be evicted, because they recreate them. What they want "
+        "is not read: their pods are counted, and move only beside a ready pod like them.",
     )
-    pod_selector: Selector | None = Field(
-        default=None, description="Evict only pods with these labels; without it, labels do not matter."
+    min_replicas: int = setting(1, "Protect pods of workloads with fewer desired replicas than this.", ge=0)
+    protect_storage_classes: Annotated[tuple[str, ...], Unique] = setting(
+        (), "Protect pods with PersistentVolumeClaims of these storage classes."
     )
-    controllers: Annotated[tuple[Controller, ...], Unique] = Field(
-        default=(),
-        description="Further kinds of controllers whose pods may be evicted, because they recreate them. "
-        "What they want is not read: their pods are counted, and move only beside a ready pod like them.",
-    )
-    min_replicas: int = Field(
-        default=1, ge=0, description="Protect pods of workloads with fewer desired replicas than this."
-    )
-    protect_storage_classes: Annotated[tuple[str, ...], Unique] = Field(
-        default=(), description="Protect pods with PersistentVolumeClaims of these storage classes."
-    )
-    windows: tuple[Window, ...] = Field(
-        default=(), description="Evict only within these windows of time; at any time when empty."
+    windows: tuple[Window, ...] = setting(
+        (), "Evict only within these windows of time; at any time when empty."
     )

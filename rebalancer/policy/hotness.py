@@ -8,7 +8,15 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, Tag, model_validator
 
 from rebalancer.policy.load_sources import one_key_of
-from rebalancer.policy.model import Percent, PercentOrZero, PolicyModel, ResourceName, Selector, Unique
+from rebalancer.policy.model import (
+    Percent,
+    PercentOrZero,
+    PolicyModel,
+    ResourceName,
+    Selector,
+    Unique,
+    setting,
+)
 from rebalancer.policy.units import Duration
 
 COOLING_POINTS = 10
@@ -35,17 +43,14 @@ class UtilizationRule(PolicyModel):
     utilization: Mapping[ResourceName, Percent] = Field(
         min_length=1, description="Hot above these percentages of allocatable."
     )
-    cool_to: Mapping[ResourceName, PercentOrZero] = Field(
-        default={},
-        description="Nothing more is evicted at or below these percentages; default: 10 points below the "
-        "threshold.",
+    cool_to: Mapping[ResourceName, PercentOrZero] = setting(
+        {}, "Nothing more is evicted at or below these percentages; default: 10 points below the threshold."
     )
 
-    pressure: Mapping[Literal["cpu", "memory", "io"], Percent] = Field(
-        default={},
-        description="Hot only if, besides, something waits for one of these for more than this percentage "
-        "of the time, over 5 minutes; read from Prometheus. A node whose pressure is unknown is not hot by "
-        "this rule.",
+    pressure: Mapping[Literal["cpu", "memory", "io"], Percent] = setting(
+        {},
+        "Hot only if, besides, something waits for one of these for more than this percentage of the time, "
+        "over 5 minutes; read from Prometheus. A node whose pressure is unknown is not hot by this rule.",
     )
 
     @model_validator(mode="after")
@@ -62,12 +67,11 @@ class DeviationRule(PolicyModel):
         description="Hot above the mean plus this many percentage points. The mean is of the ready, "
         "schedulable nodes with known load whose taints an evictable pod tolerates.",
     )
-    cool_to: Mapping[ResourceName, PercentOrZero] = Field(
-        default={},
-        description="Nothing more is evicted at or below the mean plus this many percentage points.",
+    cool_to: Mapping[ResourceName, PercentOrZero] = setting(
+        {}, "Nothing more is evicted at or below the mean plus this many percentage points."
     )
-    floor: Mapping[ResourceName, PercentOrZero] = Field(
-        default={}, description="Never hot below these percentages of allocatable, whatever the mean is."
+    floor: Mapping[ResourceName, PercentOrZero] = setting(
+        {}, "Never hot below these percentages of allocatable, whatever the mean is."
     )
 
     @model_validator(mode="after")
@@ -82,10 +86,9 @@ class DeviationRule(PolicyModel):
 class ScoreThreshold(PolicyModel):
     """How low the scheduler has to score a node for it to be hot."""
 
-    plugins: Annotated[tuple[str, ...], Field(min_length=1), Unique] | None = Field(
-        default=None,
-        description="Score plugins whose weighted mean counts, computed for a pod without constraints; by "
-        "default those "
+    plugins: Annotated[tuple[str, ...], Field(min_length=1), Unique] | None = setting(
+        None,
+        "Score plugins whose weighted mean counts, computed for a pod without constraints; by default those "
         "of the profile that score load or the number of pods.",
     )
     below: Percent = Field(description="Hot below this score; scores range from 0 to 100.")
@@ -95,8 +98,8 @@ class ScoreRule(PolicyModel):
     """Hot when the scheduler itself scores the node low."""
 
     score: ScoreThreshold = Field(
-        description="The score below which a node is hot, provided its data are fresh and its load is "
-        "above the mean."
+        description="The score below which a node is hot, provided its data are fresh and its load is above "
+        "the mean."
     )
 
 
@@ -120,44 +123,39 @@ class Pool(PolicyModel):
     node_selector: Selector = Field(
         description="Labels of its nodes; a node belongs to the first pool that selects it."
     )
-    any: tuple[HotRule, ...] = Field(
-        default=(),
-        description="Rules that replace all others; means are over the nodes of the pool. Without rules, "
-        "never hot.",
+    any: tuple[HotRule, ...] = setting(
+        (), "Rules that replace all others; means are over the nodes of the pool. Without rules, never hot."
     )
 
 
 class HotNodes(PolicyModel):
     """When a node is hot: if any rule matches. It is cool when no resource is above its coolTo."""
 
-    for_runs: int = Field(
-        default=2, ge=1, description="Evict only from nodes that were hot in this many consecutive runs."
-    )
-    run_interval: Duration = Field(
-        default=900.0,
+    for_runs: int = setting(2, "Evict only from nodes that were hot in this many consecutive runs.", ge=1)
+    run_interval: Duration = setting(
+        900.0,
+        "How often runs are scheduled. Runs less than half of it apart count once in forRuns.",
         le=86400,
-        description="How often runs are scheduled. Runs less than half of it apart count once in forRuns.",
     )
-    check_interval: Duration = Field(
-        default=60.0,
+    check_interval: Duration = setting(
+        60.0,
+        "How often rebalancer serve reads the load between two runs: when a node has turned hot since the "
+        "last one, or has come or gone where a strategy minds that, the next one begins early. 0s: never.",
         le=86400,
-        description="How often rebalancer serve reads the load between two runs: when a node has turned hot "
-        "since the last one, or has come or gone where a strategy minds that, the next one begins early. "
-        "0s: never.",
     )
-    min_run_interval: Duration = Field(
-        default=300.0,
+    min_run_interval: Duration = setting(
+        300.0,
+        "A run that rebalancer serve begins early comes at least so long after the one before.",
         le=86400,
-        description="A run that rebalancer serve begins early comes at least so long after the one before.",
     )
-    any: tuple[HotRule, ...] = Field(
-        default=(UtilizationRule(utilization={"cpu": 80, "memory": 85}, cool_to={"cpu": 65, "memory": 75}),),
-        description="Rules; a node is hot if any of them matches. With [], no node is ever hot.",
+    any: tuple[HotRule, ...] = setting(
+        (UtilizationRule(utilization={"cpu": 80, "memory": 85}, cool_to={"cpu": 65, "memory": 75}),),
+        "Rules; a node is hot if any of them matches. With [], no node is ever hot.",
     )
-    node_selector: Selector | None = Field(
-        default=None, description="Only nodes with these labels can be hot; without it, all can."
+    node_selector: Selector | None = setting(
+        None, "Only nodes with these labels can be hot; without it, all can."
     )
-    pools: tuple[Pool, ...] = Field(default=(), description="Nodes with thresholds of their own.")
+    pools: tuple[Pool, ...] = setting((), "Nodes with thresholds of their own.")
 
     @property
     def run_spacing_seconds(self) -> float:

@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from rebalancer.addresses import checked_address
-from rebalancer.policy.model import PolicyModel
+from rebalancer.policy.model import PolicyModel, setting
 from rebalancer.policy.units import Duration
 
 BUILT_IN_RESOURCES = ("cpu", "memory", "pods", "networkReceive", "networkTransmit")
@@ -48,10 +48,9 @@ class PromQuery(PolicyModel):
     """A PromQL expression, and what its values mean."""
 
     query: QueryText = Field(description="The PromQL expression.")
-    unit: Literal["amount", "ratio", "percent"] = Field(
-        default="amount",
-        description="amount: cores, bytes or bytes per second; ratio (0 to 1) and percent are relative to "
-        "capacity.",
+    unit: Literal["amount", "ratio", "percent"] = setting(
+        "amount",
+        "amount: cores, bytes or bytes per second; ratio (0 to 1) and percent are relative to capacity.",
     )
 
 
@@ -66,44 +65,38 @@ Query = Annotated[PromQuery, BeforeValidator(_as_query, json_schema_input_type=s
 class PrometheusQueries(PolicyModel):
     """Queries that replace those of the preset; each returns one series per node or per pod."""
 
-    cpu: Query | None = Field(default=None, description="CPU of the nodes, in cores.")
-    memory: Query | None = Field(default=None, description="Memory of the nodes, in bytes.")
-    network_receive: Query | None = Field(default=None, description="Bytes per second that nodes receive.")
-    network_transmit: Query | None = Field(default=None, description="Bytes per second that nodes send.")
-    network_capacity: QueryText | None = Field(
-        default=None, description="Capacity of the nodes' links in each direction, in bytes per second."
+    cpu: Query | None = setting(None, "CPU of the nodes, in cores.")
+    memory: Query | None = setting(None, "Memory of the nodes, in bytes.")
+    network_receive: Query | None = setting(None, "Bytes per second that nodes receive.")
+    network_transmit: Query | None = setting(None, "Bytes per second that nodes send.")
+    network_capacity: QueryText | None = setting(
+        None, "Capacity of the nodes' links in each direction, in bytes per second."
     )
-    timestamp: QueryText | None = Field(
-        default=None, description="When the nodes' figures were measured, in Unix seconds."
-    )
-    pod_cpu: QueryText | None = Field(default=None, description="CPU of the pods, in cores.")
-    pod_memory: QueryText | None = Field(default=None, description="Memory of the pods, in bytes.")
-    pod_network_receive: QueryText | None = Field(
-        default=None, description="Bytes per second that pods receive."
-    )
-    pod_network_transmit: QueryText | None = Field(
-        default=None, description="Bytes per second that pods send."
-    )
+    timestamp: QueryText | None = setting(None, "When the nodes' figures were measured, in Unix seconds.")
+    pod_cpu: QueryText | None = setting(None, "CPU of the pods, in cores.")
+    pod_memory: QueryText | None = setting(None, "Memory of the pods, in bytes.")
+    pod_network_receive: QueryText | None = setting(None, "Bytes per second that pods receive.")
+    pod_network_transmit: QueryText | None = setting(None, "Bytes per second that pods send.")
 
 
 class Network(PolicyModel):
     """Which traffic of the nodes counts, and how it is measured."""
 
-    device: str = Field(
-        default="",
+    device: str = setting(
+        "",
+        "The network interface, such as eth0; when empty, all but virtual ones.",
         pattern=r"^[a-zA-Z0-9_.@:-]{0,64}$",
-        description="The network interface, such as eth0; when empty, all but virtual ones.",
     )
-    form: Literal["rate", "article"] = Field(
-        default="rate",
-        description="rate: bytes per second; article: a counter summed over its samples, as the "
-        "NetworkTraffic plugin does.",
+    form: Literal["rate", "article"] = setting(
+        "rate",
+        "rate: bytes per second; article: a counter summed over its samples, as the NetworkTraffic plugin "
+        "does.",
     )
-    range: Duration = Field(default=300.0, ge=1, le=86400, description="Range of the rate or of the sum.")
-    capacity: QueryText | None = Field(
-        default=None,
-        description="Capacity of a link in bytes per second: a quantity such as 125M, or PromQL with one "
-        "series per node.",
+    range: Duration = setting(300.0, "Range of the rate or of the sum.", ge=1, le=86400)
+    capacity: QueryText | None = setting(
+        None,
+        "Capacity of a link in bytes per second: a quantity such as 125M, or PromQL with one series per "
+        "node.",
     )
 
 
@@ -121,36 +114,29 @@ class Prometheus(PolicyModel):
         json_schema_extra={"examples": ["http://prometheus.monitoring:9090"]},
         description="URL of Prometheus, without /api/v1 and without a user name.",
     )
-    preset: Literal["nodeExporter", "cadvisor", "kubePrometheus"] = Field(
-        default="nodeExporter",
-        description="Whose metrics are read: node_exporter, the kubelet's cAdvisor, or kube-prometheus' "
-        "recording rules.",
+    preset: Literal["nodeExporter", "cadvisor", "kubePrometheus"] = setting(
+        "nodeExporter",
+        "Whose metrics are read: node_exporter, the kubelet's cAdvisor, or kube-prometheus' recording rules.",
     )
-    queries: PrometheusQueries = Field(
-        default=PrometheusQueries(), description="Queries that replace those of the preset."
+    queries: PrometheusQueries = setting(PrometheusQueries(), "Queries that replace those of the preset.")
+    network: Network = setting(Network(), "Which network traffic is read, and how.")
+    node_label: Label | None = setting(
+        None,
+        "Label that holds the node's name, address or address:port; by default the first present of node, "
+        "nodename, kubernetes_node and instance.",
     )
-    network: Network = Field(default=Network(), description="Which network traffic is read, and how.")
-    node_label: Label | None = Field(
-        default=None,
-        description="Label that holds the node's name, address or address:port; "
-        "by default the first present of node, nodename, kubernetes_node and instance.",
-    )
-    namespace_label: Label = Field(default="namespace", description="Label that holds a pod's namespace.")
-    pod_label: Label = Field(default="pod", description="Label that holds a pod's name.")
-    pods: bool = Field(default=True, description="Also read the usage of pods.")
-    bearer_token_file: str | None = Field(
-        default=None, min_length=1, description="File that holds the bearer token."
-    )
-    basic_auth: BasicAuth | None = Field(default=None, description="User name and password.")
-    ca_file: str | None = Field(
-        default=None,
+    namespace_label: Label = setting("namespace", "Label that holds a pod's namespace.")
+    pod_label: Label = setting("pod", "Label that holds a pod's name.")
+    pods: bool = setting(True, "Also read the usage of pods.")
+    bearer_token_file: str | None = setting(None, "File that holds the bearer token.", min_length=1)
+    basic_auth: BasicAuth | None = setting(None, "User name and password.")
+    ca_file: str | None = setting(
+        None,
+        "File of the certificate authorities that the server's certificate is checked against.",
         min_length=1,
-        description="File of the certificate authorities that the server's certificate is checked against.",
     )
-    insecure_skip_verify: bool = Field(
-        default=False, description="Accept any server certificate; only for networks you trust."
-    )
-    timeout: Duration = Field(default=10.0, gt=0, le=300, description="How long one response may take.")
+    insecure_skip_verify: bool = setting(False, "Accept any server certificate; only for networks you trust.")
+    timeout: Duration = setting(10.0, "How long one response may take.", gt=0, le=300)
 
     @model_validator(mode="after")
     def _one_login(self) -> Self:
@@ -171,15 +157,13 @@ class Signal(PolicyModel):
     """A resource of your own: how much of it nodes use, by PromQL, and how much they have."""
 
     query: QueryText = Field(description="PromQL for the usage of nodes, with one series per node.")
-    capacity: QueryText = Field(
-        default="100",
-        description="How much a node has: a quantity, or PromQL with one series per node; 100 if the query "
-        "is in percent.",
+    capacity: QueryText = setting(
+        "100",
+        "How much a node has: a quantity, or PromQL with one series per node; 100 if the query is in "
+        "percent.",
     )
-    pod_query: QueryText | None = Field(
-        default=None,
-        description="PromQL for the usage of pods; by default the node's usage is shared out by cpu "
-        "requests.",
+    pod_query: QueryText | None = setting(
+        None, "PromQL for the usage of pods; by default the node's usage is shared out by cpu requests."
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -35,6 +35,11 @@ class PolicyModel(BaseModel):
         allow_inf_nan=False,
         use_attribute_docstrings=False,
     )
+
+
+def setting(default: Any, meaning: str, **bounds: Any) -> Any:
+    """A key that a policy may leave out: its default, what it means, and its bounds."""
+    return Field(default=default, description=meaning, **bounds)
 
 
 def _unique(values: tuple[Item, ...]) -> tuple[Item, ...]:
@@ -115,16 +120,14 @@ class Expression(PolicyModel):
 
     key: Annotated[str, Field(min_length=1)] = Field(description="Key of the label.")
     operator: Operator = Field(description="How the value of the label is compared.")
-    values: tuple[str, ...] = Field(default=(), description="Values for In and NotIn.")
+    values: tuple[str, ...] = setting((), "Values for In and NotIn.")
 
 
 class Selector(PolicyModel):
     """Objects whose labels meet every requirement; an empty one selects all."""
 
-    match_labels: Mapping[str, str] = Field(default={}, description="Labels with these values.")
-    match_expressions: tuple[Expression, ...] = Field(
-        default=(), description="Further requirements, all of which must be met."
-    )
+    match_labels: Mapping[str, str] = setting({}, "Labels with these values.")
+    match_expressions: tuple[Expression, ...] = setting((), "Further requirements, all of which must be met.")
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:

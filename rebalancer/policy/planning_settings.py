@@ -14,7 +14,7 @@ from typing import Annotated, Literal, Self
 import msgspec
 from pydantic import Field, model_validator
 
-from rebalancer.policy.model import Percent, PolicyModel, ResourceName
+from rebalancer.policy.model import Percent, PolicyModel, ResourceName, setting
 from rebalancer.policy.units import Duration
 
 DEFAULT = 3
@@ -45,42 +45,37 @@ Weight = Annotated[float, Field(ge=0, le=1000)]
 class Weights(PolicyModel):
     """The cost of moving a pod, each aspect from 0 to 1; fewer pods always come before cheaper ones."""
 
-    fit: Weight = Field(
-        default=1.0, description="Load moved beyond what has to leave the node, per 100 percentage points."
+    fit: Weight = setting(1.0, "Load moved beyond what has to leave the node, per 100 percentage points.")
+    fragmentation: Weight = setting(
+        0.5,
+        "On a node that is hot in cpu or memory alone: how much less a pod's leaving narrows the gap "
+        "between the two than that of the best pod does, per 100 percentage points.",
     )
-    fragmentation: Weight = Field(
-        default=0.5,
-        description="On a node that is hot in cpu or memory alone: how much less a pod's leaving narrows the "
-        "gap between the two than that of the best pod does, per 100 percentage points.",
+    priority: Weight = setting(1.0, "Priority, compared with the other pods of the node.")
+    pod_deletion_cost: Weight = setting(
+        1.0, "Its pod-deletion-cost annotation, compared with the other pods of the node."
     )
-    priority: Weight = Field(default=1.0, description="Priority, compared with the other pods of the node.")
-    pod_deletion_cost: Weight = Field(
-        default=1.0, description="Its pod-deletion-cost annotation, compared with the other pods of the node."
+    age: Weight = setting(0.1, "Age: from 0 for a new pod to 1 after a week.")
+    replicas: Weight = setting(0.5, "1 divided by the desired replicas of its controller.")
+    readiness: Weight = setting(
+        0.5, "Share of its controller's replicas that are not ready; 0 for an unready pod."
     )
-    age: Weight = Field(default=0.1, description="Age: from 0 for a new pod to 1 after a week.")
-    replicas: Weight = Field(default=0.5, description="1 divided by the desired replicas of its controller.")
-    readiness: Weight = Field(
-        default=0.5,
-        description="Share of its controller's replicas that are not ready; 0 for an unready pod.",
+    eviction_cost: Weight = setting(
+        1.0,
+        "Its scheduling.koordinator.sh/eviction-cost annotation, compared with the other pods of the node.",
     )
-    eviction_cost: Weight = Field(
-        default=1.0,
-        description="Its scheduling.koordinator.sh/eviction-cost annotation, compared with the other pods of "
-        "the node.",
+    time_to_ready: Weight = setting(
+        0.5,
+        "How long replacements of its workload took to be ready in earlier runs: from 0 to 1 at 5 minutes; "
+        "0 where none was moved yet.",
     )
-    time_to_ready: Weight = Field(
-        default=0.5,
-        description="How long replacements of its workload took to be ready in earlier runs: from 0 to 1 at "
-        "5 minutes; 0 where none was moved yet.",
+    volumes: Weight = setting(
+        0.5, "Persistent volumes, which must be attached anew: 0 for none, 0.5 for one, 1 for more."
     )
-    volumes: Weight = Field(
-        default=0.5,
-        description="Persistent volumes, which must be attached anew: 0 for none, 0.5 for one, 1 for more.",
-    )
-    spread: Weight = Field(
-        default=1.0,
-        description="Availability: 1 divided by the nodes that a controller's replicas are left with, where "
-        "the replacement joins another one and the pod had its node to itself; likewise by zones, where it "
+    spread: Weight = setting(
+        1.0,
+        "Availability: 1 divided by the nodes that a controller's replicas are left with, where the "
+        "replacement joins another one and the pod had its node to itself; likewise by zones, where it "
         "leaves one without a replica. Such a landing must gain minGain once more for each unit.",
     )
 
@@ -92,82 +87,76 @@ DEFAULT_MAX_AFTER: Mapping[ResourceName, float] = {"cpu": 95.0, "memory": 90.0}
 class Planning(PolicyModel):
     """When an eviction is worthwhile, and how far the planner searches."""
 
-    aggressiveness: int = Field(
-        default=DEFAULT,
+    aggressiveness: int = setting(
+        DEFAULT,
+        "How readily pods are moved, from 1 (few, for large gains) to 5 (every improvement). Where the "
+        "policy does not name them, it sets minGain (15, 10, 5, 3, 1), confidence (0.99, 0.97, 0.95, 0.9, "
+        "0.8), partialRelief (false at 1) and leastRelief (4, 1.5, 1, 0.2, 0).",
         ge=1,
         le=5,
-        description="How readily pods are moved, from 1 (few, for large gains) to 5 (every improvement). "
-        "Where the policy does not name them, it sets minGain (15, 10, 5, 3, 1), confidence (0.99, 0.97, "
-        "0.95, 0.9, 0.8), partialRelief (false at 1) and leastRelief (4, 1.5, 1, 0.2, 0).",
     )
-    min_gain: float = Field(
-        default=LEVELS[DEFAULT].min_gain,
+    min_gain: float = setting(
+        LEVELS[DEFAULT].min_gain,
+        "Minimum gain of a move, in percentage points of allocatable for each hot resource. Default: by "
+        "aggressiveness.",
         ge=0,
         le=100,
-        description="Minimum gain of a move, in percentage points of allocatable for each hot resource. "
+    )
+    partial_relief: bool = setting(
+        LEVELS[DEFAULT].partial_relief,
+        "Move pods off a hot node even if it stays hot; when false, only off nodes that then are below "
+        "their thresholds. Default: by aggressiveness.",
+    )
+    least_relief: float = setting(
+        LEVELS[DEFAULT].least_relief,
+        "Minimum relief, in percentage points of allocatable above coolTo, that a move gives its node for "
+        "each unit of its cost; a move costs 1 and its disruption cost. Where moving small pods makes a "
+        "node no longer hot, half of what they remove on average is enough, down to a tenth of leastRelief. "
         "Default: by aggressiveness.",
-    )
-    partial_relief: bool = Field(
-        default=LEVELS[DEFAULT].partial_relief,
-        description="Move pods off a hot node even if it stays hot; when false, only off nodes that then "
-        "are below their thresholds. Default: by aggressiveness.",
-    )
-    least_relief: float = Field(
-        default=LEVELS[DEFAULT].least_relief,
         ge=0,
         le=100,
-        description="Minimum relief, in percentage points of allocatable above coolTo, that a move gives its "
-        "node for each unit of its cost; a move costs 1 and its disruption cost. Where moving small pods "
-        "makes a node no longer hot, half of what they remove on average is enough, down to a tenth of "
-        "leastRelief. Default: by aggressiveness.",
     )
-    overload: float = Field(
-        default=1.0,
+    overload: float = setting(
+        1.0,
+        "How much more a point of excess counts above the threshold than below it. Above 100 percent of "
+        "allocatable, where pods starve, it counts three times that much more. With 1 points count 1, 2 and "
+        "4; with 0 they all count alike.",
         ge=0,
         le=100,
-        description="How much more a point of excess counts above the threshold than below it. Above 100 "
-        "percent of allocatable, where pods starve, it counts three times that much more. With 1 points "
-        "count 1, 2 and 4; with 0 they all count alike.",
     )
-    confidence: float = Field(
-        default=LEVELS[DEFAULT].confidence,
+    confidence: float = setting(
+        LEVELS[DEFAULT].confidence,
+        "Minimum probability that every landing of the plan is acceptable. Default: by aggressiveness.",
         gt=0,
         le=1,
-        description="Minimum probability that every landing of the plan is acceptable. Default: by "
-        "aggressiveness.",
     )
-    cooldown: Duration = Field(
-        default=3600.0,
-        description="How long a workload is left alone after a run moved pods of it; doubled with each "
-        "further run that moved it within cooldownWindow.",
+    cooldown: Duration = setting(
+        3600.0,
+        "How long a workload is left alone after a run moved pods of it; doubled with each further run that "
+        "moved it within cooldownWindow.",
     )
-    cooldown_max: Duration = Field(default=86_400.0, description="Maximum of a cooldown that was doubled.")
-    cooldown_window: Duration = Field(
-        default=172_800.0, description="How far back the runs are counted that double a cooldown."
+    cooldown_max: Duration = setting(86_400.0, "Maximum of a cooldown that was doubled.")
+    cooldown_window: Duration = setting(
+        172_800.0, "How far back the runs are counted that double a cooldown."
     )
-    bad_landing_cooldown: Duration = Field(
-        default=86_400.0,
-        description="How long a workload is left alone after one of its pods landed badly or was not "
-        "replaced.",
+    bad_landing_cooldown: Duration = setting(
+        86_400.0, "How long a workload is left alone after one of its pods landed badly or was not replaced."
     )
-    max_after: Mapping[ResourceName, Percent] = Field(
-        default=DEFAULT_MAX_AFTER,
-        description="No pod is moved to a node that it would fill above these percentages of allocatable, "
-        "whatever the rules of hotNodes name. Resources that are not named keep their defaults: cpu 95, "
-        "memory 90.",
+    max_after: Mapping[ResourceName, Percent] = setting(
+        DEFAULT_MAX_AFTER,
+        "No pod is moved to a node that it would fill above these percentages of allocatable, whatever the "
+        "rules of hotNodes name. Resources that are not named keep their defaults: cpu 95, memory 90.",
     )
-    termination_race: Literal["strict", "likely"] = Field(
-        default="strict",
-        description="How a landing is checked while the old pod terminates. strict: with and without the old "
-        "pod; both landings must be acceptable. likely: only with it, because its replacement is made as it "
-        "begins to terminate; for pods without a grace period always both.",
+    termination_race: Literal["strict", "likely"] = setting(
+        "strict",
+        "How a landing is checked while the old pod terminates. strict: with and without the old pod; both "
+        "landings must be acceptable. likely: only with it, because its replacement is made as it begins to "
+        "terminate; for pods without a grace period always both.",
     )
-    max_placements: int = Field(
-        default=20000, ge=1, description="Maximum number of placements the planner computes in one run."
+    max_placements: int = setting(
+        20000, "Maximum number of placements the planner computes in one run.", ge=1
     )
-    weights: Weights = Field(
-        default=Weights(), description="Which of several equally small sets of pods is moved."
-    )
+    weights: Weights = setting(Weights(), "Which of several equally small sets of pods is moved.")
 
     @model_validator(mode="after")
     def _by_aggressiveness(self) -> Self:

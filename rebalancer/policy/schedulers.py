@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from rebalancer.policy.load_sources import Label, PrometheusAddress, QueryText
-from rebalancer.policy.model import PolicyModel, ResourceName, Unique, json_text
+from rebalancer.policy.model import PolicyModel, ResourceName, Unique, json_text, setting
 
 
 class PrometheusScore(PolicyModel):
@@ -16,34 +16,28 @@ class PrometheusScore(PolicyModel):
 
     address: PrometheusAddress = Field(description="The Prometheus that the plugin asks.")
     query: QueryText = Field(description="The PromQL expression, with one value per node.")
-    node_label: Label = Field(
-        default="node", description="Label of the series that holds the node's name or address."
+    node_label: Label = setting("node", "Label of the series that holds the node's name or address.")
+    direction: Literal["higher", "lower"] = setting(
+        "lower", "Whether the plugin prefers higher or lower values."
     )
-    direction: Literal["higher", "lower"] = Field(
-        default="lower", description="Whether the plugin prefers higher or lower values."
-    )
-    normalization: Literal["range", "maximum", "none"] = Field(
-        default="range",
-        description="What the scores 0 and 100 stand for: the smallest and the largest value of the nodes "
-        "(range), zero "
+    normalization: Literal["range", "maximum", "none"] = setting(
+        "range",
+        "What the scores 0 and 100 stand for: the smallest and the largest value of the nodes (range), zero "
         "and the largest value (maximum), or the values 0 and 100 themselves (none).",
     )
-    scale: float = Field(
-        default=1.0,
-        gt=0,
-        le=1e9,
-        description="Factor for the value, before it is truncated to an integer score.",
+    scale: float = setting(
+        1.0, "Factor for the value, before it is truncated to an integer score.", gt=0, le=1e9
     )
-    resource: ResourceName | None = Field(
-        default=None,
-        description="The resource that the value follows: cpu, memory, pods, networkReceive, networkTransmit "
-        "or a signal. A score rule of hotNodes cools it, and needs it to be measured.",
+    resource: ResourceName | None = setting(
+        None,
+        "The resource that the value follows: cpu, memory, pods, networkReceive, networkTransmit or a "
+        "signal. A score rule of hotNodes cools it, and needs it to be measured.",
     )
-    missing_score: int | None = Field(
-        default=None,
+    missing_score: int | None = setting(
+        None,
+        "Score of a node without a value; by default such nodes make placements unpredictable.",
         ge=0,
         le=100,
-        description="Score of a node without a value; by default such nodes make placements unpredictable.",
     )
 
 
@@ -75,73 +69,64 @@ class ConfigMapKey(PolicyModel):
 
     namespace: str = Field(min_length=1, description="Namespace of the ConfigMap.")
     name: str = Field(min_length=1, description="Name of the ConfigMap.")
-    key: str = Field(
-        default="scheduler-config.yaml",
-        min_length=1,
-        description="Key whose text is the KubeSchedulerConfiguration.",
+    key: str = setting(
+        "scheduler-config.yaml", "Key whose text is the KubeSchedulerConfiguration.", min_length=1
     )
 
 
 class SchedulerLease(PolicyModel):
     """The Lease that a scheduler renews while it is the leader."""
 
-    namespace: str = Field(default="kube-system", min_length=1, description="Namespace of the Lease.")
+    namespace: str = setting("kube-system", "Namespace of the Lease.", min_length=1)
     name: str = Field(min_length=1, description="Name of the Lease.")
 
 
 class SchedulerSettings(PolicyModel):
     """Which scheduler places the replacements, and how it is configured."""
 
-    version: str | None = Field(
-        default=None,
+    version: str | None = setting(
+        None,
+        "Version of the scheduler, such as 1.35; read from the cluster when absent.",
         pattern=r"^v?\d{1,3}\.\d{1,3}(\.\d{1,3})?$",
-        description="Version of the scheduler, such as 1.35; read from the cluster when absent.",
     )
-    config_map: ConfigMapKey | None = Field(
-        default=None, description="ConfigMap that holds the scheduler's configuration."
+    config_map: ConfigMapKey | None = setting(None, "ConfigMap that holds the scheduler's configuration.")
+    file: str | None = setting(None, "File that holds the scheduler's configuration.", min_length=1)
+    inline: Annotated[str, json_text] | None = setting(
+        None, "The scheduler's configuration itself, as text or as a mapping.", min_length=1
     )
-    file: str | None = Field(
-        default=None, min_length=1, description="File that holds the scheduler's configuration."
+    lease: SchedulerLease | None = setting(
+        None,
+        "Lease that shows that the scheduler is alive. When absent, the one that the configuration's "
+        "leaderElection names; without leader election the scheduler's pods are looked at.",
     )
-    inline: Annotated[str, json_text] | None = Field(
-        default=None,
-        min_length=1,
-        description="The scheduler's configuration itself, as text or as a mapping.",
-    )
-    lease: SchedulerLease | None = Field(
-        default=None,
-        description="Lease that shows that the scheduler is alive. When absent, the one that the "
-        "configuration's leaderElection names; without leader election the scheduler's pods are looked at.",
-    )
-    cores: int | None = Field(
-        default=None,
+    cores: int | None = setting(
+        None,
+        "Processor cores that the scheduler runs on, which decide what samples it may find on 100 nodes and "
+        "more. When absent, those of the node of its pod; if that cannot be seen, any number.",
         ge=1,
         le=4096,
-        description="Processor cores that the scheduler runs on, which decide what samples it may find on "
-        "100 nodes and more. When absent, those of the node of its pod; if that cannot be seen, any number.",
     )
-    profiles: Annotated[tuple[str, ...], Unique] = Field(
-        default=(),
-        description="Act on pods with these schedulerNames; all profiles of the configuration when empty.",
+    profiles: Annotated[tuple[str, ...], Unique] = setting(
+        (), "Act on pods with these schedulerNames; all profiles of the configuration when empty."
     )
-    assume_neutral: Annotated[tuple[str, ...], Unique] = Field(
-        default=(),
-        description="Unknown plugins that are assumed to score all nodes the same and to reject none.",
+    assume_neutral: Annotated[tuple[str, ...], Unique] = setting(
+        (), "Unknown plugins that are assumed to score all nodes the same and to reject none."
     )
-    mirror: Annotated[tuple[Mirror, ...], AfterValidator(check_mirrors)] = Field(
-        default=(), description="Unknown plugins of the configuration, and what they compute."
+    mirror: Annotated[tuple[Mirror, ...], AfterValidator(check_mirrors)] = setting(
+        (), "Unknown plugins of the configuration, and what they compute."
     )
     feature_gates: Mapping[str, bool] = Field(
         default_factory=dict,
         description="Feature gates of the scheduler's command line: true is on. They are read from the "
-        "scheduler's pod where that can be seen; what is stated here goes before. If neither is there, it is "
-        "not known whether a gate that is on by default was turned off; pods it concerns are unpredictable.",
+        "scheduler's pod where that can be seen; what is stated here goes before. If neither is there, it "
+        "is not known whether a gate that is on by default was turned off; pods it concerns are "
+        "unpredictable.",
     )
-    allow_unverified_version: bool = Field(
-        default=False, description="Let a run act on a scheduler version that was not verified."
+    allow_unverified_version: bool = setting(
+        False, "Let a run act on a scheduler version that was not verified."
     )
-    allow_unpredictable: bool = Field(
-        default=False, description="Evict pods even if their placement cannot be predicted with certainty."
+    allow_unpredictable: bool = setting(
+        False, "Evict pods even if their placement cannot be predicted with certainty."
     )
 
     @model_validator(mode="after")

@@ -22,7 +22,7 @@ from rebalancer.policy.load_sources import (
     Statistic,
     check_signals,
 )
-from rebalancer.policy.model import CountOfPods, PolicyModel
+from rebalancer.policy.model import CountOfPods, PolicyModel, setting
 from rebalancer.policy.planning_settings import Planning
 from rebalancer.policy.schedulers import SchedulerSettings
 from rebalancer.policy.strategies import Strategies, no_strategies
@@ -36,40 +36,35 @@ _DAY_SECONDS = 86_400.0
 class Metadata(PolicyModel):
     """The name of the policy."""
 
-    name: str = Field(
-        default="default", min_length=1, max_length=253, description="Name of the policy, shown in reports."
-    )
+    name: str = setting("default", "Name of the policy, shown in reports.", min_length=1, max_length=253)
 
 
 class LoadSettings(PolicyModel):
     """How the load of nodes and pods is measured."""
 
-    sources: tuple[LoadSource, ...] = Field(
-        default=(MetricsServerSource(metrics_server=MetricsServer()),),
+    sources: tuple[LoadSource, ...] = setting(
+        (MetricsServerSource(metrics_server=MetricsServer()),),
+        "Load sources; for each node and resource, the first with a fresh figure is used.",
         min_length=1,
-        description="Load sources; for each node and resource, the first with a fresh figure is used.",
     )
-    window: Duration = Field(
-        default=0.0,
+    window: Duration = setting(
+        0.0,
+        "How far back figures look; for sources without a history, over the samples of earlier runs.",
         le=86400,
-        description="How far back figures look; for sources without a history, over the samples of earlier "
-        "runs.",
     )
-    statistic: Statistic = Field(
-        default="mean",
-        description="Statistic over the window: mean, max, meanPlusDeviation, predictedPeak, or a percentile "
-        "such as p95; or one for each resource, such as {cpu: p66, memory: p95}, the mean for others.",
+    statistic: Statistic = setting(
+        "mean",
+        "Statistic over the window: mean, max, meanPlusDeviation, predictedPeak, or a percentile such as "
+        "p95; or one for each resource, such as {cpu: p66, memory: p95}, the mean for others.",
     )
-    signals: Annotated[Mapping[SignalName, Signal], AfterValidator(check_signals)] = Field(
-        default={}, description="Resources of your own, by name, read from the policy's Prometheus sources."
+    signals: Annotated[Mapping[SignalName, Signal], AfterValidator(check_signals)] = setting(
+        {}, "Resources of your own, by name, read from the policy's Prometheus sources."
     )
-    max_age: Duration = Field(
-        default=180.0, gt=0, description="Maximum age of a figure that still counts as fresh."
-    )
-    min_coverage: Percentage = Field(
-        default=0.8,
-        description="Share of the nodes that must have a fresh figure; below it a run refuses to act. A node "
-        "that no pod may leave or land on does not count.",
+    max_age: Duration = setting(180.0, "Maximum age of a figure that still counts as fresh.", gt=0)
+    min_coverage: Percentage = setting(
+        0.8,
+        "Share of the nodes that must have a fresh figure; below it a run refuses to act. A node that no "
+        "pod may leave or land on does not count.",
     )
 
     @model_validator(mode="after")
@@ -82,52 +77,46 @@ class LoadSettings(PolicyModel):
 class Limits(PolicyModel):
     """How many pods may be evicted."""
 
-    per_run: CountOfPods = Field(default=20, ge=0, description="Maximum number of evictions in one run.")
-    per_node: CountOfPods = Field(
-        default=4, ge=0, description="Maximum number of evictions from one node in one run."
+    per_run: CountOfPods = setting(20, "Maximum number of evictions in one run.", ge=0)
+    per_node: CountOfPods = setting(4, "Maximum number of evictions from one node in one run.", ge=0)
+    per_namespace: CountOfPods = setting(
+        10, "Maximum number of evictions from one namespace in one run.", ge=0
     )
-    per_namespace: CountOfPods = Field(
-        default=10, ge=0, description="Maximum number of evictions from one namespace in one run."
-    )
-    per_workload: AmountField = Field(
-        default=Amount(10, percent=True),
-        description="Maximum number of evictions from one workload in one run; a percentage is of its "
-        "desired replicas.",
+    per_workload: AmountField = setting(
+        Amount(10, percent=True),
+        "Maximum number of evictions from one workload in one run; a percentage is of its desired replicas.",
     )
 
 
 class Execution(PolicyModel):
     """How evictions are carried out."""
 
-    wave_size: int = Field(default=5, ge=1, description="Maximum number of evictions in one wave.")
-    first_wave: int = Field(default=1, ge=1, description="Maximum number of evictions in the first wave.")
-    wave_timeout: Duration = Field(
-        default=300.0, gt=0, description="How long a wave waits for its replacements to be ready."
+    wave_size: int = setting(5, "Maximum number of evictions in one wave.", ge=1)
+    first_wave: int = setting(1, "Maximum number of evictions in the first wave.", ge=1)
+    wave_timeout: Duration = setting(300.0, "How long a wave waits for its replacements to be ready.", gt=0)
+    on_unexpected_landing: Literal["stop", "continue"] = setting(
+        "stop", "What to do when a replacement lands on a node that the plan did not allow."
     )
-    on_unexpected_landing: Literal["stop", "continue"] = Field(
-        default="stop",
-        description="What to do when a replacement lands on a node that the plan did not allow.",
+    replan: bool = setting(
+        True,
+        "Plan again, within the same limits, when moves of the plan were skipped or landed elsewhere than "
+        "most likely, or nodes stay hot, until nothing more is to be gained.",
     )
-    replan: bool = Field(
-        default=True,
-        description="Plan again, within the same limits, when moves of the plan were skipped or landed "
-        "elsewhere than most likely, or nodes stay hot, until nothing more is to be gained.",
+    steer: Literal["none", "softTaint"] = setting(
+        "none",
+        "softTaint: while a run evicts, the hot nodes have a PreferNoSchedule taint, so that the scheduler "
+        "prefers others. It needs the right to patch nodes.",
     )
-    steer: Literal["none", "softTaint"] = Field(
-        default="none",
-        description="softTaint: while a run evicts, the hot nodes have a PreferNoSchedule taint, so that the "
-        "scheduler prefers others. It needs the right to patch nodes.",
-    )
-    steer_limit: Duration = Field(
-        default=900.0,
+    steer_limit: Duration = setting(
+        900.0,
+        "Longest time in which a run that steers begins waves. Its taints say that they may stay for one "
+        "waveTimeout more; the next run takes away those that outlived their own.",
         gt=0,
-        description="Longest time in which a run that steers begins waves. Its taints say that they may stay "
-        "for one waveTimeout more; the next run takes away those that outlived their own.",
     )
-    steer_karpenter: bool = Field(
-        default=False,
-        description="Steer on nodes of Karpenter too, which may add a node for a Pending pod rather than use "
-        "one that has a soft taint.",
+    steer_karpenter: bool = setting(
+        False,
+        "Steer on nodes of Karpenter too, which may add a node for a Pending pod rather than use one that "
+        "has a soft taint.",
     )
 
     @model_validator(mode="after")
@@ -140,24 +129,24 @@ class Execution(PolicyModel):
 class Safety(PolicyModel):
     """Conditions that stop a run; they are checked before each wave, pause before each eviction."""
 
-    pause: bool = Field(
-        default=False,
-        description="Evict nothing while this is true. A run that is at work is paused by creating the "
-        "ConfigMap rebalancer-pause beside its lease (LEASE-pause for a lease of another name).",
+    pause: bool = setting(
+        False,
+        "Evict nothing while this is true. A run that is at work is paused by creating the ConfigMap "
+        "rebalancer-pause beside its lease (LEASE-pause for a lease of another name).",
     )
-    max_not_ready_nodes: AmountField = Field(
-        default=Amount(5, percent=True),
-        description="Stop when more nodes than this are not ready: a number, or a percentage of all nodes.",
+    max_not_ready_nodes: AmountField = setting(
+        Amount(5, percent=True),
+        "Stop when more nodes than this are not ready: a number, or a percentage of all nodes.",
     )
-    max_pending_pods: AmountField = Field(
-        default=Amount(20),
-        description="Stop when more pods than this are Pending: a number, or a percentage of the pods in the "
-        "cluster when the plan was made.",
+    max_pending_pods: AmountField = setting(
+        Amount(20),
+        "Stop when more pods than this are Pending: a number, or a percentage of the pods in the cluster "
+        "when the plan was made.",
     )
-    unknown_scheduler: Literal["stop", "proceed"] = Field(
-        default="stop",
-        description="Whether to stop when it cannot be determined whether the scheduler that places the "
-        "plan's pods is alive. One that is known to be down always stops the run.",
+    unknown_scheduler: Literal["stop", "proceed"] = setting(
+        "stop",
+        "Whether to stop when it cannot be determined whether the scheduler that places the plan's pods is "
+        "alive. One that is known to be down always stops the run.",
     )
 
 
@@ -166,21 +155,17 @@ class RebalancePolicy(PolicyModel):
 
     model_config = ConfigDict(defer_build=True)  # until the first is read: strategies declare settings too
 
-    api_version: Literal["rebalancer/v1alpha1"] = Field(
-        default="rebalancer/v1alpha1", description="Version of this schema."
-    )
-    kind: Literal["RebalancePolicy"] = Field(default="RebalancePolicy", description="Kind of this document.")
-    metadata: Metadata = Field(default=Metadata(), description="Name of the policy.")
-    scheduler: SchedulerSettings = Field(
-        default=SchedulerSettings(), description="The scheduler that places replacements."
-    )
-    load: LoadSettings = Field(default=LoadSettings(), description="How load is measured.")
-    hot_nodes: HotNodes = Field(default=HotNodes(), description="What makes a node hot.")
-    evictable: Evictable = Field(default=Evictable(), description="Which pods may be evicted.")
-    limits: Limits = Field(default=Limits(), description="How many pods may be evicted.")
-    planning: Planning = Field(default=Planning(), description="When an eviction is worthwhile.")
+    api_version: Literal["rebalancer/v1alpha1"] = setting("rebalancer/v1alpha1", "Version of this schema.")
+    kind: Literal["RebalancePolicy"] = setting("RebalancePolicy", "Kind of this document.")
+    metadata: Metadata = setting(Metadata(), "Name of the policy.")
+    scheduler: SchedulerSettings = setting(SchedulerSettings(), "The scheduler that places replacements.")
+    load: LoadSettings = setting(LoadSettings(), "How load is measured.")
+    hot_nodes: HotNodes = setting(HotNodes(), "What makes a node hot.")
+    evictable: Evictable = setting(Evictable(), "Which pods may be evicted.")
+    limits: Limits = setting(Limits(), "How many pods may be evicted.")
+    planning: Planning = setting(Planning(), "When an eviction is worthwhile.")
     strategies: Strategies = Field(
         default_factory=no_strategies, description="What else is moved, besides pods of hot nodes."
     )
-    execution: Execution = Field(default=Execution(), description="How evictions are carried out.")
-    safety: Safety = Field(default=Safety(), description="Conditions that stop a run.")
+    execution: Execution = setting(Execution(), "How evictions are carried out.")
+    safety: Safety = setting(Safety(), "Conditions that stop a run.")

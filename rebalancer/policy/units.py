@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from rebalancer.policy.model import PolicyModel, Unique
+from rebalancer.policy.model import PolicyModel, Unique, setting
 
 DURATION_PATTERN = (
     r"(?=\d)(?:(\d{1,6}(?:\.\d{1,6})?)h)?(?:(\d{1,6}(?:\.\d{1,6})?)m(?!s))?"
@@ -182,15 +182,15 @@ def _minutes(text: str) -> int:
 class Window(PolicyModel):
     """When pods may be evicted: from one time of day to another, past midnight if that is the earlier one."""
 
-    days: Annotated[tuple[Day, ...], Unique] = Field(
-        default=_DAYS, min_length=1, description="Days on which the window begins."
+    days: Annotated[tuple[Day, ...], Unique] = setting(
+        _DAYS, "Days on which the window begins.", min_length=1
     )
     from_time: TimeOfDay = Field(alias="from", description="When it begins, such as 22:00.")
     to_time: TimeOfDay = Field(
         alias="to",
         description="When it ends, on the next day if not later than from; the same time means 24 hours.",
     )
-    time_zone: str = Field(default="UTC", description="Time zone, such as Europe/Berlin.")
+    time_zone: str = setting("UTC", "Time zone, such as Europe/Berlin.")
 
     @model_validator(mode="after")
     def _zone_is_known(self) -> Self:
