@@ -113,10 +113,10 @@ def write_page(
 ) -> None:
     """Write a plan, and what became of it, as one HTML file to stdout."""
     from rebalancer.policy.policy_file import shown  # noqa: PLC0415 - imports pydantic
-    from rebalancer.reporting.html.report import ReportInputs, html_report  # noqa: PLC0415 - imports jinja2
+    from rebalancer.reporting.html.pages import html_report  # noqa: PLC0415 - imports jinja2
 
     without_secrets, _ = shown(policy)
-    sys.stdout.write(html_report(ReportInputs(plan, to_yaml(without_secrets), tables, outcomes)))
+    sys.stdout.write(html_report(plan, to_yaml(without_secrets), tables, outcomes))
 
 
 def show(target: Console, text: Text) -> None:

@@ -108,43 +108,33 @@ def _name(option: str, text: str) -> str:
 
 
 def _added(text: str) -> AddedNodes:
-    template, _, count = text.rpartition("=")
-    if not template:
-        raise _malformed("--add-node", text, "TEMPLATE_NODE=N, e.g. node-1=2")
-    return AddedNodes(
-        _name("--add-node", template), _count("--add-node", text, count, 1, "TEMPLATE_NODE=N, e.g. node-1=2")
-    )
+    template, count = _counted("--add-node", text, 1, "TEMPLATE_NODE=N, e.g. node-1=2")
+    return AddedNodes(_name("--add-node", template), count)
 
 
 def _scaling(text: str) -> Scaling:
-    shape = "KIND/NAMESPACE/NAME=N, e.g. deployment/shop/api=5"
-    workload, _, count = text.rpartition("=")
-    if not workload:
-        raise _malformed("--scale", text, shape)
+    workload, replicas = _counted("--scale", text, 0, "KIND/NAMESPACE/NAME=N, e.g. deployment/shop/api=5")
     subject = parse_subject(workload)
     if subject.kind not in _SCALED_KINDS:
         known = ", ".join(sorted(kind.lower() for kind in _SCALED_KINDS))
         raise InputError(f"--scale: a {subject.kind.lower()} cannot be scaled", hint=f"known: {known}")
-    return Scaling(subject, _count("--scale", text, count, 0, shape))
+    return Scaling(subject, replicas)
 
 
 def _written(workload: SubjectName) -> str:
     return f"{workload.kind.lower()}/{workload.name}"
 
 
-def _count(option: str, text: str, count: str, least: int, shape: str) -> int:
-    if not (count.isascii() and count.isdigit() and len(count) <= 6):
-        raise _malformed(option, text, shape)
-    number = int(count)
-    if not least <= number <= MAX_ADDED:
-        raise InputError(f"{option}: {number} is not between {least} and {MAX_ADDED}")
-    return number
-
-
-def _malformed(option: str, text: str, shape: str) -> InputError:
-    return InputError(
-        f"{option} {text[:_MAX_SHOWN_LENGTH]!a} has not the expected form", hint=f"write {shape}"
-    )
+def _counted(option: str, text: str, least: int, shape: str) -> tuple[str, int]:
+    """``NAME=N`` in two; InputError for a text of another form or a number out of bounds."""
+    name, _, count = text.rpartition("=")
+    if not name or not (count.isascii() and count.isdigit() and len(count) <= 6):
+        raise InputError(
+            f"{option} {text[:_MAX_SHOWN_LENGTH]!a} has not the expected form", hint=f"write {shape}"
+        )
+    if not least <= int(count) <= MAX_ADDED:
+        raise InputError(f"{option}: {int(count)} is not between {least} and {MAX_ADDED}")
+    return name, int(count)
 
 
 def _each_once(scaled: tuple[Scaling, ...]) -> tuple[Scaling, ...]:
@@ -463,7 +453,8 @@ def _first_to_go(prepared: PreparedInputs, workload: Subject, rows: list[PodRow]
     """The replicas in the order in which a controller deletes them."""
     pods = prepared.pods
     if workload.kind == "StatefulSet":
-        return sorted(rows, key=lambda row: -_ordinal(pods.names[row]))
+        ordinals = {row: pods.names[row].rpartition("-")[2] for row in rows}
+        return sorted(rows, key=lambda row: -int(ordinals[row]) if ordinals[row].isdecimal() else 0)
     on_node = Counter(int(pods.node[row]) for row in rows)
 
     def order(row: PodRow) -> tuple[bool, bool, float, int, float, str]:
@@ -480,11 +471,6 @@ def _first_to_go(prepared: PreparedInputs, workload: Subject, rows: list[PodRow]
         )
 
     return sorted(rows, key=order)
-
-
-def _ordinal(name: str) -> int:
-    ordinal = name.rpartition("-")[2]
-    return int(ordinal) if ordinal.isdecimal() else 0
 
 
 def _controller(prepared: PreparedInputs, row: int) -> str:

@@ -105,7 +105,8 @@ def asked_pod(document: Document, kind: str, snapshot: Snapshot, namespace: str 
     selector = _selector(document, kind, labels)
     if kind == "Deployment":
         labels[_HASH_LABEL] = _HASH
-        selector = _with_hash(selector)
+        if selector is not None:  # that of the ReplicaSet which the Deployment makes
+            selector = replace(selector, match_labels={**(selector.match_labels or {}), _HASH_LABEL: _HASH})
     owners = template.metadata.owner_references if kind == "Pod" else None
     if controller:
         owner = OwnerReference(controller, name, f"asked {kind} {place}/{name}", version, controller=True)
@@ -271,13 +272,6 @@ def _selector(document: Document, kind: str, labels: Mapping[str, str]) -> Label
         hint = "the API server would refuse it"
         raise document.error(("spec", "selector"), "does not select the pods of the template", hint=hint)
     return msgspec.convert(value, LabelSelector)
-
-
-def _with_hash(selector: LabelSelector | None) -> LabelSelector | None:
-    """The selector of the ReplicaSet that a Deployment makes."""
-    if selector is None:
-        return None
-    return replace(selector, match_labels={**(selector.match_labels or {}), _HASH_LABEL: _HASH})
 
 
 def _own_claims(document: Document, kind: str) -> str:

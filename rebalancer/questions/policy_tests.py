@@ -139,15 +139,11 @@ class _Checks:
         """Each assertion in the order of the fields."""
         yield from (self._must_move(pattern) for pattern in test.must_move)
         yield from (self._must_stay(pattern) for pattern in test.must_stay)
-        moves = len(self._plan.moves)
-        if test.max_evictions is not None:
-            yield _assertion(
-                f"maxEvictions: {test.max_evictions}", moves <= test.max_evictions, f"the plan has {moves}"
-            )
-        if test.min_evictions is not None:
-            yield _assertion(
-                f"minEvictions: {test.min_evictions}", moves >= test.min_evictions, f"the plan has {moves}"
-            )
+        moves, most, least = len(self._plan.moves), test.max_evictions, test.min_evictions
+        if most is not None:
+            yield _assertion(f"maxEvictions: {most}", moves <= most, f"the plan has {moves}")
+        if least is not None:
+            yield _assertion(f"minEvictions: {least}", moves >= least, f"the plan has {moves}")
         yield from self._nodes("hotNodes", test.hot_nodes, lambda node: "" if node.hot else "is not hot")
         yield from self._nodes("coolNodes", test.cool_nodes, _why_not_cool)
         yield from self._nodes("cooledNodes", test.cooled_nodes, _why_not_cooled)
@@ -174,24 +170,19 @@ class _Checks:
     def _pods(self, pattern: str) -> list[_Pod]:
         """The pods that ``NAMESPACE/NAME`` or ``KIND/NAMESPACE/NAME`` names; * and ? stand for anything."""
         pods, nodes = self._snapshot.pods, self._snapshot.nodes.names
-        matches = self._named(pattern)
+        kind, name = "pod", pattern
         if pattern.count("/") == 2:
-            kind, rest = parse_subject(pattern).kind, pattern.partition("/")[2]
-            matches = self._named(rest) if kind == "pod" else self._of_workload(kind, rest)
+            kind, name = parse_subject(pattern).kind, pattern.partition("/")[2]
+        wanted = name if kind == "pod" else f"/{kind}/".join(name.split("/"))
+
+        def named(row: int) -> str:
+            return pods.full_name(row) if kind == "pod" else self._workloads.of(PodRow(row)).key
+
         return [
             _Pod(pods.uids[row], pods.full_name(row), nodes[pods.node[row]] if pods.node[row] >= 0 else "")
             for row in range(len(pods))
-            if matches(row)
+            if fnmatchcase(named(row), wanted)
         ]
-
-    def _named(self, pattern: str) -> Callable[[int], bool]:
-        pods = self._snapshot.pods
-        return lambda row: fnmatchcase(pods.full_name(row), pattern)
-
-    def _of_workload(self, kind: str, name: str) -> Callable[[int], bool]:
-        namespace, _, short = name.partition("/")
-        wanted = f"{namespace}/{kind}/{short}"
-        return lambda row: fnmatchcase(self._workloads.of(PodRow(row)).key, wanted)
 
     def _nodes(
         self, field: str, patterns: Iterable[str], why_not: Callable[[NodeReport], str]

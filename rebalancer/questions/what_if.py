@@ -169,9 +169,9 @@ class ChangedCluster(msgspec.Struct, eq=False):
             )
             kept = self._why_kept(row)
             if own is not None:
-                self._tell(row, Fate.OF_ITS_NODE, because=own.message)
+                self._tell(row, _NextPod(Fate.OF_ITS_NODE, own.message))
             elif kept is not None:
-                self._tell(row, Fate.STAYS, because=kept.message)
+                self._tell(row, _NextPod(Fate.STAYS, kept.message))
             else:
                 self._replace(row)
                 leaving.append(row)
@@ -210,7 +210,7 @@ class ChangedCluster(msgspec.Struct, eq=False):
             state.bind(state.add(pod_class), next_pod.node)
             self._spent.subtract(budget.name for budget in spent)
         self.placed.append(PlacedPod(row, next_pod.node, pod_class))
-        self._tell(row, next_pod.fate, because=next_pod.because, landings=next_pod.landings)
+        self._tell(row, next_pod)
 
     def place_waiting(self, row: PodRow) -> None:
         """Place a pod that is Pending, or new, where it lands; it stays unbound where it fits nowhere."""
@@ -219,22 +219,12 @@ class ChangedCluster(msgspec.Struct, eq=False):
         if next_pod.node >= 0:
             self.state.bind(row, next_pod.node)
             self.placed.append(PlacedPod(row, next_pod.node, pod_class))
-        self._tell(row, next_pod.fate, because=next_pod.because, landings=next_pod.landings)
+        self._tell(row, next_pod)
 
-    def _tell(
-        self, row: PodRow, fate: Fate, *, because: str = "", landings: tuple[Landing, ...] = ()
-    ) -> None:
-        reference, node = self.prepared.pod_reference(row), int(self.prepared.pods.node[row])
-        self.fates.append(
-            PodFate(
-                pod=reference.full_name,
-                workload=reference.workload,
-                from_node=self.prepared.inputs.snapshot.nodes.names[node] if node >= 0 else "",
-                fate=fate,
-                landings=landings,
-                because=because,
-            )
-        )
+    def _tell(self, row: PodRow, next_pod: _NextPod) -> None:
+        pod, node = self.prepared.pod_reference(row), int(self.prepared.pods.node[row])
+        from_node = self.prepared.inputs.snapshot.nodes.names[node] if node >= 0 else ""
+        self.fates.append(next_pod.fate_of(pod.full_name, pod.workload, from_node))
 
 
 class _NextPod(msgspec.Struct, frozen=True):
@@ -244,6 +234,17 @@ class _NextPod(msgspec.Struct, frozen=True):
     because: str = ""
     landings: tuple[Landing, ...] = ()
     node: int = -1  # the likeliest
+
+    def fate_of(self, pod: str, workload: str, from_node: str = "") -> PodFate:
+        """The same as the fate of a pod."""
+        return PodFate(
+            pod=pod,
+            workload=workload,
+            from_node=from_node,
+            fate=self.fate,
+            landings=self.landings,
+            because=self.because,
+        )
 
 
 def _next_pod(
@@ -314,14 +315,7 @@ def _next_pods(prepared: PreparedInputs) -> Mapping[str, PodFate]:
             int(replacement.pod_class),
             unpredictable=replacement.unpredictable_reason,
         )
-        fates[workload.key] = PodFate(
-            pod=workload.key,
-            workload=workload.key,
-            from_node="",
-            fate=next_pod.fate,
-            landings=next_pod.landings,
-            because=next_pod.because,
-        )
+        fates[workload.key] = next_pod.fate_of(workload.key, workload.key)
         if len(fates) == _MAX_WORKLOADS:
             break
     return fates
@@ -362,7 +356,7 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
         policy=inputs.policy.metadata.name,
         inputs=inputs.digest,
         now=times.render(inputs.now),
-        changes=(*changes.words(), *_of_the_scheduler(other)),
+        changes=changes.words() if other is None else (*changes.words(), _configured(other)),
         pods=_listed(before, changed),
         nodes=_nodes(before, changed.settled, changes),
         hot=(_hot(before), _hot(changed.settled)),
@@ -386,10 +380,8 @@ def _emptied(inputs: PlanningInputs) -> int:
     return int(plan.strategies[Consolidation.name].figures["emptied"])
 
 
-def _of_the_scheduler(other: PlanningInputs | None) -> tuple[str, ...]:
-    return (
-        () if other is None else (f"the scheduler's configuration is {other.scheduler.configuration.source}",)
-    )
+def _configured(other: PlanningInputs) -> str:
+    return f"the scheduler's configuration is {other.scheduler.configuration.source}"
 
 
 def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
@@ -400,7 +392,9 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
     inputs, fates, added, notes = _scaled(before, changes.scaled)
     for template, count in templates:
         inputs = with_added_nodes(inputs, template, count)
-    inputs = with_cordoned(without_pods(inputs, _terminating(inputs, drained)), (*drained, *cordoned))
+    pods = inputs.snapshot.pods
+    gone = np.flatnonzero(np.isin(pods.node, drained) & pods.terminating).tolist()  # or about to be
+    inputs = with_cordoned(without_pods(inputs, gone), (*drained, *cordoned))
     inputs, guessed = _with_guesses(inputs, drained)
     prepared = prepare_to_plan(inputs)
     cluster = ChangedCluster(prepared, prepared.schedulers.state.copy(), fates=fates)
@@ -441,24 +435,11 @@ def _scaled(
         workload = f"{scale.workload.kind}/{scale.workload.name}"
         for row in scale.removed:
             node = int(before.pods.node[row])
-            fates.append(
-                PodFate(
-                    pod=before.pods.full_name(row),
-                    workload=workload,
-                    from_node=names[node] if node >= 0 else "",
-                    fate=Fate.REMOVED,
-                )
-            )
+            from_node = names[node] if node >= 0 else ""
+            fates.append(_NextPod(Fate.REMOVED).fate_of(before.pods.full_name(row), workload, from_node))
         if scale.unpredictable:
-            fates.append(
-                PodFate(
-                    pod=f"{scale.workload.namespace}/{scale.workload.name}-new",
-                    workload=workload,
-                    from_node="",
-                    fate=Fate.UNPREDICTABLE,
-                    because=scale.unpredictable,
-                )
-            )
+            new = f"{scale.workload.namespace}/{scale.workload.name}-new"
+            fates.append(_NextPod(Fate.UNPREDICTABLE, scale.unpredictable).fate_of(new, workload))
         removed += scale.removed
         added += scale.added
     if removed:
@@ -470,12 +451,6 @@ def _scaled(
 
 def _node_row(inputs: PlanningInputs, name: str) -> NodeRow:
     return NodeRow(find_subject(inputs.snapshot, SubjectName("node", name)).row)
-
-
-def _terminating(inputs: PlanningInputs, nodes: list[NodeRow]) -> list[int]:
-    """The pods on some nodes that are about to be gone."""
-    pods = inputs.snapshot.pods
-    return np.flatnonzero(np.isin(pods.node, nodes) & pods.terminating).tolist()
 
 
 def _with_guesses(inputs: PlanningInputs, drained: list[NodeRow]) -> tuple[PlanningInputs, int]:

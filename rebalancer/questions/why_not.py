@@ -181,10 +181,7 @@ def _how_far(nearest: tuple[Distance, ...]) -> str:
 def _most(obstacles: tuple[Obstacle, ...]) -> str:
     if not obstacles:
         return "no pod there could ever move: they belong to their nodes, or to what plans rely on"
-    first = obstacles[0]
-    name = first.setting or " and ".join(first.reasons)
-    verb = "keep" if " and " in name else "keeps"
-    return f"{name} {verb} {first.share:.0%} of the load that could leave"
+    return f"{obstacles[0].keeps} {obstacles[0].share:.0%} of the load that could leave"
 
 
 def _count(number: int, noun: str) -> str:

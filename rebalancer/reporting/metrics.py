@@ -27,7 +27,7 @@ from rebalancer.cluster import times
 from rebalancer.errors import ExitCode
 from rebalancer.execution.events import MoveEnded, RunEvent, RunFinished
 from rebalancer.execution.outcomes import Outcome, Outcomes, Stop
-from rebalancer.planning.plan import Change, Plan
+from rebalancer.planning.plan import Plan
 from rebalancer.planning.strategies import STRATEGIES, label_of
 from rebalancer.reporting.words import plain
 from rebalancer.state.results import Result
@@ -92,10 +92,11 @@ def _moment(text: str) -> float | None:
         return None
 
 
-def _by_resource(changes: Mapping[str, Change] | None, *, after: bool) -> Samples | None:
-    if changes is None:
+def _deviation(plan: Plan, *, after: bool) -> Samples | None:
+    if plan.benefit is None:
         return None
-    return {(plain(name),): change.after if after else change.before for name, change in changes.items()}
+    changes = plan.benefit.deviation.items()
+    return {(plain(name),): change.after if after else change.before for name, change in changes}
 
 
 def _unsolved(plan: Plan) -> Samples:
@@ -172,13 +173,13 @@ EXCESS_AFTER = _planned(
 DEVIATION = _planned(
     "rebalancer_load_deviation_points",
     "Standard deviation of the load of nodes, in points.",
-    lambda plan: _by_resource(plan.benefit and plan.benefit.deviation, after=False),
+    lambda plan: _deviation(plan, after=False),
     "resource",
 )
 DEVIATION_AFTER = _planned(
     "rebalancer_load_deviation_after_points",
     "The same, as expected after the plan.",
-    lambda plan: _by_resource(plan.benefit and plan.benefit.deviation, after=True),
+    lambda plan: _deviation(plan, after=True),
     "resource",
 )
 MOVES_PLANNED = _planned("rebalancer_moves_planned", "Evictions in the plan.", lambda plan: len(plan.moves))
@@ -402,8 +403,12 @@ class RunMetrics(Collector):
     def _run_finished(self, outcomes: Outcomes) -> None:
         counts = Counter(outcome.result for outcome in outcomes.outcomes)
         # Every result, the absent ones as 0: a series that comes and goes cannot be alerted on.
-        results = {(result.value,): float(counts[result]) for result in Result}
-        found = {MOVES: results, STOPPED: one(1 if outcomes.stopped else 0), MOVES_QUEUED: one(0)}
+        results: Samples = {(result.value,): float(counts[result]) for result in Result}
+        found: dict[Metric, Samples] = {
+            MOVES: results,
+            STOPPED: one(1 if outcomes.stopped else 0),
+            MOVES_QUEUED: one(0),
+        }
         self._gauges = {**self._gauges, **found}
         if outcomes.stop is not None:
             self._counters[STOPS].labels(outcomes.stop.value).inc()

@@ -4,7 +4,6 @@
 ``rebalancer plan``, by the same function of the pipeline.
 """
 
-from rebalancer.service.runs import ServiceOptions
-from rebalancer.service.service import Service
+from rebalancer.service.service import Service, ServiceOptions
 
 __all__ = ["Service", "ServiceOptions"]

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from rebalancer.reporting.html.report import ReportInputs, html_report
+from rebalancer.reporting.html.pages import html_report
 from tests.unit.reporting.builders import a_large_plan
 from tests.ux import dashboard
 from tests.ux.browser import Browser, find_browser
@@ -68,7 +68,7 @@ def main() -> int:
     report = BUILD / "report.html"
     report.write_text(printed(("plan", *EXAMPLE, "-o", "html"), 80))
     large = BUILD / "large-report.html"
-    large.write_text(html_report(ReportInputs(a_large_plan(), "kind: RebalancePolicy\n", {})))
+    large.write_text(html_report(a_large_plan(), "kind: RebalancePolicy\n", {}))
     for name, words in PAGES.items():
         (BUILD / f"{name}.html").write_text(printed((*words, *EXAMPLE, "-o", "html"), 80))
     if program is None:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.reporting.html.pages import nodes_page, simulation_page
-from rebalancer.reporting.html.report import ReportInputs, html_report
+from rebalancer.reporting.html.pages import html_report, nodes_page, simulation_page
 from rebalancer.reporting.tables.nodes import node_listing
 from tests.unit.reporting.builders import (
     a_kept,
@@ -36,7 +35,7 @@ def browser() -> Iterator[Browser]:
 
 def test_a_report_of_1500_nodes_is_small_and_asks_for_nothing(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    page.write_text(html_report(ReportInputs(a_large_plan(), "kind: RebalancePolicy\n", {})))
+    page.write_text(html_report(a_large_plan(), "kind: RebalancePolicy\n", {}))
 
     assert page.stat().st_size < 1_000_000
     seen = browser.open(page)
@@ -55,7 +54,7 @@ def test_hostile_names_do_nothing_in_a_browser(browser: Browser, tmp_path: Path)
         warnings=(HOSTILE,),
     )
     outcomes = some_outcomes(an_outcome(name=HOSTILE, because=HOSTILE), stopped=HOSTILE)
-    page.write_text(html_report(ReportInputs(plan, HOSTILE, {}, outcomes)))
+    page.write_text(html_report(plan, HOSTILE, {}, outcomes))
 
     seen = browser.open(page)
 
@@ -86,7 +85,7 @@ def test_pages_of_nodes_and_of_simulations_ask_for_nothing_and_complain_of_nothi
 
 def test_what_opens_on_a_screen_is_open_on_paper(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    page.write_text(html_report(ReportInputs(a_plan(), "kind: RebalancePolicy\n", {})))
+    page.write_text(html_report(a_plan(), "kind: RebalancePolicy\n", {}))
 
     printed = browser.printed_text(page)
 

@@ -100,7 +100,7 @@ def run(
     with MetricsExport(__version__) as sent, exported_traces(__version__):
         try:
             dry_run = run_options.dry_run
-            ask = not yes and not dry_run and sys.stdin.isatty() and sys.stderr.isatty()
+            ask = not yes and not dry_run and sys.stdin.isatty() and _is_watched()
             shown = functools.partial(_show_plan, output=output, dry_run=dry_run, ask=ask)
             follow = listening(metrics) if metrics is not None else contextlib.nullcontext()
             with follow:
@@ -199,11 +199,15 @@ def _carried_out(
         )
 
 
+def _is_watched() -> bool:
+    return sys.stderr.isatty()
+
+
 def _with_journal(run_options: RunOptions) -> RunOptions:
     """On a terminal the journal goes to a file: its lines would tear the progress bar."""
     if not run_options.dry_run:
         refuse_unread_journal(run_options.journal)
-    if run_options.journal is not None or not sys.stderr.isatty():
+    if run_options.journal is not None or not _is_watched():
         return run_options
     path = default_journal()
     prepare_state_folder()

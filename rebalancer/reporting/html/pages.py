@@ -1,4 +1,4 @@
-"""Renders pages from templates, each one file that needs nothing else: the nodes of a cluster, a simulation.
+"""Renders pages from templates, each one file that needs nothing else: a plan, nodes, a simulation.
 
 A page is light or dark as its reader is, and printable. Names come from the cluster and may be hostile: Jinja
 escapes every one of them, and control characters are escaped before that as in tables; the page's own policy
@@ -7,15 +7,20 @@ forbids a browser to load or run anything.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec.structs import replace
 
-from rebalancer.planning.plan import NodeReport
+from rebalancer.execution.outcomes import Outcome, Outcomes
+from rebalancer.execution.outcomes import encode as encode_outcomes
+from rebalancer.planning.explanation import SchedulingTable
+from rebalancer.planning.plan import Move, NodeReport, Plan, encode
 from rebalancer.reporting.html.chart import HEIGHT, WIDTH, Chart, LineChart, chart, line_chart
+from rebalancer.reporting.html.embedded import embedded
 from rebalancer.reporting.tables.nodes import (
     NodeListing,
     figure_words,
@@ -24,11 +29,22 @@ from rebalancer.reporting.tables.nodes import (
     mean_p95_max,
     origin_words,
 )
+from rebalancer.reporting.tables.outcomes import exit_words, seconds_after, summary_words
+from rebalancer.reporting.tables.plan import (
+    cost_words,
+    gain_words,
+    landing_words,
+    peak,
+    state_after,
+    strategy_messages,
+    verdict,
+)
 from rebalancer.reporting.words import amounts, counted, plain, words
 from rebalancer.simulation.report import LoadSpread, PolicyRun, Simulation
 
 CHARTED = ("cpu", "memory")  # resources that every page shows
 _MAX_MOVES = 50  # of a cycle
+_MAX_NODES, _MAX_KEPT_OF_A_REASON, _MAX_SCORED = 200, 50, 8
 _UNKNOWN = float("nan")
 
 
@@ -70,7 +86,7 @@ def nodes_page(
             (name, *mean_p95_max(loads)) for name in CHARTED if (loads := known_loads(all_nodes, name))
         ],
         origins=origin_words(all_nodes),
-        charts=node_charts([_as_it_is(node) for node in listing.nodes]),
+        charts=node_charts([replace(node, after=None) for node in listing.nodes]),  # as they are now
         chosen=f"{len(listing.nodes)} of {len(all_nodes)} nodes: {chosen_by}" if chosen_by else "",
         rows=rows,
         left_out=len(listing.nodes) - len(rows),
@@ -79,9 +95,93 @@ def nodes_page(
     )
 
 
-def _as_it_is(node: NodeReport) -> NodeReport:
-    """The node without what a plan would change: this page is about now."""
-    return replace(node, after=None)
+def html_report(
+    plan: Plan, policy: str, tables: Mapping[str, SchedulingTable], outcomes: Outcomes | None = None
+) -> str:
+    """A plan, its policy without secrets, the scheduler's scores by pod uid, and what came of the plan."""
+    said = verdict(plan)
+    hot = sorted((node for node in plan.nodes if node.hot), key=lambda node: (-peak(node), node.name))
+    elements = [("plan", encode(plan)), ("policy", policy.encode())]
+    if outcomes is not None:
+        elements.append(("outcomes", encode_outcomes(outcomes)))
+    return render_page(
+        "report.html.jinja",
+        plan=plan,
+        policy="\n".join(plain(line) for line in policy.splitlines()),
+        verdict=said[:1].upper() + said[1:],
+        outcomes=outcomes,
+        ended=f"{summary_words(outcomes)}; exit code {exit_words(outcomes)}" if outcomes else "",
+        results=_results(outcomes),
+        charts=node_charts(plan.nodes),
+        gains=gain_words(plan.benefit, "→") if plan.benefit and plan.moves else "",
+        costs=cost_words(plan.benefit) if plan.benefit and plan.moves else "",
+        strategies=strategy_messages(plan),
+        hot=hot[:_MAX_NODES],
+        more_hot=max(len(hot) - _MAX_NODES, 0),
+        resources=CHARTED,
+        landing_words=landing_words,
+        state_after=state_after,
+        moves=[(move, _scores(tables.get(move.pod.uid))) for move in plan.moves],
+        likeliest=_likeliest,
+        kept=_kept(plan),
+        embedded=[(name, embedded(content)) for name, content in elements],
+    )
+
+
+def _results(outcomes: Outcomes | None) -> list[tuple[Outcome, bool, list[str]]]:
+    """Each outcome, whether it is a good one, and the seconds until its replacement was bound and ready."""
+    return [
+        (
+            outcome,
+            outcome.result.landed and not outcome.result.is_bad,
+            [seconds_after(outcome, at) for at in (outcome.bound_at, outcome.ready_at)],
+        )
+        for outcome in (outcomes.outcomes if outcomes else ())
+    ]
+
+
+def _likeliest(move: Move) -> str:
+    if move.finished:
+        return "removed"
+    best = move.likeliest
+    return f"{best.node} ({best.probability:.0%})" if best.node else "nowhere"
+
+
+class Scores(msgspec.Struct, frozen=True):
+    """The best nodes of a cycle and the plugins by which they differ."""
+
+    plugins: tuple[str, ...]
+    rows: tuple[tuple[str, int, str, tuple[int, ...], str], ...]  # node, total, chance, scores, objection
+    feasible: int
+
+
+def _scores(table: SchedulingTable | None) -> Scores | None:
+    if table is None or not table.nodes:
+        return None
+    nodes = table.nodes[:_MAX_SCORED]
+    plugins = tuple(
+        name for name in table.nodes[0].scores if len({node.scores[name] for node in table.nodes}) > 1
+    )
+    rows = tuple(
+        (
+            node.node,
+            node.total,
+            f"{node.probability:.1%}" if node.probability else "",
+            tuple(node.scores[name] for name in plugins),
+            node.unacceptable,
+        )
+        for node in nodes
+    )
+    return Scores(plugins, rows, table.feasible)
+
+
+def _kept(plan: Plan) -> Sequence[tuple[str, int, list[tuple[str, str, str]]]]:
+    """By reason, the most frequent first: how many pods it keeps, and the first of them."""
+    by_reason: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
+    for item in plan.kept:
+        by_reason[item.reason].append((item.pod.full_name, item.node, item.because))
+    order = sorted(by_reason, key=lambda code: (-len(by_reason[code]), code))
+    return [(code, len(by_reason[code]), by_reason[code][:_MAX_KEPT_OF_A_REASON]) for code in order]
 
 
 def simulation_page(simulation: Simulation) -> str:

@@ -13,7 +13,7 @@ from rebalancer.planning.prepared import Sight
 from rebalancer.reporting.metrics import RunMetrics
 from rebalancer.service import Service, ServiceOptions
 from rebalancer.service.endpoints import Health
-from rebalancer.service.runs import Runs
+from rebalancer.service.service import Runs
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
 from tests.unit.execution.lease_server import LeaseServer
 
@@ -52,7 +52,7 @@ def test_a_slow_api_server_never_fails_the_probe_that_has_a_service_restarted(
 ) -> None:
     time = FakeTime()
     clocks = SimpleNamespace(time=time.clock, monotonic=time.clock)
-    for module in ("service", "runs", "waiting"):
+    for module in ("service", "waiting"):
         monkeypatch.setattr(f"rebalancer.service.{module}.time", clocks)
     options = PlanOptions(state_config_map="rebalancer/state")
     service = Service(options, ServiceOptions(act=True))

@@ -10,7 +10,7 @@ import yaml
 
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.planning.plan import decode, encode
-from rebalancer.reporting.html.report import ReportInputs, html_report
+from rebalancer.reporting.html.pages import html_report
 from tests.unit.cli.conftest import FakePipeline, Program
 
 
@@ -266,7 +266,7 @@ def test_the_plan_and_the_policy_of_a_report_are_read_back(
     rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
 ) -> None:
     page = tmp_path / "report.html"
-    page.write_text(html_report(ReportInputs(pipeline.plan, "kind: RebalancePolicy\n", {})))
+    page.write_text(html_report(pipeline.plan, "kind: RebalancePolicy\n", {}))
 
     assert rebalancer_program("plan", "--from", str(page)).stdout == rebalancer_program("plan").stdout
     assert rebalancer_program("plan", "--from", str(page), "-o", "json").stdout.encode() == (

@@ -12,7 +12,7 @@ from rebalancer.planning.explanation import SchedulingTable, ScoredNode
 from rebalancer.planning.plan import Obstacle, Plan, encode
 from rebalancer.reporting.html.chart import HEIGHT, chart
 from rebalancer.reporting.html.embedded import embedded, read_plan, read_policy
-from rebalancer.reporting.html.report import ReportInputs, html_report
+from rebalancer.reporting.html.pages import html_report
 from rebalancer.state.results import Result
 from tests.unit.reporting.builders import a_kept, a_move, a_node, a_plan, an_outcome, some_outcomes
 from tests.unit.reporting.html.parsed import HOSTILE, Page
@@ -21,7 +21,7 @@ from tests.unit.reporting.html.parsed import HOSTILE, Page
 def report(
     plan: Plan, policy: str = "kind: RebalancePolicy\n", tables: Mapping[str, SchedulingTable] | None = None
 ) -> str:
-    return html_report(ReportInputs(plan, policy, tables or {}))
+    return html_report(plan, policy, tables or {})
 
 
 def test_a_report_says_what_is_evicted_from_where_to_where_and_why() -> None:
@@ -92,7 +92,7 @@ def test_hostile_names_add_no_element_and_run_nothing() -> None:
         neutral_plugins=(HOSTILE,),
     )
     outcomes = some_outcomes(an_outcome(Result.PENDING, HOSTILE, HOSTILE), stopped=HOSTILE)
-    text = html_report(ReportInputs(hostile, HOSTILE, {}, outcomes))
+    text = html_report(hostile, HOSTILE, {}, outcomes)
     page = Page(text)
 
     assert [attributes for tag, attributes in page.elements if tag == "script"] == [
@@ -177,7 +177,7 @@ def test_a_resource_that_nobody_measures_has_no_chart() -> None:
 def test_a_report_of_a_run_shows_outcomes_beside_predictions() -> None:
     landed, pending = an_outcome(), an_outcome(Result.PENDING, "api-1", "not bound")
     page = html_report(
-        ReportInputs(a_plan(), "kind: RebalancePolicy\n", {}, some_outcomes(landed, pending, stopped="brake"))
+        a_plan(), "kind: RebalancePolicy\n", {}, some_outcomes(landed, pending, stopped="brake")
     )
     text = " ".join(Page(page).text.split())
 
