@@ -100,7 +100,7 @@ def run(
     with MetricsExport(__version__) as sent, exported_traces(__version__):
         try:
             dry_run = run_options.dry_run
-            ask = not yes and not dry_run and sys.stdin.isatty() and _is_watched()
+            ask = not yes and not dry_run and _can_be_asked()
             shown = functools.partial(_show_plan, output=output, dry_run=dry_run, ask=ask)
             follow = listening(metrics) if metrics is not None else contextlib.nullcontext()
             with follow:
@@ -197,6 +197,10 @@ def _carried_out(
             (watching,) if metrics is None else (watching, metrics.follow),
             planned,
         )
+
+
+def _can_be_asked() -> bool:
+    return sys.stdin.isatty() and _is_watched()
 
 
 def _is_watched() -> bool:
