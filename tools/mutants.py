@@ -50,8 +50,8 @@ MODULES = (
     "cluster/wire/json_items", "cluster/wire/protobuf", "cluster/wire/watch_events",
 )  # fmt: skip
 LEAST_SHARE = 0.95
-# A mutant that runs on is killed: by the processor's time, since a busy machine is none of its doing.
-_LEAST_SECONDS, _MOST_SECONDS = 10.0, 1200.0
+# A test that runs on is ended: by the processor's time, since a busy machine is none of the mutant's doing.
+_LEAST_SECONDS, _TIMES_AS_LONG, _MOST_SECONDS = 4.0, 5.0, 1200.0
 # Survivors that are no gap, by module and change, with the reason.
 EQUIVALENT = {
     ("planning/eviction/quotas", "room: continue  →  break #2"): (
@@ -182,8 +182,9 @@ def places(tree: ast.Module) -> Iterator[list[tuple[str, int | None]]]:
 
 
 def _is_cut(node: ast.AST) -> bool:
-    """Whether it says how much of a text is shown, such as ``[:200]``."""
-    return isinstance(node, ast.Slice) and getattr(node.upper, "value", 0) in range(20, 1000)
+    """Whether it says how much of a text is shown, such as ``[:200]``, or asks a zip to check the lengths."""
+    strict = isinstance(node, ast.keyword) and node.arg == "strict"
+    return strict or (isinstance(node, ast.Slice) and getattr(node.upper, "value", 0) in range(20, 1000))
 
 
 def _is_message(node: ast.AST) -> bool:
@@ -329,8 +330,8 @@ class Trials:
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             return not any(report.failed for report in runtestprotocol(item, log=False, nextitem=following))
 
-    def _tests_of(self, mutant: Mutant) -> tuple[list[pytest.Item], float]:
-        """The tests that reach its line, its own and the fastest first, and how long all of them take."""
+    def _tests_of(self, mutant: Mutant) -> list[tuple[pytest.Item, float]]:
+        """The tests that reach its line and how long each takes, its own and the fastest first."""
         found = [
             (item, seconds)
             for item, (lines, seconds) in zip(self._items, self._reached, strict=True)
@@ -340,19 +341,18 @@ class Trials:
         for item, seconds in found:
             modules[item.nodeid.partition("::")[0]].append(seconds)
         own = f"test_{mutant.module.rpartition('/')[2]}"
-        mean = {
+        order = {
             module: (not Path(module).name.startswith(own), sum(times) / len(times))
             for module, times in modules.items()
         }
-        items = sorted((item for item, _ in found), key=lambda item: mean[item.nodeid.partition("::")[0]])
-        return items, sum(seconds for _, seconds in found)
+        return sorted(found, key=lambda pair: order[pair[0].nodeid.partition("::")[0]])
 
     def _try_all(self, folder: Path) -> None:
         waiting, running = list(reversed(self.mutants)), dict[int, tuple[Mutant, float, Path]]()
         while waiting or running:
             while waiting and len(running) < self.jobs:
                 mutant = waiting.pop()
-                items, seconds = self._tests_of(mutant)
+                items = self._tests_of(mutant)
                 if not items:
                     self._survives(mutant, "no test reaches it")
                     continue
@@ -361,8 +361,6 @@ class Trials:
                 if child == 0:
                     os.setpgid(0, 0)
                     with suppress(BaseException):
-                        limit = int(_LEAST_SECONDS + 2.0 * seconds)
-                        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
                         os._exit(self._try(mutant, items, own))
                     os._exit(99)
                 running[child] = (mutant, time.monotonic() + _MOST_SECONDS, own)
@@ -385,7 +383,7 @@ class Trials:
         sys.__stdout__.write(f"{word}  {mutant.name}\n")  # type: ignore[union-attr]
         sys.__stdout__.flush()  # type: ignore[union-attr]
 
-    def _try(self, mutant: Mutant, items: list[pytest.Item], folder: Path) -> int:
+    def _try(self, mutant: Mutant, items: list[tuple[pytest.Item, float]], folder: Path) -> int:
         """1 when a test fails on the mutant."""
         null = os.open(os.devnull, os.O_RDWR)
         for stream in (1, 2):
@@ -395,8 +393,13 @@ class Trials:
             for function in self._functions.get((code.co_qualname, code.co_firstlineno), ()):
                 if code.co_freevars == function.__code__.co_freevars:
                     function.__code__ = code
-        following = [*items[1:], None]
-        return int(not all(self._passes(item, after) for item, after in zip(items, following, strict=True)))
+        following = [*(item for item, _ in items[1:]), None]
+        for (item, seconds), after in zip(items, following, strict=True):
+            limit = int(time.process_time() + _LEAST_SECONDS + _TIMES_AS_LONG * seconds)
+            resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
+            if not self._passes(item, after):
+                return 1
+        return 0
 
 
 def try_module(module: str, each: int, seed: int, jobs: int, match: str = "") -> tuple[int, list[Mutant]]:

@@ -60,8 +60,8 @@ _TAIL = """\
   grows by the nodes that a search looked at. Where a search looks at all nodes, as below 100, the index
   stays, so pods that tie among the same nodes **all go to one of them** until another is better. The index
   is not known: every one is equally likely, and a node has the chance of the indices that lead to it. A
-  tenth of searches is taken to be a race, in which any of the best nodes may win: of 768 sequences of seven
-  pods or so, placed by schedulers of 1.35 to 1.37 on two cores, 74 had one.
+  tenth of searches is taken to be a race, in which any of the best nodes may win: of 1,768 sequences of
+  seven pods or so, placed by schedulers of 1.35 to 1.37 on two cores, 158 had one.
 * **Chances of several landings are joint.** A plan follows the start index, not each landing by itself: a
   scenario is a set of indices that lead to the same nodes, in which every landing must be acceptable. The
   search keeps eight scenarios at most, those that fill a node most among them. Once a plan is found its
