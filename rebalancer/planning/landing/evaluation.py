@@ -515,7 +515,8 @@ class MoveEvaluator:
         return self.placements.of(state, kind_of(candidate, state, predecessor), found)
 
     def _may_be_taken_by(self, candidate: Candidate, scenario: Scenario) -> list[int]:
-        return self._freed.may_be_taken_by(candidate.row, candidate.source, scenario.after_termination)
+        found = self._freed.may_be_taken_by(candidate.row, candidate.source, scenario.after_termination)
+        return [item for item in found if item not in candidate.wish.purpose.room_for] if found else found
 
     def _room_taken(self, candidate: Candidate, scenario: Scenario) -> str:
         """Which Pending pod would take the room that a pod leaves once it is gone; empty when none would."""

@@ -23,7 +23,7 @@ For example, with cpu hot above 80 % and minGain 5, a pod that is 20 points leav
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar, Protocol
 
 import msgspec
@@ -91,6 +91,11 @@ class Purpose(Protocol):
         """Whether the replacement may land on the node that the pod leaves, as busy as that is."""
         ...
 
+    @property
+    def room_for(self) -> Collection[int]:
+        """The classes of Pending pods that are to take the room which the pod leaves."""
+        ...
+
     def serves(self, landings: Landings) -> Sequence[bool] | BoolArray:
         """(nodes,) whether the pod is better off on each node."""
         ...
@@ -135,6 +140,7 @@ class CoolerNode(msgspec.Struct, frozen=True, eq=False):
     spread: Spread
     spread_weight: float  # units that the loss of the last other node, or zone, costs
     own_node: bool = False
+    room_for: Collection[int] = ()
 
     def gains(self, landings: Landings) -> FloatArray:
         """(nodes, resources) points that the landing is below the node left; inf where none are asked."""

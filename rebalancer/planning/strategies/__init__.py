@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rebalancer.planning.strategies.consolidation import Consolidation
 from rebalancer.planning.strategies.duplicates import Duplicates
 from rebalancer.planning.strategies.failed import Failed
+from rebalancer.planning.strategies.fragmentation import Fragmentation
 from rebalancer.planning.strategies.hot_nodes import HotNodes
 from rebalancer.planning.strategies.lifetime import Lifetime
 from rebalancer.planning.strategies.misplaced import Misplaced
@@ -27,6 +28,7 @@ STRATEGIES: tuple[type[Strategy], ...] = (
     Misplaced,
     Duplicates,
     TopologySpread,
+    Fragmentation,
     Failed,
     Lifetime,
     Restarts,

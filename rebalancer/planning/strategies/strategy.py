@@ -141,6 +141,11 @@ class Strategy:
         """Whether a new pod on the node that is left serves the purpose as well."""
         return False
 
+    @property
+    def room_for(self) -> Collection[int]:
+        """The classes of Pending pods that are to take the room which its pods leave."""
+        return ()
+
     def objection(self, landings: Landings, at: int) -> str:
         """Why a node would not serve the purpose, in words that follow its name; empty where it would."""
         return ""

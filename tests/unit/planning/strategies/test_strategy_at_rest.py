@@ -21,7 +21,16 @@ EXAMPLES = int(os.environ.get("REST_EXAMPLES", "10"))
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 SPREAD = {"topologySpread": {"constraints": ["DoNotSchedule", "ScheduleAnyway"], "defaultConstraints": True}}
 SOFT = {"misplaced": {"preferredNodeAffinity": True, "preferredPodAffinity": True, "preferNoSchedule": True}}
-EVERYTHING = {**SPREAD, **SOFT, "duplicates": True, "restarts": True, "lifetime": True, "failed": True}
+ROOM = {"fragmentation": {"workloads": ["default/ReplicaSet/web"]}}
+EVERYTHING = {
+    **SPREAD,
+    **SOFT,
+    **ROOM,
+    "duplicates": True,
+    "restarts": True,
+    "lifetime": True,
+    "failed": True,
+}
 
 
 def a_rule(kind: str, app: str, other: str) -> dict[str, Any]:
@@ -87,7 +96,11 @@ def next_cycle(
     return len(plan.moves)
 
 
-@pytest.mark.parametrize("strategies", [SPREAD, SOFT, EVERYTHING], ids=["topologySpread", "misplaced", "all"])
+@pytest.mark.parametrize(
+    "strategies",
+    [SPREAD, SOFT, ROOM, EVERYTHING],
+    ids=["topologySpread", "misplaced", "fragmentation", "all"],
+)
 @given(data=st.data())
 @settings(max_examples=EXAMPLES)
 def test_cycles_come_to_rest(strategies: dict[str, Any], data: st.DataObject) -> None:

@@ -1,0 +1,150 @@
+"""The strategy that makes room on one node for a pod which fits on none, though there is room in all.
+
+For each pod to make room for, nodes are tried in the order of how few pods must leave, and at what cost. All
+of these move or none: each must land elsewhere, and then the scheduler's filters must admit the pod, in every
+scenario. Where the scheduler would preempt pods of lower priority anyway, nothing is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec.structs import replace
+from pydantic import Field
+
+from rebalancer.planning.strategies.strategy import Strategy
+from rebalancer.policy.model import PolicyModel, Unique
+from rebalancer.policy.units import Duration
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.arrays import BoolArray, PodRow
+    from rebalancer.planning.builder import PartialPlan, PlanBuilder
+    from rebalancer.planning.landing.landing_check import Landings
+    from rebalancer.planning.reasons import NotMoved
+    from rebalancer.planning.strategies.room import Room, Wanted
+
+_MAX_NODES = 5  # that are tried for a pod
+_Key = Annotated[str, Field(pattern=r"^[^/]+/[^/]+/[^/]+$")]
+
+
+class FragmentationSettings(PolicyModel):
+    """For what room is made."""
+
+    pending_for: Duration = Field(
+        default=300.0, description="Pods that have been unschedulable for at least so long."
+    )
+    workloads: Annotated[tuple[_Key, ...], Unique] = Field(
+        default=(),
+        description="Workloads, as namespace/Kind/name, of which one more pod as large as their largest is "
+        "to fit somewhere at any time.",
+    )
+    resizes: bool = Field(default=True, description="Pods whose in-place resize is Deferred.")
+    despite_preemption: bool = Field(
+        default=False, description="Also pods for which the scheduler would preempt others."
+    )
+
+
+class Fragmentation(Strategy):
+    """Moves as few pods as it takes."""
+
+    name = "fragmentation"
+    label = "MadeRoom"
+    description = (
+        "Make room on a node for a pod that fits nowhere, for a deferred resize, or for one more pod of a "
+        "workload: true, false, or its settings."
+    )
+    settings_type = FragmentationSettings
+    settings: FragmentationSettings
+    settled = "nothing needs the room that it would make any more"
+
+    @cached_property
+    def _room(self) -> Room:
+        from rebalancer.planning.strategies.room import Room  # noqa: PLC0415 - imports numpy
+
+        return Room(self.prepared)
+
+    @cached_property
+    def _wanted(self) -> Sequence[Wanted]:
+        from rebalancer.planning.strategies.room import wanted_room  # noqa: PLC0415 - imports numpy
+
+        return tuple(wanted_room(self.prepared, self.settings))
+
+    @cached_property
+    def _together(self) -> dict[PodRow, str]:
+        """What each of the pods that move makes room for."""
+        return {}
+
+    def group(self, pod: PodRow) -> str:
+        return self._together.get(pod, "")
+
+    def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:
+        """None by itself: ``extend`` chooses them."""
+        return ()
+
+    def why(self, pod: PodRow, plan: PlanBuilder) -> str:
+        return ""
+
+    def why_still(self, pod: PodRow, plan: PlanBuilder) -> str:
+        """That what a pod makes room for still does not fit."""
+        state = plan.scenarios.all[0].after_termination
+        wanted = [item for item in self._wanted if item.pod is None or item.pod == pod]
+        short = (item for item in wanted if not self._room.fits(item, state))
+        return next((f"it makes room for {item.name}" for item in short), "")
+
+    @property
+    def room_for(self) -> Collection[int]:
+        return {item.pod_class for item in self._wanted if item.is_pending}
+
+    def extend(self, so_far: PartialPlan) -> PartialPlan:
+        """The plan with the pods moved that make room, all of a node or none."""
+        if not self._wanted:
+            return so_far
+        notes, kept = list[str](), dict(so_far.kept)
+        builder = so_far.builder.copy()
+        for wanted in self._wanted:
+            if self._room.fits(wanted, builder.scenarios.all[0].after_termination):
+                continue
+            for node, pods in self._room.choices(wanted, builder)[:_MAX_NODES]:
+                tried, where = builder.copy(), self.prepared.nodes.names[node]
+                refused = self._move(tried, pods, wanted, f"it makes room on {where} for {wanted.name}")
+                if not refused and self._room.place(wanted, tried, node):
+                    builder = tried
+                    self._together.update(dict.fromkeys(pods, wanted.name))
+                    notes.append(f"{wanted.name} will fit on {where} in every scenario")
+                    break
+                kept.update({pod: why for pod, why in refused.items() if pod not in kept})
+            else:
+                notes.append(f"{wanted.name} gets no room: no node has pods enough that land elsewhere")
+        moved = {move.candidate.row for move in builder.moves}
+        kept = {pod: why for pod, why in kept.items() if pod not in moved}
+        said = {**so_far.notes, self.name: "; ".join(notes)} if notes else so_far.notes
+        return replace(so_far, builder=builder, kept=kept, notes=said)
+
+    def _move(
+        self, builder: PlanBuilder, pods: Sequence[PodRow], wanted: Wanted, message: str
+    ) -> dict[PodRow, NotMoved]:
+        """Move pods up to the first that may not; why that one stays."""
+        from rebalancer.planning.landing.evaluation import Wish  # noqa: PLC0415 - imports numpy
+
+        wish = Wish(self.name, self.purpose, message, makes_room_for=wanted.pod)
+        for pod in pods:
+            settling = self.prepared.settling(self.prepared.node_of(pod))
+            refusal = settling or builder.try_move(self.prepared.candidate(pod, wish))
+            if refusal is not None:
+                return {pod: replace(refusal, message=f"{refusal.message} ({self.name}: {message})")}
+        return {}
+
+    def spoils(self, landings: Landings) -> BoolArray | None:
+        """The only node that has room for one more pod of a workload."""
+        for wanted in self._wanted if self.settings.workloads and landings.state is not None else ():
+            if wanted.pod is None and landings.state is not None:
+                only = self._room.only_node(wanted, landings.state)
+                if only is not None and only in landings.rows:
+                    spoiled: BoolArray = landings.rows == only
+                    return spoiled
+        return None
+
+    def spoiled(self, landings: Landings, at: int) -> str:
+        return "is the only node with room for one more pod of a workload"

@@ -1,0 +1,206 @@
+"""Which pods need room on a node, and the fewest pods whose leaving makes it.
+
+a 3 of 4 cores used, b 3 of 4    a Pending pod of 2 cores fits nowhere, though 2 cores are free
+api of a, 1 core, lands on b     a has 2 cores free: the Pending pod goes there
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from rebalancer.cluster.arrays import IntArray, NodeRow, PodRow
+from rebalancer.cluster.nodes import BASE_RESOURCES
+from rebalancer.planning.builder import PlanBuilder
+from rebalancer.planning.disruption_cost import Disruption
+from rebalancer.planning.eviction import why_protected
+from rebalancer.planning.prepared import PreparedInputs
+from rebalancer.scheduling.framework.cycle import Preemptions, waiting_pods
+from rebalancer.scheduling.resources import requested_amounts
+from rebalancer.scheduling.state.cluster_state import ClusterState
+
+if TYPE_CHECKING:
+    from rebalancer.planning.strategies.fragmentation import FragmentationSettings
+
+_FIT = "NodeResourcesFit"
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What room is made for."""
+
+    pod: PodRow | None  # None for one more pod of a workload
+    pod_class: int
+    name: str  # in words
+    node: NodeRow | None = None  # where the pod runs already, for a resize
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it is a pod that runs nowhere."""
+        return self.pod is not None and self.node is None
+
+
+def wanted_room(prepared: PreparedInputs, settings: FragmentationSettings) -> Iterator[Wanted]:
+    """What room is to be made for, Pending pods first, in the order of the scheduler's queue."""
+    yield from _pending(prepared, settings)
+    for row in prepared.bound_pods() if settings.resizes else ():
+        for item in prepared.pods.fields(row).conditions:
+            if (item.type, item.status, item.reason) == ("PodResizePending", "True", "Deferred"):
+                name, kind = prepared.pods.full_name(row), int(prepared.pods.pod_class[row])
+                yield Wanted(row, kind, f"the resize of {name}", prepared.node_of(row))
+    requests = prepared.state.classes.requests
+    for key in settings.workloads:
+        rows = [row for row in prepared.bound_pods() if prepared.eviction.workload(row).key == key]
+        sizes = [
+            (requests[kind].incoming.get("memory", 0), requests[kind].incoming.get("cpu", 0), -kind)
+            for kind in {int(prepared.pods.pod_class[row]) for row in rows}
+            if not prepared.schedulers.is_foreign(kind)
+        ]
+        if sizes:
+            yield Wanted(None, -max(sizes)[-1], f"one more pod of {key}")
+
+
+def _pending(prepared: PreparedInputs, settings: FragmentationSettings) -> Iterator[Wanted]:
+    state = prepared.state
+    preemptions = Preemptions(state)
+    for row in map(PodRow, waiting_pods(state, prepared.pods)):
+        fields, kind = prepared.pods.fields(row), state.pod_class[row]
+        since = [item.since for item in fields.conditions if item.type == "PodScheduled"]
+        waited = prepared.inputs.now - (since or [fields.created])[0]
+        if not waited >= settings.pending_for or prepared.schedulers.is_foreign(kind):
+            continue
+        found = preemptions.of(prepared.schedulers.scheduler(kind), kind)
+        if settings.despite_preemption or not (row in state.nominated or len(found.nodes)):
+            yield Wanted(row, kind, f"Pending {prepared.pods.full_name(row)}")
+
+
+class Room:
+    """Looks for the pods that must leave a node."""
+
+    def __init__(self, prepared: PreparedInputs) -> None:
+        self._prepared = prepared
+        self._disruption = Disruption(prepared.inputs, prepared.eviction.workloads)
+        self._landings: dict[Hashable, set[int]] = {}  # by state and class: the nodes that have room
+
+    def fits(self, wanted: Wanted, state: ClusterState, node: NodeRow | None = None) -> bool:
+        """Whether it fits on a node, or on any; a Pending pod that has found a node does."""
+        if wanted.node is not None:
+            return bool((self._free(state, wanted.node) >= 0).all())
+        if wanted.pod is not None and state.node[wanted.pod] >= 0:
+            return True
+        feasible = self._prepared.schedulers.scheduler(wanted.pod_class).feasible(state, wanted.pod_class)
+        return bool(feasible.any() if node is None else feasible[node])
+
+    def only_node(self, wanted: Wanted, state: ClusterState) -> NodeRow | None:
+        """The node that it fits on, if that is the only one."""
+        scheduler = self._prepared.schedulers.scheduler(wanted.pod_class)
+        nodes = np.flatnonzero(scheduler.feasible(state, wanted.pod_class)).tolist()
+        return NodeRow(nodes[0]) if len(nodes) == 1 else None
+
+    @staticmethod
+    def _free(state: ClusterState, node: NodeRow) -> IntArray:
+        """(resources,) what is allocatable and not requested."""
+        free: IntArray = state.classes.allocatable[node] - state.requested[node]
+        pods = BASE_RESOURCES.index("pods")
+        free[pods] = state.classes.allocatable[node][pods] - state.pod_count[node]
+        return free
+
+    def choices(self, wanted: Wanted, plan: PlanBuilder) -> list[tuple[NodeRow, list[PodRow]]]:
+        """The nodes that would have room without some of their pods, those first that lose the fewest."""
+        state, found = plan.scenarios.all[0].after_termination, []
+        moved = {move.candidate.row for move in plan.moves}
+        nodes = [wanted.node] if wanted.node is not None else self._short_of_room(wanted, state)
+        for node in nodes:
+            pods = [row for row in self._prepared.pods_on(node) if row not in moved and row != wanted.pod]
+            costs = self._costs([row for row in pods if self._may_leave(row, node, state)])
+            leaving = self._leaving(wanted, state, node, costs)
+            if leaving:
+                cost = round(sum(costs[row] for row in leaving), 6)
+                found.append((len(leaving), cost, self._prepared.nodes.names[node], node, leaving))
+        return [item[-2:] for item in sorted(found)]
+
+    def _short_of_room(self, wanted: Wanted, state: ClusterState) -> list[NodeRow]:
+        """The nodes that the scheduler rejects for want of resources alone."""
+        scheduler = self._prepared.schedulers.scheduler(wanted.pod_class)
+        reasons = scheduler.rejections(state, wanted.pod_class).reasons
+        excluded = self._prepared.landing_check.excluded
+        return [
+            NodeRow(row) for row, why in reasons.items() if why.startswith(f"{_FIT}:") and row not in excluded
+        ]
+
+    def _may_leave(self, pod: PodRow, node: NodeRow, state: ClusterState) -> bool:
+        """Whether a pod may be evicted, and another node has room for its replacement."""
+        if why_protected(self._prepared.eviction, pod) is not None:
+            return False
+        kind = self._prepared.candidate(pod).replacement
+        if (state.key, kind) not in self._landings:
+            scheduler = self._prepared.schedulers.scheduler(kind)
+            self._landings[state.key, kind] = set(np.flatnonzero(scheduler.feasible(state, kind)).tolist())
+        return bool(self._landings[state.key, kind] - {node} - self._prepared.landing_check.excluded.keys())
+
+    def _costs(self, rows: list[PodRow]) -> Mapping[PodRow, float]:
+        costs = self._disruption.costs(rows).tolist() if rows else []
+        return {row: 1.0 + cost for row, cost in zip(rows, costs, strict=True)}
+
+    def _leaving(
+        self, wanted: Wanted, state: ClusterState, node: NodeRow, costs: Mapping[PodRow, float]
+    ) -> list[PodRow]:
+        """The pods without which the node has room, as few and as cheap as a greedy choice finds."""
+        classes, pods = state.classes, BASE_RESOURCES.index("pods")
+        needed = -self._free(state, node)
+        if wanted.node is None:
+            incoming = classes.vector(classes.requests[wanted.pod_class].incoming).copy()
+            incoming[pods] = 1
+            needed = np.where(incoming > 0, needed + incoming, 0)
+        needed = np.maximum(needed, 0)
+        sizes = {row: classes.present(state.pod_class[row]).copy() for row in costs}
+        for size in sizes.values():
+            size[pods] = 1
+        chosen: list[PodRow] = []
+        while (needed > 0).any():
+            part = {
+                row: float((np.minimum(size, needed) / np.maximum(needed, 1)).sum()) / costs[row]
+                for row, size in sizes.items()
+                if row not in chosen
+            }
+            covering = [row for row in part if (sizes[row] >= needed).all()]
+            if not part or max(part.values()) <= 0:
+                return []
+            best = min(covering, key=costs.__getitem__) if covering else max(part, key=part.__getitem__)
+            chosen.append(best)
+            needed = np.maximum(needed - sizes[best], 0)
+        return chosen if self._fits_without(wanted, state, node, chosen) else []
+
+    def _fits_without(
+        self, wanted: Wanted, state: ClusterState, node: NodeRow, rows: Collection[PodRow]
+    ) -> bool:
+        for row in rows:
+            state.remove(row)
+        try:
+            return self.fits(wanted, state, node)
+        finally:
+            for row in rows:
+                state.restore(row, node)
+
+    def place(self, wanted: Wanted, plan: PlanBuilder, node: NodeRow) -> bool:
+        """Put a Pending pod where there is room for it now; False where that is not so in every scenario."""
+        requests = plan.scenarios.all[0].after_termination.classes.requests[wanted.pod_class].incoming
+        amounts = np.array(requested_amounts(requests, self._prepared.inputs.load.resources), np.float64)
+        hotness, check = self._prepared.hotness, self._prepared.landing_check
+        for scenario in plan.scenarios.all:
+            state, rows = scenario.after_termination, np.array([node])
+            if not self.fits(wanted, state, node):
+                return False
+            if wanted.is_pending:
+                after = check.percent_after(rows, scenario.usage, state.pod_count, amounts)
+                if not ((after <= hotness.most(rows)) | np.isinf(hotness.most(rows))).all():
+                    return False
+        for scenario in plan.scenarios.all if wanted.is_pending else ():
+            assert wanted.pod is not None
+            for state in (scenario.while_terminating, scenario.after_termination):
+                if state.node[wanted.pod] < 0:
+                    state.bind(wanted.pod, node)
+            scenario.usage[node] += amounts
+        return True

@@ -1,0 +1,152 @@
+"""The strategy that makes room on one node for a pod which fits on none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rebalancer.planning.plan import Plan
+from rebalancer.planning.planner import search
+from rebalancer.planning.prepared import prepare
+from rebalancer.planning.revalidation import revalidate_moves
+from tests.builders import a_node
+from tests.unit.planning.builders import (
+    Workload,
+    a_policy,
+    a_workload,
+    at,
+    kept,
+    moved,
+    plan_of,
+    planning_inputs,
+)
+
+
+def asked(race: str = "likely", **settings: Any) -> Any:
+    """A policy that makes room."""
+    return a_policy(strategies={"fragmentation": settings or True}, planning={"terminationRace": race})
+
+
+ON = asked()
+
+
+def pending(cpu: str = "2", *, name: str = "big", created: str = at(-3600), **spec: Any) -> Workload:
+    """A workload whose only pod runs nowhere."""
+    return a_workload(name, [""], cpu=cpu, created=created, spec=spec)
+
+
+def inputs(*more: Workload, policy: Any = ON, cpu: int = 0, **api: Any) -> Any:
+    """Node a has 0.9 cores free, b 1.5, c none: 2 cores fit nowhere, and on a once api has gone to b."""
+    workloads = [
+        a_workload("web", ["a", "b"], cpu="2"),
+        a_workload("api", ["a"], cpu="1100m", **api),
+        a_workload("lib", ["b"], cpu="1500m"),
+        a_workload("full", ["c"], cpu="4"),
+    ]
+    nodes = [a_node("a", cpu=4 + cpu), a_node("b", cpu=5 + cpu), a_node("c", cpu=4)]
+    every = [*workloads, *more]
+    used = {pod["metadata"]["name"]: 0.1 for workload in every for pod in workload.pods}
+    return planning_inputs(nodes, every, policy=policy, pod_load=used)
+
+
+def planned(*more: Workload, **case: Any) -> Plan:
+    return plan_of(inputs(*more, **case))
+
+
+def test_it_is_off_unless_asked_for() -> None:
+    assert planned(pending(), policy=a_policy()).moves == ()
+
+
+def test_one_pod_moves_and_the_pending_pod_fits_on_its_node() -> None:
+    plan = planned(pending())
+
+    assert moved(plan) == {"api-0": "b"}
+    assert plan.moves[0].because.startswith("it makes room on a for Pending default/big-0; ")
+    assert plan.strategies["fragmentation"].message == (
+        "Pending default/big-0 will fit on a in every scenario"
+    )
+
+
+def test_the_scheduler_places_the_pending_pod_there_in_every_scenario() -> None:
+    prepared = prepare(inputs(pending()))
+    found = search(prepared)
+    big = prepared.pods.names.index("big-0")
+
+    assert {item.after_termination.node[big] for item in found.scenarios.all} == {prepared.nodes.row["a"]}
+
+
+def test_a_replacement_that_may_come_back_before_the_pending_pod_makes_no_room() -> None:
+    """Once the old pod is gone its own node is the emptiest, and which of the two is first is not known."""
+    plan = planned(pending(), policy=asked("strict"))
+
+    assert plan.moves == ()
+    assert "is the node it leaves" in plan.kept[0].because
+
+
+def test_a_pod_that_was_pending_only_for_a_moment_waits_for_the_scheduler() -> None:
+    assert planned(pending(created=at(-60))).moves == ()
+
+
+def test_a_pod_that_fits_nowhere_for_other_reasons_gets_no_room() -> None:
+    plan = planned(pending(nodeSelector={"disk": "ssd"}))
+
+    assert plan.moves == ()
+    assert "gets no room" in plan.strategies["fragmentation"].message
+
+
+def test_where_the_scheduler_would_preempt_nothing_is_done_unless_asked_for() -> None:
+    high = pending(priority=1000)
+
+    assert planned(high).moves == ()
+    despite = asked(despitePreemption=True)
+    assert len(planned(high, policy=despite).moves) == 1
+
+
+def test_all_pods_of_a_node_move_or_none() -> None:
+    """Both pods of a or of b would have to leave it, and there is room for one of them."""
+    plan = planned(pending("3"))
+
+    assert plan.moves == ()
+    assert set(kept(plan).values()) <= {"NoLanding", "NoBetterLanding"}
+
+
+def test_nobody_else_takes_the_room() -> None:
+    """Another Pending pod that fits as well may be first, so nothing is moved."""
+    assert planned(pending(), pending("1600m", name="other", created=at(-10))).moves == ()
+
+
+def test_room_for_one_more_pod_of_a_workload_is_made_and_kept() -> None:
+    policy = asked(workloads=["default/ReplicaSet/web"])
+    plan = planned(policy=policy)
+
+    assert moved(plan) == {"api-0": "b"}
+    assert plan.moves[0].because.startswith("it makes room on a for one more pod of default/ReplicaSet/web; ")
+    assert planned(policy=policy, cpu=1).moves == ()
+
+
+def test_a_deferred_resize_gets_room_on_its_own_node() -> None:
+    """db runs with less and asks for 2 cores: a has 4, and 3.1 are requested by others."""
+    db = a_workload("db", ["a"], cpu="2")
+    waits = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
+    db.pods[0]["status"].setdefault("conditions", []).append(waits)
+    plan = planned(db)
+
+    assert moved(plan) == {"api-0": "b"}
+    assert plan.moves[0].because.startswith("it makes room on a for the resize of default/db-0; ")
+    del waits["reason"]
+    assert planned(db).moves == ()
+
+
+def test_before_a_later_wave_it_looks_whether_the_room_is_still_needed() -> None:
+    plan = planned(pending())
+    assert all(
+        not isinstance(item, str)
+        for item in revalidate_moves(inputs(pending()), plan.moves).verdicts.values()
+    )
+
+    placed = inputs(a_workload("big", ["c"], cpu="100m"))
+    assert all(isinstance(item, str) for item in revalidate_moves(placed, plan.moves).verdicts.values())
+
+
+def test_nothing_to_do_leaves_the_plan_as_it_is() -> None:
+    assert planned().moves == ()
+    assert planned().strategies["fragmentation"].message == ""
