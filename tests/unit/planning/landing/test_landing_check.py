@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -130,7 +130,7 @@ def test_more_of_one_setting_is_never_blamed_where_nothing_is_gained() -> None:
 class NoB:
     """A strategy that would move pods off node b again."""
 
-    name = "noB"
+    name: ClassVar[str] = "noB"
 
     def __init__(self, prepared: PreparedInputs) -> None:
         self._row = prepared.nodes.row["b"]
@@ -145,7 +145,7 @@ class NoB:
 class NoWord:
     """A strategy that objects to no landing."""
 
-    name = "noWord"
+    name: ClassVar[str] = "noWord"
 
     def spoils(self, landings: Landings) -> BoolArray | None:
         return None
