@@ -18,6 +18,7 @@ from rebalancer.documents.reading import Path
 from rebalancer.planning.strategies import STRATEGIES
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
 from rebalancer.policy.evictability import Evictable, Protection
+from rebalancer.policy.model import PolicyModel
 from rebalancer.policy_import.mapping import Import, KeyFate
 
 EVICTOR = "DefaultEvictor"
@@ -39,9 +40,6 @@ _NEVER = {
 _BARE = ("evictFailedBarePods", "FailedBarePods")
 _LIFTING = ("evictLocalStoragePods", "evictFailedBarePods", "podProtections")  # what may lift a protection
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "RemovePodsViolatingNodeAffinity": {
-        "nodeAffinityType": ["requiredDuringSchedulingIgnoredDuringExecution"]
-    },
     "RemovePodsViolatingNodeTaints": {"includePreferNoSchedule": False},
     "RemovePodsViolatingTopologySpreadConstraint": {
         "constraints": ["DoNotSchedule"],
@@ -50,6 +48,7 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 """Arguments by which a plugin does what its strategy does anyway."""
+_COMMON = {"labelSelector": "podSelector"}  # how strategies name what many plugins have
 _MEASURED = ("cpu", "memory", "pods")
 
 
@@ -76,6 +75,10 @@ class Plugin(msgspec.Struct, frozen=True):
     def namespaces(self) -> str:
         """Under which argument it names the namespaces that it acts in."""
         return "evictableNamespaces" if "evictableNamespaces" in self.arguments.values else "namespaces"
+
+    def argument(self, name: str) -> Any:
+        """The value of an argument; None where it is not stated."""
+        return self.arguments.values.get(self.namespaces if name == "namespaces" else name)
 
 
 def map_rules(work: Import, plugins: Sequence[Plugin], evictors: Sequence[Arguments], at: Path) -> None:
@@ -235,14 +238,14 @@ def _selection(work: Import, evictor: Arguments) -> None:
         ("labelSelector", Mapping, "evictable.podSelector", ""),
         ("namespaceLabelSelector", Mapping, "evictable.namespaceSelector", ""),
     ):
-        if key in values and ours.partition(".")[2] in _evictable_keys():
+        if key in values and ours.partition(".")[2] in _keys(Evictable):
             work.take(places[key], values, key, kind, ours, text)
     if isinstance(selector := values.get("nodeSelector"), str):
         node_selector(work, selector, evictor.where("nodeSelector"))
 
 
-def _evictable_keys() -> set[str]:
-    return {str(field.alias) for field in Evictable.model_fields.values()}
+def _keys(model: type[PolicyModel]) -> set[str]:
+    return {str(field.alias) for field in model.model_fields.values()}
 
 
 def _priority(work: Import, values: Mapping[str, Any], value: str, name: str, at: Path) -> None:
@@ -265,20 +268,36 @@ def node_selector(work: Import, text: str, at: Path) -> None:
 # Where plugins act.
 
 
+def _for_all(plugins: Sequence[Plugin], argument: str, setting: str) -> tuple[list[Plugin], bool]:
+    """The plugins whose argument must hold for all of them, and whether all state the same.
+
+    Where they do not, a strategy that has such a setting itself takes what its own plugins state alike.
+    """
+    stated = [plugin for plugin in plugins if isinstance(plugin.argument(argument), Mapping)]
+    if all(plugin.argument(argument) == plugins[0].argument(argument) for plugin in plugins):
+        return stated, True
+    return [plugin for plugin in stated if not _is_own(plugin, plugins, argument, setting)], False
+
+
+def _is_own(plugin: Plugin, plugins: Sequence[Plugin], argument: str, setting: str) -> bool:
+    ours = _replaces(plugin.name)
+    if ours is None or setting not in _keys(ours[0].settings_type):
+        return False
+    peers = [other for other in plugins if (found := _replaces(other.name)) and found[0] is ours[0]]
+    return all(other.argument(argument) == plugin.argument(argument) for other in peers)
+
+
 def _namespaces(work: Import, plugins: Sequence[Plugin]) -> None:
     """Map the namespaces of plugins: what one of them excludes is excluded, what all include is included."""
-    stated = [
-        (plugin.arguments.where(plugin.namespaces), value)
-        for plugin in plugins
-        if isinstance(value := plugin.arguments.values.get(plugin.namespaces), Mapping)
-    ]
-    alike = len(stated) == len(plugins) and all(value == stated[0][1] for _, value in stated)
-    work.narrowed |= set() if alike else {path for path, _ in stated}
-    included = [value["include"] for _, value in stated if isinstance(value.get("include"), list)]
+    stated, alike = _for_all(plugins, "namespaces", "namespaces")
+    paths = [plugin.arguments.where(plugin.namespaces) for plugin in stated]
+    work.narrowed |= set() if alike else set(paths)
+    values = [plugin.argument("namespaces") for plugin in stated]
+    included = [value["include"] for value in values if isinstance(value.get("include"), list)]
     common = (
         [str(name) for name in included[0] if all(name in other for other in included)] if included else []
     )
-    for path, value in stated:
+    for path, value in zip(paths, values, strict=True):
         work.seen.add(path)
         if isinstance(value.get("include"), list):
             if common:
@@ -291,30 +310,18 @@ def _namespaces(work: Import, plugins: Sequence[Plugin]) -> None:
 
 
 def _pod_selectors(work: Import, plugins: Sequence[Plugin]) -> None:
-    """Map the labels that plugins ask for, where no two ask for others; some strategies have their own."""
-    of_evictor = work.policy.get("evictable", {}).get("podSelector")
-    stated = [
-        (plugin, value)
-        for plugin in plugins
-        if isinstance(value := plugin.arguments.values.get("labelSelector"), Mapping)
-    ]
-    if not stated or (len(stated) < len(plugins) and all(_has_selector(plugin) for plugin, _ in stated)):
-        return
-    alike = all(value == stated[0][1] for _, value in stated) and of_evictor in (None, stated[0][1])
-    for plugin, value in stated:
+    """Map the labels that plugins ask for, where no two ask for others."""
+    stated, alike = _for_all(plugins, "labelSelector", "podSelector")
+    values = [plugin.argument("labelSelector") for plugin in stated]
+    if isinstance(of_evictor := work.policy.get("evictable", {}).get("podSelector"), Mapping):
+        values.append(of_evictor)
+    for plugin in stated:
         path = plugin.arguments.where("labelSelector")
-        if not alike:
+        if any(value != values[0] for value in values):
             work.drop(path, _DISAGREE.format("evictable.podSelector"))
             continue
-        if len(stated) < len(plugins):
-            work.narrowed.add(path)
-        work.set(path, "evictable.podSelector", dict(value))
-
-
-def _has_selector(plugin: Plugin) -> bool:
-    """Whether a strategy of ours has a selector of its own."""
-    found = _replaces(plugin.name)
-    return found is not None and "labelSelector" in found[1].settings
+        work.narrowed |= set() if alike else {path}
+        work.set(path, "evictable.podSelector", dict(values[0]))
 
 
 # Plugins.
@@ -336,9 +343,10 @@ def _plugin(work: Import, plugin: Plugin) -> None:
     ours, replaced = found
     place, enabled = f"strategies.{ours.name}", work.policy.setdefault("strategies", {})
     settings = dict(before) if isinstance(before := enabled.get(ours.name), dict) else {}
-    defaults = _DEFAULTS.get(plugin.name, {})
-    for argument, value in plugin.arguments.values.items():
-        where, setting = plugin.arguments.where(argument), replaced.settings.get(argument, argument)
+    defaults, stated = _DEFAULTS.get(plugin.name, {}), plugin.arguments.values
+    for argument, value in {**replaced.defaults, **stated}.items():
+        where = plugin.arguments.where(argument)
+        setting = replaced.settings.get(argument, _COMMON.get(argument, argument))
         if any(seen[: len(where)] == where for seen in work.seen):
             continue
         if argument.endswith("Seconds") and isinstance(value, int):
@@ -352,7 +360,16 @@ def _plugin(work: Import, plugin: Plugin) -> None:
             work.note(where, KeyFate.MAPPED, place)
         elif value is not None and _fits(ours, setting, value):
             settings[setting] = value
-            work.note(where, KeyFate.MAPPED, f"{place}.{setting}")
+            said = "" if argument in stated else f": {value}, which is the default there"
+            work.note(where, KeyFate.MAPPED, f"{place}.{setting}{said}")
+    chosen_alone = any(
+        "" not in (of.get(item, "") for item in stated[argument])
+        for argument, of in replaced.choices.items()
+        if isinstance(stated.get(argument), list)
+    )
+    for setting, items in replaced.adds.items():
+        added = () if chosen_alone else items
+        settings[setting] = list(dict.fromkeys((*settings.get(setting, ()), *added)))
     enabled[ours.name] = settings or True
     fate = KeyFate.CHANGED if replaced.difference else KeyFate.MAPPED
     work.note(plugin.path, fate, f"{place}{replaced.difference and ': '}{replaced.difference}")

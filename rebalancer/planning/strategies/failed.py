@@ -36,7 +36,11 @@ class Failed(Strategy):
     description = "Remove pods that have failed: true, false, or its settings. Nothing takes their place."
     settings_type = FailedSettings
     settings: FailedSettings
-    replaces = {"RemoveFailedPods": Replaced({"minPodLifetimeSeconds": "minAge"})}
+    replaces = {
+        "RemoveFailedPods": Replaced(
+            {"minPodLifetimeSeconds": "minAge"}, defaults={"minPodLifetimeSeconds": 3600}
+        )
+    }
 
     @property
     def lifts(self) -> Collection[Reason]:

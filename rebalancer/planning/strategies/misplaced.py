@@ -18,12 +18,13 @@ Each such move leaves the sum of what pods prefer higher than before, so they co
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from pydantic import Field
 
 from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, LEAVING_TAINTS, matches_taint
 from rebalancer.planning.steering import EMPTIED, TAINT_KEY
+from rebalancer.planning.strategies.chosen_pods import ChosenPods
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
 from rebalancer.policy.model import PolicyModel, Unique
 
@@ -39,17 +40,21 @@ _HARD_EFFECTS, _SOFT_EFFECTS = ("NoSchedule", "NoExecute"), ("PreferNoSchedule",
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _SOFT = "the scheduler prefers another node"
-_DIFFERENCE = (
-    "moves pods whose {} the scheduler's filters no longer allow, and the other kinds of misplaced pods too; "
-    "only where the replacement lands well"
-)
+_DIFFERENCE = "by the scheduler's own filters and scores, and only where the replacement lands well"
+_Filter = Literal[
+    "TaintToleration", "NodeAffinity", "NodeName", "InterPodAffinity", "PodTopologySpread", "NodePorts"
+]
 _STATIC = frozenset({"NodeAffinity", "NodeName"})
 _TaintPattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9._/-]+(/\*)?(=[A-Za-z0-9._-]*)?$", max_length=400)]
 
 
-class MisplacedSettings(PolicyModel):
+class MisplacedSettings(ChosenPods):
     """Which pods count as misplaced."""
 
+    filters: Annotated[tuple[_Filter, ...], Unique] = Field(
+        default=get_args(_Filter),
+        description="Only pods that one of these filters of the scheduler would reject on their own node.",
+    )
     excluded_taints: Annotated[tuple[_TaintPattern, ...], Unique] = Field(
         default=(*LEAVING_TAINTS, *CONDITION_TAINTS),
         description="Taints that make no pod misplaced: key, key=value or prefix/*. By default the taints of "
@@ -79,21 +84,21 @@ class Misplaced(Strategy):
     settings: MisplacedSettings
     minds_nodes = True
     replaces = {
-        plugin: Replaced(settings, _DIFFERENCE.format(kind), choices=choices)
-        for plugin, kind, settings, choices in (
+        plugin: Replaced(settings, _DIFFERENCE, choices=choices, adds={"filters": [name]})
+        for plugin, name, settings, choices in (
             (
                 "RemovePodsViolatingNodeTaints",
-                "node taints",
+                "TaintToleration",
                 {"includePreferNoSchedule": "preferNoSchedule"},
                 {},
             ),
             (
                 "RemovePodsViolatingNodeAffinity",
-                "node affinity",
+                "NodeAffinity",
                 {},
                 {"nodeAffinityType": {_REQUIRED: "", _PREFERRED: "preferredNodeAffinity"}},
             ),
-            ("RemovePodsViolatingInterPodAntiAffinity", "anti-affinity between pods", {}, {}),
+            ("RemovePodsViolatingInterPodAntiAffinity", "InterPodAffinity", {}, {}),
         )
     }
 
@@ -102,6 +107,7 @@ class Misplaced(Strategy):
 
         super().__init__(prepared, settings)
         self._tolerates_any = tolerates_any
+        self._static = _STATIC.intersection(self.settings.filters)
         self._looked_at = 0  # pods for which filters or scores were computed anew
         self._placements: dict[Hashable, Placement] = {}
         self._asked_for = tuple(  # the score plugins of the soft rules that count
@@ -116,18 +122,22 @@ class Misplaced(Strategy):
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """The filter that would reject its own node if the pod were not there; empty when none would."""
+        found = self._rejection(pod, plan)
+        return found if found and self.settings.chooses(self.prepared.pods.class_of(pod)) else ""
+
+    def _rejection(self, pod: PodRow, plan: PlanBuilder) -> str:
         if self._looked_at >= self.prepared.policy.planning.max_placements:
             return ""
         node, own = int(self.prepared.pods.node[pod]), self.prepared.pods.class_of(pod)
         scheduler = self.prepared.schedulers.by_name.get(own.scheduler_name)
         if node < 0 or scheduler is None:
             return ""
-        taint = self._untolerated(pod, node)
+        taint = self._untolerated(pod, node) if "TaintToleration" in self.settings.filters else ""
         if taint:
             return taint
         state = plan.scenarios.all[0].after_termination
         pod_class = int(self.prepared.pods.pod_class[pod])
-        rejection = scheduler.rejection_at(state, pod_class, node, _STATIC)
+        rejection = scheduler.rejection_at(state, pod_class, node, self._static)
         dynamic = self._dynamic(pod)
         if not rejection and dynamic:
             self._looked_at += 1
@@ -211,7 +221,7 @@ class Misplaced(Strategy):
             names.add("PodTopologySpread")
         if any(port.host_port for item in spec.containers or () for port in item.ports or ()):
             names.add("NodePorts")
-        return frozenset(names)
+        return frozenset(names.intersection(self.settings.filters))
 
     @property
     def purpose(self) -> Purpose:

@@ -52,6 +52,8 @@ class Replaced(msgspec.Struct, frozen=True):
     difference: str = ""  # what the strategy does otherwise, in a clause; empty where it does the same
     # By argument that is a list: the setting that each item turns on, empty where that is done anyway.
     choices: Mapping[str, Mapping[str, str]] = {}
+    defaults: Mapping[str, Any] = {}  # its arguments where a file does not state them
+    adds: Mapping[str, Sequence[str]] = {}  # what a list among the settings has for this plugin
 
 
 class Strategy:

@@ -120,7 +120,8 @@ def _workload(draws: Draws, index: int, plugin: str, nodes: list[str], objects: 
         )
     if kind:
         running = [item for item in objects["pods"][-replicas:] if item["status"]["phase"] == "Running"]
-        objects[f"{kind.lower()}s"].append(_controller(kind, name, namespace, labels, spec, len(running)))
+        wanted = replicas if kind == "StatefulSet" else len(running)
+        objects[f"{kind.lower()}s"].append(_controller(kind, name, namespace, labels, spec, wanted))
     for volume in spec.get("volumes", ()):
         if claim := volume.get("persistentVolumeClaim"):
             metadata = {"name": claim["claimName"], "namespace": namespace}

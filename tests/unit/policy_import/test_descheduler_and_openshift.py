@@ -121,7 +121,9 @@ def test_what_may_be_evicted_becomes_ours() -> None:
     assert set(policy.evictable.protect) == {"PersistentVolumes", "SingleReplica"}
     assert (policy.evictable.min_replicas, policy.evictable.min_age) == (2, 900)
     assert policy.evictable.priority_below == 5000
-    assert Misplaced.settings_in(policy) == MisplacedSettings(excluded_taints=("dedicated=batch",))
+    assert Misplaced.settings_in(policy) == MisplacedSettings(
+        filters=("TaintToleration",), excluded_taints=("dedicated=batch",)
+    )
 
 
 def test_what_has_no_counterpart_is_named_with_its_place_and_why() -> None:
