@@ -126,11 +126,8 @@ def _namesakes(case: Compared, name: str) -> bool:
 def _few_pods(case: Compared, name: str) -> bool:
     """Whether minReplicas is not reached by pods of the same owner, though by what the owner wants."""
     evictor = case.asked.case["policy"]["profiles"][0]["pluginConfig"][0].get("args") or {}
-    owners = [item["uid"] for item in case.pod(name)["metadata"].get("ownerReferences", ())]
-    pods = case.asked.case["objects"]["pods"]
-    alike = [
-        item for item in pods if [o["uid"] for o in item["metadata"].get("ownerReferences", ())] == owners
-    ]
+    owners = _owners(case.pod(name))
+    alike = [item for item in case.asked.case["objects"]["pods"] if _owners(item) == owners]
     return len(owners) == 1 and len(alike) < evictor.get("minReplicas", 0)
 
 
@@ -163,6 +160,16 @@ def _others_protected(case: Compared, name: str) -> bool:
         if alike and (case.asked.refusal(full_name(other)) is not None or _node_fit_on(case)):
             return True
     return False
+
+
+def _others_are_enough(case: Compared, name: str) -> bool:
+    """Whether they move others that count with this one: which of them is of no importance."""
+    pod = case.pod(name)["metadata"]
+    peers = (case.pod(other)["metadata"] for other in case.theirs)
+    return any(
+        (other["namespace"], other["labels"].get("app")) == (pod["namespace"], pod["labels"].get("app"))
+        for other in peers
+    )
 
 
 def _owners(pod: Mapping[str, Any]) -> list[str]:
@@ -245,7 +252,7 @@ DEVIATIONS = (
         "evictable pods only",
         "only pods that may be evicted are counted there; the scheduler, and so we, count all of them",
         True,
-        _others_protected,
+        _pods_only(_others_protected),
     ),
     Deviation(
         "load that leaves",
@@ -287,7 +294,13 @@ DEVIATIONS = (
         "evictable pods only",
         "only pods that may be evicted are counted there; the scheduler, and so we, count all of them",
         False,
-        _others_protected,
+        _pods_only(_others_protected),
+    ),
+    Deviation(
+        "others are enough",
+        "all pods of the fullest domains are candidates here, and there only as many as are to move",
+        False,
+        _of(_SPREAD, _others_are_enough),
     ),
     Deviation(
         "nodeSelector alone",
@@ -297,9 +310,10 @@ DEVIATIONS = (
     ),
     Deviation(
         "no node takes it",
-        "node affinity is looked at only where some node takes the pod; here that is part of the landing",
+        "node affinity and spread are looked at only where some node takes the pod; here that is part of the "
+        "landing",
         False,
-        _of(_NODE_AFFINITY, _no_landing),
+        lambda case, name: case.plugin in (_NODE_AFFINITY, _SPREAD) and _no_landing(case, name),
     ),
     Deviation(
         "the other pod's rule",
