@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= auto
 E2E_WORKERS ?= 2
 
-.PHONY: demo test installs e2e e2e-assets e2e-built oracle conformance conformance-ci bench growth policies quality fuzz mutants check format \
+.PHONY: demo test installs e2e e2e-assets e2e-built oracle conformance conformance-ci candidates bench growth policies quality fuzz mutants check format \
 	docs pictures image krew pages protobuf kubernetes-api lock clean
 
 demo: $(STAMP)
@@ -42,6 +42,10 @@ conformance: $(STAMP)
 	REBALANCER_ORACLE=$(or $(MINOR),1.35) $(BIN)/python -m pytest -q tests/conformance/oracle
 	$(BIN)/python -m tests.conformance.differential --minor $(or $(MINOR),1.35) --cases $(or $(CASES),100) \
 		$(if $(SEED),--seed $(SEED)) $(ARGS)
+
+# Whom we would evict, beside the real descheduler (Go >= 1.26, built once): CASES random clusters of every plugin.
+candidates: $(STAMP)
+	$(BIN)/python -m tests.conformance.descheduler.differential --cases $(or $(CASES),100) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 # What CI compares: some thousand decisions of every minor whose oracle is cached, and of one that is built now.
 conformance-ci: $(STAMP)

@@ -89,7 +89,8 @@ class TopologySpread(Strategy):
         """Which constraint a move to its emptiest domain would bring closer to its maxSkew."""
         state, node = _state(plan), self.prepared.node_of(pod)
         counted = _counted(state, state.pod_class[pod])
-        for item in self._constraints if state.node[pod] >= 0 else ():
+        stays = state.node[pod] >= 0 and not state.terminating[pod]  # constraints count no others
+        for item in self._constraints if stays else ():
             if item.counter.counter not in counted or not item.counts_on[node]:
                 continue
             counts, values = item.counter.counts(state), item.counter.values

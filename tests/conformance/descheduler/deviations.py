@@ -1,7 +1,7 @@
 """Where we deliberately choose other pods than the descheduler: a name, a sentence, and how it is recognized.
 
-A deviation is recognized by facts of the case, or by what either of the two says of the same case with one thing
-changed. What is recognized as none of these is a defect of one of the two.
+A deviation is recognized by facts of the case, or by what either of the two says of the same case with one
+thing changed. What is recognized as none of these is a defect of one of the two.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from tests.conformance.descheduler.candidates import Asked
 
 _ALPHA = "descheduler.alpha.kubernetes.io/"
 _WIDER = ("includePreferNoSchedule", "nodeAffinityType", "constraints")
-_STRICTER = ("PodsWithoutPDB", "ignorePodsWithoutPDB", "namespaceLabelSelector")
 
 
 class Compared(msgspec.Struct, frozen=True):
@@ -35,9 +34,16 @@ class Compared(msgspec.Struct, frozen=True):
         """Whose choice it is."""
         return str(self.asked.case["family"])
 
+    @property
+    def evictor(self) -> Mapping[str, Any]:
+        """The arguments of its evictor."""
+        return self.asked.case["policy"]["profiles"][0]["pluginConfig"][0].get("args") or {}
+
     def pod(self, name: str) -> Mapping[str, Any]:
         """A pod of the case."""
-        found = {full_name(item): item for item in self.asked.case["objects"]["pods"]}
+        found: dict[str, Mapping[str, Any]] = {
+            full_name(item): item for item in self.asked.case["objects"]["pods"]
+        }
         return found[name]
 
     def dropped(self, keys: tuple[str, ...]) -> bool:
@@ -82,7 +88,7 @@ def _ends_with_others(case: Compared, name: str) -> bool:
 
 def _node_fit(case: Compared, name: str) -> bool:
     found = case.without_node_fit
-    return found != case.theirs and (name in found or name not in case.asked.wishes(found))
+    return _node_fit_on(case) and (name in found or name not in case.asked.wishes(found))
 
 
 def _no_landing(case: Compared, name: str) -> bool:
@@ -115,7 +121,15 @@ def _conflicts(case: Compared, name: str) -> Iterator[str]:
 
 
 def _of_another(case: Compared, name: str) -> bool:
-    return not list(_conflicts(case, name))
+    by_others = "existing pods" in case.ours[name]
+    return by_others or all(other in case.theirs for other in _conflicts(case, name))
+
+
+def _outside(case: Compared, name: str) -> bool:
+    """Whether the pods that it may not be with are all in namespaces that the plugin does not act in."""
+    spaces = case.asked.policy.evictable.namespaces
+    found = [other.partition("/")[0] for other in _conflicts(case, name)]
+    return bool(found) and not any(map(spaces.allows, found))
 
 
 def _namesakes(case: Compared, name: str) -> bool:
@@ -125,10 +139,9 @@ def _namesakes(case: Compared, name: str) -> bool:
 
 def _few_pods(case: Compared, name: str) -> bool:
     """Whether minReplicas is not reached by pods of the same owner, though by what the owner wants."""
-    evictor = case.asked.case["policy"]["profiles"][0]["pluginConfig"][0].get("args") or {}
     owners = _owners(case.pod(name))
     alike = [item for item in case.asked.case["objects"]["pods"] if _owners(item) == owners]
-    return len(owners) == 1 and len(alike) < evictor.get("minReplicas", 0)
+    return len(owners) == 1 and len(alike) < case.evictor.get("minReplicas", 0)
 
 
 def _percent(case: Compared) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -177,7 +190,7 @@ def _owners(pod: Mapping[str, Any]) -> list[str]:
 
 
 def _node_fit_on(case: Compared) -> bool:
-    return bool((case.asked.case["policy"]["profiles"][0]["pluginConfig"][0].get("args") or {}).get("nodeFit"))
+    return bool(case.evictor.get("nodeFit"))
 
 
 def _terminating(case: Compared, name: str) -> bool:
@@ -205,8 +218,8 @@ def _pods_only(holds: Callable[[Compared, str], bool]) -> Callable[[Compared, st
 DEVIATIONS = (
     Deviation(
         "evict lifts less",
-        "the annotation evict, even with the value false, lifts every protection there; here it lifts those of "
-        "the policy, and false asks to stay",
+        "the annotation evict, even with the value false, lifts every protection there; here it lifts those "
+        "of the policy, and false asks to stay",
         True,
         _pods_only(
             lambda case, name: _annotated("evict")(case, name) and case.asked.refusal(name) is not None
@@ -220,7 +233,7 @@ DEVIATIONS = (
     ),
     Deviation(
         "no replacement",
-        "pods that nothing would replace stay: without a controller that recreates them, or more than it wants",
+        "pods that nothing would replace stay: without a controller that recreates them, or beyond what it wants",
         True,
         _pods_only(_refused(Reason.NO_CONTROLLER, Reason.NO_REPLACEMENT)),
     ),
@@ -255,6 +268,22 @@ DEVIATIONS = (
         _pods_only(_others_protected),
     ),
     Deviation(
+        "cordoned nodes share",
+        "an even share is over cordoned nodes too, which take no pods",
+        True,
+        _of(
+            _DUPLICATES,
+            lambda case, _: any(node.spec.unschedulable for node in case.asked.snapshot.nodes.records),
+        ),
+    ),
+    Deviation(
+        "one constraint at a time",
+        "by the scheduler's own count no move of the pod helps; there each constraint is counted alone, and "
+        "for pods that carry none as well",
+        True,
+        _of(_SPREAD, lambda case, name: name not in case.asked.wishes()),
+    ),
+    Deviation(
         "load that leaves",
         "what terminating pods request counts there until they are gone; here it leaves by itself",
         True,
@@ -267,10 +296,11 @@ DEVIATIONS = (
         _pods_only(_node_fit),
     ),
     Deviation(
-        "protection not mapped",
-        "the policy spares pods by a rule that there is none of here, and its import says NOT EQUIVALENT",
+        "PodsWithoutPDB",
+        "its informer of budgets is never started in v0.36.0, so with PodsWithoutPDB every pod counts as one "
+        "without a budget; here budgets are read, and matter for pods that run",
         False,
-        lambda case, _: case.dropped(_STRICTER),
+        lambda case, _: "PodsWithoutPDB" in str(case.evictor),
     ),
     Deviation(
         "ends with the others",
@@ -328,8 +358,14 @@ DEVIATIONS = (
         _of(_ANTI_AFFINITY, _namesakes),
     ),
     Deviation(
+        "other namespaces",
+        "pods of namespaces that the plugin does not act in do not count there; for the scheduler they do",
+        False,
+        _of(_ANTI_AFFINITY, _outside),
+    ),
+    Deviation(
         "nobody low",
-        "nodes are relieved there only if some node is below thresholds in every resource; here landings decide",
+        "nodes are relieved there only if some node is below thresholds in all resources; here landings decide",
         False,
         _of(_LOAD, _nobody_low),
     ),

@@ -1,8 +1,8 @@
 """Compares whom we would evict with whom the real descheduler evicts, on random clusters.
 
-``python -m tests.conformance.descheduler.differential --cases 100 --seed 7`` makes that many cases of every plugin,
-imports their policies, and prints how many candidates are the same and why others are not. A difference that is
-none of the documented ones fails. ``--record`` keeps the cases with the descheduler's answers, for ``make test``.
+``python -m tests.conformance.descheduler.differential --cases 100 --seed 7`` makes that many cases of every
+plugin, imports their policies, and prints how many candidates are the same and why others are not. A difference
+that is none of the documented ones fails. ``--record`` keeps the cases with the answers, for ``make test``.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def compared(case: Case) -> Compared:
     """A case with what both choose."""
     asked, about_nodes = Asked.of(case), case["family"] in ABOUT_NODES
     ours = {name: why for name, why in asked.wishes().items() if asked.refusal(name) is None}
-    theirs, plain = case["evictions"], case.get("withoutNodeFit", case["evictions"])
+    theirs: list[str] = case["evictions"]
+    plain: list[str] = case.get("withoutNodeFit", theirs)
     if about_nodes:
         on = {
             f"{p['metadata']['namespace']}/{p['metadata']['name']}": p["spec"]["nodeName"]

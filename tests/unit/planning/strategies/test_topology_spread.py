@@ -195,3 +195,11 @@ def test_moves_left_are_the_fewest_that_any_order_of_moves_needs(counts: list[in
         }
 
     assert constraint.moves_left(constraint.counter.counts(prepared.state)) == left
+
+
+def test_a_terminating_pod_counts_for_no_constraint_and_is_not_looked_at() -> None:
+    found = a_workload("web", ["a1", "a1", "a1", "b1"], spec=spread())
+    found.pods[3]["metadata"]["deletionTimestamp"] = "2026-06-01T11:59:00Z"
+    policy = a_policy(strategies={"topologySpread": True})
+    plan = plan_of(planning_inputs(zones(2), [found], policy=policy))
+    assert moved(plan) == {"web-0": "b1"}, "b has none that stays"

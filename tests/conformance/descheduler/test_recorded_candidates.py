@@ -1,0 +1,55 @@
+"""Whom the real descheduler would evict, recorded, is whom we would, but for differences that have a name."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from rebalancer.policy_import.mapping import KeyFate
+from tests.conformance.descheduler import differential, recorded
+from tests.conformance.descheduler.candidates import Asked
+from tests.conformance.descheduler.deviations import DEVIATIONS
+from tests.conformance.descheduler.generator import PLUGINS
+
+RECORDED = recorded.read("random")
+# Clusters of the descheduler's own unit tests (kubernetes-sigs/descheduler v0.36.0, Apache-2.0), as JSON.
+TABLES = recorded.read("tables")
+# Plugins whose own tables have all that we ask of a pod; other tables have pods without times or controllers.
+COMPLETE = (
+    "RemovePodsHavingTooManyRestarts",
+    "RemovePodsViolatingInterPodAntiAffinity",
+    "RemovePodsViolatingTopologySpreadConstraint",
+)
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_every_difference_from_the_descheduler_has_a_name(plugin: str) -> None:
+    found = differential.tally(case for case in RECORDED if case["family"] == plugin)[plugin]
+    assert found.unexplained == []
+    assert found.same >= 0.6 * found.of > 10, "the cases have something to do"
+
+
+def test_every_deviation_says_why_in_a_sentence() -> None:
+    names = Counter((item.name, item.theirs) for item in DEVIATIONS)
+    assert max(names.values()) == 1
+    assert all(len(item.because) > 40 for item in DEVIATIONS)
+
+
+@pytest.mark.parametrize("plugin", COMPLETE)
+def test_what_its_own_unit_tests_evict_we_would_move(plugin: str) -> None:
+    for case in TABLES:
+        if case["family"] == plugin:
+            asked = Asked.of({"now": "2026-11-23T07:20:00Z", **case})
+            assert set(case["evictions"]) <= asked.wishes().keys(), case["id"]
+
+
+def test_every_policy_of_its_own_unit_tests_is_imported() -> None:
+    assert len(TABLES) == 295
+    unknown = {
+        note.key
+        for case in TABLES
+        for note in Asked.of(case).imported.notes
+        if note.fate is KeyFate.DROPPED and note.text.startswith("no strategy of ours")
+    }
+    assert unknown == set()
