@@ -1,8 +1,8 @@
 """Compares whom we would evict with whom the real descheduler evicts, on random clusters.
 
 ``python -m tests.conformance.descheduler.differential --cases 100 --seed 7`` makes that many cases of every
-plugin, imports their policies, and prints how many candidates are the same and why others are not. A difference
-that is none of the documented ones fails. ``--record`` keeps the cases with the answers, for ``make test``.
+plugin, imports their policies, and prints how many candidates are the same and why others are not. What
+differs and has no documented reason fails. ``--record`` keeps the cases with their answers, for ``make test``.
 """
 
 from __future__ import annotations
