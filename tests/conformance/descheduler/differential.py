@@ -2,7 +2,7 @@
 
 ``python -m tests.conformance.descheduler.differential --cases 100 --seed 7`` makes that many cases of every
 plugin, imports their policies, and prints how many candidates are the same and why others are not. What
-differs and has no documented reason fails. ``--record`` keeps the cases with their answers, for ``make test``.
+differs and has no documented reason fails. ``--record`` keeps cases and answers for ``make test``.
 """
 
 from __future__ import annotations
