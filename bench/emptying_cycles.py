@@ -18,7 +18,7 @@ from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
 from rebalancer.scheduling.registry import load_configuration
-from rebalancer.simulation.cycles import NOWHERE, SimulatedExecution, draw, is_again
+from rebalancer.simulation.cycles import NOWHERE, LandingDraws, SimulatedExecution, is_again
 from rebalancer.simulation.world import LoadShape, SimulatedCluster
 from rebalancer.state.run_state import MoveHistory, PastMove, RunState, after_moves, memory_seconds
 
@@ -43,6 +43,7 @@ def run_cycles(inputs: PlanningInputs, cycles: int, churn: float, seed: int) -> 
     """So many runs, ten minutes apart; between two of them this share of the pods is replaced."""
     cluster = SimulatedCluster(inputs, LoadShape(), np.random.default_rng((seed, 0)))
     random = np.random.default_rng((seed, 1))
+    draws = LandingDraws(random)
     state, found, made = RunState(), Cycles(), list[PastMove]()
     emptied_at: dict[int, float] = {}
     before = len(set(cluster.node[cluster.node >= 0].tolist()))
@@ -50,7 +51,7 @@ def run_cycles(inputs: PlanningInputs, cycles: int, churn: float, seed: int) -> 
         now = cluster.inputs(state)
         prepared = prepare_to_plan(now)
         plan = plan_prepared(prepared)
-        execution, history = SimulatedExecution(prepared, random), MoveHistory(made)
+        execution, history = SimulatedExecution(prepared, random, draws), MoveHistory(made)
         for item in execution.carry_out(plan):
             found.moves, found.last = found.moves + 1, number + 1
             found.again += is_again(history, item.move.pod, now)
@@ -63,7 +64,7 @@ def run_cycles(inputs: PlanningInputs, cycles: int, churn: float, seed: int) -> 
                 emptied_at[node] = cluster.now
         made += execution.made
         state = after_moves(state, execution.made, cluster.now, memory_seconds(now.policy))
-        _churn(cluster, state, churn, random)
+        _churn(cluster, state, churn, draws, random)
         for node in [node for node in emptied_at if (cluster.node == node).any()]:
             found.refilled += 1
             del emptied_at[node]
@@ -72,14 +73,20 @@ def run_cycles(inputs: PlanningInputs, cycles: int, churn: float, seed: int) -> 
     return found
 
 
-def _churn(cluster: SimulatedCluster, state: RunState, share: float, random: np.random.Generator) -> None:
+def _churn(
+    cluster: SimulatedCluster,
+    state: RunState,
+    share: float,
+    draws: LandingDraws,
+    random: np.random.Generator,
+) -> None:
     """Replace some of the pods, each where the scheduler puts the next one."""
     prepared = prepare_to_plan(cluster.inputs(state))
     model = prepared.schedulers.state.copy()
     for row in np.flatnonzero((random.random(len(prepared.pods)) < share) & (cluster.node >= 0)).tolist():
         kind = prepared.eviction.replacement(PodRow(row)).pod_class
         model.remove(row)
-        node = draw(prepared.schedulers.scheduler(kind).place(model, kind), random)
+        node = draws.node(prepared.schedulers.scheduler(kind).place(model, kind))
         if node != NOWHERE:
             model.bind(model.add(kind), node)
         cluster.place(row, node, kind)

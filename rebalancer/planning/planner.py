@@ -104,7 +104,7 @@ def follow_all(prepared: PreparedInputs, plan: PartialPlan, strategies: Sequence
                 or (group and group_of[candidate.wish.strategy](other) == group)
             ]
             if others and candidate.row not in refused:
-                kept[candidate.row] = _together_with(prepared, others[0])
+                kept[candidate.row] = together_with(prepared, others[0])
 
 
 def _one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPlan) -> PartialPlan:
@@ -132,7 +132,7 @@ def _one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPla
         refused = next((pod for pod, refusal in tried.items() if refusal is not None), None)
         if before is not None and refused is not None:
             builder.restore(before)
-            together = _together_with(prepared, refused)
+            together = together_with(prepared, refused)
             tried = {pod: refusal or together for pod, refusal in tried.items()}
         for pod, refusal in tried.items():
             if refusal is not None:
@@ -155,7 +155,8 @@ def _sibling_first(prepared: PreparedInputs, builder: PlanBuilder, pod: PodRow) 
     return NotMoved(Reason.SIBLINGS, message)
 
 
-def _together_with(prepared: PreparedInputs, pod: PodRow) -> NotMoved:
+def together_with(prepared: PreparedInputs, pod: PodRow) -> NotMoved:
+    """Why the others of a group stay where this one does."""
     name = prepared.pods.full_name(pod)
     return NotMoved(Reason.GROUP, f"it would move only together with {name}, which stays")
 

@@ -27,7 +27,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Candidate, Wish
 from rebalancer.planning.landing.landing_check import Landings
 from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan
-from rebalancer.planning.planner import try_move
+from rebalancer.planning.planner import together_with, try_move
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.report import possible_landings
@@ -179,17 +179,38 @@ def revalidate_moves(
         waves.setdefault(move.wave, []).append(pod)
     strategies = _resumed(prepared, moves)
     tried = _try_again(prepared, waves.values(), rows, PlanBuilder(prepared, strategies), strategies)
+    tried = replace(tried, kept={**_together(prepared, tried, strategies), **tried.kept})
     for pod, kept in tried.kept.items():
         leaving = kept.reason == Reason.TERMINATING
         found[pods.uids[pod]] = f"{POD_LEAVING if leaving else kept.reason}: {kept.message}"
     for planned in tried.moves:
         move = rows[planned.evaluation.candidate.row]
         landings = possible_landings(prepared, planned.evaluation.landings())
-        found[move.pod.uid] = replace(move, landings=landings)
+        found.setdefault(move.pod.uid, replace(move, landings=landings))
     for uid, verdict in found.items():
         if isinstance(verdict, Move) and isinstance(found.get(verdict.makes_room_for), str):
             found[uid] = f"{Reason.NOT_NEEDED}: {_NOBODY_COMES}"
     return Revalidation(found, prepared)
+
+
+def _together(
+    prepared: PreparedInputs, tried: PartialPlan, strategies: Sequence[Strategy]
+) -> dict[PodRow, NotMoved]:
+    """The pods that would move only together with one that stays."""
+    groups = {item.name: item.group for item in strategies}
+    stays = {
+        (name, group(pod)): pod
+        for name, group in groups.items()
+        for pod, why in tried.kept.items()
+        if group(pod) and why.reason not in (Reason.TERMINATING, Reason.NOT_NEEDED)
+    }
+    found: dict[PodRow, NotMoved] = {}
+    for move in tried.moves:
+        pod, name = move.candidate.row, move.candidate.wish.strategy
+        other = stays.get((name, groups[name](pod))) if name in groups else None
+        if other is not None:
+            found[pod] = together_with(prepared, other)
+    return found
 
 
 def _try_again(

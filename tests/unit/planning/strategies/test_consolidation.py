@@ -231,3 +231,16 @@ def test_before_a_later_wave_the_node_is_still_one_to_be_emptied(packing: Any) -
     verdicts = revalidate_moves(before, plan.moves).verdicts
     assert all(not isinstance(verdict, str) for verdict in verdicts.values())
     assert check_landing(prepare(before), plan, plan.moves[0], "a") is not None
+
+
+def test_where_one_pod_of_a_node_may_not_leave_any_more_the_others_stay_too(packing: Any) -> None:
+    nodes = [a_node(name) for name in "ab"]
+    web, full = a_workload("web", ["a"], cpu="300m"), a_workload("full", ["b"], cpu="2")
+    plan = planned(packing, [web, a_workload("api", ["a"], cpu="200m"), full], nodes)
+    assert set(moved(plan)) == {"web-0", "api-0"}
+
+    held = a_workload("api", ["a"], cpu="200m", annotations={"karpenter.sh/do-not-disrupt": "true"})
+    verdicts = revalidate_moves(inputs(packing, [web, held, full], nodes), plan.moves).verdicts
+    by_name = {move.pod.name: verdicts[move.pod.uid] for move in plan.moves}
+    assert str(by_name["api-0"]).startswith("Annotation: ")
+    assert by_name["web-0"] == "Group: it would move only together with default/api-0, which stays"
