@@ -34,7 +34,7 @@ from rebalancer.planning.steering import advice
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
 
-_MAX_CELLS_FOLLOWED = 250_000  # courses times moves times nodes: about as long as the search takes
+_MAX_CELLS_FOLLOWED = 100_000  # courses times moves times nodes: a second or two at most
 
 
 def make_plan(inputs: PlanningInputs) -> Plan:
