@@ -23,7 +23,7 @@ ONE = {
     "lifetime": {"maxAge": "24h", "jitter": "20%"},
     "restarts": {"threshold": 5},
 }
-ALL = {**ONE, "failed": True}
+ALL = {**ONE, "failed": True, "topologySpread": True}
 
 
 class Running:
