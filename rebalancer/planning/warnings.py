@@ -11,13 +11,16 @@ misspelt profile moves no pod, and that its pods are not moved is not said again
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
 import numpy as np
+from pydantic.alias_generators import to_camel
 
 from rebalancer.cluster import records
-from rebalancer.cluster.kinds import NAMESPACES, NODES, STORAGE_CLASSES
+from rebalancer.cluster.kinds import BY_NAME, NAMESPACES, NODES, STORAGE_CLASSES
+from rebalancer.cluster.leaving_nodes import matches_taint
+from rebalancer.cluster.pods import PHASES
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.documents import did_you_mean
 from rebalancer.load.report import LoadReport, named
@@ -29,8 +32,10 @@ from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.landing.schedulers import neutral_everywhere
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.scheduler_facts import gates_running
+from rebalancer.policy.evictability import Namespaces
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.load_sources import PrometheusSource
+from rebalancer.policy.model import Selector
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.defaults import OF_KUBERNETES
 from rebalancer.profiles.types import ExtensionPoint, Profile, SchedulerConfiguration
@@ -283,7 +288,9 @@ def unmatched_names(
 ) -> Iterator[PlanWarning]:
     """One sentence for each setting of the policy, or option, that names what is not there."""
     yield from _unmatched_in_configuration(policy, configuration, assumed_neutral)
-    found = (*_namespaces(policy, snapshot), *_nodes(policy, snapshot), *_pods(policy, snapshot))
+    namespaces = _namespaces("evictable.namespaces", policy.evictable.namespaces, snapshot)
+    of_pods = (*namespaces, *_nodes(policy, snapshot), *_pods(policy, snapshot))
+    found = (*of_pods, *_strategies(policy, snapshot))
     yield from (PlanWarning(About.NAME, text) for text in found)
 
 
@@ -312,16 +319,82 @@ def _unmatched_in_configuration(
                 yield PlanWarning(About.NAME, text, alone)
 
 
-def _namespaces(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
+def _namespaces(place: str, settings: Namespaces, snapshot: Snapshot) -> Iterator[str]:
     known = set(snapshot.pods.namespaces)
     for item in snapshot.recording.records(NAMESPACES):
         if isinstance(item, records.Namespace):
             known.add(item.metadata.name)
-    settings = policy.evictable.namespaces
     for setting, names in (("include", settings.include), ("exclude", settings.exclude)):
         for name in names:
             if name not in known and name != _ALWAYS_EXCLUDED:
-                yield _unmatched(f"evictable.namespaces.{setting}", "namespace", name, known, "the cluster")
+                yield _unmatched(f"{place}.{setting}", "namespace", name, known, "the cluster")
+
+
+# Reasons and states that pods may come to have, whether or not one has them now.
+_USUAL_STATES = frozenset(
+    {
+        *PHASES,
+        *("Evicted", "NodeLost", "NodeShutdown", "NodeAffinity", "Shutdown", "Terminated", "Preempting"),
+        *("UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods", "DeadlineExceeded"),
+        *("OOMKilled", "Error", "Completed", "StartError", "ContainerCannotRun", "ContainerStatusUnknown"),
+        *("PodInitializing", "ContainerCreating", "ImagePullBackOff", "ErrImagePull", "InvalidImageName"),
+        *("CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"),
+    }
+)
+
+
+def _owner_kinds(snapshot: Snapshot) -> frozenset[str]:
+    return frozenset({*BY_NAME, *(item.owner.kind for item in snapshot.pods.classes)} - {""})
+
+
+def _states(snapshot: Snapshot) -> frozenset[str]:
+    pods = snapshot.pods.with_finished
+    rows = {*pods.columns.few("reason"), *pods.columns.few("containers")}
+    return _USUAL_STATES.union(*(pods.fields(row).reasons(init=True) for row in rows))
+
+
+def _taints(snapshot: Snapshot) -> frozenset[str]:
+    found = (taint for node in snapshot.nodes.records for taint in node.spec.taints or ())
+    return frozenset(f"{taint.key}={taint.value}" if taint.value else taint.key for taint in found)
+
+
+def _instance_types(snapshot: Snapshot) -> frozenset[str]:
+    label = "node.kubernetes.io/instance-type"
+    return frozenset((node.metadata.labels or {}).get(label, "") for node in snapshot.nodes.records) - {""}
+
+
+# By the key of a strategy's list or map: what its items name, and which such things there are.
+NAMED: Mapping[str, tuple[str, Callable[[Snapshot], frozenset[str]]]] = {
+    "include_owner_kinds": ("kind", _owner_kinds),
+    "exclude_owner_kinds": ("kind", _owner_kinds),
+    "reasons": ("reason", _states),
+    "states": ("state", _states),
+    "excluded_taints": ("taint", _taints),
+    "prices": ("instance type", _instance_types),
+}
+
+
+def _strategies(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
+    """Of the settings of strategies those that name what is not there, unless they do so by default."""
+    taints = [taint for node in snapshot.nodes.records for taint in node.spec.taints or ()]
+    for strategy, settings in policy.strategies:
+        for key, value in settings or ():
+            place = f"strategies.{to_camel(strategy)}.{to_camel(key)}"
+            if isinstance(value, Namespaces):
+                yield from _namespaces(place, value, snapshot)
+            elif isinstance(value, Selector):
+                of_nodes = key == "node_selector"
+                objects = [item.metadata.labels or {} for item in snapshot.nodes.records]
+                labels = objects if of_nodes else [item.labels for item in snapshot.pods.classes]
+                if not any(map(value.selects, labels)):
+                    yield f"{place} selects no {'node' if of_nodes else 'pod'}: {value}"
+            elif key in NAMED:
+                noun, things = NAMED[key]
+                known, usual = things(snapshot), type(settings).model_fields[key].default
+                for name in value:
+                    there = any(matches_taint(taint, (name,)) for taint in taints) or name in known
+                    if not there and name not in usual:
+                        yield _unmatched(place, noun, name, known, "the cluster")
 
 
 def _nodes(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -32,6 +33,7 @@ from rebalancer.reporting.tables.nodes import (
 from rebalancer.reporting.tables.outcomes import exit_words, seconds_after, summary_words
 from rebalancer.reporting.tables.plan import (
     cost_words,
+    filled_words,
     gain_words,
     landing_words,
     peak,
@@ -120,6 +122,7 @@ def html_report(
         more_hot=max(len(hot) - _MAX_NODES, 0),
         resources=CHARTED,
         landing_words=landing_words,
+        filled_words=partial(filled_words, nodes={node.name: node for node in plan.nodes}),
         state_after=state_after,
         moves=[(move, _scores(tables.get(move.pod.uid))) for move in plan.moves],
         likeliest=_likeliest,

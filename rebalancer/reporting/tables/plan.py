@@ -66,6 +66,7 @@ def write_moves(lines: Lines, plan: Plan) -> None:
         for move in shown:
             lines.add("  ", (plain(move.pod.full_name), "bold"))
             lines.message(landing_words(move.landings, everything=True), 4)
+            lines.message(filled_words(move, nodes), 4)
             lines.message(move.because, 4, "dim")
     if not style.no_headers:
         lines.more(len(plan.moves) - len(shown), "move")
@@ -86,6 +87,23 @@ def landing_words(landings: Sequence[Landing], *, everything: bool = False) -> s
         return ", ".join(_landing(landing) for landing in landings)
     likeliest = max(landings, key=lambda landing: landing.probability)
     return f"any of {len(landings)} nodes, e.g. {_landing(likeliest)}"
+
+
+def filled_words(move: Move, nodes: Mapping[str, NodeReport]) -> str:
+    """How full a move's likeliest node becomes at most, where that is more than expected; else nothing.
+
+    ``node-5 after the plan: cpu 48 % expected, 61 % at most``
+    """
+    node = nodes.get(move.likeliest.node)
+    if node is None or node.after is None:
+        return ""
+    load, most = node.after.load, node.after.at_most
+    parts = [
+        f"{name} {load[name]:.0f} % expected, {most[name]:.0f} % at most"
+        for name in ALWAYS_SHOWN
+        if round(most.get(name, 0.0)) > round(load.get(name, 100.0))
+    ]
+    return f"{node.name} after the plan: {'; '.join(parts)}" if parts else ""
 
 
 def _move_columns(lines: Lines, nodes: Mapping[str, NodeReport], shared: str) -> list[Column]:

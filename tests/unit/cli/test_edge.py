@@ -189,6 +189,19 @@ def test_control_characters_of_an_error_are_not_obeyed(
     assert result.stderr == "error: pod \\x1b[2J\\u202e is odd\n"
 
 
+@pytest.mark.parametrize(
+    "failure", [InputError("pod \x1b[2J\u202e\n is odd"), ValueError("\x9b2J\x1b]0;x\x07")]
+)
+def test_with_v_a_traceback_and_the_names_in_it_are_not_obeyed_either(
+    rebalancer_program: Program, pipeline: FakePipeline, failure: Exception
+) -> None:
+    pipeline.failure = failure
+    result = rebalancer_program("-v", "plan")
+
+    assert "Traceback" in result.stderr
+    assert result.stderr.replace("\n", "").isprintable()
+
+
 def test_a_failure_that_cannot_be_put_into_words_is_still_one_line(
     rebalancer_program: Program, pipeline: FakePipeline
 ) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from rebalancer.cluster.snapshot import build_snapshot
-from rebalancer.planning.warnings import sentences, unmatched_names
+from rebalancer.planning.strategies import STRATEGIES
+from rebalancer.planning.warnings import NAMED, sentences, unmatched_names
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.scheduling.registry import default_configuration
 from tests.builders import a_node, a_pod, a_recording
@@ -43,6 +44,25 @@ def warnings(neutral: tuple[str, ...] = (), **policy: Any) -> tuple[str, ...]:
         ),
         ({"evictable": {"podSelector": {"matchLabels": {"app": "wep"}}}}, "podSelector selects no pod"),
         ({"evictable": {"protectStorageClasses": ["fats"]}}, "names the storage class fats"),
+        (
+            {"strategies": {"failed": {"excludeOwnerKinds": ["Jobb"]}}},
+            "strategies.failed.excludeOwnerKinds names the kind Jobb, which the cluster does not have "
+            "(did you mean Job?)",
+        ),
+        ({"strategies": {"failed": {"reasons": ["Evictd"]}}}, "the reason Evictd"),
+        ({"strategies": {"lifetime": {"states": ["CrashLopBackOff"]}}}, "did you mean CrashLoopBackOff?"),
+        ({"strategies": {"restarts": {"includeOwnerKinds": ["ReplicaSett"]}}}, "did you mean ReplicaSet?"),
+        ({"strategies": {"restarts": {"namespaces": {"include": ["shopp"]}}}}, "restarts.namespaces.include"),
+        (
+            {"strategies": {"duplicates": {"podSelector": {"matchLabels": {"app": "wep"}}}}},
+            "strategies.duplicates.podSelector selects no pod: app=wep",
+        ),
+        ({"strategies": {"misplaced": {"excludedTaints": ["no/such"]}}}, "names the taint no/such"),
+        (
+            {"strategies": {"consolidation": {"nodeSelector": {"matchLabels": {"a": "b"}}}}},
+            "strategies.consolidation.nodeSelector selects no node: a=b",
+        ),
+        ({"strategies": {"consolidation": {"prices": {"m7.large": 1}}}}, "names the instance type m7.large"),
     ],
 )
 def test_a_name_that_matches_nothing_is_said(policy: dict[str, Any], sentence: str) -> None:
@@ -66,3 +86,27 @@ def test_names_that_match_are_not_mentioned() -> None:
             "protectStorageClasses": ["fast"],
         },
     )
+
+
+def test_what_strategies_name_by_default_or_may_meet_later_is_not_mentioned() -> None:
+    settings = {"states": ["Pending", "CrashLoopBackOff"], "excludeOwnerKinds": ["Job", "StatefulSet"]}
+
+    assert not warnings(
+        strategies={"lifetime": settings, "misplaced": True, "failed": {"reasons": ["Evicted"]}}
+    )
+
+
+# Lists that name nothing of the cluster: numbers, words of their own, or what is read only on demand.
+NAMES_NOTHING = {"exit_codes", "constraints", "conditions"}
+
+
+def test_every_list_of_a_strategy_that_names_things_is_looked_up() -> None:
+    lists = {
+        (strategy.name, key)
+        for strategy in STRATEGIES
+        if strategy.name != "hotNodes"
+        for key, field in strategy.settings_type.model_fields.items()
+        if isinstance(field.default, (tuple, dict))
+    }
+
+    assert {key for _, key in lists} - NAMES_NOTHING == set(NAMED)

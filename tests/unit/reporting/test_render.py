@@ -6,13 +6,15 @@ from typing import Any
 
 import msgspec
 import pandas as pd
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalancer import analysis
 from rebalancer.planning.plan import decode, encode
 from rebalancer.reporting.render import to_csv, to_json, to_yaml
-from tests.unit.reporting.builders import a_kept, a_plan
+from tests.unit.reporting.builders import a_kept, a_move, a_plan
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 documents: st.SearchStrategy[Any] = st.recursive(
@@ -54,6 +56,17 @@ def test_a_plan_in_yaml_is_the_same_data() -> None:
 
 def test_json_for_people_is_indented_and_the_same_data() -> None:
     assert to_json({"a": [1]}, indent=2) == '{\n  "a": [\n    1\n  ]\n}\n'
+
+
+@pytest.mark.parametrize("name", ["=cmd|' /C calc'!A1", "+1+1", "-2+3", "@SUM(A1)", "\t=1+1", "＝1+1"])
+def test_names_that_are_formulas_are_text_in_the_csv_of_a_plan(name: str) -> None:
+    plan = a_plan(moves=(a_move(name, to=(name,)),), kept=(a_kept(name, because=name),))
+
+    for frame in (analysis.moves(plan), analysis.landings(plan), analysis.kept(plan)):
+        rows = list(csv.DictReader(to_csv(frame).splitlines()))
+        cells = [value for row in rows for key, value in row.items() if key in ("pod", "node", "reason")]
+        assert any(cell.endswith(name.strip()[1:]) for cell in cells)
+        assert not any(cell.startswith(("=", "+", "-", "@", "＝")) for cell in cells)
 
 
 @given(texts)

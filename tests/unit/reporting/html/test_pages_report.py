@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from rebalancer.errors import InputError
 from rebalancer.planning.explanation import SchedulingTable, ScoredNode
-from rebalancer.planning.plan import Obstacle, Plan, encode
+from rebalancer.planning.plan import NodeAfter, Obstacle, Plan, encode
 from rebalancer.reporting.html.chart import HEIGHT, chart
 from rebalancer.reporting.html.embedded import embedded, read_plan, read_policy
 from rebalancer.reporting.html.pages import html_report
+from rebalancer.reporting.words import plain
 from rebalancer.state.results import Result
 from tests.unit.reporting.builders import a_kept, a_move, a_node, a_plan, an_outcome, some_outcomes
 from tests.unit.reporting.html.parsed import HOSTILE, Page
@@ -41,6 +42,27 @@ def test_a_move_that_is_not_for_relief_says_what_it_is_for() -> None:
 
     assert "shop/spread-0 from node-0001 to node-0007 (100%), for duplicates" in text
     assert "shop/done-0 from node-0001, removed, for lifetime" in text
+
+
+@pytest.mark.parametrize(
+    "name", ["=cmd|' /C calc'!A1", "<script>alert(1)</script>", "{{ 7*7 }}", "]]>", "a\u202eb"]
+)
+def test_a_name_is_shown_in_a_report_and_never_obeyed(name: str) -> None:
+    plan = a_plan(moves=(a_move(name, to=(name,)),), kept=(a_kept(name, because=name),))
+    page = Page(report(plan))
+
+    assert plain(name) in page.text
+    page.check_harmless()
+
+
+def test_how_full_a_destination_becomes_at_most_is_in_the_report() -> None:
+    after = NodeAfter(load={"cpu": 48.0}, at_most={"cpu": 61.4})
+    nodes = (replace(a_node("node-7", 30.0), after=after),)
+    text = " ".join(Page(report(a_plan(nodes=nodes, moves=(a_move(to=("node-7", "node-8")),)))).text.split())
+
+    assert (
+        "node-7 after the plan: cpu 48\N{NO-BREAK SPACE}% expected, 61" in text or "cpu 48 % expected" in text
+    )
 
 
 def test_a_report_names_the_settings_that_keep_load_on_hot_nodes() -> None:

@@ -121,6 +121,17 @@ def test_what_a_higher_limit_would_give_is_shown_in_full() -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_how_full_a_destination_becomes_at_most_is_said_where_that_is_more_than_expected() -> None:
+    after = NodeAfter(load={"cpu": 48.0, "memory": 51.0}, at_most={"cpu": 61.4, "memory": 51.2})
+    node = replace(a_node("node-7", 30.0), after=after)
+    plan = a_plan(nodes=(node,), moves=(a_move("web-1", to=("node-7", "node-8")),))
+    shown = plan_table(plan, Style(everything=True)).plain
+    certain = replace(node, after=replace(after, at_most={"cpu": 48.0}))
+
+    assert "node-7 after the plan: cpu 48 % expected, 61 % at most\n" in shown
+    assert "at most" not in plan_table(replace(plan, nodes=(certain,)), Style(everything=True)).plain
+
+
 def test_everything_is_shown_when_asked_for() -> None:
     text = plan_table(a_plan_of_a_big_cluster(), Style(everything=True)).plain
 
