@@ -45,7 +45,8 @@ class Wanted(msgspec.Struct, frozen=True):
 def wanted_room(prepared: PreparedInputs, settings: FragmentationSettings) -> Iterator[Wanted]:
     """What room is to be made for, Pending pods first, in the order of the scheduler's queue."""
     yield from _pending(prepared, settings)
-    for row in prepared.bound_pods() if settings.resizes else ():
+    unusual = prepared.pods.columns.few("conditions") if settings.resizes else ()
+    for row in map(PodRow, sorted(row for row in unusual if prepared.pods.node[row] >= 0)):
         for item in prepared.pods.fields(row).conditions:
             if (item.type, item.status, item.reason) == ("PodResizePending", "True", "Deferred"):
                 name, kind = prepared.pods.full_name(row), int(prepared.pods.pod_class[row])

@@ -1,8 +1,7 @@
 """The strategy that spreads pods again where their topology spread constraints do not hold any more.
 
 ``landing.spread`` counts how many moves are left to do for a constraint. A pod moves from the fullest domains
-while there are any, if each landing leaves fewer to do for a constraint, and no more for any other. Nor may
-anybody else land a pod where more would be left to do.
+if each landing leaves fewer to do for a constraint, and nobody may leave more to do for any.
 """
 
 from __future__ import annotations
@@ -42,10 +41,7 @@ class TopologySpread(Strategy):
     """Moves pods from the fullest domains of each constraint that does not hold."""
 
     name = "topologySpread"
-    description = (
-        "Spread pods again whose topology spread constraints do not hold any more, by the fewest moves: "
-        "true, false, or its settings. All pods count that count for the scheduler."
-    )
+    description = "Spread pods again, by the fewest moves, whose constraints hold no more: true, or settings."
     settings_type = TopologySpreadSettings
     settings: TopologySpreadSettings
     minds_nodes = True
@@ -65,25 +61,31 @@ class TopologySpread(Strategy):
         return spread_constraints(*of, defaults=self.settings.default_constraints)
 
     def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:
-        """Those that count for constraints that do not hold, those of the fullest domains first."""
-        from rebalancer.planning.disruption_cost import Disruption  # noqa: PLC0415 - imports numpy
+        """Those of constraints that do not hold, of the fullest domains first, while any may move."""
+        import numpy as np  # noqa: PLC0415 - not before a plan is made
+
+        from rebalancer.cluster.arrays import PodRow  # noqa: PLC0415 - imports numpy
+        from rebalancer.planning.disruption_cost import Disruption  # noqa: PLC0415 - likewise
 
         prepared, state = self.prepared, _state(plan)
-        disruption = Disruption(prepared.inputs, prepared.eviction.workloads)
-        kinds = prepared.pods.pod_class.tolist()
-        order: dict[PodRow, tuple[int, float, str]] = {}
+        cost_of = Disruption(prepared.inputs, prepared.eviction.workloads).costs
+        order = dict[PodRow, tuple[int, float, str]]()
         for item in self._constraints:
             left = item.counter.counts(state).copy()
             if not item.moves_left(left):
                 continue
-            classes = {kind for kind, _ in state.classes.counters.classes(item.counter.counter)}
-            rows = [row for row in prepared.bound_pods() if kinds[row] in classes]
-            costs = disruption.costs(rows).tolist() if rows else []
+            classes = [kind for kind, _ in state.classes.counters.classes(item.counter.counter)]
+            counted = np.isin(prepared.pods.pod_class, classes) & (prepared.pods.node >= 0)
+            rows = [PodRow(row) for row in np.flatnonzero(counted).tolist()]
+            costs = cost_of(rows).tolist() if rows else []
             for cost, name, row in sorted(zip(costs, map(prepared.pods.full_name, rows), rows, strict=True)):
                 domain = item.counter.values[prepared.node_of(row)]
                 order[row] = min((-int(left[domain]), cost, name), order.get(row, (0, 0.0, "")))
                 left[domain] -= 1
-        return sorted(order, key=order.__getitem__)
+        for pod in sorted(order, key=order.__getitem__):
+            if plan.used.is_spent:
+                return
+            yield pod
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """Which constraint a move to its emptiest domain would bring closer to its maxSkew."""
