@@ -23,7 +23,7 @@ def test_every_reason_has_one_row() -> None:
 
 
 # Named in both tables of the page.
-_KINDS = {"LocalStorage", "PersistentVolumes", "SingleReplica"}
+_KINDS = {"LocalStorage", "PersistentVolumes", "SingleReplica", "WithoutBudget"}
 
 
 def test_groups_hold_as_many_reasons_as_rules_at_least() -> None:
