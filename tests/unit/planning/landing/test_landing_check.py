@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodRow
-from rebalancer.planning.landing.landing_check import JUST_READY_SECONDS, Landings
+from rebalancer.planning.landing.landing_check import JUST_READY_SECONDS, LandingCheck, Landings
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, at, planning_inputs
@@ -224,3 +225,73 @@ def test_an_estimate_knows_of_no_replicas() -> None:
     prepared, found = two_replicas(minGain=12, weights={"spread": 1.0})
     estimated = replace(found, state=None)
     assert prepared.landing_check.acceptable(estimated, prepared.cooler_node).tolist() == [True]
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "asked"),
+    [(92.0, 70.0, "cpu"), (60.0, 70.0, "memory"), (92.0, 50.0, "cpu"), (60.0, 50.0, "")],
+)
+def test_points_are_asked_for_where_the_node_is_hot_and_then_where_it_is_not_cool(
+    cpu: float, memory: float, asked: str
+) -> None:
+    """The node is hot by its cpu; its memory is above coolTo at 70 %, and not hot."""
+    rules = [
+        {"utilization": {"cpu": 80}, "coolTo": {"cpu": 65}},
+        {"utilization": {"memory": 80}, "coolTo": {"memory": 60}},
+    ]
+    inputs = planning_inputs(
+        [a_node("b", cpu=10), a_node("left", cpu=10)],
+        [a_workload("web", ["left"], cpu="100m")],
+        load={"b": (30.0, 30.0), "left": (92.0, 70.0)},
+        policy=a_policy(hotNodes={"forRuns": 1, "any": rules}),
+    )
+    prepared = prepare(inputs)
+    before = inputs.load.percent[1].copy()
+    before[:2] = cpu, memory
+    rows = np.array([0])
+    found = Landings(PodRow(0), NodeRow(1), rows, before, inputs.load.percent[rows])
+    gains = dict(zip(inputs.load.percent_resources, prepared.cooler_node.gains(found)[0], strict=True))
+    assert [name for name, points in gains.items() if np.isfinite(points)] == ([asked] if asked else [])
+
+
+def test_what_leaves_a_node_later_fills_it_for_a_while() -> None:
+    prepared = prepared_cluster()
+    inputs, row = prepared.inputs, prepared.nodes.row["d"]
+    lingering = np.zeros_like(inputs.load.usage)
+    lingering[row, 0] = 500.0  # 5 % of the node
+    check = LandingCheck(inputs, prepared.hotness, prepared.landing_check.spread, {}, {}, lingering)
+    pod = np.zeros(inputs.load.usage.shape[1])
+    after = check.percent_after(np.array([row]), inputs.load.usage, inputs.load.pod_count, pod)
+    assert after[0, 0] == pytest.approx(65.0)
+
+
+class NewPod:
+    """A purpose for which a new pod on the same node is as good, unless it objects."""
+
+    own_node = True
+    room_for: Collection[int] = ()
+
+    def __init__(self, objects: str = "") -> None:
+        self._objects = objects
+
+    def serves(self, landings: Landings) -> BoolArray:
+        return np.full(len(landings.rows), not self._objects)
+
+    def objection(self, landings: Landings, at: int) -> str:
+        return self._objects
+
+    def gains(self, landings: Landings) -> None:
+        return None
+
+    def settings_behind(self, landings: Landings, at: int) -> tuple[str, ...] | None:
+        return ()
+
+
+@pytest.mark.parametrize("objects", ["", "is as old"])
+def test_the_node_that_is_left_is_a_landing_where_the_purpose_says_so(objects: str) -> None:
+    prepared = prepared_cluster()
+    found, check, purpose = landings(prepared), prepared.landing_check, NewPod(objects)
+    row = prepared.nodes.row["left"]
+    assert check.why_not(found, row, purpose) == (f"left {objects}" if objects else "")
+    assert bool(check.acceptable(found, purpose)[row]) is not bool(objects)
+    assert check.why_not(found, prepared.nodes.row["c"], purpose).startswith("c would be at 85.0 % cpu")
