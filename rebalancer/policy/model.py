@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
@@ -140,6 +140,11 @@ class Selector(PolicyModel):
             for item in self.match_expressions
         ]
         return LabelSelector(match_labels=dict(self.match_labels), match_expressions=expressions)
+
+    @property
+    def matches(self) -> Callable[[Mapping[str, str]], bool]:
+        """``selects``, for many objects."""
+        return matcher(self._as_record())
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether labels meet every requirement."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rebalancer.cli.program import main
 from rebalancer.documents import to_yaml
 from rebalancer.errors import InputError, RebalancerError
+from rebalancer.planning.strategies.consolidation import Consolidation, ConsolidationSettings
 from rebalancer.planning.strategies.failed import Failed, FailedSettings
 from rebalancer.planning.strategies.misplaced import Misplaced, MisplacedSettings
 from rebalancer.policy.policy_file import parse_policy
@@ -160,6 +161,15 @@ def test_a_plugin_whose_place_a_strategy_takes_hands_on_its_arguments() -> None:
     assert said["labelSelector"].startswith("not mapped: they are not alike for all of this file"), (
         "the evictor asks for other labels"
     )
+
+
+def test_a_plugin_that_empties_nodes_becomes_consolidation_which_chooses_them_otherwise() -> None:
+    text = CURRENT.replace("{maxPodLifeTimeSeconds: 86400}", "{thresholds: {cpu: 20}, numberOfNodes: 3}")
+    policy, found = imported(text.replace("PodLifeTime", "HighNodeUtilization"))
+
+    assert Consolidation.settings_in(policy) == ConsolidationSettings()
+    said = notes(found)
+    assert said["HighNodeUtilization"].startswith("changed: strategies.consolidation: empties whole nodes")
 
 
 def test_a_plugin_without_a_counterpart_is_named_by_its_name() -> None:

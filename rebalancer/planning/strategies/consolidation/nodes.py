@@ -12,7 +12,6 @@ from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.planning.steering import closed_until, is_karpenters
-from rebalancer.policy.model import Selector
 
 if TYPE_CHECKING:
     from rebalancer.planning.prepared import PreparedInputs
@@ -40,7 +39,7 @@ class NodesToEmpty:
         recent = [move for move in moves if abs(inputs.now - move.evicted_at) < settings.settle]
         self._settling = {name for move in recent for name in (move.from_node, move.to_node)}
         self._settling -= {move.from_node for move in inputs.made}  # this run goes on with them
-        self._selector = None if settings.node_selector == Selector() else settings.node_selector
+        self._selects = settings.node_selector.matches
         self.closed = {
             row for row, node in enumerate(prepared.nodes.records) if closed_until(node) is not None
         }
@@ -85,11 +84,12 @@ class NodesToEmpty:
         """Why a node is not emptied, whatever runs on it; empty where it may be."""
         prepared, settings = self._prepared, self._settings
         record, labels = prepared.nodes.records[node], prepared.labels_of(node)
+        if not self._selects(labels):
+            return "nodeSelector does not select it"
         annotations, name = record.metadata.annotations or {}, record.metadata.name
         closed = prepared.inputs.closed
         age = prepared.inputs.now - times.parse_optional(record.metadata.creation_timestamp)
         why = {
-            "nodeSelector does not select it": self._selector and not self._selector.selects(labels),
             "it is of the control plane": any(label in labels for label in _CONTROL_PLANE),
             "Karpenter consolidates it": is_karpenters(labels) and not settings.allow_karpenter,
             "an annotation keeps it": any(annotations.get(key, "false") != "false" for key in _KEEP),
