@@ -1,0 +1,185 @@
+"""Each strategy on a real control plane: one run sets right what it is for, and later runs have nothing to do."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import SUMMARY
+from tests.e2e import assets, clusters
+from tests.e2e.api import Api
+from tests.e2e.command import Finished, Rebalancer
+from tests.e2e.controlplane import ControlPlane
+from tests.e2e.loads import Load, LoadServer
+from tests.e2e.processes import wait_until
+
+pytestmark = pytest.mark.safety
+
+ZONE = "topology.kubernetes.io/zone"
+PODS = "/api/v1/namespaces/default/pods"
+LATER_CYCLES = 5
+RecordProperty = Callable[[str, object], None]
+Pod = dict[str, Any]
+
+
+@dataclass
+class Cluster:
+    """The control plane and what a scene does with it."""
+
+    api: Api
+    nodes: list[str] = field(default_factory=list)
+
+    def add_node(self, name: str, *, cpu: str = "8", **options: Any) -> None:
+        """Register a node, and wait until the scheduler may use it."""
+        self.api.create(clusters.node(name, cpu=cpu, **options))
+        self.nodes.append(name)
+        wait_until(
+            lambda: not self.api.get(f"/api/v1/nodes/{name}")["spec"].get("taints")
+            and any(
+                item["type"] == "Ready" and item["status"] == "True"
+                for item in self.api.get(f"/api/v1/nodes/{name}").get("status", {}).get("conditions", ())
+            ),
+            f"{name} ready",
+        )
+
+    def pods(self, app: str = "") -> list[Pod]:
+        """The pods that are not being deleted."""
+        selector = {"labelSelector": f"app={app}"} if app else {}
+        return [pod for pod in self.api.list(PODS, **selector) if "deletionTimestamp" not in pod["metadata"]]
+
+    def per_node(self, app: str = "") -> Counter[str]:
+        """How many pods each node has; under an empty name those that wait."""
+        return Counter(pod["spec"].get("nodeName", "") for pod in self.pods(app))
+
+    def deploy(self, name: str, replicas: int, **options: Any) -> None:
+        """Create a Deployment and wait until its pods are bound and ready."""
+        self.api.create(clusters.deployment(name, replicas, **options))
+        self.wait_for(name, replicas)
+
+    def wait_for(self, app: str, replicas: int) -> None:
+        """Wait until so many pods of an app are bound and ready."""
+
+        def ready() -> bool:
+            pods = self.pods(app)
+            conditions = [
+                {item["type"]: item["status"] for item in pod["status"].get("conditions", ())} for pod in pods
+            ]
+            return len(pods) == replicas and all(item.get("Ready") == "True" for item in conditions)
+
+        wait_until(ready, f"{replicas} pods of {app} ready", seconds=120.0)
+
+    def patch_status(self, pod: Pod, status: Mapping[str, Any]) -> None:
+        """Change the status of a pod as its kubelet would."""
+        self.api.patch(f"{PODS}/{pod['metadata']['name']}/status", {"status": status})
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a strategy is for: a cluster with something wrong, and how much of it is wrong."""
+
+    strategy: str
+    settings: object
+    set_up: Callable[[Cluster], None]
+    wrong: Callable[[Cluster], int]
+    evictions: int  # at most so many are needed
+    profile: Mapping[str, Any] = field(default_factory=dict)  # of the scheduler's configuration
+    more: Mapping[str, Any] = field(default_factory=dict)  # of the policy
+
+
+def _pods_fail(cluster: Cluster) -> None:
+    cluster.add_node("n-0")
+    cluster.add_node("n-1")
+    cluster.deploy("web", 4)
+    for pod in cluster.pods("web")[:2]:
+        cluster.patch_status(pod, {"phase": "Failed", "reason": "Evicted"})
+    wait_until(lambda: len(cluster.pods("web")) == 6, "replacements of failed pods made")
+
+
+def _failed(cluster: Cluster) -> int:
+    return sum(pod["status"].get("phase") == "Failed" for pod in cluster.pods())
+
+
+def _taint_comes(cluster: Cluster) -> None:
+    cluster.add_node("n-0")
+    cluster.deploy("web", 3)
+    cluster.add_node("n-1")
+    cluster.add_node("n-2")
+    taints = [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]
+    cluster.api.patch("/api/v1/nodes/n-0", {"spec": {"taints": taints}})
+
+
+def _on_tainted(cluster: Cluster) -> int:
+    return cluster.per_node("web")["n-0"]
+
+
+SCENES = (
+    Scene("failed", True, _pods_fail, _failed, 2),
+    Scene("misplaced", True, _taint_comes, _on_tainted, 3),
+)
+
+
+def _policy(scene: Scene, address: str) -> str:
+    return yaml.safe_dump(
+        {
+            "apiVersion": "rebalancer/v1alpha1",
+            "kind": "RebalancePolicy",
+            "metadata": {"name": "strategies"},
+            "scheduler": {"version": assets.MINOR},
+            "load": {"sources": [{"loadWatcher": {"address": address}}]},
+            "hotNodes": {"forRuns": 1, "any": [{"utilization": {"cpu": 95}}]},
+            "evictable": {"minAge": "0s", "protect": []},
+            "limits": {"perRun": 50, "perNode": 50, "perNamespace": 50, "perWorkload": "100%"},
+            "execution": {"waveTimeout": "120s"},
+            "safety": {"maxPendingPods": 5},
+            "strategies": {scene.strategy: scene.settings},
+            **scene.more,
+        }
+    )
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.strategy)
+def test_one_run_sets_right_what_a_strategy_is_for_and_later_runs_evict_nothing(
+    scene: Scene, control_plane: ControlPlane, tmp_path: Path, record_property: RecordProperty
+) -> None:
+    control_plane.start()
+    cluster = Cluster(control_plane.api)
+    scene.set_up(cluster)
+    before = scene.wrong(cluster)
+    assert before > 0
+    with LoadServer(lambda: dict.fromkeys(cluster.nodes, Load(10.0, 10.0))) as server:
+        rebalancer = Rebalancer(tmp_path / "run", control_plane.kubeconfig(), _policy(scene, server.address))
+        options = ("--lease=default/rebalancer", f"--state={tmp_path / 'state.json'}")
+        planned = rebalancer.plan(options[1]).document["moves"]
+        began = time.monotonic()
+        first = rebalancer.run(*options)
+        seconds = time.monotonic() - began
+        after = scene.wrong(cluster)
+        later = [rebalancer.run(*options) for _ in range(LATER_CYCLES)]
+
+    made = _evicted(first)
+    record_property(
+        SUMMARY,
+        f"e2e {scene.strategy}: {before} -> {after} wrong, {len(made)} evictions in {seconds:.0f} s, "
+        f"then {[len(_evicted(item)) for item in later]} in {LATER_CYCLES} more runs",
+    )
+    assert first.exit_code == 0, first.stderr
+    assert [item["move"]["pod"]["name"] for item in made] == [move["pod"]["name"] for move in planned]
+    assert {move["strategy"] for move in planned} == {scene.strategy}
+    assert after == 0, first.stderr
+    assert len(made) <= scene.evictions
+    for item in made:
+        expected = {landing["node"] for landing in item["move"]["landings"]}
+        assert not expected or item["node"] in expected, item
+    assert [_evicted(item) for item in later] == [[]] * LATER_CYCLES
+    assert cluster.per_node()[""] == 0  # nothing waits
+
+
+def _evicted(finished: Finished) -> list[dict[str, Any]]:
+    return [item for item in finished.document["outcomes"] if item.get("evictedAt") is not None]
