@@ -1,4 +1,4 @@
-"""Each strategy on a real control plane: one run sets right what it is for, and later runs have nothing to do."""
+"""Each strategy on a real control plane: one run sets right what it is for, later runs evict nothing."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from rebalancer.planning.strategies.lifetime import MAX_LIFETIME
 from tests.conftest import SUMMARY
 from tests.e2e import assets, clusters
 from tests.e2e.api import Api
@@ -29,6 +30,19 @@ RecordProperty = Callable[[str, object], None]
 Pod = dict[str, Any]
 
 
+_DEFAULT_SCHEDULER = "{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration}"
+_PACKS = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  pluginConfig:
+  - name: NodeResourcesFit
+    args:
+      scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}, {name: memory, weight: 1}]}
+"""
+
+
 @dataclass
 class Cluster:
     """The control plane and what a scene does with it."""
@@ -41,12 +55,22 @@ class Cluster:
         self.api.create(clusters.node(name, cpu=cpu, **options))
         self.nodes.append(name)
         wait_until(
-            lambda: not self.api.get(f"/api/v1/nodes/{name}")["spec"].get("taints")
-            and any(
-                item["type"] == "Ready" and item["status"] == "True"
-                for item in self.api.get(f"/api/v1/nodes/{name}").get("status", {}).get("conditions", ())
+            lambda: (
+                not self.api.get(f"/api/v1/nodes/{name}")["spec"].get("taints")
+                and any(
+                    item["type"] == "Ready" and item["status"] == "True"
+                    for item in self.api.get(f"/api/v1/nodes/{name}").get("status", {}).get("conditions", ())
+                )
             ),
             f"{name} ready",
+        )
+
+    def cordon(self, node: str, cordoned: bool) -> None:
+        """Close a node for pods that come, or open it again."""
+        self.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": cordoned or None}})
+        wait_until(
+            lambda: bool(self.api.get(f"/api/v1/nodes/{node}")["spec"].get("taints")) == cordoned,
+            f"{node} cordoned: {cordoned}",
         )
 
     def pods(self, app: str = "") -> list[Pod]:
@@ -89,8 +113,7 @@ class Scene:
     set_up: Callable[[Cluster], None]
     wrong: Callable[[Cluster], int]
     evictions: int  # at most so many are needed
-    profile: Mapping[str, Any] = field(default_factory=dict)  # of the scheduler's configuration
-    more: Mapping[str, Any] = field(default_factory=dict)  # of the policy
+    scheduler: str = _DEFAULT_SCHEDULER
 
 
 def _pods_fail(cluster: Cluster) -> None:
@@ -119,9 +142,61 @@ def _on_tainted(cluster: Cluster) -> int:
     return cluster.per_node("web")["n-0"]
 
 
+def _some_live_too_long(cluster: Cluster) -> None:
+    for node in ("n-0", "n-1"):
+        cluster.add_node(node)
+    for number in range(3):
+        cluster.deploy(f"web-{number}", 2)
+        name = cluster.pods(f"web-{number}")[0]["metadata"]["name"]
+        cluster.api.patch(f"{PODS}/{name}", {"metadata": {"annotations": {MAX_LIFETIME: "1s"}}})
+
+
+def _too_old(cluster: Cluster) -> int:
+    return sum(MAX_LIFETIME in pod["metadata"].get("annotations", {}) for pod in cluster.pods())
+
+
+def _some_restart(cluster: Cluster) -> None:
+    cluster.add_node("n-0")
+    for number in range(3):
+        cluster.deploy(f"web-{number}", 2)
+        pod = cluster.pods(f"web-{number}")[0]
+        state = {"waiting": {"reason": "CrashLoopBackOff"}}
+        container = {"name": "app", "image": "registry.example/app:1", "imageID": "", "ready": False}
+        statuses = [{**container, "restartCount": 100 + number, "state": state}]
+        conditions = [
+            item | {"status": "False"} for item in pod["status"]["conditions"] if "Ready" in item["type"]
+        ]
+        kept = [item for item in pod["status"]["conditions"] if "Ready" not in item["type"]]
+        cluster.patch_status(pod, {"containerStatuses": statuses, "conditions": kept + conditions})
+    cluster.add_node("n-1")
+    cluster.add_node("n-2")
+
+
+def _restarted(cluster: Cluster) -> int:
+    return sum(
+        item["restartCount"] >= 100 for pod in cluster.pods() for item in pod["status"]["containerStatuses"]
+    )
+
+
+def _nodes_are_half_empty(cluster: Cluster) -> None:
+    for number in range(4):
+        cluster.add_node(f"n-{number}")
+        cluster.deploy(f"web-{number}", 4 - number, cpu="1")
+        cluster.cordon(f"n-{number}", True)
+    for node in cluster.nodes:
+        cluster.cordon(node, False)
+
+
+def _superfluous_nodes(cluster: Cluster) -> int:
+    return len(cluster.per_node()) - 2  # ten pods of one core on nodes of eight
+
+
 SCENES = (
     Scene("failed", True, _pods_fail, _failed, 2),
     Scene("misplaced", True, _taint_comes, _on_tainted, 3),
+    Scene("lifetime", True, _some_live_too_long, _too_old, 3),
+    Scene("restarts", True, _some_restart, _restarted, 3),
+    Scene("consolidation", {"minNodeAge": "0s"}, _nodes_are_half_empty, _superfluous_nodes, 3, _PACKS),
 )
 
 
@@ -139,7 +214,6 @@ def _policy(scene: Scene, address: str) -> str:
             "execution": {"waveTimeout": "120s"},
             "safety": {"maxPendingPods": 5},
             "strategies": {scene.strategy: scene.settings},
-            **scene.more,
         }
     )
 
@@ -148,15 +222,18 @@ def _policy(scene: Scene, address: str) -> str:
 def test_one_run_sets_right_what_a_strategy_is_for_and_later_runs_evict_nothing(
     scene: Scene, control_plane: ControlPlane, tmp_path: Path, record_property: RecordProperty
 ) -> None:
-    control_plane.start()
+    control_plane.start(scheduler=scene.scheduler)
+    configuration = tmp_path / "scheduler.yaml"
+    configuration.write_text(scene.scheduler)
     cluster = Cluster(control_plane.api)
     scene.set_up(cluster)
     before = scene.wrong(cluster)
     assert before > 0
     with LoadServer(lambda: dict.fromkeys(cluster.nodes, Load(10.0, 10.0))) as server:
         rebalancer = Rebalancer(tmp_path / "run", control_plane.kubeconfig(), _policy(scene, server.address))
-        options = ("--lease=default/rebalancer", f"--state={tmp_path / 'state.json'}")
-        planned = rebalancer.plan(options[1]).document["moves"]
+        state = (f"--state={tmp_path / 'state.json'}", f"--scheduler-config={configuration}")
+        options = (*state, "--lease=default/rebalancer")
+        planned = rebalancer.plan(*state).document["moves"]
         began = time.monotonic()
         first = rebalancer.run(*options)
         seconds = time.monotonic() - began
