@@ -30,6 +30,12 @@ RecordProperty = Callable[[str, object], None]
 Pod = dict[str, Any]
 
 
+_EVENLY = {
+    "maxSkew": 1,
+    "topologyKey": ZONE,
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "web"}},
+}
 _DEFAULT_SCHEDULER = "{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration}"
 _PACKS = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -191,12 +197,44 @@ def _superfluous_nodes(cluster: Cluster) -> int:
     return len(cluster.per_node()) - 2  # ten pods of one core on nodes of eight
 
 
+def _a_node_comes(cluster: Cluster) -> None:
+    cluster.add_node("n-0")
+    cluster.deploy("web", 5)
+    cluster.add_node("n-1")
+
+
+def _more_than_an_even_share(cluster: Cluster) -> int:
+    return max(cluster.per_node("web").values()) - 3
+
+
+def _a_zone_comes(cluster: Cluster) -> None:
+    cluster.add_node("n-0", labels={ZONE: "a"})
+    cluster.deploy("web", 6, pod={"topologySpreadConstraints": [_EVENLY]})
+    cluster.add_node("n-1", labels={ZONE: "b"})
+    cluster.add_node("n-2", labels={ZONE: "b"})
+
+
+def _skew_beyond_one(cluster: Cluster) -> int:
+    counts = cluster.per_node("web")
+    return max(0, abs(counts["n-0"] - counts["n-1"] - counts["n-2"]) - 1)
+
+
+def _a_better_node_comes(cluster: Cluster) -> None:
+    cluster.add_node("n-0")
+    prefers = {"key": "disk", "operator": "In", "values": ["ssd"]}
+    preferred = [{"weight": 100, "preference": {"matchExpressions": [prefers]}}]
+    soft = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    cluster.deploy("web", 3, pod={"affinity": soft})
+    cluster.add_node("n-1", labels={"disk": "ssd"})
+
+
 SCENES = (
     Scene("failed", True, _pods_fail, _failed, 2),
     Scene("misplaced", True, _taint_comes, _on_tainted, 3),
     Scene("lifetime", True, _some_live_too_long, _too_old, 3),
     Scene("restarts", True, _some_restart, _restarted, 3),
     Scene("consolidation", {"minNodeAge": "0s"}, _nodes_are_half_empty, _superfluous_nodes, 3, _PACKS),
+    Scene("duplicates", True, _a_node_comes, _more_than_an_even_share, 2),
 )
 
 
