@@ -235,6 +235,7 @@ SCENES = (
     Scene("restarts", True, _some_restart, _restarted, 3),
     Scene("consolidation", {"minNodeAge": "0s"}, _nodes_are_half_empty, _superfluous_nodes, 3, _PACKS),
     Scene("duplicates", True, _a_node_comes, _more_than_an_even_share, 2),
+    Scene("topologySpread", True, _a_zone_comes, _skew_beyond_one, 3),
 )
 
 
@@ -285,7 +286,10 @@ def test_one_run_sets_right_what_a_strategy_is_for_and_later_runs_evict_nothing(
         f"then {[len(_evicted(item)) for item in later]} in {LATER_CYCLES} more runs",
     )
     assert first.exit_code == 0, first.stderr
-    assert [item["move"]["pod"]["name"] for item in made] == [move["pod"]["name"] for move in planned]
+    assert [item["move"]["pod"]["name"] for item in made] == [move["pod"]["name"] for move in planned], (
+        first.stderr,
+        first.document["outcomes"],
+    )
     assert {move["strategy"] for move in planned} == {scene.strategy}
     assert after == 0, first.stderr
     assert len(made) <= scene.evictions

@@ -60,6 +60,12 @@ class TopologySpread(Strategy):
         of = self.prepared.schedulers, self.prepared.pods, self.settings.constraints
         return spread_constraints(*of, defaults=self.settings.default_constraints)
 
+    def _counted(self, state: ClusterState, pod_class: int) -> Mapping[int, int]:
+        """The counters in which pods of a class count."""
+        if not self._constraints:  # looking them up makes their counters
+            return {}
+        return {entry.counter: entry.weight for entry in state.classes.counters.entries(pod_class)}
+
     def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:
         """Those of constraints that do not hold, of the fullest domains first, while any may move."""
         import numpy as np  # noqa: PLC0415 - not before a plan is made
@@ -90,7 +96,7 @@ class TopologySpread(Strategy):
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """Which constraint a move to its emptiest domain would bring closer to its maxSkew."""
         state, node = _state(plan), self.prepared.node_of(pod)
-        counted = _counted(state, state.pod_class[pod])
+        counted = self._counted(state, state.pod_class[pod])
         stays = state.node[pod] >= 0 and not state.terminating[pod]  # constraints count no others
         for item in self._constraints if stays else ():
             if item.counter.counter not in counted or not item.counts_on[node]:
@@ -113,8 +119,8 @@ class TopologySpread(Strategy):
         state = landings.state
         if state is None or landings.replacement is None:
             return ()
-        leaves = _counted(state, state.pod_class[landings.pod])
-        comes = _counted(state, landings.replacement)
+        leaves = self._counted(state, state.pod_class[landings.pod])
+        comes = self._counted(state, landings.replacement)
         return [
             item.moves_more(state, landings.source, landings.rows, leaves.get(at, 0), comes.get(at, 0))
             for item in self._constraints
@@ -143,7 +149,3 @@ class TopologySpread(Strategy):
 def _state(plan: PlanBuilder) -> ClusterState:
     return plan.scenarios.all[0].after_termination
 
-
-def _counted(state: ClusterState, pod_class: int) -> Mapping[int, int]:
-    """The counters in which pods of a class count."""
-    return {entry.counter: entry.weight for entry in state.classes.counters.entries(pod_class)}

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.planner import make_plan
 from rebalancer.planning.prepared import prepare
+from rebalancer.planning.revalidation import revalidate_moves
 from tests.builders import a_node
 from tests.unit.planning.builders import Workload, a_policy, a_workload, planning_inputs
 
@@ -109,3 +110,18 @@ def test_cycles_come_to_rest(strategies: dict[str, Any], data: st.DataObject) ->
 
     moves = [next_cycle(nodes, workloads, strategies, random) for _ in range(CYCLES)]
     assert moves[-1] == 0, moves
+
+
+@pytest.mark.parametrize("strategies", [SPREAD, SOFT, EVERYTHING], ids=["topologySpread", "misplaced", "all"])
+@given(cluster=clusters())
+def test_on_an_unchanged_cluster_the_moves_of_every_strategy_still_hold(
+    strategies: dict[str, Any], cluster: tuple[list[dict[str, Any]], list[Workload]]
+) -> None:
+    nodes, workloads = cluster
+    inputs = planning_inputs(nodes, workloads, policy=a_policy(strategies=strategies))
+    moves = make_plan(inputs).moves
+
+    found = revalidate_moves(inputs, moves).verdicts
+    assert {uid: verdict for uid, verdict in found.items() if isinstance(verdict, str)} == {}
+    one_by_one = [revalidate_moves(inputs, [move]).verdicts[move.pod.uid] for move in moves[:1]]
+    assert [verdict for verdict in one_by_one if isinstance(verdict, str)] == []
