@@ -148,4 +148,3 @@ class TopologySpread(Strategy):
 
 def _state(plan: PlanBuilder) -> ClusterState:
     return plan.scenarios.all[0].after_termination
-

@@ -8,6 +8,7 @@ import pytest
 
 from rebalancer.planning.plan import Obstacle, Plan
 from rebalancer.planning.reasons import Reason
+from rebalancer.policy.evictability import Protection
 from rebalancer.policy.schema import RebalancePolicy
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, at, plan_of, planning_inputs
@@ -124,4 +125,4 @@ def test_the_settings_of_reasons_are_keys_of_the_policy() -> None:
         section: Any = document
         for key in path.split("."):
             section = section[key]
-        assert not value or value in section
+        assert not value or value in section or (path == "evictable.protect" and value in set(Protection))
