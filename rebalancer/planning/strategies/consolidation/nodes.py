@@ -57,6 +57,18 @@ class NodesToEmpty:
         fits = (self.count > 0) & (self.count <= min(limits.per_node, limits.per_run))
         return (NodeRow(row) for row in order[fits[order]].tolist() if not self.why_not(NodeRow(row)))
 
+    @property
+    def left_alone(self) -> tuple[str, ...]:
+        """Of how many nodes the policy alone says that they are not begun with, in words."""
+        prepared, limits = self._prepared, self._prepared.policy.limits
+        large = int(np.count_nonzero(self.count > limits.per_node))
+        of_karpenter = sum(is_karpenters(node.metadata.labels or {}) for node in prepared.nodes.records)
+        return (
+            f"perNode {limits.per_node} keeps {large} with more pods" * (large > 0),
+            f"{of_karpenter} left to Karpenter (allowKarpenter)"
+            * (of_karpenter > 0 and not self._settings.allow_karpenter),
+        )
+
     def leaving(self, node: NodeRow) -> list[PodRow]:
         """What must leave a node, the largest requests first."""
         pods, classes = self._prepared.pods, self._prepared.state.classes

@@ -57,9 +57,9 @@ def report_of(strategy: Consolidation, plan: PartialPlan) -> StrategyReport:
             f"{shares[0][1]:.0f} → {shares[1][1]:.0f} % memory; largest pod that fits: "
             f"{fits[0][0]:.1f} → {fits[1][0]:.1f} cores and {fits[0][1]:.1f} → {fits[1][1]:.1f} GiB"
         )
-    note = plan.notes.get(strategy.name, "")
+    said = filter(None, (message, plan.notes.get(strategy.name, ""), *nodes.left_alone))
     rounded = {key: round(float(value), 2) for key, value in figures.items()}
-    return StrategyReport(len(moves), "; ".join(filter(None, (message, note))), rounded)
+    return StrategyReport(len(moves), "; ".join(said), rounded)
 
 
 def _share(requested: FloatArray, room: FloatArray, used: BoolArray) -> list[float]:

@@ -171,6 +171,12 @@ def test_nodes_of_others_are_left_to_them(packing: Any, node: dict[str, Any]) ->
     assert plan.moves == ()
 
 
+def test_the_plan_says_which_nodes_the_policy_keeps_it_from(packing: Any) -> None:
+    nodes = [a_node("a", labels={"karpenter.sh/nodepool": "default"}), a_node("b"), a_node("c")]
+    message = planned(packing, USUAL, nodes, limits={"perNode": 1}).strategies["consolidation"].message
+    assert "perNode 1 keeps 2 with more pods; 1 left to Karpenter (allowKarpenter)" in message
+
+
 def test_nodes_of_karpenter_are_emptied_where_the_policy_says_so(packing: Any) -> None:
     nodes = [a_node(name, labels={"karpenter.sh/nodepool": "default"}) for name in "abc"]
     assert planned(packing, USUAL, nodes, {"allowKarpenter": True}).moves
