@@ -77,7 +77,13 @@ EQUIVALENT = {
     ("state/run_state", "bounded: 10  →  11"): "the bytes beside a name are estimated, and over-estimated",
     ("state/run_state", "bounded: left < MAX_BYTES // 4  →  left <= MAX_BYTES // 4"): "one byte of 230,000",
     ("state/run_state", "bounded: left < 0  →  left <= 0"): "one byte of 921,600",
+    ("state/run_state", "bounded: 0  →  1"): "one byte of 921,600",
+    ("state/run_state", "bounded: 0  →  1 #2"): "one byte of 921,600",
     ("state/run_state", "bounded: 0  →  1 #3"): "one byte of 921,600",
+    ("state/run_state", "bounded: 1  →  2 #2"): "the comma after a move is counted twice",
+    ("state/run_state", "decode: len(content) > 2 * MAX_BYTES  →  len(content) >= 2 * MAX_BYTES"): (
+        "one byte of 1,843,200"
+    ),
 }
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
