@@ -31,6 +31,7 @@ _OLD = {
     "ignorePvcPods": ("PersistentVolumes", True),
     "ignorePodsWithoutPDB": ("WithoutBudget", True),
 }
+_CONDITION = {"minTimeSinceLastTransitionSeconds": "minSince"}
 _NEVER = {
     "evictSystemCriticalPods": "pods of the system priority classes are never evicted",
     "SystemCriticalPods": "pods of the system priority classes are never evicted",
@@ -349,8 +350,7 @@ def _plugin(work: Import, plugin: Plugin) -> None:
         setting = replaced.settings.get(argument, _COMMON.get(argument, argument))
         if any(seen[: len(where)] == where for seen in work.seen):
             continue
-        if argument.endswith("Seconds") and isinstance(value, int):
-            value = f"{value}s"  # noqa: PLW2901 - as our settings write it
+        value = _as_ours(argument, value)  # noqa: PLW2901 - as our settings write it
         choices = replaced.choices.get(argument, {})
         if choices and isinstance(value, list) and set(value) <= set(choices):
             chosen = [choices[item] for item in value if choices[item]]
@@ -358,6 +358,9 @@ def _plugin(work: Import, plugin: Plugin) -> None:
             work.note(where, KeyFate.MAPPED, ", ".join(f"{place}.{item}" for item in chosen) or place)
         elif argument in defaults and value == defaults[argument]:
             work.note(where, KeyFate.MAPPED, place)
+        elif argument == "ownerKinds" and all(_fits(ours, *item) for item in _owner_kinds(value)):
+            settings |= dict(_owner_kinds(value))
+            work.note(where, KeyFate.MAPPED, ", ".join(f"{place}.{name}" for name, _ in _owner_kinds(value)))
         elif value is not None and _fits(ours, setting, value):
             settings[setting] = value
             said = "" if argument in stated else f": {value}, which is the default there"
@@ -374,6 +377,22 @@ def _plugin(work: Import, plugin: Plugin) -> None:
     fate = KeyFate.CHANGED if replaced.difference else KeyFate.MAPPED
     work.note(plugin.path, fate, f"{place}{replaced.difference and ': '}{replaced.difference}")
     _rest(work, plugin.arguments, f"{place} has no such setting")
+
+
+def _as_ours(argument: str, value: Any) -> Any:
+    """A value with times as our settings write them, those of conditions as well."""
+    if isinstance(value, Mapping):
+        return {_CONDITION.get(key, key): _as_ours(key, item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_as_ours("", item) for item in value]
+    return f"{value}s" if argument.endswith("Seconds") and isinstance(value, int) else value
+
+
+def _owner_kinds(value: Any) -> list[tuple[str, Any]]:
+    """The settings of ours for the kinds of owners to include and to exclude."""
+    return (
+        [(f"{name}OwnerKinds", kinds) for name, kinds in value.items()] if isinstance(value, Mapping) else []
+    )
 
 
 def _fits(ours: type[Strategy], setting: str, value: Any) -> bool:

@@ -172,6 +172,25 @@ def test_a_plugin_that_empties_nodes_becomes_consolidation_which_chooses_them_ot
     assert said["HighNodeUtilization"].startswith("changed: strategies.consolidation: empties whole nodes")
 
 
+def test_conditions_and_kinds_of_owners_are_mapped_where_they_mean_the_same() -> None:
+    arguments = (
+        "{ownerKinds: {include: [ReplicaSet], exclude: [Job]}, states: [Pending], conditions: "
+        '[{type: Ready, status: "False", minTimeSinceLastTransitionSeconds: 60}]}'
+    )
+    policy, found = imported(CURRENT.replace("{maxPodLifeTimeSeconds: 86400}", arguments))
+    lifetime = policy.strategies.lifetime  # type: ignore[attr-defined]
+
+    assert (lifetime.include_owner_kinds, lifetime.exclude_owner_kinds) == (("ReplicaSet",), ("Job",))
+    assert [(item.type, item.status, item.min_since) for item in lifetime.conditions] == [
+        ("Ready", "False", 60)
+    ]
+    said = notes(found)
+    assert said["conditions"] == "mapped: strategies.lifetime.conditions"
+    assert said["ownerKinds"] == (
+        "mapped: strategies.lifetime.includeOwnerKinds, strategies.lifetime.excludeOwnerKinds"
+    )
+
+
 def test_a_plugin_without_a_counterpart_is_named_by_its_name() -> None:
     text = CURRENT.replace("PodLifeTime", "TheirOwnPlugin").replace("{maxPodLifeTimeSeconds: 86400}", "{}")
     _, found = imported(text)
