@@ -68,6 +68,7 @@ quality: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
 	$(BIN)/python -m bench.quality $(if $(DUMP),--from $(DUMP)) $(ARGS)
 	$(BIN)/python -m bench.consolidation $(if $(DUMP),--from $(DUMP))
+	$(BIN)/python -m bench.strategies --write
 
 # Coverage-guided fuzzing of everything that reads what others wrote, SECONDS for each decoder, JOBS at once;
 # TARGETS="policy protobuf" limits it. Findings are kept in fuzz-findings/.

@@ -1,11 +1,11 @@
 """The descheduler and rebalancer side by side on the same random clusters, the real scheduler placing.
 
-python -m bench.strategies [--clusters 40] [--seed 7] [--minor 1.35] [--write]
+python -m bench.strategies [--clusters 12] [--seed 7] [--minor 1.35] [--write]
 
-For each plugin of the descheduler: random clusters with something to do for it, its policy (the evictor's arguments
-are those of the chart), and the same policy imported. Both evict whom they choose; what owns the pods makes others,
-which the real kube-scheduler of a minor places; five cycles follow. ``--write`` puts the table into
-docs/comparison.md and its sum into the README. Needs Go, for the first build of both programs.
+For each plugin of the descheduler: random clusters with something to do for it, its policy (the evictor's
+arguments are those of the chart), and the same policy imported. Both evict whom they choose; what owns the
+pods makes others, which the real kube-scheduler of a minor places; five cycles follow. ``--write`` puts the
+table into docs/comparison.md and its sum into the README. Needs Go, for the first build of both programs.
 """
 
 from __future__ import annotations
@@ -77,14 +77,18 @@ class World:
         pending = [pod for pod in made if pod is not None]
         objects = {"nodes": [], **self.case["objects"]}
         asked = {"id": "c", "config": _CONFIGURATION, "objects": objects, "pending": pending}
-        chosen = {item["pod"]: item.get("chosen") for item in self._placing.answer(asked)["pods"]} if pending else {}
+        chosen = (
+            {item["pod"]: item.get("chosen") for item in self._placing.answer(asked)["pods"]}
+            if pending
+            else {}
+        )
         for old, new in zip(gone, made, strict=True):
             if new is not None:
                 self._bind(new, chosen.get(full_name(new)))
             yield full_name(old), old["spec"]["nodeName"], new
 
     def _replacement(self, pod: Case) -> Case | None:
-        """What the owner makes; nothing for a pod that had finished, as it has been replaced, nor for one of nobody."""
+        """What the owner makes; nothing for a pod of nobody, or one that has been replaced as it finished."""
         owners = pod["metadata"].get("ownerReferences")
         if pod["status"]["phase"] == "Failed" or not owners:
             return None
@@ -199,9 +203,9 @@ def summary(found: dict[str, tuple[Outcome, Outcome]], clusters: int, minor: str
         return f"{useless} of {item.evictions} evictions helped nobody and {item.again} came again"
 
     return (
-        f"Over {len(found)} strategies on {clusters * len(found)} random clusters, placed by the real kube-scheduler "
-        f"{minor}: of the descheduler's {wasted(there)}; of rebalancer's {wasted(here)} "
-        "([table](https://github.com/ORG/rebalancer/blob/main/docs/comparison.md)).\n"
+        f"Over {len(found)} strategies on {clusters * len(found)} random clusters, placed by the real "
+        f"kube-scheduler {minor}: of the descheduler's {wasted(there)};\nof rebalancer's {wasted(here)} "
+        "([by strategy](docs/comparison.md#beside-the-descheduler-strategy-by-strategy)).\n"
     )
 
 
@@ -214,7 +218,7 @@ def put(page: Path, text: str) -> None:
 def main() -> int:
     """Measure, print, and write."""
     parser = argparse.ArgumentParser(prog="bench.strategies", description=__doc__)
-    parser.add_argument("--clusters", type=int, default=40, help="of each plugin (default: %(default)s)")
+    parser.add_argument("--clusters", type=int, default=12, help="of each plugin (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--minor", default="1.35", help="whose scheduler places (default: %(default)s)")
     parser.add_argument("--write", action="store_true", help="renew docs/comparison.md and the README")
@@ -230,8 +234,9 @@ def main() -> int:
             sys.stdout.write(f"{plugin}\n  {there}\n  {here}\n")
             sys.stdout.flush()
     title = (
-        f"{options.clusters} random clusters of 3 to 7 nodes a plugin (seed {options.seed}), placed by the real "
-        f"kube-scheduler {options.minor}; descheduler v0.36.0 → rebalancer with the same policy imported."
+        f"{options.clusters} random clusters of 3 to 7 nodes a plugin (seed {options.seed}), placed by "
+        f"the real kube-scheduler {options.minor}; first the descheduler v0.36.0, then rebalancer with the "
+        "same policy imported."
     )
     sys.stdout.write(table(found, title) + summary(found, options.clusters, options.minor))
     if options.write:
