@@ -45,15 +45,16 @@ class KindOf(Kind, Generic[R], frozen=True):
     optional: bool = False
 
 
+_STORAGE = ("storage.k8s.io", "v1")
+_LIFECYCLE = ("lifecycle.k8s.io", "v1alpha1")
 NODES = KindOf("nodes", "Node", "", "v1", records.Node)
 PODS = KindOf("pods", "Pod", "", "v1", records.EncodedPod)
 DISRUPTION_BUDGETS = KindOf(
     "poddisruptionbudgets", "PodDisruptionBudget", "policy", "v1", records.DisruptionBudget
 )
 REPLICA_SETS = KindOf("replicasets", "ReplicaSet", "apps", "v1", records.Workload)
-DEPLOYMENTS = KindOf("deployments", "Deployment", "apps", "v1", records.Workload)
 STATEFUL_SETS = KindOf("statefulsets", "StatefulSet", "apps", "v1", records.Workload)
-DAEMON_SETS = KindOf("daemonsets", "DaemonSet", "apps", "v1", records.Workload)
+DEPLOYMENTS = KindOf("deployments", "Deployment", "apps", "v1", records.Workload)
 JOBS = KindOf("jobs", "Job", "batch", "v1", records.Workload)
 REPLICATION_CONTROLLERS = KindOf(
     "replicationcontrollers", "ReplicationController", "", "v1", records.Workload
@@ -62,8 +63,14 @@ NAMESPACES = KindOf("namespaces", "Namespace", "", "v1", records.Namespace)
 PRIORITY_CLASSES = KindOf(
     "priorityclasses", "PriorityClass", "scheduling.k8s.io", "v1", records.PriorityClass
 )
+# Optional: a dump need not hold them, and then what admission adds, and who serves devices, is not known.
+RUNTIME_CLASSES = KindOf(
+    "runtimeclasses", "RuntimeClass", "node.k8s.io", "v1", records.RuntimeClass, optional=True
+)
+DEVICE_CLASSES = KindOf(
+    "deviceclasses", "DeviceClass", "resource.k8s.io", "v1", records.DeviceClass, optional=True
+)
 SERVICES = KindOf("services", "Service", "", "v1", records.Service)
-_STORAGE = ("storage.k8s.io", "v1")
 CLAIMS = KindOf("persistentvolumeclaims", "PersistentVolumeClaim", "", "v1", records.PersistentVolumeClaim)
 PERSISTENT_VOLUMES = KindOf("persistentvolumes", "PersistentVolume", "", "v1", records.PersistentVolume)
 STORAGE_CLASSES = KindOf("storageclasses", "StorageClass", *_STORAGE, records.StorageClass)
@@ -82,20 +89,12 @@ VERTICAL_AUTOSCALERS = KindOf(
     records.VerticalAutoscaler,
     optional=True,
 )
-_LIFECYCLE = ("lifecycle.k8s.io", "v1alpha1")
+RESOURCE_QUOTAS = KindOf("resourcequotas", "ResourceQuota", "", "v1", records.ResourceQuota)
+LIMIT_RANGES = KindOf("limitranges", "LimitRange", "", "v1", records.LimitRange)
 EVICTION_REQUESTS = KindOf(
     "evictionrequests", "EvictionRequest", *_LIFECYCLE, records.EvictionRequest, optional=True
 )
 EVICTIONS = KindOf("evictions", "Eviction", *_LIFECYCLE, records.EvictionRequest, optional=True)
-# Optional: a dump need not hold them, and then what admission adds, and who serves devices, is not known.
-RUNTIME_CLASSES = KindOf(
-    "runtimeclasses", "RuntimeClass", "node.k8s.io", "v1", records.RuntimeClass, optional=True
-)
-DEVICE_CLASSES = KindOf(
-    "deviceclasses", "DeviceClass", "resource.k8s.io", "v1", records.DeviceClass, optional=True
-)
-RESOURCE_QUOTAS = KindOf("resourcequotas", "ResourceQuota", "", "v1", records.ResourceQuota)
-LIMIT_RANGES = KindOf("limitranges", "LimitRange", "", "v1", records.LimitRange)
 NODE_METRICS = KindOf(
     "nodemetrics", "NodeMetrics", "metrics.k8s.io", "v1beta1", records.NodeMetrics, False, "nodes"
 )
@@ -103,37 +102,13 @@ POD_METRICS = KindOf(
     "podmetrics", "PodMetrics", "metrics.k8s.io", "v1beta1", records.PodMetrics, False, "pods"
 )
 
-WORKLOADS = (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS, JOBS, REPLICATION_CONTROLLERS)
-STORAGE = (
-    CLAIMS,
-    PERSISTENT_VOLUMES,
-    STORAGE_CLASSES,
-    CSI_NODES,
-    CSI_DRIVERS,
-    CSI_CAPACITIES,
-    VOLUME_ATTACHMENTS,
-)
-METRICS = (NODE_METRICS, POD_METRICS)
-# Every plan needs these: without nodes and pods there is nothing to plan.
+KINDS: tuple[Kind, ...] = tuple(kind for kind in [*vars().values()] if isinstance(kind, KindOf))
+"""All that are read, in the order in which they stand here."""
 REQUIRED: tuple[Kind, ...] = (NODES, PODS)
-KINDS = (
-    *REQUIRED,
-    DISRUPTION_BUDGETS,
-    *WORKLOADS,
-    NAMESPACES,
-    PRIORITY_CLASSES,
-    RUNTIME_CLASSES,
-    DEVICE_CLASSES,
-    SERVICES,
-    *STORAGE,
-    HORIZONTAL_AUTOSCALERS,
-    VERTICAL_AUTOSCALERS,
-    RESOURCE_QUOTAS,
-    LIMIT_RANGES,
-    EVICTION_REQUESTS,
-    EVICTIONS,
-    *METRICS,
-)
+"""Every plan needs these: without nodes and pods there is nothing to plan."""
+WORKLOADS = (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS, JOBS, REPLICATION_CONTROLLERS)
+METRICS = (NODE_METRICS, POD_METRICS)
+DAEMON_SETS = KindOf("daemonsets", "DaemonSet", "apps", "v1", records.Workload)
 # Known in a dump, and needed by no plan: pods of DaemonSets are never evicted.
 _KNOWN = (*KINDS, DAEMON_SETS)
 BY_PLURAL = {kind.plural: kind for kind in _KNOWN}

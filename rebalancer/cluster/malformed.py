@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TypeVar
 
@@ -16,6 +17,7 @@ _NAME = re.compile(r"[a-z0-9A-Z]([-a-z0-9A-Z.:_]{0,251}[a-z0-9A-Z])?", re.ASCII)
 _POSITION = re.compile(r"#\d{1,9}", re.ASCII)  # stands for the name of an object that has none
 _MAX_REASON_LENGTH = 1000
 _FINISHED_PHASES = ("Succeeded", "Failed")
+_Value = TypeVar("_Value")
 LISTED_TWICE = "listed twice; the newest one counts"
 Encoded = msgspec.Raw | bytes | memoryview
 
@@ -35,34 +37,16 @@ class Malformed(msgspec.Struct, frozen=True):
         return f"{self.kind} {path}: {self.reason}"
 
 
-class _LooseMetadata(msgspec.Struct, gc=False):
-    name: object = ""
-    namespace: object = ""
-
-
-class _LooseSpec(msgspec.Struct, gc=False, rename="camel"):
-    node_name: object = ""
-
-
-class _LooseStatus(msgspec.Struct, gc=False):
-    phase: object = ""
-
-
-class _Loose(msgspec.Struct, gc=False):
-    metadata: msgspec.Raw = msgspec.Raw(b"{}")
-    spec: msgspec.Raw = msgspec.Raw(b"{}")
-    status: msgspec.Raw = msgspec.Raw(b"{}")
-    malformed: object = ""  # the reason, in what ``saving`` writes of an object that was malformed before
-
-
-_Shape = TypeVar("_Shape", bound=msgspec.Struct)
-
-
-def _as_far_as_it_goes(item: Encoded, shape: type[_Shape]) -> _Shape:
+def _as_far_as_it_goes(item: Encoded, kind: type[_Value]) -> _Value | None:
     try:
-        return msgspec.json.decode(item, type=shape)
+        return msgspec.json.decode(item, type=kind)
     except (ValueError, RecursionError):
-        return shape()
+        return None
+
+
+def _fields(item: Encoded) -> dict[str, msgspec.Raw]:
+    """The fields of an object, each still encoded; none where it is no object."""
+    return _as_far_as_it_goes(item, dict[str, msgspec.Raw]) or {}
 
 
 def admitted(name: str) -> bool:
@@ -83,17 +67,20 @@ def check_names(namespace: str, name: str) -> None:
 
 def describe(kind: Kind, item: Encoded, position: int, reason: str) -> Malformed:
     """Identify a malformed object as far as possible."""
-    loose = _as_far_as_it_goes(item, _Loose)
-    metadata = _as_far_as_it_goes(loose.metadata, _LooseMetadata)
-    spec = _as_far_as_it_goes(loose.spec, _LooseSpec)
-    name = _text(metadata.name, f"#{position}")
-    if isinstance(loose.malformed, str) and 0 < len(loose.malformed) <= _MAX_REASON_LENGTH:
-        reason = loose.malformed
-        if isinstance(metadata.name, str) and _POSITION.fullmatch(metadata.name):
-            name = metadata.name
-    phase = _as_far_as_it_goes(loose.status, _LooseStatus).phase
-    node_name = node_in_doubt(phase, _text(spec.node_name, ""))
-    return Malformed(kind.name, _text(metadata.namespace, ""), name, node_name, reason)
+    fields = _fields(item)
+    metadata, spec, status = (_fields(fields.get(part, b"")) for part in ("metadata", "spec", "status"))
+
+    def text(part: Mapping[str, msgspec.Raw], field: str) -> str | None:
+        return _as_far_as_it_goes(part.get(field, b""), str)
+
+    named, stated = text(metadata, "name"), text(fields, "malformed")  # stated: by a recording of it
+    name = _text(named, f"#{position}")
+    if stated and len(stated) <= _MAX_REASON_LENGTH:
+        reason = stated
+        if named and _POSITION.fullmatch(named):
+            name = named
+    node_name = node_in_doubt(text(status, "phase"), _text(text(spec, "nodeName"), ""))
+    return Malformed(kind.name, _text(text(metadata, "namespace"), ""), name, node_name, reason)
 
 
 def node_in_doubt(phase: object, node_name: str) -> str:

@@ -27,88 +27,57 @@ class VersionDefaults(msgspec.Struct, frozen=True):
     replaces_in_place: bool = True
 
 
-def _unweighted(names: str) -> Enabled:
-    return tuple((name, 0) for name in names.split())
+def _listed(names: str) -> Enabled:
+    """Names in order, each with its weight where it has one: ``NodeName TaintToleration=3``."""
+    parts = (item.partition("=") for item in names.split())
+    return tuple((name, int(weight or 0)) for name, _, weight in parts)
 
 
-_V1 = (
-    *_unweighted("SchedulingGates PrioritySort NodeUnschedulable NodeName"),
-    ("TaintToleration", 3),
-    ("NodeAffinity", 2),
-    ("NodePorts", 0),
-    ("NodeResourcesFit", 1),
-    *_unweighted("VolumeRestrictions NodeVolumeLimits VolumeBinding VolumeZone"),
-    ("PodTopologySpread", 2),
-    ("InterPodAffinity", 2),
-    ("DynamicResources", 2),
-    ("DefaultPreemption", 0),
-    ("NodeResourcesBalancedAllocation", 1),
-    ("ImageLocality", 1),
-    ("DefaultBinder", 0),
+_V1 = _listed(
+    "SchedulingGates PrioritySort NodeUnschedulable NodeName TaintToleration=3 NodeAffinity=2 NodePorts "
+    "NodeResourcesFit=1 VolumeRestrictions NodeVolumeLimits VolumeBinding VolumeZone PodTopologySpread=2 "
+    "InterPodAffinity=2 DynamicResources=2 DefaultPreemption NodeResourcesBalancedAllocation=1 "
+    "ImageLocality=1 DefaultBinder"
 )
-
-_V1BETA3 = (
-    *_unweighted("PrioritySort NodeUnschedulable NodeName"),
-    ("TaintToleration", 3),
-    ("NodeAffinity", 2),
-    ("NodePorts", 0),
-    ("NodeResourcesFit", 1),
-    *_unweighted(
-        "VolumeRestrictions EBSLimits GCEPDLimits NodeVolumeLimits AzureDiskLimits VolumeBinding VolumeZone"
-    ),
-    ("PodTopologySpread", 2),
-    ("InterPodAffinity", 2),
-    ("DefaultPreemption", 0),
-    ("NodeResourcesBalancedAllocation", 1),
-    ("ImageLocality", 1),
-    ("DefaultBinder", 0),
+_V1BETA3 = _listed(
+    "PrioritySort NodeUnschedulable NodeName TaintToleration=3 NodeAffinity=2 NodePorts "
+    "NodeResourcesFit=1 VolumeRestrictions EBSLimits GCEPDLimits NodeVolumeLimits AzureDiskLimits "
+    "VolumeBinding VolumeZone PodTopologySpread=2 InterPodAffinity=2 DefaultPreemption "
+    "NodeResourcesBalancedAllocation=1 ImageLocality=1 DefaultBinder"
 )
-
 _POINT_BY_POINT: Mapping[str, Enabled] = {
-    "queueSort": _unweighted("PrioritySort"),
-    "filter": _unweighted(
-        "NodeUnschedulable NodeName TaintToleration NodeAffinity NodePorts NodeResourcesFit"
-        " VolumeRestrictions EBSLimits GCEPDLimits NodeVolumeLimits AzureDiskLimits VolumeBinding VolumeZone"
-        " PodTopologySpread InterPodAffinity"
+    "queueSort": _listed("PrioritySort"),
+    "filter": _listed(
+        "NodeUnschedulable NodeName TaintToleration NodeAffinity NodePorts NodeResourcesFit "
+        "VolumeRestrictions EBSLimits GCEPDLimits NodeVolumeLimits AzureDiskLimits VolumeBinding "
+        "VolumeZone PodTopologySpread InterPodAffinity"
     ),
-    "postFilter": _unweighted("DefaultPreemption"),
-    "preScore": _unweighted("InterPodAffinity PodTopologySpread TaintToleration NodeAffinity"),
-    "reserve": _unweighted("VolumeBinding"),
-    "preBind": _unweighted("VolumeBinding"),
-    "bind": _unweighted("DefaultBinder"),
+    "postFilter": _listed("DefaultPreemption"),
+    "preScore": _listed("InterPodAffinity PodTopologySpread TaintToleration NodeAffinity"),
+    "reserve": _listed("VolumeBinding"),
+    "preBind": _listed("VolumeBinding"),
+    "bind": _listed("DefaultBinder"),
 }
-
 _V1BETA2: Mapping[str, Enabled] = {
     **_POINT_BY_POINT,
-    "preFilter": _unweighted(
-        "NodeResourcesFit NodePorts VolumeRestrictions PodTopologySpread InterPodAffinity"
-        " VolumeBinding NodeAffinity"
+    "preFilter": _listed(
+        "NodeResourcesFit NodePorts VolumeRestrictions PodTopologySpread InterPodAffinity VolumeBinding "
+        "NodeAffinity"
     ),
-    "score": (
-        ("NodeResourcesBalancedAllocation", 1),
-        ("ImageLocality", 1),
-        ("InterPodAffinity", 1),
-        ("NodeResourcesFit", 1),
-        ("NodeAffinity", 1),
-        ("PodTopologySpread", 2),
-        ("TaintToleration", 1),
+    "score": _listed(
+        "NodeResourcesBalancedAllocation=1 ImageLocality=1 InterPodAffinity=1 NodeResourcesFit=1 "
+        "NodeAffinity=1 PodTopologySpread=2 TaintToleration=1"
     ),
 }
-
 _V1BETA1: Mapping[str, Enabled] = {
     **_POINT_BY_POINT,
-    "preFilter": _unweighted(
+    "preFilter": _listed(
         "NodeResourcesFit NodePorts PodTopologySpread InterPodAffinity VolumeBinding NodeAffinity"
     ),
-    "score": (
-        ("NodeResourcesBalancedAllocation", 1),
-        ("ImageLocality", 1),
-        ("InterPodAffinity", 1),
-        ("NodeResourcesLeastAllocated", 1),
-        ("NodeAffinity", 1),
-        ("NodePreferAvoidPods", 10000),
-        ("PodTopologySpread", 2),
-        ("TaintToleration", 1),
+    "score": _listed(
+        "NodeResourcesBalancedAllocation=1 ImageLocality=1 InterPodAffinity=1 "
+        "NodeResourcesLeastAllocated=1 NodeAffinity=1 NodePreferAvoidPods=10000 PodTopologySpread=2 "
+        "TaintToleration=1"
     ),
 }
 

@@ -153,35 +153,27 @@ class Workloads:
 
     def other_replica_sets(self, record: Workload) -> list[str]:
         """Names of the other ReplicaSets with pods that a ReplicaSet's controller has."""
-        above = controller_of(record.metadata)
-        siblings = self._active_replica_sets[above.uid] if above else []
-        return [item.metadata.name for item in siblings if item.metadata.uid != record.metadata.uid]
+        siblings = self._siblings_of(REPLICA_SETS, record)
+        return [item.metadata.name for item in siblings if item.spec.replicas != 0 or item.status.replicas]
 
     def sibling_jobs(self, record: Workload) -> list[Workload]:
         """The other Jobs of a Job's CronJob."""
+        return self._siblings_of(JOBS, record)
+
+    def _siblings_of(self, kind: Kind, record: Workload) -> list[Workload]:
+        """The other objects of its kind that its controller has."""
         above = controller_of(record.metadata)
-        jobs = self._jobs_of_controllers[above.uid] if above else []
-        return [item for item in jobs if item.metadata.uid != record.metadata.uid]
+        siblings = self._of_controllers[kind.name, above.uid] if above else []
+        return [item for item in siblings if item.metadata.uid != record.metadata.uid]
 
     @cached_property
-    def _jobs_of_controllers(self) -> Mapping[str, list[Workload]]:
-        """Jobs by the uid of their controller."""
-        found: dict[str, list[Workload]] = defaultdict(list)
+    def _of_controllers(self) -> Mapping[tuple[str, str], list[Workload]]:
+        """What controllers have, by its kind and their uid."""
+        found: dict[tuple[str, str], list[Workload]] = defaultdict(list)
         for kind, record in self._snapshot.workloads.values():
             above = controller_of(record.metadata)
-            if kind is JOBS and above:
-                found[above.uid].append(record)
-        return found
-
-    @cached_property
-    def _active_replica_sets(self) -> Mapping[str, list[Workload]]:
-        """ReplicaSets that have pods, or want some, by the uid of their controller."""
-        found: dict[str, list[Workload]] = defaultdict(list)
-        for kind, record in self._snapshot.workloads.values():
-            above = controller_of(record.metadata)
-            wanted = 1 if record.spec.replicas is None else record.spec.replicas
-            if kind is REPLICA_SETS and above and (wanted or record.status.replicas):
-                found[above.uid].append(record)
+            if above:
+                found[kind.name, above.uid].append(record)
         return found
 
     def _top(self, owner: Owner, record: Workload | None) -> tuple[str, str]:
@@ -214,19 +206,18 @@ class Workloads:
 
     def missing_above(self, row: PodRow) -> OwnerReference | None:
         """A controller above a pod's own that does not exist any more; None when all there are exist."""
-        chain = self.chain(row)
-        above = controller_of(chain[-1][1].metadata) if chain else None
-        kind = BY_NAME.get(above.kind) if above and len(chain) < _MAX_OWNER_CHAIN else None
-        return above if kind is not None and self._snapshot.has(kind) else None
+        return self._above(row, read=True) if len(self.chain(row)) < _MAX_OWNER_CHAIN else None
 
     def unread_above(self, row: PodRow) -> OwnerReference | None:
         """A controller above a pod's own whose kind was not read; None when all there are were."""
+        return self._above(row, read=False)
+
+    def _above(self, row: PodRow, *, read: bool) -> OwnerReference | None:
+        """The controller of the last one known, where its kind was read, or was not."""
         chain = self.chain(row)
-        if not chain:
-            return None
-        above = controller_of(chain[-1][1].metadata)
+        above = controller_of(chain[-1][1].metadata) if chain else None
         kind = BY_NAME.get(above.kind) if above else None
-        return above if kind is not None and not self._snapshot.has(kind) else None
+        return above if kind is not None and self._snapshot.has(kind) is read else None
 
     def newest_sibling(self, row: PodRow, revision: str = "") -> PodRow | None:
         """The newest other ready pod of the controller, not terminating, of ``revision`` if it is given."""
