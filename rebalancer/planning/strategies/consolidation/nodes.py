@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -14,8 +14,9 @@ from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.planning.steering import closed_until, is_karpenters
 
 if TYPE_CHECKING:
+    from rebalancer.planning.landing.landing_check import Purpose
     from rebalancer.planning.prepared import PreparedInputs
-    from rebalancer.planning.strategies.consolidation import ConsolidationSettings
+    from rebalancer.planning.strategies.consolidation.settings import ConsolidationSettings
 
 _STAYING_OWNERS = ("DaemonSet", "Node")  # their pods stay as long as the node does
 _PRICE, _INSTANCE_TYPE = "rebalancer/price", "node.kubernetes.io/instance-type"
@@ -118,3 +119,19 @@ class NodesToEmpty:
         """``n3 is to be emptied: 4 pods must leave it``."""
         name, count = self._prepared.nodes.names[node], int(self.count[node])
         return f"{name} is to be emptied: {count} pod{'s' * (count != 1)} must leave it"
+
+
+class Emptying(Protocol):
+    """The strategy, as its search and its report see it."""
+
+    name: ClassVar[str]
+    prepared: PreparedInputs
+    settings: ConsolidationSettings
+    emptying: frozenset[int]
+
+    @property
+    def nodes(self) -> NodesToEmpty: ...
+    @property
+    def purpose(self) -> Purpose: ...
+    @property
+    def may_close(self) -> bool: ...

@@ -11,12 +11,12 @@ from rebalancer.planning.builder import PartialPlan
 from rebalancer.planning.plan import StrategyReport
 
 if TYPE_CHECKING:
-    from rebalancer.planning.strategies.consolidation import Consolidation
+    from rebalancer.planning.strategies.consolidation.nodes import Emptying
 
 _UNITS = np.array([1000.0, 2.0**30])  # thousandths of a core in a core, bytes in a GiB
 
 
-def report_of(strategy: Consolidation, plan: PartialPlan) -> StrategyReport:
+def report_of(strategy: Emptying, plan: PartialPlan) -> StrategyReport:
     """The figures, and the sentence that says them."""
     nodes, state = strategy.nodes, strategy.prepared.state
     moves = [move for move in plan.moves if move.candidate.wish.strategy == strategy.name]

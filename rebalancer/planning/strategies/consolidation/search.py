@@ -27,7 +27,7 @@ from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.steering import EMPTIED
 
 if TYPE_CHECKING:
-    from rebalancer.planning.strategies.consolidation import Consolidation
+    from rebalancer.planning.strategies.consolidation.nodes import Emptying
 
 _STAYING = (Reason.STATIC_POD, Reason.DAEMON_SET, Reason.TERMINATING)
 _MAX_LOOKED_AT = 2000  # nodes
@@ -36,7 +36,7 @@ _CELLS = 600_000  # placements times nodes that orders after the first may take
 _DIGITS = 6
 
 
-def with_emptied(strategy: Consolidation, so_far: PartialPlan) -> PartialPlan:
+def with_emptied(strategy: Emptying, so_far: PartialPlan) -> PartialPlan:
     """The plan with the nodes emptied that save most at the least disruption; and what a taint would add."""
     wants_closed, closed = strategy.may_close, strategy.prepared.inputs.closed
     search = Search(strategy, so_far, closes=wants_closed and closed is None)
@@ -70,7 +70,7 @@ class Found(msgspec.Struct, frozen=True, eq=False):
 class Search:
     """One search from a plan so far."""
 
-    def __init__(self, strategy: Consolidation, so_far: PartialPlan, *, closes: bool) -> None:
+    def __init__(self, strategy: Emptying, so_far: PartialPlan, *, closes: bool) -> None:
         self._strategy, self._start, self.closes = strategy, so_far.builder, closes
         self._prepared = prepared = strategy.prepared
         self.kept: dict[PodRow, NotMoved] = {}  # pods that keep their node, whatever else moves
