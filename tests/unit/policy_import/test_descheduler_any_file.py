@@ -1,0 +1,45 @@
+"""Whatever a policy of another descheduler holds, it becomes one of ours, or an error of one line."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalancer.documents import to_yaml
+from rebalancer.errors import RebalancerError
+from rebalancer.policy.policy_file import parse_policy
+from rebalancer.policy_import import import_policy
+from tests.unit.policy_import.test_descheduler_and_openshift import CURRENT, FIRST, OPERATOR
+
+KEYS = sorted({"enabled", "include", "value", *re.findall(r"([A-Za-z]+):", CURRENT + FIRST + OPERATOR)})
+WORDS = ["a=b", "", "x", "LowNodeUtilization", "!a"]
+values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-10, 200) | st.sampled_from(WORDS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
+    max_leaves=12,
+)
+TOP = ["profiles", "strategies", "spec", "nodeSelector", "maxNoOfPodsToEvictTotal"]
+
+
+@given(
+    st.sampled_from(
+        [
+            ("descheduler/v1alpha1", "DeschedulerPolicy"),
+            ("descheduler/v1alpha2", "DeschedulerPolicy"),
+            ("operator.openshift.io/v1", "KubeDescheduler"),
+        ]
+    ),
+    st.dictionaries(st.sampled_from(TOP), values, max_size=4),
+)
+def test_any_file_becomes_a_policy_or_one_line(kind: tuple[str, str], rest: dict[str, Any]) -> None:
+    text = to_yaml({**rest, "apiVersion": kind[0], "kind": kind[1]})
+    message = ""
+    try:
+        found = import_policy(text, "theirs.yaml")
+        parse_policy(to_yaml(found.policy), "ours.yaml")
+    except RebalancerError as error:
+        message = str(error)
+    assert "\n" not in message
