@@ -7,7 +7,7 @@ api of a, 1 core, lands on b     a has 2 cores free: the Pending pod goes there
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -22,10 +22,16 @@ from rebalancer.scheduling.framework.cycle import Preemptions, waiting_pods
 from rebalancer.scheduling.resources import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
-if TYPE_CHECKING:
-    from rebalancer.planning.strategies.fragmentation import FragmentationSettings
-
 _FIT = "NodeResourcesFit"
+
+
+class ForWhat(Protocol):
+    """For what the policy wants room to be made."""
+
+    pending_for: float
+    workloads: tuple[str, ...]
+    resizes: bool
+    despite_preemption: bool
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -42,7 +48,7 @@ class Wanted(msgspec.Struct, frozen=True):
         return self.pod is not None and self.node is None
 
 
-def wanted_room(prepared: PreparedInputs, settings: FragmentationSettings) -> Iterator[Wanted]:
+def wanted_room(prepared: PreparedInputs, settings: ForWhat) -> Iterator[Wanted]:
     """What room is to be made for, Pending pods first, in the order of the scheduler's queue."""
     yield from _pending(prepared, settings)
     unusual = prepared.pods.columns.few("conditions") if settings.resizes else ()
@@ -63,7 +69,7 @@ def wanted_room(prepared: PreparedInputs, settings: FragmentationSettings) -> It
             yield Wanted(None, -max(sizes)[-1], f"one more pod of {key}")
 
 
-def _pending(prepared: PreparedInputs, settings: FragmentationSettings) -> Iterator[Wanted]:
+def _pending(prepared: PreparedInputs, settings: ForWhat) -> Iterator[Wanted]:
     state = prepared.state
     preemptions = Preemptions(state)
     for row in map(PodRow, waiting_pods(state, prepared.pods)):
