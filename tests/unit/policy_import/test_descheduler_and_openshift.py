@@ -3,17 +3,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rebalancer.cli.program import main
 from rebalancer.documents import to_yaml
-from rebalancer.errors import InputError, RebalancerError
-from rebalancer.planning.strategies.consolidation import Consolidation, ConsolidationSettings
+from rebalancer.errors import InputError
+from rebalancer.planning.strategies.consolidation import Consolidation
+from rebalancer.planning.strategies.consolidation.settings import ConsolidationSettings
 from rebalancer.planning.strategies.failed import Failed, FailedSettings
 from rebalancer.planning.strategies.misplaced import Misplaced, MisplacedSettings
 from rebalancer.policy.policy_file import parse_policy
