@@ -30,12 +30,14 @@ class RunClock(msgspec.Struct, frozen=True, kw_only=True):
     began: float  # when the run began, by ``monotonic``
     max_duration_seconds: float | None = None  # no eviction begins later
     stop_requested: Callable[[], bool] = lambda: False
+    steers_for: Callable[[], float | None] = lambda: None  # the same, as long as the run's taints stand
 
     def why_over(self) -> StopReason | None:
         """Why no further eviction may begin: asked to stop, or out of time."""
         if self.stop_requested():
             return StopReason(Stop.INTERRUPTED, "asked to stop by a signal")
-        seconds = self.max_duration_seconds
+        limits = (self.max_duration_seconds, self.steers_for())
+        seconds = min((limit for limit in limits if limit is not None), default=None)
         if seconds is not None and self.monotonic() >= self.began + seconds:
             return StopReason(Stop.BRAKE, f"the run reached its longest duration of {seconds:.0f} s")
         return None

@@ -66,6 +66,13 @@ class OwnTaints:
             self._set.append(name)  # before the request, whose answer may be lost
             self._change(self._api, name, f"{self._owner}.{self._until}", self._is_over)
 
+    def renew(self, until: float) -> None:
+        """Let what was set stay until later; a taint that is gone by now does not come back."""
+        value = f"{self._owner}.{int(until)}"
+        for name in self._set:
+            self._change(self._api, name, value, self._is_of_this_run, renews=True)
+        self._until = int(until)
+
     def end(self, staying: Collection[str] = ()) -> tuple[str, ...]:
         """Take away what was set, but where it stays; returns where that failed, after saying why."""
         api, failed = self._api.finishing(_END_SECONDS + _NODE_SECONDS * len(self._set)), []
@@ -73,7 +80,7 @@ class OwnTaints:
             if name in staying and self._clock() < self._until:
                 continue
             try:
-                self._change(api, name, None, lambda taint, _: taint["value"].startswith(f"{self._owner}."))
+                self._change(api, name, None, self._is_of_this_run)
             except RebalancerError as error:
                 until = times.render(self._until)
                 LOGGER.warning(
@@ -83,15 +90,26 @@ class OwnTaints:
         return tuple(failed)
 
     def _change(
-        self, api: RawApi, name: str, value: str | None, goes: Callable[[Mapping[str, Any], str], bool]
+        self,
+        api: RawApi,
+        name: str,
+        value: str | None,
+        goes: Callable[[Mapping[str, Any], str], bool],
+        *,
+        renews: bool = False,
     ) -> None:
-        """Give a node the taint, or take it away; ``goes`` says which of our taints are to go."""
+        """Give a node the taint, or take it away; ``goes`` says which of our taints are to go.
+
+        Where it ``renews``, the node gets the taint for one that goes, and none otherwise.
+        """
         path, what = f"/api/v1/nodes/{quote(name, safe='')}", f"{'taint' if value else 'untaint'} node {name}"
         for attempt in range(_ATTEMPTS):
             try:
                 node = _decoded(api.get(what, path), what)
                 taints = node.spec.get("taints") or []
                 wanted = [taint for taint in taints if not (self._is_ours(taint) and goes(taint, name))]
+                if renews and len(wanted) == len(taints):
+                    return
                 wanted += (
                     [{"key": self._kind.key, "value": value, "effect": self._kind.effect}] if value else []
                 )
@@ -107,6 +125,9 @@ class OwnTaints:
                 if error.status != 404:  # with the node its taint is gone
                     raise
             return
+
+    def _is_of_this_run(self, taint: Mapping[str, Any], _node: str) -> bool:
+        return bool(taint["value"].startswith(f"{self._owner}."))
 
     def _is_over(self, taint: Mapping[str, Any], node: str) -> bool:
         """True for a taint whose time is over, or whose run cannot go on, as this one has its lease."""

@@ -109,8 +109,9 @@ class Execution(PolicyModel):
     )
     steer_limit: Duration = setting(
         900.0,
-        "Longest time in which a run that steers begins waves. Its taints say that they may stay for one "
-        "waveTimeout more; the next run takes away those that outlived their own.",
+        "Longest time in which a run that steers begins the waves of one plan. Its taints say that they may "
+        "stay for one waveTimeout more, which each further plan renews; the next run takes away those that "
+        "outlived their own.",
         gt=0,
     )
     steer_karpenter: bool = setting(

@@ -342,8 +342,9 @@ class Run(RunOrder[PlanningInputs, _Planned]):
         emptied: set[str] = set()
         with (
             _journal(run_options, self.id) as journal,
-            self._steered(planned, journal, events, emptied) as limit_seconds,
+            self._steered(planned, journal, events, emptied) as steering,
         ):
+            replanner.renew = steering.renew
             context = RunContext(
                 run=self.id,
                 api=self._api,
@@ -352,8 +353,9 @@ class Run(RunOrder[PlanningInputs, _Planned]):
                     monotonic=self._api.retries.clock,
                     sleep=signals.stop.wait,
                     began=self._began,
-                    max_duration_seconds=limit_seconds,
+                    max_duration_seconds=run_options.max_duration_seconds,
                     stop_requested=signals.stop.is_set,
+                    steers_for=lambda: steering.seconds,
                 ),
                 execution=self._policy.execution,
                 safety=SafetyChecks(
@@ -378,25 +380,34 @@ class Run(RunOrder[PlanningInputs, _Planned]):
     @contextmanager
     def _steered(
         self, planned: _Planned, journal: Journal, events: Sequence[EventWriter], emptied: Collection[str]
-    ) -> Iterator[float | None]:
+    ) -> Iterator[_Steering]:
         """Set the taints of the plan, and take them away at the end, with those of runs that died.
 
-        Yields after how many seconds of the run no further wave may begin; None: never. Nodes that are
-        ``emptied`` at the end stay closed.
+        A later plan of the run renews their time. Nodes that are ``emptied`` at the end stay closed.
         """
-        seconds, execution = self._run_options.max_duration_seconds, self._policy.execution
+        steering, execution = _Steering(), self._policy.execution
         plan, inputs = planned.plan, planned.inputs
         hot, late = left_behind(inputs.snapshot), reopened(inputs.snapshot, inputs.now)
         if self._run_options.dry_run or not (plan.tainted or plan.closed or hot or late):
-            yield seconds
+            yield steering
             return
-        taints_nodes = plan.tainted or plan.closed
-        limit = min(seconds or float("inf"), execution.steer_limit) if taints_nodes else seconds
+        if plan.tainted or plan.closed:
+            steering.seconds = execution.steer_limit
         until = time.time() + execution.steer_limit + execution.wave_timeout
         kinds = [
             (HOT, plan.tainted, hot, until, ("steering", "steered")),
             (EMPTIED, plan.closed, late, until + plan.closed_seconds, ("closing", "closed")),
         ]
+        set_now: list[tuple[OwnTaints, str, Sequence[str], float]] = []
+
+        def renew() -> None:
+            later = time.time() + execution.steer_limit + execution.wave_timeout
+            for taints, word, nodes, longer in set_now:
+                taints.renew(later + longer)
+                journal.write(word, nodes=nodes, until=times.render(later + longer))
+            if steering.seconds is not None:
+                steering.seconds = time.monotonic() - self._began + execution.steer_limit
+
         with ExitStack() as stack:
             for kind, nodes, left, end, words in kinds:
                 if nodes or left:
@@ -404,14 +415,23 @@ class Run(RunOrder[PlanningInputs, _Planned]):
                     journal.write(words[0], nodes=nodes, until=times.render(end), leftBehind=left or None)
                     stack.callback(_end, taints, journal, words[1], nodes, emptied)
                     taints.begin(nodes, left)
+                    set_now.append((taints, words[0], nodes, end - until))
             for writer in events:
                 writer.steered(plan.tainted, until)
-            yield limit
+            steering.renew = renew
+            yield steering
 
     @property
     def _lease_place(self) -> tuple[str, str]:
         namespace, name = self._run_options.lease.split("/")
         return namespace, name
+
+
+class _Steering(msgspec.Struct):
+    """The taints that a run has set."""
+
+    seconds: float | None = None  # of the run, after which no further wave may begin; None: they do not end
+    renew: Callable[[], None] = lambda: None  # for a later plan of the run
 
 
 def _end(
@@ -477,6 +497,7 @@ class _Replanner:
         self._memory = memory
         self._read_again = read_again
         self._signals = signals
+        self.renew: Callable[[], None] = lambda: None  # the taints of the run
         self._is_first = True
         self._read = [(planned.inputs.now, planned.inputs.view)]
         self._of_wave: PreparedInputs | None = planned.prepared  # the cluster before this wave
@@ -498,6 +519,8 @@ class _Replanner:
             inputs = self._inputs(self._memory.now(self._planned.plan))
             planned = _planned(replace(inputs, made=tuple(made)), waves)
             _refuse_unverified(planned.inputs, planned.plan)
+            if planned.plan.moves:
+                self.renew()
             return planned
 
         self._planned, self._is_first = self._signals.interruptibly(plan), True

@@ -103,3 +103,25 @@ def test_no_eviction_begins_after_the_longest_duration_or_a_request_to_stop() ->
     stopped = waiting.clock.why_over()
     assert stopped is not None
     assert stopped.stop is Stop.INTERRUPTED
+
+
+def test_no_eviction_begins_once_the_taints_of_the_run_may_end_and_again_once_they_are_renewed() -> None:
+    time, stand = FakeTime(NOW), [60.0]
+    clock = RunClock(
+        now=time.clock,
+        monotonic=time.clock,
+        sleep=time.sleep,
+        began=NOW,
+        max_duration_seconds=300,
+        steers_for=lambda: stand[0],
+    )
+    time.sleep(60.0)
+    over = clock.why_over()
+    assert over is not None
+    assert "60 s" in over.message
+    stand[0] = 400.0
+    assert clock.why_over() is None
+    time.sleep(240.0)
+    over = clock.why_over()
+    assert over is not None
+    assert "300 s" in over.message

@@ -78,6 +78,19 @@ def test_what_a_killed_run_left_is_taken_away_by_the_next_one() -> None:
     assert nodes.ours() == set()
 
 
+def test_a_later_plan_renews_the_time_of_its_taints_and_sets_none_that_is_gone() -> None:
+    nodes = Nodes(a=[THEIRS], b=[])
+    taints = nodes.run()
+    taints.begin(("a", "b"), ())
+    nodes.taints["b"] = []  # somebody took it away, as a run that got the lease meanwhile does
+
+    taints.renew(nodes.time.now + 900)
+    assert nodes.ours() == {"a"}
+    assert [float(item["value"].split(".")[2]) for item in nodes.taints["a"][1:]] == [nodes.time.now + 900]
+    assert taints.end() == ()
+    assert nodes.taints == {"a": [THEIRS], "b": []}
+
+
 def test_a_run_that_lost_its_lease_takes_no_taint_of_its_successor() -> None:
     nodes = Nodes(a=[])
     slow, successor = nodes.run("slow"), nodes.run("successor")

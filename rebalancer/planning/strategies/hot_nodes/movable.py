@@ -129,7 +129,7 @@ class MovablePods:
         node = self.node[best]
         need = self.hotness.above(int(self.nodes[node]), percent[node])
         wanted = need > NEGLIGIBLE
-        pods = self._on[node]
+        pods: range = self._on[node]
         here = slice(pods.start, pods.stop)
         relief = self.relief[here][:, wanted]
         enough = (value[here] > 0) & (relief >= need[wanted] - NEGLIGIBLE).all(axis=1)
