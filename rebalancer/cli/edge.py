@@ -159,7 +159,7 @@ def usage_hint(error: click.UsageError) -> str:
     """What to do instead, e.g. ``did you mean --policy policy.yaml?``; empty if that is not known."""
     if isinstance(error, click.NoSuchOption):
         name = error.option_name
-        reason = _LEFT_OUT.get((_command(error), name), "")
+        reason = _LEFT_OUT.get(((error.ctx.info_name if error.ctx else None) or "", name), "")
         return f"did you mean {_OF_KUBECTL[name]}?" if name in _OF_KUBECTL else reason
     extra = _EXTRA.search(error.format_message())
     if extra is None or error.ctx is None:
@@ -173,10 +173,6 @@ def usage_hint(error: click.UsageError) -> str:
     return ""
 
 
-def _command(error: click.UsageError) -> str:
-    return (error.ctx.info_name if error.ctx else None) or ""
-
-
 _READS = (True, False, False)  # stdin, stdout, stderr
 _closed: set[int] = set()
 
@@ -184,7 +180,8 @@ _closed: set[int] = set()
 def open_closed_streams() -> None:
     """Open those of the three standard streams to nowhere that are closed; to be called first of all."""
     for descriptor, reads in enumerate(_READS):
-        if _is_open(descriptor):
+        with contextlib.suppress(OSError):
+            os.fstat(descriptor)
             continue
         _closed.add(descriptor)
         found = os.open(os.devnull, os.O_RDONLY if reads else os.O_WRONLY)
@@ -203,11 +200,3 @@ def open_closed_streams() -> None:
 def stderr_was_closed() -> bool:
     """Whether nobody can ever read what is written to stderr, because there was none."""
     return 2 in _closed
-
-
-def _is_open(descriptor: int) -> bool:
-    try:
-        os.fstat(descriptor)
-    except OSError:
-        return False
-    return True

@@ -153,21 +153,8 @@ def progress_bar(noun: str, total: int) -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield lambda message: LOGGER.debug("%s", words(message))
         return
-    from rich.progress import (  # noqa: PLC0415 - not for --help
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-    )
+    from rebalancer.reporting.console import step_bar  # noqa: PLC0415 - imports rich
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(noun, markup=False),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+    with step_bar(console(stderr=True), noun) as bar:
         task = bar.add_task("", total=total)
         yield lambda message: bar.update(task, advance=1, description=words(message))

@@ -242,15 +242,13 @@ def _differences(one: Any, other: Any, path: Path) -> Iterator[tuple[Path, Any, 
     if isinstance(one, dict) and isinstance(other, dict):
         for key in dict.fromkeys((*one, *other)):
             yield from _differences(one.get(key, _ABSENT), other.get(key, _ABSENT), (*path, key))
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other) and _maps(one, other):
+    elif (isinstance(one, list) and isinstance(other, list) and len(one) == len(other)) and all(
+        isinstance(item, dict) for item in (*one, *other)
+    ):
         for position, (before, after) in enumerate(zip(one, other, strict=True)):
             yield from _differences(before, after, (*path, position))
     elif one != other:
         yield path, one, other
-
-
-def _maps(one: list[Any], other: list[Any]) -> bool:
-    return all(isinstance(item, dict) for item in (*one, *other))
 
 
 def _written(value: Any) -> str:

@@ -99,12 +99,8 @@ def _thresholds(facts: _Facts) -> list[int]:
         return []
     highest, mean = float(facts.cpu.max()), float(facts.cpu.mean())
     lowest = max(_LOWEST, math.ceil((mean + _ABOVE_MEAN) / _STEP) * _STEP)
-    first = min(_multiple_below(highest), _USUAL - _STEP)
+    first = min(math.ceil(highest / _STEP) * _STEP - _STEP, _USUAL - _STEP)
     return [_USUAL, *range(first, lowest - 1, -_STEP)][:_MAX_CANDIDATES]
-
-
-def _multiple_below(percent: float) -> int:
-    return math.ceil(percent / _STEP) * _STEP - _STEP
 
 
 def _policy(facts: _Facts, threshold: int) -> Iterator[str]:
@@ -195,10 +191,12 @@ def _hot_nodes(facts: _Facts, threshold: int) -> Iterator[str]:
     if len(facts.cpu):
         mean = float(facts.cpu.mean())
         above = int(np.count_nonzero(facts.cpu > threshold))
+        # A load that a node has, as in the summary of ``nodes``.
+        p95 = float(np.percentile(facts.cpu, 95, method="inverted_cdf"))
         usual = "the usual threshold" if threshold == _USUAL else f"the usual {_USUAL} % would move nothing"
         yield from _comment(
             4,
-            f"cpu: mean {mean:.0f} %, 95th percentile {_p95(facts.cpu):.0f} %, highest "
+            f"cpu: mean {mean:.0f} %, 95th percentile {p95:.0f} %, highest "
             f"{facts.cpu.max():.0f} %; {above} of {len(facts.cpu)} nodes are above {threshold} %, {usual}. "
             f"memory: mean {facts.memory.mean():.0f} %, highest {facts.memory.max():.0f} %; 85 % is the "
             "usual threshold.",
@@ -208,11 +206,6 @@ def _hot_nodes(facts: _Facts, threshold: int) -> Iterator[str]:
     cool_to = max(threshold - _COOLING_POINTS, min(threshold - _STEP, round(mean / _STEP) * _STEP + _STEP))
     yield f"    - utilization: {{cpu: {threshold}, memory: 85}}"
     yield f"      coolTo: {{cpu: {cool_to}, memory: 75}}"
-
-
-def _p95(loads: FloatArray) -> float:
-    """The load that 95 % of the nodes do not exceed: one that a node has, as in the summary of ``nodes``."""
-    return float(np.percentile(loads, 95, method="inverted_cdf"))
 
 
 def _limits(facts: _Facts) -> Iterator[str]:

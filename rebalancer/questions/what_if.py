@@ -17,7 +17,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from rebalancer.cluster import times
-from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
+from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.planning.coverage import OF_THEIR_NODE
 from rebalancer.planning.eviction.rules import budgets_read, daemon_set, overlapping, static
 from rebalancer.planning.eviction.workload_rules import controller
@@ -510,7 +510,11 @@ def _nodes(before: PreparedInputs, after: PreparedInputs, changes: Changes) -> t
         known = old is not None
         hot = bool(old is not None and before.hotness.hot[old]), bool(after.hotness.hot[row])
         change = kinds.get(name, "" if known else "new")
-        if not (any(hot) or change or _load_differs(loads[rows[name]], later[row])):
+        if not (
+            any(hot)
+            or change
+            or (np.abs(np.nan_to_num(later[row] - loads[rows[name]])) >= _CHANGED_POINTS).any()
+        ):
             continue
         changed.append(
             (
@@ -526,7 +530,3 @@ def _nodes(before: PreparedInputs, after: PreparedInputs, changes: Changes) -> t
         )
     changed.sort(key=lambda item: (not item[1].hot[1], not item[1].hot[0], -item[0], item[1].node))
     return tuple(node for _, node in changed)
-
-
-def _load_differs(before: FloatArray, after: FloatArray) -> bool:
-    return bool((np.abs(np.nan_to_num(after - before)) >= _CHANGED_POINTS).any())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TextIO
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.theme import Theme
 
 # A terminal's own yellow, green and cyan cannot be read on white. These are of the 256 fixed colours, and
@@ -35,3 +36,16 @@ class ReportConsole(Console):
     def on_broken_pipe(self) -> None:
         """Raise BrokenPipeError; rich would end the process, possibly in the middle of a run."""
         raise BrokenPipeError("the output was closed")
+
+
+def step_bar(console: Console, noun: str) -> Progress:
+    """A bar that counts steps towards a total, and goes when it is done."""
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(noun, markup=False),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )

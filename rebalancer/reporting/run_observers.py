@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import TaskID
 from rich.text import Text
 
 from rebalancer.execution.events import (
@@ -29,6 +29,7 @@ from rebalancer.execution.evict import Attempt
 from rebalancer.execution.outcomes import Outcome, PlanOfRun
 from rebalancer.execution.verdicts import Verdict
 from rebalancer.planning.plan import Plan
+from rebalancer.reporting.console import step_bar
 from rebalancer.reporting.words import counted, words
 
 # What drawing on a closed stream raises; an IndexError comes from rich when a write fails inside a live bar.
@@ -113,15 +114,7 @@ class BarObserver(LogObserver):
     def __init__(self, console: Console, logger: logging.Logger, *, dry_run: bool = False) -> None:
         super().__init__(logger, dry_run=dry_run)
         self._console = console
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("settled", markup=False),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-        )
+        self._progress = step_bar(console, "settled")
         self._task: TaskID | None = None
 
     def __exit__(

@@ -197,24 +197,18 @@ class Endpoints:
             return _text(start, "405 Method Not Allowed", "only GET and HEAD are answered")
         match path:
             case "/healthz":
-                return self._healthz(start)
+                late = "" if self._health.alive else "the loop has not reported in time"
+                return _told(start, late, "ok")
             case "/readyz":
-                return self._readyz(start)
+                return _told(start, self._health.not_ready, f"ok: {self._health.role}")
             case "/metrics":
                 found: Iterable[bytes] = self._metrics(environment, start)
                 return found
         return _text(start, "404 Not Found", "there are /healthz, /readyz and /metrics")
 
-    def _healthz(self, start: Start) -> Iterable[bytes]:
-        if self._health.alive:
-            return _text(start, "200 OK", "ok")
-        return _text(start, "503 Service Unavailable", "the loop has not reported in time")
 
-    def _readyz(self, start: Start) -> Iterable[bytes]:
-        reason = self._health.not_ready
-        if not reason:
-            return _text(start, "200 OK", f"ok: {self._health.role}")
-        return _text(start, "503 Service Unavailable", reason)
+def _told(start: Start, trouble: str, ok: str) -> Iterable[bytes]:
+    return _text(start, "503 Service Unavailable" if trouble else "200 OK", trouble or ok)
 
 
 @contextmanager

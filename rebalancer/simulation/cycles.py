@@ -262,7 +262,15 @@ def _cycle(
         cluster.bind(row, node)
     history, names = MoveHistory(made), inputs.snapshot.nodes.names
     moves = tuple(
-        _move(item, names, not item.move.finished and is_again(history, item.move.pod, inputs))
+        SimulatedMove(
+            pod=item.move.pod.full_name,
+            workload=item.move.pod.workload,
+            from_node=item.move.from_node,
+            node="" if item.node == NOWHERE else names[item.node],
+            result=item.result.value,
+            because=item.because,
+            again=not item.move.finished and is_again(history, item.move.pod, inputs),
+        )
         for item in outcomes
     )
     made += execution.made
@@ -319,15 +327,3 @@ def is_again(history: MoveHistory, pod: PodReference, inputs: PlanningInputs) ->
     )
     last = history.in_cooldown(inputs.now, cooldown, workload=workload, controller_uid=pod.controller_uid)
     return last is not None
-
-
-def _move(item: SimulatedOutcome, names: Sequence[str], again: bool) -> SimulatedMove:
-    return SimulatedMove(
-        pod=item.move.pod.full_name,
-        workload=item.move.pod.workload,
-        from_node=item.move.from_node,
-        node="" if item.node == NOWHERE else names[item.node],
-        result=item.result.value,
-        because=item.because,
-        again=again,
-    )

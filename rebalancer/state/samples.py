@@ -60,7 +60,9 @@ def with_sample(
     added = Sample(
         at=at,
         percent={
-            resource: tuple(_rounded(found.get(node)) for node in nodes)
+            resource: tuple(
+                round(min(max(found[node], 0.0), 1e9), 1) if node in found else None for node in nodes
+            )
             for resource, found in sorted(percent.items())
         },
     )
@@ -93,7 +95,3 @@ def _aligned(nodes: tuple[str, ...], taken: Sequence[tuple[tuple[str, ...], Samp
         else:
             result.append(sample)
     return LoadSamples(nodes=nodes, taken=tuple(result))
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(min(max(value, 0.0), 1e9), 1)

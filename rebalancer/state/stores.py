@@ -34,6 +34,7 @@ from rebalancer.errors import InputError, SafetyError, StopRequestedError
 from rebalancer.state.run_state import MAX_BYTES, RunState, bounded, decode, encode
 
 KEY = "state.json"
+_LABELS = {"app.kubernetes.io/managed-by": "rebalancer"}
 _NO_FILE = "it is not a regular file"
 _ANOTHER = "name another file with --state"
 _LOCK_SECONDS = 30.0
@@ -178,12 +179,15 @@ class ConfigMapStore:
 
     def _read(self, api: RawApi) -> dict[str, Any] | None:
         try:
-            body = api.get(f"read {self.where}", self._path(self._name))
+            return msgspec.json.decode(
+                api.get(f"read {self.where}", self._path(self._name)), type=dict[str, Any]
+            )
         except RequestRejectedError as error:
             if error.status == 404:
                 return None
             raise
-        return _object(body, self.where)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            raise InputError(f"the answer is not an object: {str(error)[:200]}", where=self.where) from error
 
     def _state(self, item: dict[str, Any] | None) -> RunState | None:
         data = (item or {}).get("data")
@@ -198,7 +202,8 @@ class ConfigMapStore:
         text = encode(state).decode()
         what = f"write {self.where}"
         if item is None:
-            body = _new(self._namespace, self._name, text)
+            metadata = {"namespace": self._namespace, "name": self._name, "labels": _LABELS}
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {KEY: text}}
             hint = f"{APPLY}, or name another one with --state-config-map"
             create_version(api, what, self._path(), body, namespace=self._namespace, hint=hint)
             return
@@ -208,20 +213,3 @@ class ConfigMapStore:
 
     def _path(self, *name: str) -> str:
         return object_path("v1", self._namespace, "configmaps", *name)
-
-
-def _new(namespace: str, name: str, text: str) -> dict[str, Any]:
-    labels = {"app.kubernetes.io/managed-by": "rebalancer"}
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"namespace": namespace, "name": name, "labels": labels},
-        "data": {KEY: text},
-    }
-
-
-def _object(body: bytes, where: str) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise InputError(f"the answer is not an object: {str(error)[:200]}", where=where) from error

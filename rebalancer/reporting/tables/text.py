@@ -89,7 +89,8 @@ def bar(before: float, after: float | None, width: int, glyphs: Glyphs) -> Text:
     start = _cells(before, width)
     end = start if after is None else _cells(after, width)
     text = Text()
-    text.append(glyphs.full * min(start, end), _colour(before if after is None else after))
+    colour = "red" if (before if after is None else after) >= 80 else "cyan"
+    text.append(glyphs.full * min(start, end), colour)
     text.append(glyphs.leaves * (start - end), "green")
     text.append(glyphs.arrives * (end - start), "yellow")
     text.append(glyphs.empty * (width - max(start, end)), "dim")
@@ -98,10 +99,6 @@ def bar(before: float, after: float | None, width: int, glyphs: Glyphs) -> Text:
 
 def _cells(percent: float, width: int) -> int:
     return min(max(round(percent * width / 100), 0), width)
-
-
-def _colour(percent: float) -> str:
-    return "red" if percent >= 80 else "cyan"
 
 
 class Lines:
