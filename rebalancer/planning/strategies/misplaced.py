@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 from pydantic import Field
 
 from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, LEAVING_TAINTS, matches_taint
-from rebalancer.planning.steering import EMPTIED, TAINT_KEY
 from rebalancer.planning.strategies.chosen_pods import ChosenPods
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
 from rebalancer.policy.model import PolicyModel, Unique
@@ -201,9 +200,11 @@ class Misplaced(Strategy):
         return better
 
     def _untolerated(self, pod: PodRow, node: int, effects: tuple[str, ...] = _HARD_EFFECTS) -> str:
+        from rebalancer.planning.steering import EMPTIED, TAINT_KEY  # noqa: PLC0415 - imports numpy
+
         tolerations = self.prepared.table_of(pod).class_of(pod).spec.tolerations
+        ignored = (*self.settings.excluded_taints, EMPTIED.key, TAINT_KEY)
         for taint in self.prepared.inputs.snapshot.nodes.records[node].spec.taints or ():
-            ignored = (*self.settings.excluded_taints, EMPTIED.key, TAINT_KEY)
             if taint.effect not in effects or matches_taint(taint, ignored):
                 continue
             if not self._tolerates_any(tolerations, taint):
