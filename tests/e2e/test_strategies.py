@@ -228,6 +228,26 @@ def _a_better_node_comes(cluster: Cluster) -> None:
     cluster.add_node("n-1", labels={"disk": "ssd"})
 
 
+def _on_less_preferred(cluster: Cluster) -> int:
+    return cluster.per_node("web")["n-0"]
+
+
+def _room_is_in_pieces(cluster: Cluster) -> None:
+    for number in range(3):
+        cluster.add_node(f"n-{number}", cpu="4")
+        cluster.deploy(f"web-{number}", 2, cpu="1")
+        cluster.cordon(f"n-{number}", True)
+    for node in cluster.nodes:
+        cluster.cordon(node, False)
+    cluster.api.create(clusters.deployment("large", 1, cpu="3"))
+    wait_until(lambda: _waiting(cluster) == 1, "the large pod is unschedulable")
+
+
+def _waiting(cluster: Cluster) -> int:
+    conditions = [item for pod in cluster.pods("large") for item in pod["status"].get("conditions", ())]
+    return sum(item.get("reason") == "Unschedulable" for item in conditions)
+
+
 SCENES = (
     Scene("failed", True, _pods_fail, _failed, 2),
     Scene("misplaced", True, _taint_comes, _on_tainted, 3),
@@ -236,6 +256,8 @@ SCENES = (
     Scene("consolidation", {"minNodeAge": "0s"}, _nodes_are_half_empty, _superfluous_nodes, 3, _PACKS),
     Scene("duplicates", True, _a_node_comes, _more_than_an_even_share, 2),
     Scene("topologySpread", True, _a_zone_comes, _skew_beyond_one, 3),
+    Scene("misplaced", {"preferredNodeAffinity": True}, _a_better_node_comes, _on_less_preferred, 3),
+    Scene("fragmentation", {"pendingFor": "0s"}, _room_is_in_pieces, _waiting, 1),
 )
 
 
@@ -276,6 +298,7 @@ def test_one_run_sets_right_what_a_strategy_is_for_and_later_runs_evict_nothing(
         began = time.monotonic()
         first = rebalancer.run(*options)
         seconds = time.monotonic() - began
+        wait_until(lambda: not cluster.per_node()[""], "nothing waits")
         after = scene.wrong(cluster)
         later = [rebalancer.run(*options) for _ in range(LATER_CYCLES)]
 
