@@ -20,7 +20,7 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -69,42 +69,84 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises the error of the last attempt, or StopRequestedError when a wait was cut short.
         """
-        began, attempt = self.clock(), 0
-        while True:
-            attempt += 1
+        ends: list[_Result | Exception] = []  # how the last attempt ended
+
+        def attempt() -> Retry | None:
+            ends.clear()
             try:
-                return request()
-            except Exception as error:
-                retry = again(error)
-                cut_short = None if retry is None else self._cut_short(what, attempt, began, retry)
-                if retry is None or cut_short is None:
-                    raise
-                if cut_short:
-                    raise StopRequestedError(f"{what}: asked to stop; {retry.reason}") from error
+                ends.append(request())
+            except Exception as error:  # noqa: BLE001 - judged, and raised below
+                ends.append(error)
+                return again(error)
+            return None
+
+        stopped_after = self._repeat(what, attempt)
+        end = ends.pop()
+        if not isinstance(end, Exception):
+            return end
+        try:
+            if stopped_after is not None:
+                raise StopRequestedError(f"{what}: asked to stop; {stopped_after.reason}") from end
+            raise end
+        finally:
+            del end  # its traceback refers to this frame
 
     def until(
         self, what: str, request: Callable[[], _Result], again: Callable[[_Result], Retry | None]
     ) -> _Result:
         """The first result that ``again`` finds final; the last one when there is no further attempt."""
-        began, attempt = self.clock(), 1
-        result = request()
-        while (retry := again(result)) is not None and self._cut_short(what, attempt, began, retry) is False:
-            attempt += 1
-            result = request()
-        return result
+        results: list[_Result] = []
 
-    def _cut_short(self, what: str, attempt: int, began: float, retry: Retry) -> bool | None:
-        """Wait for another attempt; whether that wait was cut short, None where there is no other."""
-        seconds = self.wait_seconds(attempt, retry.retry_after)
-        too_late = self.clock() - began + seconds > self.deadline_seconds or seconds >= self.run.seconds_left
-        if attempt >= self.attempts or too_late:
-            return None
-        LOGGER.log(
-            logging.INFO if seconds >= _LONG_WAIT_SECONDS else logging.DEBUG,
-            "%s: %s; trying again in %.1f s (attempt %d of %d)",
-            *(what, retry.reason, seconds, attempt, self.attempts),
-        )
-        return self.wait(seconds)
+        def attempt() -> Retry | None:
+            results[:] = [request()]
+            return again(results[0])
+
+        self._repeat(what, attempt)
+        return results.pop()
+
+    def _repeat(self, what: str, attempt: Callable[[], Retry | None]) -> Retry | None:
+        """Make attempts until one is final or there is no further one.
+
+        Returns why another one would have been made where the wait for it was cut short. tenacity sees these
+        reasons alone: its loop refers to itself, and what it holds lives on until the collector of cycles
+        runs, which is paused while pages of lists are read.
+        """
+        from tenacity import RetryCallState, Retrying, retry_if_result  # noqa: PLC0415 - slow to import
+
+        began = self.clock()
+        stopped: list[Retry] = []
+
+        def reason(state: RetryCallState) -> Retry:
+            assert state.outcome is not None
+            return cast("Retry", state.outcome.result())
+
+        def wait(state: RetryCallState) -> float:
+            return self.wait_seconds(state.attempt_number, reason(state).retry_after)
+
+        def is_last(state: RetryCallState) -> bool:
+            too_late = self.clock() - began + state.upcoming_sleep > self.deadline_seconds
+            too_late |= state.upcoming_sleep >= self.run.seconds_left
+            return state.attempt_number >= self.attempts or too_late
+
+        def pause(state: RetryCallState) -> None:
+            seconds = state.upcoming_sleep
+            LOGGER.log(
+                logging.INFO if seconds >= _LONG_WAIT_SECONDS else logging.DEBUG,
+                "%s: %s; trying again in %.1f s (attempt %d of %d)",
+                *(what, reason(state).reason, seconds, state.attempt_number, self.attempts),
+            )
+            if self.wait(seconds):
+                stopped.append(reason(state))
+
+        Retrying(
+            retry=retry_if_result(lambda again: again is not None),
+            wait=wait,
+            stop=is_last,
+            before_sleep=pause,
+            sleep=lambda _seconds: None,  # waited for above, where it is known what for
+            retry_error_callback=lambda _state: None,
+        )(lambda: None if stopped else attempt())
+        return stopped[0] if stopped else None
 
     def limit(self) -> Deadline:
         """When a request that begins now, with all its attempts, has to be done."""

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[3]
 NETWORK = ["kubernetes", "urllib3", "requests"]
+# Modules that are not named as their package is.
+_MODULES = {
+    "pyyaml": "yaml",
+    "protobuf": "google.protobuf",
+    "python-jsonpath": "jsonpath",
+    "prometheus-client": "prometheus_client",
+}
 
 
 @pytest.mark.parametrize(
@@ -42,3 +51,14 @@ finally:
 
     assert "pod/shop/" in result.stdout
     assert result.stderr.splitlines()[-1] == "[]"
+
+
+def test_every_package_that_the_wheel_requires_is_imported_and_those_it_is_built_on_are_required() -> None:
+    required = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    names = {re.split(r"[><=]", requirement)[0].lower() for requirement in required}
+    modules = {name: _MODULES.get(name, name.replace("-", "_")) for name in names}
+    source = "\n".join(path.read_text() for path in (ROOT / "rebalancer").rglob("*.py"))
+
+    unused = [name for name, module in modules.items() if not re.search(rf"(from|import) {module}\b", source)]
+    assert unused == []
+    assert names >= {"kubernetes", "pandas", "numpy", "click", "tenacity"}

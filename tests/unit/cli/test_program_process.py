@@ -22,6 +22,7 @@ NETWORK_AND_TABLES = (
         "requests",
         "http.client",
         "asyncio",
+        "tenacity",
         "pandas",
         "prometheus_client",
     ),
