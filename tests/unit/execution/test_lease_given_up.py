@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time as clock
 
 import pytest
 from msgspec.structs import replace
@@ -15,6 +14,7 @@ from rebalancer.retries import Retries
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import FakeTime, fake_api
 from tests.unit.execution.lease_server import LeaseServer, lease_of, spec
+from tests.waiting import HANG_SECONDS
 
 
 @pytest.fixture
@@ -32,12 +32,12 @@ def api(server: LeaseServer, time: FakeTime) -> RawApi:
     return fake_api(server, time)[0]
 
 
-def test_once_it_is_over_nothing_renews_it_any_more(server: LeaseServer) -> None:
-    api = replace(fake_api(server)[0], retries=Retries())  # real time
-    held = RunLease(api, "kube-system", "rebalancer", "one", clock.time, duration_seconds=0.6).acquire()
+def test_once_it_is_over_nothing_renews_it_any_more(server: LeaseServer, time: FakeTime) -> None:
+    api = replace(fake_api(server)[0], retries=Retries())  # whose waits end at once when asked
+    held = RunLease(api, "kube-system", "rebalancer", "one", time.clock, duration_seconds=0.6).acquire()
     with held.renewed_meanwhile():
         (renewing,) = [thread for thread in threading.enumerate() if thread.name == "lease"]
-    renewing.join(30.0)
+    renewing.join(HANG_SECONDS)
     assert not renewing.is_alive()
 
 
