@@ -18,6 +18,7 @@ import numpy as np
 from pydantic.alias_generators import to_camel
 
 from rebalancer.cluster import records
+from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.kinds import BY_NAME, NAMESPACES, NODES, STORAGE_CLASSES
 from rebalancer.cluster.leaving_nodes import matches_taint
 from rebalancer.cluster.pods import PHASES
@@ -32,6 +33,7 @@ from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.landing.schedulers import neutral_everywhere
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.scheduler_facts import gates_running
+from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.policy.evictability import Namespaces
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.load_sources import PrometheusSource
@@ -363,6 +365,11 @@ def _instance_types(snapshot: Snapshot) -> frozenset[str]:
     return frozenset((node.metadata.labels or {}).get(label, "") for node in snapshot.nodes.records) - {""}
 
 
+def _workloads(snapshot: Snapshot) -> frozenset[str]:
+    workloads = Workloads(snapshot)
+    return frozenset(workloads.of(PodRow(row)).key for row in range(len(snapshot.pods)))
+
+
 # By the key of a strategy's list or map: what its items name, and which such things there are.
 NAMED: Mapping[str, tuple[str, Callable[[Snapshot], frozenset[str]]]] = {
     "include_owner_kinds": ("kind", _owner_kinds),
@@ -371,6 +378,7 @@ NAMED: Mapping[str, tuple[str, Callable[[Snapshot], frozenset[str]]]] = {
     "states": ("state", _states),
     "excluded_taints": ("taint", _taints),
     "prices": ("instance type", _instance_types),
+    "workloads": ("workload", _workloads),
 }
 
 

@@ -15,6 +15,7 @@ from tests.e2e.controlplane import ControlPlane
 NODES = tuple(f"node-{number}" for number in range(4))
 SIZES = {"web": 6, "api": 4, "db": 3}
 FURTHER = 5
+pytestmark = pytest.mark.safety
 _PODS = "/api/v1/namespaces/default/pods"
 _POLICY = """
 apiVersion: rebalancer/v1alpha1

@@ -276,8 +276,9 @@ def connect(kubeconfig: Path | None = None, context: str | None = None) -> clien
     Raises InputError when there is none or it cannot be used.
     """
     from kubernetes import client, config  # noqa: PLC0415 - slow to import
+    from kubernetes.config import kube_config  # noqa: PLC0415 - slow to import
 
-    settings = client.Configuration()
+    settings, merged = client.Configuration(), None
     where = str(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG") or "~/.kube/config"
     if kubeconfig is not None and not is_file(kubeconfig):
         raise InputError("no such kubeconfig", where=where, hint="is the path right?")
@@ -287,7 +288,12 @@ def connect(kubeconfig: Path | None = None, context: str | None = None) -> clien
             with contextlib.suppress(config.ConfigException):
                 config.load_incluster_config(client_configuration=settings)
                 return _client(settings)
-        if _impersonates(kubeconfig, context):
+        # Read once: the official client parses YAML in Python, some seconds for a large file.
+        paths = str(kubeconfig) if kubeconfig else str(kube_config.KUBE_CONFIG_DEFAULT_LOCATION)
+        merged = kube_config.KubeConfigMerger(paths)
+        if merged.config is None:
+            raise config.ConfigException("no configuration found")
+        if _impersonates(merged.config.value, context):
             raise InputError(
                 "the kubeconfig's user acts as somebody else (as, as-uid, as-groups or as-user-extra), "
                 "which is not supported",
@@ -295,16 +301,17 @@ def connect(kubeconfig: Path | None = None, context: str | None = None) -> clien
                 hint="choose a context whose user has the rights itself",
             )
         with _complaints() as complaints:
-            config.load_kube_config(
-                config_file=str(kubeconfig) if kubeconfig else None,
-                context=context,
-                client_configuration=settings,
-            )
+            kube_config.KubeConfigLoader(
+                config_dict=merged.config,
+                config_base_path=None,
+                active_context=context,
+                config_persister=merged.save_changes,
+            ).load_and_set(settings)
         if complaints:
             raise config.ConfigException(complaints[0])
         return _client(settings)
     except config.ConfigException as error:
-        message, hint = _unknown_context(kubeconfig, context) or (_unusable(error), _GIVE)
+        message, hint = _unknown_context(merged, context) or (_unusable(error), _GIVE)
         raise InputError(message, where=where, hint=hint) from error
     except _UNUSABLE as error:
         raise InputError(_unusable(error), where=where, hint=_GIVE) from error
@@ -350,22 +357,9 @@ def _renewing(renew: Callable[[client.Configuration], None]) -> Callable[[client
     return renewed
 
 
-def _merged(kubeconfig: Path | None) -> Any:
-    """The kubeconfigs as one document; None where there are none. Raises what is in ``_UNUSABLE``."""
-    from kubernetes.config import ConfigException, kube_config  # noqa: PLC0415 - slow to import
-
-    paths = str(kubeconfig) if kubeconfig else str(kube_config.KUBE_CONFIG_DEFAULT_LOCATION)
-    try:
-        merged = kube_config.KubeConfigMerger(paths).config
-    except ConfigException as error:
-        raise ValueError(str(error)) from error
-    return None if merged is None else merged.value
-
-
-def _impersonates(kubeconfig: Path | None, context: str | None) -> bool:
+def _impersonates(document: Any, context: str | None) -> bool:
     """Whether the context's user acts as somebody else: the official client would not, and may do more."""
     with contextlib.suppress(*_UNUSABLE):  # the official client says what is wrong
-        document = _merged(kubeconfig)
         contexts, users = (
             {item.value["name"]: item.value[part[:-1]] for item in reversed(document[part])}
             for part in ("contexts", "users")
@@ -375,15 +369,17 @@ def _impersonates(kubeconfig: Path | None, context: str | None) -> bool:
     return False
 
 
-def _unknown_context(kubeconfig: Path | None, context: str | None) -> tuple[str, str] | None:
-    """What is wrong with the context, and which there are; None when it is something else that is wrong."""
+def _unknown_context(merged: Any, context: str | None) -> tuple[str, str] | None:
+    """What is wrong with the context, and which there are; None when it is something else that is wrong.
+
+    ``merged`` holds the kubeconfigs as one document; it is None where they could not be read.
+    """
+    if merged is None:
+        return None
+    if merged.config is None:
+        return "no usable Kubernetes configuration: no such file, and this is not a pod of a cluster", _GIVE
     try:
-        document = _merged(kubeconfig)
-        if document is None:
-            return (
-                "no usable Kubernetes configuration: no such file, and this is not a pod of a cluster",
-                _GIVE,
-            )
+        document = merged.config.value
         names = sorted(str(item.value["name"]) for item in document["contexts"])
         wanted = context or document.get("current-context")
     except _UNUSABLE:

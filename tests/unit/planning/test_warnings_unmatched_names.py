@@ -63,6 +63,10 @@ def warnings(neutral: tuple[str, ...] = (), **policy: Any) -> tuple[str, ...]:
             "strategies.consolidation.nodeSelector selects no node: a=b",
         ),
         ({"strategies": {"consolidation": {"prices": {"m7.large": 1}}}}, "names the instance type m7.large"),
+        (
+            {"strategies": {"fragmentation": {"workloads": ["shop/Deployment/wep"]}}},
+            "names the workload shop/Deployment/wep",
+        ),
     ],
 )
 def test_a_name_that_matches_nothing_is_said(policy: dict[str, Any], sentence: str) -> None:
@@ -97,7 +101,7 @@ def test_what_strategies_name_by_default_or_may_meet_later_is_not_mentioned() ->
 
 
 # Lists that name nothing of the cluster: numbers, words of their own, or what is read only on demand.
-NAMES_NOTHING = {"exit_codes", "constraints", "conditions"}
+NAMES_NOTHING = {"exit_codes", "constraints", "conditions", "filters"}
 
 
 def test_every_list_of_a_strategy_that_names_things_is_looked_up() -> None:
