@@ -294,7 +294,13 @@ def test_one_run_sets_right_what_a_strategy_is_for_and_later_runs_evict_nothing(
         rebalancer = Rebalancer(tmp_path / "run", control_plane.kubeconfig(), _policy(scene, server.address))
         state = (f"--state={tmp_path / 'state.json'}", f"--scheduler-config={configuration}")
         options = (*state, "--lease=default/rebalancer")
-        planned = rebalancer.plan(*state).document["moves"]
+        planned: list[dict[str, Any]] = []  # nothing for as long as what was just made may still change
+
+        def wishes() -> bool:
+            planned[:] = rebalancer.plan(*state).document["moves"]
+            return bool(planned)
+
+        wait_until(wishes, "a plan has moves", seconds=120.0)
         began = time.monotonic()
         first = rebalancer.run(*options)
         seconds = time.monotonic() - began
