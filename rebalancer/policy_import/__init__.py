@@ -15,6 +15,10 @@ _KINDS: Mapping[tuple[str, str], Callable[[Import, Mapping[str, Any]], None]] = 
     ("descheduler/v1alpha2", "DeschedulerPolicy"): current_policy,
     ("operator.openshift.io/v1", "KubeDescheduler"): operator_resource,
 }
+_OF_THE_CHART = (
+    "give the policy itself, as the chart installs it: "
+    "kubectl get configmap -n kube-system descheduler -o jsonpath='{.data.policy\\.yaml}'"
+)
 
 
 def import_policy(text: str, source: str) -> Imported:
@@ -30,10 +34,11 @@ def import_policy(text: str, source: str) -> Imported:
     kind = (str(value.get("apiVersion", "")), str(value.get("kind", "")))
     mapping = _KINDS.get(kind)
     if mapping is None:
+        chart = kind[1] == "ConfigMap" or "deschedulerPolicy" in value
         raise document.error(
             (),
             f"{kind[1] or 'no kind'!s:.60} of {kind[0] or 'no apiVersion'!s:.60}",
-            hint=f"expected {known}",
+            hint=_OF_THE_CHART if chart else f"expected {known}",
         )
     work = Import(document)
     mapping(work, value)

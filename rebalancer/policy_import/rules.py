@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
+from rebalancer.documents.models import did_you_mean
 from rebalancer.documents.reading import Path
 from rebalancer.planning.strategies import STRATEGIES
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
@@ -338,7 +339,9 @@ def _plugin(work: Import, plugin: Plugin) -> None:
         return
     found = _replaces(plugin.name)
     if found is None:
-        work.drop(plugin.path, "no strategy of ours has this aim; keep descheduler for it")
+        known = ["LowNodeUtilization", *(name for ours in STRATEGIES for name in ours.replaces)]
+        meant = did_you_mean(plugin.name, known, otherwise="keep descheduler for it")
+        work.drop(plugin.path, f"no strategy of ours has this aim; {meant}")
         work.seen.add(plugin.arguments.at)
         return
     ours, replaced = found
@@ -365,6 +368,10 @@ def _plugin(work: Import, plugin: Plugin) -> None:
             settings[setting] = value
             said = "" if argument in stated else f": {value}, which is the default there"
             work.note(where, KeyFate.MAPPED, f"{place}.{setting}{said}")
+        elif value is not None and setting in {
+            field.alias for field in ours.settings_type.model_fields.values()
+        }:
+            work.drop(where, f"{place}.{setting} cannot be {value!r:.40}")
     chosen_alone = any(
         "" not in (of.get(item, "") for item in stated[argument])
         for argument, of in replaced.choices.items()

@@ -196,6 +196,23 @@ def test_a_plugin_without_a_counterpart_is_named_by_its_name() -> None:
     assert notes(found)["TheirOwnPlugin"].startswith("not mapped: no strategy of ours has this aim")
 
 
+def test_a_slip_of_the_pen_is_named_as_what_it_is() -> None:
+    _, found = imported(
+        CURRENT.replace("PodLifeTime", "PodLifetimes").replace("{maxPodLifeTimeSeconds: 86400}", "{}")
+    )
+    assert notes(found)["PodLifetimes"].endswith("did you mean PodLifeTime?")
+
+    _, found = imported(CURRENT.replace("maxPodLifeTimeSeconds: 86400", "maxPodLifeTimeSeconds: 1d"))
+    assert notes(found)["maxPodLifeTimeSeconds"] == "not mapped: strategies.lifetime.maxAge cannot be '1d'"
+
+
+def test_the_values_of_the_chart_and_its_configmap_are_refused_with_how_to_get_the_policy() -> None:
+    for text in ("deschedulerPolicy: {profiles: []}\n", "apiVersion: v1\nkind: ConfigMap\ndata: {}\n"):
+        with pytest.raises(InputError) as caught:
+            import_policy(text, "other.yaml")
+        assert "kubectl get configmap" in caught.value.hint
+
+
 @pytest.mark.parametrize(
     ("profiles", "place"),
     [
