@@ -34,7 +34,8 @@ from rebalancer.planning.steering import advice
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
 
-_MAX_CELLS_FOLLOWED = 100_000  # courses times moves times nodes: a second or two at most
+# Courses times moves, of which each takes some milliseconds, and that times nodes: a second or two at most.
+_MAX_STEPS_FOLLOWED, _MAX_CELLS_FOLLOWED = 500, 100_000
 
 
 def make_plan(inputs: PlanningInputs) -> Plan:
@@ -80,7 +81,9 @@ def follow_all(prepared: PreparedInputs, plan: PartialPlan, strategies: Sequence
 
     A plan that taints nodes on its way is left as it is.
     """
-    most = min(MAX_FOLLOWED, _MAX_CELLS_FOLLOWED // (len(prepared.nodes) * max(len(plan.moves), 1)))
+    moves = max(len(plan.moves), 1)
+    bounds = _MAX_STEPS_FOLLOWED // moves, _MAX_CELLS_FOLLOWED // (len(prepared.nodes) * moves)
+    most = min(MAX_FOLLOWED, *bounds)
     if most <= MAX_SCENARIOS or plan.builder.has_tainted:
         return plan
     kept, group_of = dict(plan.kept), {item.name: item.group for item in strategies}

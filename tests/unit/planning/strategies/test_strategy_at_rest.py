@@ -114,6 +114,7 @@ def test_cycles_come_to_rest(strategies: dict[str, Any], data: st.DataObject) ->
 
 @pytest.mark.parametrize("strategies", [SPREAD, SOFT, EVERYTHING], ids=["topologySpread", "misplaced", "all"])
 @given(cluster=clusters())
+@settings(max_examples=3 * EXAMPLES)
 def test_on_an_unchanged_cluster_the_moves_of_every_strategy_still_hold(
     strategies: dict[str, Any], cluster: tuple[list[dict[str, Any]], list[Workload]]
 ) -> None:
