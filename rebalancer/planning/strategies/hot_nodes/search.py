@@ -42,7 +42,7 @@ from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.strategies.hot_nodes.movable import DIGITS, NEGLIGIBLE, MovablePods
 
-_PLACEMENTS_A_POD = 40  # that drafts may ask for
+_PLACEMENTS_A_POD = 20  # that drafts may ask for
 _CELLS = 600_000  # placements times nodes that they may ask for: large clusters can afford less
 _POWERS = (4.0, 2.0, 1.0, 0.5)  # of their value, by which pods are drawn, draft by draft
 
