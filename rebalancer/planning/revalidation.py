@@ -117,6 +117,7 @@ def next_in_wave(prepared: PreparedInputs, landed: Sequence[tuple[Move, str]], m
         if node is None:
             return f"{earlier.pod.full_name} landed on {name}, which was not there when the wave began"
         builder.landed(prepared.candidate(row), NodeRow(node))
+        _follow(strategies, builder)
     row = _live(prepared, move)
     if row is None:
         return POD_GONE
@@ -233,9 +234,16 @@ def _try_again(
             refusal = _moved_otherwise(prepared.candidate(row, wish), planned[row]) or try_move(
                 prepared, builder, row, wish, may_wait=False
             )
-            if refusal is not None:
+            if refusal is None:
+                _follow(strategies, builder)
+            else:
                 kept[row] = refusal
     return PartialPlan(builder, kept)
+
+
+def _follow(strategies: Sequence[Strategy], builder: PlanBuilder) -> None:
+    for strategy in strategies:
+        strategy.follow(builder)
 
 
 def _wish(

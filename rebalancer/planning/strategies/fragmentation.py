@@ -19,9 +19,10 @@ from rebalancer.policy.model import PolicyModel, Unique
 from rebalancer.policy.units import Duration
 
 if TYPE_CHECKING:
-    from rebalancer.cluster.arrays import BoolArray, PodRow
+    from rebalancer.cluster.arrays import BoolArray, NodeRow, PodRow
     from rebalancer.planning.builder import PartialPlan, PlanBuilder
     from rebalancer.planning.landing.landing_check import Landings
+    from rebalancer.planning.plan import Move
     from rebalancer.planning.reasons import NotMoved
     from rebalancer.planning.strategies.room import Room, Wanted
 
@@ -76,8 +77,35 @@ class Fragmentation(Strategy):
         """What each of the pods that move makes room for."""
         return {}
 
+    @cached_property
+    def _taken(self) -> dict[PodRow, NodeRow]:
+        """The node on which each Pending pod is to find room."""
+        return {}
+
     def group(self, pod: PodRow) -> str:
         return self._together.get(pod, "")
+
+    def resume(self, moves: Sequence[Move]) -> None:
+        """What moves together, and for which pods, is read from the moves."""
+        from rebalancer.cluster.arrays import NodeRow, PodRow  # noqa: PLC0415 - imports numpy
+
+        pods, node_of = self.prepared.pods, self.prepared.nodes.row
+        for move in moves:
+            if move.strategy != self.name or move.from_node not in node_of:
+                continue
+            row = pods.row.get((move.pod.namespace, move.pod.name))
+            if row is not None:
+                self._together[PodRow(row)] = f"{move.from_node} {move.makes_room_for}"
+            for wanted in self._wanted:
+                if wanted.pod is not None and pods.uids[wanted.pod] == move.makes_room_for:
+                    self._taken[wanted.pod] = NodeRow(node_of[move.from_node])
+
+    def follow(self, plan: PlanBuilder) -> None:
+        """Pending pods take the room that was made for them, which nobody else has then."""
+        state = plan.scenarios.all[0].after_termination
+        for wanted in self._wanted if self._taken else ():
+            if wanted.pod in self._taken and wanted.is_pending and state.node[wanted.pod] < 0:
+                self._room.place(wanted, plan, self._taken[wanted.pod])
 
     def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:
         """None by itself: ``extend`` chooses them."""
@@ -112,6 +140,7 @@ class Fragmentation(Strategy):
                 if not refused and self._room.place(wanted, tried, node):
                     builder = tried
                     self._together.update(dict.fromkeys(pods, wanted.name))
+                    self._taken |= {} if wanted.pod is None else {wanted.pod: node}
                     notes.append(f"{wanted.name} will fit on {where} in every scenario")
                     break
                 kept.update({pod: why for pod, why in refused.items() if pod not in kept})

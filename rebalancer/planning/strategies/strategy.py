@@ -106,6 +106,9 @@ class Strategy:
     def resume(self, moves: Sequence[Move]) -> None:
         """Learn which moves of a plan are carried out, before any of them is looked at again."""
 
+    def follow(self, plan: PlanBuilder) -> None:
+        """Let happen what a move of a plan that is tried once more leads to, as when it was planned."""
+
     @property
     def lifts(self) -> Collection[Reason]:
         """What is no reason to keep a pod that has finished, or is not ready, and that it wishes to move."""

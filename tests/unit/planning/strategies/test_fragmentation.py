@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import prepare
@@ -145,6 +147,60 @@ def test_before_a_later_wave_it_looks_whether_the_room_is_still_needed() -> None
 
     placed = inputs(a_workload("big", ["c"], cpu="100m"))
     assert all(isinstance(item, str) for item in revalidate_moves(placed, plan.moves).verdicts.values())
+
+
+def two_rooms(wave: int) -> Any:
+    """Nodes a and d each have room for one of two Pending pods once a pod has left for b or e."""
+    workloads = [
+        a_workload("web", ["a", "d"], cpu="2"),
+        a_workload("api", ["a"], cpu="1100m"),
+        a_workload("job", ["d"], cpu="1100m"),
+        a_workload("lib", ["b", "e"], cpu="2500m"),
+        a_workload("big", ["", ""], cpu="2", created=at(-3600)),
+    ]
+    policy = a_policy(
+        strategies={"fragmentation": True},
+        planning={"terminationRace": "likely"},
+        execution={"firstWave": wave, "waveSize": wave},
+    )
+    used = {pod["metadata"]["name"]: 0.1 for workload in workloads for pod in workload.pods}
+    return planning_inputs([a_node(name, cpu=4) for name in "abde"], workloads, policy=policy, pod_load=used)
+
+
+@pytest.mark.parametrize("wave", [1000, 1])
+def test_room_for_a_second_pod_is_still_made_before_the_first_one_has_taken_its_own(wave: int) -> None:
+    moves = plan_of(two_rooms(wave)).moves
+    found = revalidate_moves(two_rooms(wave), moves).verdicts
+
+    assert {move.pod.name for move in moves} == {"api-0", "job-0"}
+    landings = {uid: item if isinstance(item, str) else item.landings for uid, item in found.items()}
+    assert landings == {move.pod.uid: move.landings for move in moves}
+
+
+def test_what_makes_room_together_stays_together_before_a_later_wave() -> None:
+    """Two pods leave a for one: where one of them may not any more, the other would make no room."""
+
+    def case(keeps: str = "") -> Any:
+        annotation = {"descheduler.alpha.kubernetes.io/evict": "false"}
+        workloads = [
+            *(
+                a_workload(name, ["a"], cpu="1", annotations=annotation if name == keeps else {})
+                for name in ("api", "job", "web")
+            ),
+            a_workload("lib", ["b", "c"], cpu="2500m"),
+            pending("2500m", tolerations=[{"operator": "Exists"}]),
+        ]
+        taint = {"key": "dedicated", "value": "big", "effect": "NoSchedule"}
+        nodes = [a_node(name, cpu=4, taints=[taint] if name == "a" else ()) for name in "abc"]
+        used = {pod["metadata"]["name"]: 0.1 for workload in workloads for pod in workload.pods}
+        return planning_inputs(nodes, workloads, policy=ON, pod_load=used)
+
+    moves = plan_of(case()).moves
+    assert {move.pod.name for move in moves} == {"api-0", "job-0"}
+
+    for keeps in ("api", "job"):
+        found = revalidate_moves(case(keeps), moves).verdicts
+        assert all(isinstance(verdict, str) for verdict in found.values()), found
 
 
 def test_nothing_to_do_leaves_the_plan_as_it_is() -> None:
