@@ -408,20 +408,6 @@ def test_only_the_classes_that_a_file_protects_are_protected() -> None:
     assert "PersistentVolumes" not in policy.evictable.protect
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[]", "is not a mapping"),
-        ("kind: Deployment\napiVersion: apps/v1\n", "Deployment of apps/v1"),
-        ("a: 1\n", "no kind of no apiVersion"),
-    ],
-)
-def test_another_kind_of_file_is_refused_with_what_is_expected(text: str, message: str) -> None:
-    with pytest.raises(InputError, match=message) as caught:
-        import_policy(text, "other.yaml")
-    assert "DeschedulerPolicy" in caught.value.hint
-
-
 def test_the_command_prints_a_policy_that_validates(tmp_path: Path) -> None:
     theirs, ours = tmp_path / "theirs.yaml", tmp_path / "ours.yaml"
     theirs.write_text(CURRENT)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.documents import to_yaml
-from rebalancer.errors import RebalancerError
+from rebalancer.errors import InputError, RebalancerError
 from rebalancer.policy.policy_file import parse_policy
 from rebalancer.policy_import import import_policy
 from tests.unit.policy_import.test_descheduler_and_openshift import CURRENT, FIRST, OPERATOR
@@ -43,3 +44,17 @@ def test_any_file_becomes_a_policy_or_one_line(kind: tuple[str, str], rest: dict
     except RebalancerError as error:
         message = str(error)
     assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "is not a mapping"),
+        ("kind: Deployment\napiVersion: apps/v1\n", "Deployment of apps/v1"),
+        ("a: 1\n", "no kind of no apiVersion"),
+    ],
+)
+def test_another_kind_of_file_is_refused_with_what_is_expected(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        import_policy(text, "other.yaml")
+    assert "DeschedulerPolicy" in caught.value.hint
