@@ -11,7 +11,8 @@ them.
 
 Some scores depend on what the scheduler alone knows. ImageLocality counts one size of an image on all nodes,
 that of the node which registered it first. Where nodes report several sizes of one name, the raw scores by
-each of them are computed, and the nodes that any of them leads to are possible landings.
+each of them are computed, and the nodes that any of them leads to are possible landings. Where there are too
+many ways to try, bounds of the scores tell which nodes can be chosen at all.
 
 Source: kubernetes v1.34.4 pkg/scheduler/schedule_one.go:430, :776; v1.35.4
 framework/runtime/framework.go:1145.
@@ -19,7 +20,7 @@ framework/runtime/framework.go:1145.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 
@@ -29,9 +30,9 @@ import numpy as np
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.pods import PodTable
 from rebalancer.profiles.types import ExtensionPoint, Profile
-from rebalancer.scheduling.framework.plugin import Plugin
+from rebalancer.scheduling.framework.plugin import NO_OTHER_SCORES, Plugin
 from rebalancer.scheduling.framework.race import Workers
-from rebalancer.scheduling.framework.sampling import Searches, nodes_to_find
+from rebalancer.scheduling.framework.sampling import Search, Searches, nodes_to_find
 from rebalancer.scheduling.framework.scores import RawScores, WeightedScores, notes, out_of_range
 from rebalancer.scheduling.framework.start_index import TieBreak
 from rebalancer.scheduling.matching import tolerates_any
@@ -107,21 +108,46 @@ def rejected_beside_nominated(
     return {node: reason for node, reason in reasons.items() if reason}
 
 
-def other_scores(
-    state: ClusterState, pod_class: int, feasible: IntArray, raw: Sequence[RawScores]
-) -> tuple[Sequence[list[RawScores]], str]:
-    """What the scheduler may have instead of ``raw``, and why that is not known where it is not."""
-    choices: list[Sequence[RawScores]] = []
+def _with_other_scores(
+    state: ClusterState, pod_class: int, search: Search, raw: Sequence[RawScores]
+) -> FloatArray | None:
+    """(feasible,) the chances, where some scores may be others than ``raw``; None where none may be.
+
+    A node that only the bounds allow was missed by every draw, so it has the chance of one draw more.
+    """
+    others = {
+        item.plugin.name: item.plugin.other_raw_scores(state, pod_class)
+        for item in raw
+        if item.plugin.is_uncertain
+    }
+    if all(other is NO_OTHER_SCORES for other in others.values()):
+        return None
+
+    def choices(item: RawScores) -> Iterator[RawScores]:
+        yield item
+        for other in others.get(item.plugin.name, NO_OTHER_SCORES).listed:
+            yield RawScores(item.plugin, item.weight, other[search.feasible])
+
+    chances = [search.chances(chosen) for chosen in product(*map(choices, raw))]
+    chance = np.asarray(np.mean(chances, axis=0), np.float64)
+    below, above = np.zeros((2, len(chance)), np.int64)
+    exact: list[RawScores] = []
     for item in raw:
-        others: Sequence[IntArray] | None = ()
-        if item.plugin.is_uncertain:
-            others = item.plugin.other_raw_scores(state, pod_class)
-        if others is None:
-            return (), f"{item.plugin.name}: it may score the nodes in more ways than can be tried"
-        choices.append((item, *(RawScores(item.plugin, item.weight, other[feasible]) for other in others)))
-    if all(len(choice) == 1 for choice in choices):
-        return (), ""
-    return [list(choice) for choice in product(*choices)][1:], ""
+        bounds = others.get(item.plugin.name, NO_OTHER_SCORES).bounds
+        if bounds is None:
+            exact.append(item)
+        else:
+            below += item.weight * bounds[0][search.feasible]
+            above += item.weight * bounds[1][search.feasible]
+    if len(exact) == len(raw):
+        return chance
+    possible = np.zeros(len(chance), np.bool_)
+    for chosen in product(*map(choices, exact)):
+        possible |= search.possible(chosen, below, above)
+    missed = possible & (chance == 0.0)
+    if missed.any():
+        chance = (len(chances) * chance + missed / np.count_nonzero(missed)) / (len(chances) + 1)
+    return chance
 
 
 class _Candidates(msgspec.Struct, frozen=True, eq=False):
@@ -333,15 +359,9 @@ class Scheduler:
             heap = state.classes.release.has(HEAP_TIES) and candidates.restricted_to is None
             search = self._searches.over(feasible, looked_at, limit, heap=heap)
             chance, tie = search.outcome(raw)
-            others: Sequence[list[RawScores]] = ()
-            unknown = ""
             if self._is_uncertain and len(feasible) > 1:
-                others, unknown = other_scores(state, pod_class, feasible, raw)
-            if unknown:
-                return Placement(feasible, scores, np.zeros(len(feasible)), without_scores, unknown)
-            if others:
-                chances = [chance, *(search.chances(other) for other in others)]
-                chance, tie = np.asarray(np.mean(chances, axis=0), np.float64), None
+                uncertain = _with_other_scores(state, pod_class, search, raw)
+                chance, tie = (chance, tie) if uncertain is None else (uncertain, None)
         return Placement(
             feasible=feasible,
             scores=scores,

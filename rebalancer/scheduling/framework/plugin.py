@@ -130,6 +130,17 @@ PASS = PreFilter()
 SKIP = PreFilter(skip=True)
 
 
+class OtherScores(msgspec.Struct, frozen=True, eq=False):
+    """Raw scores that the scheduler may have instead of those computed; each array is (nodes,)."""
+
+    listed: Sequence[IntArray] = ()
+    # Where there are more than can be listed, no score is below the first or above the second.
+    bounds: tuple[IntArray, IntArray] | None = None
+
+
+NO_OTHER_SCORES = OtherScores()
+
+
 class Normalization(Enum):
     """How a plugin's scores depend on the raw scores of the nodes that are compared."""
 
@@ -252,13 +263,13 @@ class Plugin:
         """As ``raw_scores``, when the scheduler compares only ``sample_size`` of them, nobody knows which."""
         return self.raw_scores(state, pod_class, feasible)
 
-    def other_raw_scores(self, state: ClusterState, pod_class: int) -> Sequence[IntArray] | None:
-        """(nodes,) each: raw scores that the scheduler may have instead, by facts that it alone knows.
+    def other_raw_scores(self, state: ClusterState, pod_class: int) -> OtherScores:
+        """The raw scores that the scheduler may have instead, by facts that it alone knows.
 
-        Each is as likely as ``raw_scores``, and all the nodes they lead to are possible landings. None means
-        that there are too many to compute: the landing is not known.
+        Each of those listed is as likely as ``raw_scores``, and all the nodes they lead to are possible
+        landings; so is every node that the bounds do not rule out. A plugin with bounds does not normalise.
         """
-        return ()
+        return NO_OTHER_SCORES
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
         """Scores in 0..100 from raw ones, given the extremes of the raw scores among the nodes compared.

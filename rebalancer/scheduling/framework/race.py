@@ -29,7 +29,7 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 
-from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.scheduling.framework.scores import RawScores
 
 _MOST_UNKNOWN = 1 << 30
@@ -165,18 +165,18 @@ class Floors:
         known = self._lowest.get(extremes)
         self._lowest[extremes] = lowest if known is None else min(known, lowest)
 
-    def are_above(self, fixed: IntArray, varying: Sequence[RawScores], rows: IntArray) -> bool:
-        """Whether rows are below every floor; ``fixed`` are the parts of their totals that do not vary."""
+    def reached(self, fixed: IntArray, varying: Sequence[RawScores], rows: IntArray) -> BoolArray:
+        """(rows,) at or above a floor; ``fixed`` are the parts of their totals that do not vary."""
         raw = [item.raw[rows] for item in varying]
+        reached = np.zeros(len(rows), np.bool_)
         for extremes, lowest in self._lowest.items():
             totals = fixed
             for item, values, smallest, largest in zip(
                 varying, raw, extremes[::2], extremes[1::2], strict=True
             ):
                 totals = totals + item.weighted(smallest, largest, values)
-            if int(totals.max()) >= lowest:
-                return False
-        return True
+            reached |= totals >= lowest
+        return reached
 
 
 class _Outcome(msgspec.Struct, frozen=True, eq=False):
@@ -215,7 +215,7 @@ class KnownOutcomes:
             if not len(rows):
                 return known.chance
             highest = np.maximum(fixed[rows], known.fixed[rows])
-            if len(rows) <= _MAX_CHANGED and known.floors.are_above(highest, varying, rows):
+            if len(rows) <= _MAX_CHANGED and not known.floors.reached(highest, varying, rows).any():
                 return known.chance
         return None
 

@@ -37,7 +37,7 @@ from itertools import pairwise
 import msgspec
 import numpy as np
 
-from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.scheduling.framework.race import ONE_WORKER, Floors, KnownOutcomes, Race, Workers
 from rebalancer.scheduling.framework.scores import RawScores
 from rebalancer.scheduling.framework.start_index import (
@@ -253,15 +253,7 @@ class Search:
     def outcome(self, scores: Sequence[RawScores]) -> tuple[FloatArray, TieBreak | None]:
         """The chances, and what decides among equal totals where nothing is drawn."""
         chance = np.zeros(len(self.feasible), np.float64)
-        fixed = np.zeros(len(self.feasible), np.int64)  # the part of the totals that no sample changes
-        varying: list[RawScores] = []
-        for item in scores:
-            if item.is_constant:
-                continue  # the same for every node, so it decides nothing
-            if not item.plugin.normalization.compares_nodes or len(chance) <= self._limit:
-                fixed += item.weighted_by_all
-            else:
-                varying.append(item)
+        fixed, varying = self._parts(scores)
         if len(chance) <= self._limit:
             tie = None
             if self._heap:
@@ -276,24 +268,56 @@ class Search:
         if known is not None:
             return known, None
         floors = Floors()
-        self._add_windows(fixed, varying, chance, floors)
+        self._add_windows(fixed, varying, chance, None if self._takes_root else floors)
         if self._alone < 1.0:
             chance = self._alone * chance + (1.0 - self._alone) * self._race.chances(fixed, varying, floors)
         if not self._takes_root:
             self._known.keep(fixed, varying, floors, chance)
         return chance, None
 
+    def possible(self, scores: Sequence[RawScores], below: IntArray, above: IntArray) -> BoolArray:
+        """(feasible,) may be chosen, where what some plugin adds to each total is only known in bounds.
+
+        ``below`` and ``above`` (feasible,) are the least and the most that it adds to each total; ``scores``
+        are those of the other plugins. A node that is chosen has at least the total that wins its sample
+        where all others have their least, so one whose most is below the lowest such total is ruled out.
+        """
+        fixed, varying = self._parts(scores)
+        if len(fixed) <= self._limit:
+            return np.asarray(fixed + above >= (fixed + below).max(), np.bool_)
+        floors = Floors()
+        self._add_windows(fixed + below, varying, np.zeros(len(fixed)), floors)
+        if self._alone < 1.0:
+            self._race.chances(fixed + below, varying, floors)
+        return floors.reached(fixed + above, varying, np.arange(len(fixed)))
+
+    def _parts(self, scores: Sequence[RawScores]) -> tuple[IntArray, list[RawScores]]:
+        """(feasible,) the part of the totals that no sample changes, and the scores that one does."""
+        fixed = np.zeros(len(self.feasible), np.int64)
+        varying: list[RawScores] = []
+        for item in scores:
+            if item.is_constant:
+                continue  # the same for every node, so it decides nothing
+            if not item.plugin.normalization.compares_nodes or len(fixed) <= self._limit:
+                fixed += item.weighted_by_all
+            else:
+                varying.append(item)
+        return fixed, varying
+
     def _add_windows(
-        self, fixed: IntArray, varying: Sequence[RawScores], chance: FloatArray, floors: Floors
+        self, fixed: IntArray, varying: Sequence[RawScores], chance: FloatArray, floors: Floors | None
     ) -> None:
-        """The chances where one worker does the search: each window is the nodes from a start on."""
+        """The chances where one worker does the search: each window is the nodes from a start on.
+
+        ``floors`` None: the scheduler takes the root of a heap, whose outcome is not kept.
+        """
         fixed = fixed.take(self._around)
         raw = [item.raw.take(self._around) for item in varying]
         at_once: list[_Stretch] = []
         length = 0
         stretches = _stretches(varying, raw, len(chance), self._width)
         for stretch in stretches:
-            if self._takes_root:
+            if floors is None:
                 self._add_roots(stretch, self._totals(fixed, varying, raw, stretch), chance)
                 continue
             at_once.append(stretch)

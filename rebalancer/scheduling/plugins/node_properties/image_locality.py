@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import product
 
 import msgspec
@@ -15,15 +15,23 @@ import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.profiles.types import extension_points
-from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
+from rebalancer.scheduling.framework.plugin import (
+    MAX_SCORE,
+    NO_OTHER_SCORES,
+    Evidence,
+    OtherScores,
+    Plugin,
+)
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions.rules import IMAGE_VOLUMES, INIT_IMAGES
 
 _MEBIBYTE = 1 << 20
 _LOWEST = 23 * _MEBIBYTE
 _HIGHEST_A_CONTAINER = 1000 * _MEBIBYTE
-# Combinations of sizes of one pod's images that are tried; with more, its landing cannot be predicted.
+# Combinations of sizes of one pod's images that are all tried. Of more, some are drawn for the chances, and
+# the smallest and the largest sizes bound which nodes can be chosen.
 MAX_SIZE_COMBINATIONS = 1024
+_DRAWN_COMBINATIONS = 64
 _MAX_VALUES = 1 << 20  # scores of nodes, all combinations together
 
 
@@ -47,7 +55,7 @@ class ImageLocality(Plugin):
         sizes = {name: state.nodes.images[name].sizes[0] for name in images.names}
         return _scores(state, images, sizes)[feasible]
 
-    def other_raw_scores(self, state: ClusterState, pod_class: int) -> Sequence[IntArray] | None:
+    def other_raw_scores(self, state: ClusterState, pod_class: int) -> OtherScores:
         """The scores by the other sizes of the pod's images, each of which may be the scheduler's."""
         return state.classes.cached(
             pod_class, self, "other sizes", lambda: _scores_by_other_sizes(state, pod_class)
@@ -73,20 +81,27 @@ def _images_of(state: ClusterState, pod_class: int) -> _Images:
     return _Images(held, len(containers))
 
 
-def _scores_by_other_sizes(state: ClusterState, pod_class: int) -> Sequence[IntArray] | None:
-    """(nodes,) each distinct score by other sizes than the first; None when there are too many to try."""
+def _scores_by_other_sizes(state: ClusterState, pod_class: int) -> OtherScores:
+    """Each distinct score by other sizes than the first; where there are too many, some and the bounds."""
     images = _images_of(state, pod_class)
     names = tuple(images.names)
     sizes = [state.nodes.images[name].sizes for name in names]
+
+    def scores(chosen: Iterable[int]) -> IntArray:
+        return _scores(state, images, dict(zip(names, chosen, strict=True)))
+
     combinations = math.prod(map(len, sizes))
     if combinations == 1:
-        return ()
+        return NO_OTHER_SCORES
+    tried: Iterable[Iterable[int]] = product(*sizes)
+    bounds: tuple[IntArray, IntArray] | None = None
     if combinations > MAX_SIZE_COMBINATIONS or combinations * len(state.nodes) > _MAX_VALUES:
-        return None
-    first, *others = (
-        _scores(state, images, dict(zip(names, chosen, strict=True))).tobytes() for chosen in product(*sizes)
-    )
-    return tuple(np.frombuffer(other, np.int64) for other in sorted(set(others) - {first}))
+        bounds = scores(map(min, sizes)), scores(map(max, sizes))
+        random = np.random.default_rng(0)
+        tried = [[int(random.choice(item)) for item in sizes] for _ in range(_DRAWN_COMBINATIONS)]
+    first = scores(item[0] for item in sizes).tobytes()
+    others = {scores(chosen).tobytes() for chosen in tried} - {first}
+    return OtherScores(tuple(np.frombuffer(other, np.int64) for other in sorted(others)), bounds)
 
 
 def _scores(state: ClusterState, images: _Images, sizes: Mapping[str, int]) -> IntArray:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.scheduler_view import EMPTY_VIEW
 from rebalancer.scheduling.framework.cycle import Placement, Scheduler
 from rebalancer.scheduling.framework.plugin import PluginInputs
+from rebalancer.scheduling.plugins.node_properties import image_locality
 from rebalancer.scheduling.registry import load_configuration, make_scheduler
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions.release import Release
@@ -17,6 +21,16 @@ from tests.builders import a_node, a_pod, a_snapshot
 
 V1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 GIBIBYTE = 1 << 30
+ZONE_1 = {
+    "nodeAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "weight": 1,
+                "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["1"]}]},
+            }
+        ]
+    }
+}
 CLAIM = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
 
 
@@ -95,13 +109,46 @@ def test_where_nodes_report_several_sizes_of_an_image_all_they_lead_to_are_possi
     assert landings(1, GIBIBYTE) == landings(GIBIBYTE, 1) == pytest.approx({"a": 0.325, "b": 0.675})
 
 
-def test_more_sizes_than_can_be_tried_leave_no_landing_to_count_on() -> None:
-    names = [f"image-{number}:1" for number in range(11)]
-    nodes = [a_node("a"), a_node("b")]
-    for factor, node in enumerate(nodes, start=1):
-        node["status"]["images"] = [{"names": [name], "sizeBytes": factor * GIBIBYTE} for name in names]
+def _with_images(nodes: int, sizes: Sequence[Sequence[int]], holds: Sequence[int], **spec: Any) -> Snapshot:
+    """Nodes with images of several sizes, and a pod that names all images; ``holds`` are bits by image."""
+    names = [f"image-{number}:1" for number in range(len(sizes))]
+    built = []
+    for row in range(nodes):
+        node = a_node(f"n{row:03}", cpu=str(8 + row % 3), labels={"zone": str(row % 2)})
+        held = [number for number in range(len(sizes)) if holds[row % len(holds)] >> number & 1]
+        node["status"]["images"] = [
+            {"names": [names[number]], "sizeBytes": sizes[number][row % len(sizes[number])]}
+            for number in held
+        ]
+        built.append(node)
     containers = [{"name": f"c-{number}", "image": name} for number, name in enumerate(names)]
-    assert _placed(a_snapshot(nodes=nodes, pods=[a_pod("p", containers=containers)])) == {}
+    return a_snapshot(nodes=built, pods=[a_pod("p", cpu="1", containers=containers, **spec)])
+
+
+def test_more_sizes_than_can_be_tried_leave_the_nodes_that_some_sizes_lead_to() -> None:
+    """Of two nodes with the same images of many sizes either may be chosen, and one with none is not."""
+    sizes = [[GIBIBYTE // 10, GIBIBYTE]] * 11
+    assert _placed(_with_images(2, sizes, [(1 << 11) - 1])).keys() == {"n000", "n001"}
+    assert _placed(_with_images(2, sizes, [0, (1 << 11) - 1])) == {"n001": 1.0}
+
+
+@settings(max_examples=60)
+@given(data=st.data(), nodes=st.sampled_from([2, 5, 12, 130]), release=st.sampled_from(["1.34", "1.35"]))
+def test_bounds_of_scores_never_rule_out_a_node_that_some_sizes_lead_to(
+    data: st.DataObject, nodes: int, release: str
+) -> None:
+    size = st.integers(1, 12).map(lambda tenth: tenth * GIBIBYTE // 10)
+    sizes = data.draw(st.lists(st.lists(size, min_size=1, max_size=3), min_size=1, max_size=4))
+    holds = data.draw(st.lists(st.integers(0, (1 << len(sizes)) - 1), min_size=1, max_size=7))
+    snapshot = _with_images(nodes, sizes, holds, affinity=ZONE_1)
+    exact = _placed(snapshot, release)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(image_locality, "MAX_SIZE_COMBINATIONS", 1)
+        bounded = _placed(snapshot, release)
+    assert exact.keys() <= bounded.keys()
+    assert sum(bounded.values()) == pytest.approx(1.0)
+    if len(bounded) == 1:
+        assert exact == bounded
 
 
 def test_a_preferred_node_affinity_that_does_not_parse_fails_the_cycle_where_nodes_are_scored() -> None:
