@@ -19,15 +19,16 @@ from rebalancer.policy.model import PolicyModel, Unique
 from rebalancer.policy.units import Duration
 
 if TYPE_CHECKING:
-    from rebalancer.cluster.arrays import BoolArray, NodeRow, PodRow
+    from rebalancer.cluster.arrays import BoolArray, PodRow
     from rebalancer.planning.builder import PartialPlan, PlanBuilder
     from rebalancer.planning.landing.landing_check import Landings
     from rebalancer.planning.plan import Move
+    from rebalancer.planning.prepared import PreparedInputs
     from rebalancer.planning.reasons import NotMoved
     from rebalancer.planning.strategies.room import Room, Wanted
 
 _MAX_NODES = 5  # that are tried for a pod
-_Key = Annotated[str, Field(pattern=r"^[^/]+/[^/]+/[^/]+$")]
+_Key = Annotated[str, Field(pattern=r"^[^/\s]+/[^/\s]+/[^/\s]+$")]
 
 
 class FragmentationSettings(PolicyModel):
@@ -60,6 +61,11 @@ class Fragmentation(Strategy):
     settings: FragmentationSettings
     settled = "nothing needs the room that it would make any more"
 
+    def __init__(self, prepared: PreparedInputs, settings: PolicyModel) -> None:
+        super().__init__(prepared, settings)
+        self._together: dict[str, str] = {}  # by uid of a pod that moves: for what, the same for all of them
+        self._taken: dict[str, str] = {}  # by uid of a Pending pod: the node on which it is to find room
+
     @cached_property
     def _room(self) -> Room:
         from rebalancer.planning.strategies.room import Room  # noqa: PLC0415 - imports numpy
@@ -70,42 +76,31 @@ class Fragmentation(Strategy):
     def _wanted(self) -> Sequence[Wanted]:
         from rebalancer.planning.strategies.room import wanted_room  # noqa: PLC0415 - imports numpy
 
-        return tuple(wanted_room(self.prepared, self.settings))
-
-    @cached_property
-    def _together(self) -> dict[PodRow, str]:
-        """What each of the pods that move makes room for."""
-        return {}
-
-    @cached_property
-    def _taken(self) -> dict[PodRow, NodeRow]:
-        """The node on which each Pending pod is to find room."""
-        return {}
+        return tuple(
+            wanted_room(
+                self.prepared,
+                self.settings.workloads,
+                pending_for=self.settings.pending_for,
+                despite_preemption=self.settings.despite_preemption,
+                resizes=self.settings.resizes,
+            )
+        )
 
     def group(self, pod: PodRow) -> str:
-        return self._together.get(pod, "")
+        return self._together.get(self.prepared.table_of(pod).uids[pod], "")
 
     def resume(self, moves: Sequence[Move]) -> None:
         """What moves together, and for which pods, is read from the moves."""
-        from rebalancer.cluster.arrays import NodeRow, PodRow  # noqa: PLC0415 - imports numpy
-
-        pods, node_of = self.prepared.pods, self.prepared.nodes.row
         for move in moves:
-            if move.strategy != self.name or move.from_node not in node_of:
-                continue
-            row = pods.row.get((move.pod.namespace, move.pod.name))
-            if row is not None:
-                self._together[PodRow(row)] = f"{move.from_node} {move.makes_room_for}"
-            for wanted in self._wanted:
-                if wanted.pod is not None and pods.uids[wanted.pod] == move.makes_room_for:
-                    self._taken[wanted.pod] = NodeRow(node_of[move.from_node])
+            if move.strategy == self.name:
+                self._together[move.pod.uid] = f"{move.from_node} {move.makes_room_for}"
+                self._taken[move.makes_room_for] = move.from_node
 
     def follow(self, plan: PlanBuilder) -> None:
         """Pending pods take the room that was made for them, which nobody else has then."""
-        state = plan.scenarios.all[0].after_termination
         for wanted in self._wanted if self._taken else ():
-            if wanted.pod in self._taken and wanted.is_pending and state.node[wanted.pod] < 0:
-                self._room.place(wanted, plan, self._taken[wanted.pod])
+            if wanted.is_pending and wanted.uid in self._taken and not self._room.is_placed(wanted, plan):
+                self._room.place(wanted, plan, self._taken[wanted.uid])
 
     def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:
         """None by itself: ``extend`` chooses them."""
@@ -135,21 +130,31 @@ class Fragmentation(Strategy):
             if self._room.fits(wanted, builder.scenarios.all[0].after_termination):
                 continue
             for node, pods in self._room.choices(wanted, builder)[:_MAX_NODES]:
-                tried, where = builder.copy(), self.prepared.nodes.names[node]
-                refused = self._move(tried, pods, wanted, f"it makes room on {where} for {wanted.name}")
+                tried = builder.copy()
+                refused = self._move(tried, pods, wanted, f"it makes room on {node} for {wanted.name}")
                 if not refused and self._room.place(wanted, tried, node):
                     builder = tried
-                    self._together.update(dict.fromkeys(pods, wanted.name))
-                    self._taken |= {} if wanted.pod is None else {wanted.pod: node}
-                    notes.append(f"{wanted.name} will fit on {where} in every scenario")
+                    uids = (self.prepared.pods.uids[pod] for pod in pods)
+                    self._together.update(dict.fromkeys(uids, wanted.name))
+                    self._taken[wanted.uid] = node
+                    notes.append(f"{wanted.name} will fit on {node} in every scenario")
                     break
                 kept.update({pod: why for pod, why in refused.items() if pod not in kept})
             else:
-                notes.append(f"{wanted.name} gets no room: no node has pods enough that land elsewhere")
+                notes.append(f"{wanted.name} gets no room: {self._no_room}")
         moved = {move.candidate.row for move in builder.moves}
         kept = {pod: why for pod, why in kept.items() if pod not in moved}
         said = {**so_far.notes, self.name: "; ".join(notes)} if notes else so_far.notes
         return replace(so_far, builder=builder, kept=kept, notes=said)
+
+    @property
+    def _no_room(self) -> str:
+        """Why there is none, and on which nodes there may be some later."""
+        names, excluded = self.prepared.nodes.names, self.prepared.landing_check.excluded
+        words = "no node has pods enough that land elsewhere"
+        doubtful = [f"{names[row]} {why}" for row, why in sorted(excluded.items())]
+        also = f" and {len(doubtful) - 1} more" * (len(doubtful) > 1)
+        return f"{words}, and some are not counted on: {doubtful[0]}{also}" if doubtful else words
 
     def _move(
         self, builder: PlanBuilder, pods: Sequence[PodRow], wanted: Wanted, message: str

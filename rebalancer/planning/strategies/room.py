@@ -7,7 +7,6 @@ api of a, 1 core, lands on b     a has 2 cores free: the Pending pod goes there
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping
-from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -25,21 +24,13 @@ from rebalancer.scheduling.state.cluster_state import ClusterState
 _FIT = "NodeResourcesFit"
 
 
-class ForWhat(Protocol):
-    """For what the policy wants room to be made."""
-
-    pending_for: float
-    workloads: tuple[str, ...]
-    resizes: bool
-    despite_preemption: bool
-
-
 class Wanted(msgspec.Struct, frozen=True):
     """What room is made for."""
 
     pod: PodRow | None  # None for one more pod of a workload
     pod_class: int
     name: str  # in words
+    uid: str = ""  # of the pod
     node: NodeRow | None = None  # where the pod runs already, for a resize
 
     @property
@@ -48,39 +39,45 @@ class Wanted(msgspec.Struct, frozen=True):
         return self.pod is not None and self.node is None
 
 
-def wanted_room(prepared: PreparedInputs, settings: ForWhat) -> Iterator[Wanted]:
-    """What room is to be made for, Pending pods first, in the order of the scheduler's queue."""
-    yield from _pending(prepared, settings)
-    unusual = prepared.pods.columns.few("conditions") if settings.resizes else ()
-    for row in map(PodRow, sorted(row for row in unusual if prepared.pods.node[row] >= 0)):
-        for item in prepared.pods.fields(row).conditions:
+def wanted_room(
+    prepared: PreparedInputs,
+    workloads: Collection[str],
+    *,
+    pending_for: float,
+    despite_preemption: bool,
+    resizes: bool,
+) -> Iterator[Wanted]:
+    """What room is to be made for, Pending pods first, in the order of the scheduler's queue.
+
+    Pods count that have been Pending for so many seconds, and those for which the scheduler would preempt
+    others if that is said; then deferred resizes, and one more pod as large as the largest of each workload.
+    """
+    state, pods, preemptions = prepared.state, prepared.pods, Preemptions(prepared.state)
+    for row in map(PodRow, waiting_pods(state, pods)):
+        fields, kind = pods.fields(row), state.pod_class[row]
+        since = [item.since for item in fields.conditions if item.type == "PodScheduled"]
+        waited = prepared.inputs.now - (since or [fields.created])[0]
+        if not waited >= pending_for or prepared.schedulers.is_foreign(kind):
+            continue
+        found = preemptions.of(prepared.schedulers.scheduler(kind), kind)
+        if despite_preemption or not (row in state.nominated or len(found.nodes)):
+            yield Wanted(row, kind, f"Pending {pods.full_name(row)}", pods.uids[row])
+    unusual = pods.columns.few("conditions") if resizes else ()
+    for row in map(PodRow, sorted(row for row in unusual if pods.node[row] >= 0)):
+        for item in pods.fields(row).conditions:
             if (item.type, item.status, item.reason) == ("PodResizePending", "True", "Deferred"):
-                name, kind = prepared.pods.full_name(row), int(prepared.pods.pod_class[row])
-                yield Wanted(row, kind, f"the resize of {name}", prepared.node_of(row))
-    requests = prepared.state.classes.requests
-    for key in settings.workloads:
+                name, kind = f"the resize of {pods.full_name(row)}", int(pods.pod_class[row])
+                yield Wanted(row, kind, name, pods.uids[row], prepared.node_of(row))
+    requests = state.classes.requests
+    for key in workloads:
         rows = [row for row in prepared.bound_pods() if prepared.eviction.workload(row).key == key]
         sizes = [
             (requests[kind].incoming.get("memory", 0), requests[kind].incoming.get("cpu", 0), -kind)
-            for kind in {int(prepared.pods.pod_class[row]) for row in rows}
+            for kind in {int(pods.pod_class[row]) for row in rows}
             if not prepared.schedulers.is_foreign(kind)
         ]
         if sizes:
             yield Wanted(None, -max(sizes)[-1], f"one more pod of {key}")
-
-
-def _pending(prepared: PreparedInputs, settings: ForWhat) -> Iterator[Wanted]:
-    state = prepared.state
-    preemptions = Preemptions(state)
-    for row in map(PodRow, waiting_pods(state, prepared.pods)):
-        fields, kind = prepared.pods.fields(row), state.pod_class[row]
-        since = [item.since for item in fields.conditions if item.type == "PodScheduled"]
-        waited = prepared.inputs.now - (since or [fields.created])[0]
-        if not waited >= settings.pending_for or prepared.schedulers.is_foreign(kind):
-            continue
-        found = preemptions.of(prepared.schedulers.scheduler(kind), kind)
-        if settings.despite_preemption or not (row in state.nominated or len(found.nodes)):
-            yield Wanted(row, kind, f"Pending {prepared.pods.full_name(row)}")
 
 
 class Room:
@@ -95,10 +92,18 @@ class Room:
         """Whether it fits on a node, or on any; a Pending pod that has found a node does."""
         if wanted.node is not None:
             return bool((self._free(state, wanted.node) >= 0).all())
-        if wanted.pod is not None and state.node[wanted.pod] >= 0:
+        if self._has_node(wanted, state):
             return True
         feasible = self._prepared.schedulers.scheduler(wanted.pod_class).feasible(state, wanted.pod_class)
         return bool(feasible.any() if node is None else feasible[node])
+
+    @staticmethod
+    def _has_node(wanted: Wanted, state: ClusterState) -> bool:
+        return wanted.pod is not None and state.node[wanted.pod] >= 0
+
+    def is_placed(self, wanted: Wanted, plan: PlanBuilder) -> bool:
+        """Whether a Pending pod has found a node."""
+        return self._has_node(wanted, plan.scenarios.all[0].after_termination)
 
     def only_node(self, wanted: Wanted, state: ClusterState) -> NodeRow | None:
         """The node that it fits on, if that is the only one."""
@@ -114,7 +119,7 @@ class Room:
         free[pods] = state.classes.allocatable[node][pods] - state.pod_count[node]
         return free
 
-    def choices(self, wanted: Wanted, plan: PlanBuilder) -> list[tuple[NodeRow, list[PodRow]]]:
+    def choices(self, wanted: Wanted, plan: PlanBuilder) -> list[tuple[str, list[PodRow]]]:
         """The nodes that would have room without some of their pods, those first that lose the fewest."""
         state, found = plan.scenarios.all[0].after_termination, []
         moved = {move.candidate.row for move in plan.moves}
@@ -125,7 +130,7 @@ class Room:
             leaving = self._leaving(wanted, state, node, costs)
             if leaving:
                 cost = round(sum(costs[row] for row in leaving), 6)
-                found.append((len(leaving), cost, self._prepared.nodes.names[node], node, leaving))
+                found.append((len(leaving), cost, self._prepared.nodes.names[node], leaving))
         return [item[-2:] for item in sorted(found)]
 
     def _short_of_room(self, wanted: Wanted, state: ClusterState) -> list[NodeRow]:
@@ -191,8 +196,11 @@ class Room:
             for row in rows:
                 state.restore(row, node)
 
-    def place(self, wanted: Wanted, plan: PlanBuilder, node: NodeRow) -> bool:
+    def place(self, wanted: Wanted, plan: PlanBuilder, name: str) -> bool:
         """Put a Pending pod where there is room for it now; False where that is not so in every scenario."""
+        if name not in self._prepared.nodes.row:
+            return False
+        node = NodeRow(self._prepared.nodes.row[name])
         requests = plan.scenarios.all[0].after_termination.classes.requests[wanted.pod_class].incoming
         amounts = np.array(requested_amounts(requests, self._prepared.inputs.load.resources), np.float64)
         hotness, check = self._prepared.hotness, self._prepared.landing_check

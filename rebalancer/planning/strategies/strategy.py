@@ -15,7 +15,9 @@ strategies are a sentence for each pod that they wish to move:
             age = self.prepared.inputs.now - self.prepared.pods.created[pod]
             return f"it is {age_text(age)} old" if age > self.settings.max_age else ""
 
-A strategy keeps no results, for it is made anew wherever it is asked: what it decided is in the plan.
+A strategy is made anew for each plan, and whenever moves of a plan are looked at again. What it decides is in
+the plan: what it keeps besides, such as which nodes it is emptying, serves the rest of that one search, and
+``resume`` gives it back from the moves.
 
 Its module is imported with every policy that is read, for the settings. So it imports at its top only what is
 light. What needs arrays or the scheduler's model is imported for types, or where it is used.

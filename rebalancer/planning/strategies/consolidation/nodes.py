@@ -87,10 +87,7 @@ class NodesToEmpty:
         for row, node in enumerate(self._prepared.nodes.records):
             price = (node.metadata.annotations or {}).get(_PRICE)
             kind = (node.metadata.labels or {}).get(_INSTANCE_TYPE, "")
-            try:
-                found[row] = self._settings.prices.get(kind, np.nan) if price is None else float(price)
-            except ValueError:
-                continue
+            found[row] = self._settings.prices.get(kind, np.nan) if price is None else _price(price)
         return found if np.isfinite(found).any() else np.ones_like(found)
 
     def why_not(self, node: NodeRow) -> str:
@@ -111,7 +108,7 @@ class NodesToEmpty:
             "it is younger than minNodeAge": settings.min_node_age > 0 and not age >= settings.min_node_age,
             "pods left or came to it": name in self._settling or node in prepared.landing_check.settling,
             "it is not closed": closed is not None and settings.taint_for > 0 and name not in closed,
-            "its price is not known": not self.savings[node] > 0,
+            "its price is not known, or 0": not self.savings[node] > 0,
         }
         return next((words for words, holds in why.items() if holds), "")
 
@@ -119,6 +116,15 @@ class NodesToEmpty:
         """``n3 is to be emptied: 4 pods must leave it``."""
         name, count = self._prepared.nodes.names[node], int(self.count[node])
         return f"{name} is to be emptied: {count} pod{'s' * (count != 1)} must leave it"
+
+
+def _price(text: str) -> float:
+    """The price in an annotation; NaN where it is none."""
+    try:
+        price = float(text)
+    except ValueError:
+        return np.nan
+    return price if 0.0 <= price < np.inf else np.nan
 
 
 class Emptying(Protocol):

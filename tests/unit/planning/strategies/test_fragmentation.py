@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
+from msgspec.structs import replace
+from pydantic import ValidationError
 
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import search
@@ -12,6 +15,7 @@ from rebalancer.planning.prepared import prepare
 from rebalancer.planning.revalidation import revalidate_moves
 from tests.builders import a_node
 from tests.unit.planning.builders import (
+    NOW,
     Workload,
     a_policy,
     a_workload,
@@ -36,7 +40,7 @@ def pending(cpu: str = "2", *, name: str = "big", created: str = at(-3600), **sp
     return a_workload(name, [""], cpu=cpu, created=created, spec=spec)
 
 
-def inputs(*more: Workload, policy: Any = ON, cpu: int = 0, **api: Any) -> Any:
+def inputs(*more: Workload, policy: Any = ON, cpu: int = 0, window: float = 0.0, **api: Any) -> Any:
     """Node a has 0.9 cores free, b 1.5, c none: 2 cores fit nowhere, and on a once api has gone to b."""
     workloads = [
         a_workload("web", ["a", "b"], cpu="2"),
@@ -47,7 +51,7 @@ def inputs(*more: Workload, policy: Any = ON, cpu: int = 0, **api: Any) -> Any:
     nodes = [a_node("a", cpu=4 + cpu), a_node("b", cpu=5 + cpu), a_node("c", cpu=4)]
     every = [*workloads, *more]
     used = {pod["metadata"]["name"]: 0.1 for workload in every for pod in workload.pods}
-    return planning_inputs(nodes, every, policy=policy, pod_load=used)
+    return planning_inputs(nodes, every, policy=policy, pod_load=used, window=window)
 
 
 def planned(*more: Workload, **case: Any) -> Plan:
@@ -101,6 +105,27 @@ def test_where_the_scheduler_would_preempt_nothing_is_done_unless_asked_for() ->
     assert planned(high).moves == ()
     despite = asked(despitePreemption=True)
     assert len(planned(high, policy=despite).moves) == 1
+
+
+@pytest.mark.parametrize("key", ["web", "a/b", "a/b/c\n", "a/b c/d", "a//b", "a/b/c/d"])
+def test_a_workload_is_named_as_namespace_kind_and_name(key: str) -> None:
+    with pytest.raises(ValidationError, match="should match pattern"):
+        asked(workloads=[key])
+
+
+def test_where_nodes_are_not_counted_on_yet_the_plan_says_so() -> None:
+    """A node became Ready a minute ago, or its figures are older than pods that came to it."""
+    fresh = inputs(pending())
+    nodes = replace(fresh.snapshot.nodes, ready_since=np.array([NOW - 60.0] * 3))
+    young = plan_of(replace(fresh, snapshot=replace(fresh.snapshot, nodes=nodes)))
+    assert young.strategies["fragmentation"].message == (
+        "Pending default/big-0 gets no room: no node has pods enough that land elsewhere, and some are not "
+        "counted on: a became Ready only just now and 2 more"
+    )
+
+    came = plan_of(inputs(pending(), created=at(-5), window=60.0))
+    assert came.moves == ()
+    assert "some are not counted on: a " in came.strategies["fragmentation"].message
 
 
 def test_all_pods_of_a_node_move_or_none() -> None:

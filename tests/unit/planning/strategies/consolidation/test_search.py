@@ -231,6 +231,16 @@ def test_the_dearest_node_is_emptied_first_for_what_its_pods_cost(packing: Any, 
     assert plan.strategies["consolidation"].figures["saving"] == 1.0
 
 
+@pytest.mark.parametrize("price", ["inf", "1e400", "nan", "-1", "0", "dear", ""])
+def test_a_node_whose_annotation_is_no_price_is_left_alone(packing: Any, price: str) -> None:
+    nodes = [a_node(name) for name in "abc"]
+    for node, text in zip(nodes, (price, "1.5", "1"), strict=True):
+        node["metadata"]["annotations"] = {"rebalancer/price": text}
+    plan = planned(packing, graded("400m", "500m", "1"), nodes)
+    assert moved(plan) == {"on-b-0": "c"}
+    assert plan.strategies["consolidation"].figures["saving"] == 1.5
+
+
 def test_before_a_later_wave_the_node_is_still_one_to_be_emptied(packing: Any) -> None:
     before = inputs(packing, USUAL, settings={"maxNodes": 1})
     plan = plan_of(before)
