@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rebalancer.cli import completion
 from rebalancer.cli.invocation import PROGRAM, program_name
 from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.output import Output
@@ -221,7 +222,10 @@ PLAN: Mapping[str, Option] = {
         "How much a recorded cluster may hold, unpacked; by default 4Gi.",
     ),
     "kubeconfig": option("--kubeconfig", FILE, "FILE", "The kubeconfig of a live cluster."),
-    "context": option("--context", None, "NAME", "The kubeconfig's context to use."),
+    "context": option(
+        *("--context", None, "NAME", "The kubeconfig's context to use."),
+        shell_complete=completion.contexts,
+    ),
     "request_seconds": option(
         *("--request-timeout request_seconds", DURATION, "DURATION"),
         "How long to wait for the answer to a single request; by default 60s.",
@@ -275,6 +279,11 @@ def max_duration_option(meaning: str, default: str | None = None) -> Option:
         default=default,
         show_default=default is not None,
     )
+
+
+def namespace_option(meaning: str) -> Option:
+    """The option that names a namespace, with what it does for a command."""
+    return option("-n --namespace", None, "NAMESPACE", meaning, shell_complete=completion.namespaces)
 
 
 def plan_options(**options: Option) -> Callable[[Command], Command]:
@@ -387,7 +396,7 @@ def _choice_options(noun: str, example: str, *others: Option) -> Callable[[Comma
 pod_choice_options = _choice_options(
     "pods",
     "spec.nodeName=node-1",
-    option("-n --namespace", None, "NAMESPACE", "Show only the pods of this namespace."),
+    namespace_option("Show only the pods of this namespace."),
     click.option(
         "-A", "--all-namespaces", is_flag=True, help="Show the pods of all namespaces (the default)."
     ),

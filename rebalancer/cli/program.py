@@ -6,6 +6,8 @@ A command's module is imported when the command is used, so that ``--help`` stay
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -53,13 +55,45 @@ def _log_options() -> list[click.Option]:
     ]
 
 
-def _with_log_options(command: click.Command) -> click.Command:
-    """The command, and those of a group, with the options that may stand anywhere."""
+_UNGROUPED = 8  # options that are seen at a glance
+# Headings of --help, in its order, by names of parameters; what a command has of its own comes before them.
+_HEADINGS = {
+    "The cluster": (
+        *("source", "max_dump_bytes", "kubeconfig", "context", "cluster", "user", "impersonate"),
+        *("request_seconds", "now"),
+    ),
+    "What is planned by": (
+        *("policy_path", "policies", "state_path", "state_config_map", "scheduler_config", "assume_neutral"),
+    ),
+    "Rows": ("namespace", "all_namespaces", "labels", "fields", "sort", "hot_only", "everything", "top"),
+    "Output": ("output_format", "no_headers", "width", "verbose", "help"),
+}
+
+
+def _write_options(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    """The options of a command in groups; few of them need none."""
+    heading_of = {name: heading for heading, names in _HEADINGS.items() for name in names}
+    groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *_HEADINGS)}
+    records = [(parameter, parameter.get_help_record(ctx)) for parameter in command.get_params(ctx)]
+    many = len(records) > _UNGROUPED
+    for parameter, record in records:
+        if record is not None and isinstance(parameter, click.Option):
+            groups[heading_of.get(parameter.name or "", "Options") if many else "Options"].append(record)
+    for heading, rows in groups.items():
+        if rows:
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+
+def _completed(command: click.Command) -> click.Command:
+    """The command, and those of a group, with the options that may stand anywhere, and its help in groups."""
     if not any("--log-format" in parameter.opts for parameter in command.params):
         command.params += _log_options()
     if isinstance(command, click.Group):
         for inner in command.commands.values():
-            _with_log_options(inner)
+            _completed(inner)
+    else:
+        command.format_options = functools.partial(_write_options, command)  # type: ignore[method-assign]
     return command
 
 
@@ -91,7 +125,7 @@ class LazyGroup(click.Group):
             return super().get_command(ctx, cmd_name)
         module, attribute = place.split(":")
         command: click.Command = getattr(import_module(module), attribute)
-        return _with_log_options(command)
+        return _completed(command)
 
 
 # The modules of rebalancer.cli.commands and the commands that each defines, in the order of --help.
@@ -190,3 +224,5 @@ def answer(words: Sequence[str]) -> str:
 def complete() -> None:
     """``kubectl_complete-rebalance``, which kubectl runs to complete the words of ``kubectl rebalance``."""
     sys.stdout.write(answer(sys.argv[1:]))
+    sys.stdout.flush()
+    os._exit(0)  # without waiting for an API server that has not answered in time

@@ -32,12 +32,12 @@ _VARIABLE = f"_{PROGRAM.upper()}_COMPLETE"  # where click expects the shell's qu
 def demo(keep: bool, everything: bool) -> int:
     """Watch an embedded hot cluster cool down."""
     try:
-        from rebalancer_demo.scenario import play  # noqa: PLC0415 - a distribution of its own
+        from rebalancer_demo.scenario import play  # noqa: PLC0415 - the image leaves it out
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("rebalancer_demo"):
             raise
         raise InputError(
-            "the embedded cluster is not part of this installation; install rebalancer[demo]"
+            "the image leaves the embedded cluster out", hint="outside of it: pipx install rebalancer"
         ) from None
     target = console()
     return play(target, style(target, Output(everything=everything)), keep=keep)

@@ -60,7 +60,13 @@ def nodes(
     choice: Choice,
     output: Output,
 ) -> None:
-    """Show each node's load, where it comes from, its score, and whether it is hot and why. Only reads."""
+    """Show each node's load, where it comes from, its score, and whether it is hot and why. Only reads.
+
+    \b
+    rebalancer nodes --hot
+    rebalancer nodes --watch --every 30s
+    rebalancer nodes -l topology.kubernetes.io/zone=a --sort memory -o wide
+    """
 
     from rebalancer.reporting.chosen_rows import chosen_nodes  # noqa: PLC0415 - imports numpy
     from rebalancer.reporting.tables.nodes import nodes_table  # noqa: PLC0415 - heavy

@@ -60,6 +60,12 @@ def plan(
 
     -n, -l and --field-selector filter the output only. --from also takes a report that -o html wrote, and
     shows its plan again.
+
+    \b
+    rebalancer plan
+    rebalancer plan --policy policy.yaml -l app=web --sort gain
+    rebalancer plan --from recorded/ -o html > plan.html
+    rebalancer plan --policy policy.yaml --diff bolder.yaml
     """
     options = replace(options, advise=advise)
     chosen = bool(choice) or sort != "wave"

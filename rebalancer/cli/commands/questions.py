@@ -8,11 +8,13 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
+from rebalancer.cli import completion
 from rebalancer.cli.options import (
     DOCUMENT_FORMATS,
     FILE,
     PLAN,
     asked_again,
+    namespace_option,
     option,
     output_options,
     plan_options,
@@ -22,8 +24,10 @@ from rebalancer.observe.plan_options import PlanOptions
 
 
 @click.command()
-@click.argument("subject", metavar="KIND/[NAMESPACE/]NAME", nargs=-1, required=True)
-@option("-n --namespace", None, "NAMESPACE", "The namespace of a name that has none.")
+@click.argument(
+    "subject", metavar="KIND/[NAMESPACE/]NAME", nargs=-1, required=True, shell_complete=completion.subjects
+)
+@namespace_option("The namespace of a name that has none.")
 @plan_options(**PLAN)
 @output_options(*DOCUMENT_FORMATS)
 def explain(subject: tuple[str, ...], namespace: str | None, options: PlanOptions, output: Output) -> None:
@@ -35,6 +39,11 @@ def explain(subject: tuple[str, ...], namespace: str | None, options: PlanOption
     For a pod: whether it may be evicted, how the scheduler scores the nodes for its replacement, where that
     would run, and what leaving it costs. For a node: why it is hot, and for each pod its share of the load
     and why it would be evicted or not. For a workload: where its pods run, and what the plan does with each.
+
+    \b
+    rebalancer explain node/node-1
+    rebalancer explain pod/shop/api-7d9f-03 --policy policy.yaml
+    rebalancer explain deploy web -n shop
     """
     from rebalancer.reporting.tables.explain import explain_table  # noqa: PLC0415 - imports rich
     from rebalancer.run.plan import explain_subject  # noqa: PLC0415 - not for --help
@@ -44,8 +53,8 @@ def explain(subject: tuple[str, ...], namespace: str | None, options: PlanOption
 
 
 @click.command("why-not")
-@click.argument("subject", metavar="[NODE|POD]", nargs=-1)
-@option("-n --namespace", None, "NAMESPACE", "The namespace of a pod that is named without one.")
+@click.argument("subject", metavar="[NODE|POD]", nargs=-1, shell_complete=completion.subjects)
+@namespace_option("The namespace of a pod that is named without one.")
 @plan_options(**PLAN)
 @output_options(*DOCUMENT_FORMATS)
 def why_not(subject: tuple[str, ...], namespace: str | None, options: PlanOptions, output: Output) -> None:
@@ -72,13 +81,23 @@ def why_not(subject: tuple[str, ...], namespace: str | None, options: PlanOption
     *("--drain drained", None, "NODE"),
     "Cordon a node and evict its pods, as kubectl drain does; may be repeated.",
     multiple=True,
+    shell_complete=completion.nodes,
 )
-@option("--cordon cordoned", None, "NODE", "Cordon a node; may be repeated.", multiple=True)
-@option("--add-node added", None, "NODE=N", "Add N nodes like NODE; may be repeated.", multiple=True)
+@option(
+    *("--cordon cordoned", None, "NODE", "Cordon a node; may be repeated."),
+    multiple=True,
+    shell_complete=completion.nodes,
+)
+@option(
+    *("--add-node added", None, "NODE=N", "Add N nodes like NODE; may be repeated."),
+    multiple=True,
+    shell_complete=completion.numbered_nodes,
+)
 @option(
     *("--scale scaled", None, "KIND/[NS/]NAME=N"),
     "Scale a workload to N replicas, e.g. deploy/shop/api=5; may be repeated.",
     multiple=True,
+    shell_complete=completion.numbered_workloads,
 )
 @option(
     *("--current-scheduler-config current", FILE, "FILE"),
@@ -125,10 +144,7 @@ def what_if(
 
 @click.command(short_help="Show how many more pods fit, and where they land.")
 @click.argument("path", type=click.Path(dir_okay=False, allow_dash=True), metavar="PODSPEC")
-@option(
-    *("-n --namespace", None, "NAMESPACE"),
-    "The namespace of the pods, where the file names none; by default `default`.",
-)
+@namespace_option("The namespace of the pods, where the file names none; by default `default`.")
 @option(
     "--at-most", click.IntRange(1, 100_000), "N", "Stop after so many pods.", default=1000, show_default=True
 )
@@ -163,6 +179,9 @@ def diff(first: Path, second: Path, output: Output) -> None:
     """Show what changes from one plan to another, and why.
 
     A plan is a file that rebalancer plan -o json or -o html wrote.
+
+    \b
+    rebalancer diff yesterday.json today.html
     """
     from rebalancer.planning.plan import difference  # noqa: PLC0415 - imports msgspec
     from rebalancer.reporting.html.embedded import read_plan_file  # noqa: PLC0415

@@ -85,6 +85,11 @@ def run(
     """Plan, evict in waves and verify every landing.
 
     run and serve --act evict pods; every other command only reads.
+
+    \b
+    rebalancer run --policy policy.yaml --dry-run
+    rebalancer run --policy policy.yaml --journal evictions.jsonl
+    rebalancer run --policy policy.yaml --yes --max-duration 30m
     """
     run_options = RunOptions(**run_values)  # type: ignore[arg-type] # click converted each
     if options.now is not None and not run_options.dry_run:

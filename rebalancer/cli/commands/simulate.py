@@ -77,6 +77,10 @@ def simulate(
 
     Each cycle plans as a run would and places every replacement on a node drawn from the predicted ones;
     then the load changes.
+
+    \b
+    rebalancer simulate --from recorded/ --cycles 20
+    rebalancer simulate --from recorded/ --policy now.yaml --policy bolder.yaml -o html > both.html
     """
     from rebalancer.reporting.tables.simulation import simulation_table  # noqa: PLC0415
     from rebalancer.run.questions import inputs_by_policy  # noqa: PLC0415 - not for --help
