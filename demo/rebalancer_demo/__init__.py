@@ -1,7 +1,7 @@
 """The embedded cluster: an API server over real HTTP, controllers, simulated kubelets and a scheduler.
 
 All of them are threads of one process. ``Sandbox`` is the whole cluster; the other names set up its users,
-its scheduler and its faults. It is a distribution of its own, which the runtime wheel and image leave out.
+its scheduler and its faults. It comes with the wheel; the image leaves it out.
 """
 
 from rebalancer_demo.api.requests import Rule, User, allow

@@ -1,4 +1,4 @@
-"""What the wheels hold: rebalancer for a cluster's jobs, rebalancer-demo for the embedded cluster."""
+"""What the wheel holds: the program, and the embedded cluster that its help advises first."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import sysconfig
-import tomllib
 import zipfile
 from pathlib import Path
 
@@ -16,8 +15,6 @@ import pytest
 from rebalancer import __version__
 from rebalancer_demo.hot_cluster import POLICY, hot_cluster
 from tests.unit.manifests.documents import ROOT
-
-DEMO = ROOT / "demo"
 
 
 def build(project: Path, target: Path) -> zipfile.ZipFile:
@@ -40,17 +37,17 @@ def contents(wheel: zipfile.ZipFile) -> set[str]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The runtime wheel."""
+    """The wheel of the program."""
     with build(ROOT, tmp_path_factory.mktemp("wheel")) as built:
         return Path(str(built.filename))
 
 
 @pytest.fixture(scope="module")
 def runtime(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that holds the runtime wheel, unpacked as an installation would."""
+    """A folder with what an image holds: the wheel, unpacked, without the embedded cluster."""
     folder = tmp_path_factory.mktemp("runtime")
     with zipfile.ZipFile(wheel) as packed:
-        packed.extractall(folder)
+        packed.extractall(folder, [name for name in packed.namelist() if name.startswith("rebalancer/")])
     return folder
 
 
@@ -79,7 +76,7 @@ def installed_program(program: Path, *arguments: str) -> subprocess.CompletedPro
     )
 
 
-# This interpreter has the other distribution too, as it is developed with both.
+# This interpreter finds the embedded cluster too, as both are developed together.
 ALONE = """
 import runpy, sys
 sys.modules["rebalancer_demo"] = None
@@ -100,36 +97,25 @@ def rebalancer(site_packages: Path, *arguments: str) -> subprocess.CompletedProc
     )
 
 
-def test_the_runtime_wheel_holds_the_program_and_nothing_else(runtime: Path) -> None:
-    held = {path.relative_to(runtime).as_posix() for path in (runtime / "rebalancer").rglob("*.py")}
+def test_the_wheel_holds_the_program_and_the_embedded_cluster_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as packed:
+        held = contents(packed)
 
-    assert held == files(ROOT, "rebalancer", "*.py")
-    assert {path.name.partition("-")[0] for path in runtime.iterdir()} == {"rebalancer"}
-
-
-def test_the_demo_wheel_holds_the_embedded_cluster_and_nothing_else(tmp_path: Path) -> None:
-    with build(DEMO, tmp_path) as wheel:
-        assert contents(wheel) == files(DEMO, "rebalancer_demo", "*.py", "*.binpb.gz")
-
-
-def test_the_extra_asks_for_the_demo_of_this_version_and_that_one_for_this_program() -> None:
-    program = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    demo = tomllib.loads((DEMO / "pyproject.toml").read_text())["project"]
-
-    assert program["optional-dependencies"]["demo"] == [f"{demo['name']}=={__version__}"]
-    assert demo["dependencies"] == [f"{program['name']}=={__version__}"]
-    assert demo["version"] == program["version"] == __version__
-    assert demo["requires-python"] == program["requires-python"]
+    assert {name for name in held if name.endswith(".py")} == (
+        files(ROOT, "rebalancer", "*.py") | files(ROOT / "demo", "rebalancer_demo", "*.py")
+    )
+    assert "rebalancer_demo/api/api_messages.binpb.gz" in held
+    assert {name.partition("/")[0] for name in held} == {"rebalancer", "rebalancer_demo"}
 
 
-def test_the_runtime_wheel_prints_its_help(runtime: Path) -> None:
+def test_the_wheel_prints_its_help(runtime: Path) -> None:
     result = rebalancer(runtime, "--help")
 
     assert (result.returncode, result.stderr) == (0, "")
     assert "demo" in result.stdout
 
 
-def test_the_runtime_wheel_plans_a_recorded_cluster(runtime: Path, tmp_path: Path) -> None:
+def test_the_wheel_plans_a_recorded_cluster(runtime: Path, tmp_path: Path) -> None:
     dump, policy = tmp_path / "dump.json", tmp_path / "policy.yaml"
     metrics = [
         {
@@ -153,13 +139,22 @@ def test_the_runtime_wheel_plans_a_recorded_cluster(runtime: Path, tmp_path: Pat
     assert "Plan:" in result.stdout
 
 
-def test_the_demo_says_in_one_line_that_the_embedded_cluster_is_not_installed(installed: Path) -> None:
-    result = installed_program(installed / "rebalancer", "demo")
+def test_the_image_says_in_one_line_that_it_has_no_embedded_cluster(runtime: Path) -> None:
+    result = rebalancer(runtime, "demo")
 
     assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.splitlines() == [
-        "error: the embedded cluster is not part of this installation; install rebalancer[demo]"
-    ]
+    assert result.stderr == (
+        "error: the image leaves the embedded cluster out (outside of it: pipx install rebalancer)\n"
+    )
+
+
+def test_the_command_that_help_advises_first_works_in_an_installation(installed: Path) -> None:
+    advised = installed_program(installed / "rebalancer", "--help").stdout
+    result = installed_program(installed / "rebalancer", "demo")
+
+    assert "Try `rebalancer demo`" in advised
+    assert result.returncode == 0, result.stderr
+    assert "Plan: evict" in result.stdout
 
 
 @pytest.mark.parametrize(

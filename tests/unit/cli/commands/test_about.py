@@ -30,4 +30,4 @@ def test_a_demo_whose_own_import_fails_is_not_taken_for_a_missing_one(
     monkeypatch.setitem(sys.modules, "rich.console", None)
     result = rebalancer_program("demo")
 
-    assert "not part of this installation" not in result.stderr
+    assert "leaves the embedded cluster out" not in result.stderr
