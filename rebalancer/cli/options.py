@@ -217,6 +217,10 @@ PLAN: Mapping[str, Option] = {
     "source": option(
         "--from source", PATH, "PATH", "Read a recorded cluster: a file or folder of kubectl dumps."
     ),
+    "at": option(
+        *("--at", Text("time", _moment), "TIME"),
+        "The moment of a recorded timeline to read, RFC 3339 or Unix seconds; by default its newest.",
+    ),
     "max_dump_bytes": option(
         *("--max-dump-size max_dump_bytes", SIZE, "SIZE"),
         "How much a recorded cluster may hold, unpacked; by default 4Gi.",
@@ -251,7 +255,7 @@ PLAN: Mapping[str, Option] = {
         multiple=True,
     ),
 }
-LIVE_PLAN = {field: item for field, item in PLAN.items() if field not in ("source", "max_dump_bytes")}
+LIVE_PLAN = {field: item for field, item in PLAN.items() if field not in ("source", "at", "max_dump_bytes")}
 
 
 def _warn_of_no_effect(context: click.Context, parameter: click.Parameter, value: object) -> None:
@@ -306,6 +310,7 @@ def asked_again(command: str, options: PlanOptions) -> str:
         (flag, str(value))
         for flag, value in (
             ("--from", options.source),
+            ("--at", options.at),
             ("--policy", options.policy_path),
             ("--kubeconfig", options.kubeconfig),
             ("--context", options.context),
@@ -323,6 +328,8 @@ def asked_again(command: str, options: PlanOptions) -> str:
 
 def _check(options: PlanOptions) -> None:
     """Refuse options for the cluster or the state of which one would be ignored."""
+    if options.at is not None and options.source is None:
+        raise InputError("--at is a moment of a recorded timeline", hint="name its folder with --from")
     live = (("--kubeconfig", options.kubeconfig), ("--context", options.context))
     given = [name for name, value in live if value is not None]
     if options.source is not None and given:

@@ -15,6 +15,7 @@ class PlanOptions(msgspec.Struct, frozen=True):
 
     policy_path: Path | None = None  # None: every default
     source: Path | None = None  # a recorded cluster; None: a live one
+    at: float | None = None  # Unix seconds: which moment of a recorded timeline; None: its newest
     kubeconfig: Path | None = None
     context: str | None = None
     request_seconds: float | None = None  # for the answer to one request to the API server; None: the default

@@ -82,10 +82,10 @@ def _read(
         return cluster.current(api.retries.run, options.progress)
     if api is None:
         assert options.source is not None
-        from rebalancer.cluster.dumps.reader import DumpReader  # noqa: PLC0415 - not for a live cluster
-        from rebalancer.observe.recorded import unread_of  # noqa: PLC0415
+        from rebalancer.observe.recorded import unread_of  # noqa: PLC0415 - not for a live cluster
+        from rebalancer.observe.timeline import read_recording  # noqa: PLC0415
 
-        recording = DumpReader(options.source, options.max_dump_bytes).read(progress=options.progress)
+        recording = read_recording(options.source, options.at, options.max_dump_bytes, options.progress)
         return replace(recording, unread=unread_of(recording))
     from rebalancer.cluster.live.reader import LiveReader  # noqa: PLC0415 - imports kubernetes
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from rebalancer.cluster import times
 from rebalancer.cluster.dumps.listing import Recording
+from rebalancer.cluster.dumps.writer import ABOUT
 from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError
@@ -32,12 +33,7 @@ from rebalancer.state.run_state import RunState
 from rebalancer.state.run_state import decode as decode_state
 from rebalancer.state.run_state import encode as encode_state
 
-ABOUT, CONFIGURATION, STATE, OBSERVATION = (
-    "recording.json",
-    "scheduler-config.yaml",
-    "state.json",
-    "observation.json",
-)
+CONFIGURATION, STATE, OBSERVATION = "scheduler-config.yaml", "state.json", "observation.json"
 
 
 class _Configuration(msgspec.Struct, frozen=True, rename="camel"):

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.cluster.dumps.listing import Recording
-from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.cluster.dumps.streams import read_bytes
-from rebalancer.cluster.dumps.writer import check_folder, digest, save
+from rebalancer.cluster.dumps.writer import ABOUT, check_folder, digest, save
 from rebalancer.cluster.kinds import BY_PLURAL, KINDS, REQUIRED
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.errors import InputError
@@ -23,7 +22,6 @@ from rebalancer.observe.configuration import configuration_text
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import observe, open_api, policy_of
 from rebalancer.observe.recorded import (
-    ABOUT,
     CONFIGURATION,
     STATE,
     about_recording,
@@ -32,6 +30,7 @@ from rebalancer.observe.recorded import (
     unread_of,
 )
 from rebalancer.observe.state_location import known_state
+from rebalancer.observe.timeline import read_recording
 from rebalancer.planning.inputs import Observation
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.reporting.tables.snapshot import (
@@ -114,7 +113,7 @@ def _recorded_again(
     written = configuration_text(loaded, options.scheduler_config)
     if written is not None:
         documents = {**documents, CONFIGURATION: written.text.encode()}
-    recording = DumpReader(options.source, options.max_dump_bytes).read(progress=options.progress)
+    recording = read_recording(options.source, options.at, options.max_dump_bytes, options.progress)
     about = about_recording(recording)
     recorded_at = about.get("savedAt")
     if not isinstance(recorded_at, (int, float)):
@@ -131,10 +130,13 @@ def _recorded_again(
 
 
 def describe_recording(
-    path: Path, progress: Callable[[str], None] = lambda _: None, max_bytes: int | None = None
+    path: Path,
+    progress: Callable[[str], None] = lambda _: None,
+    max_bytes: int | None = None,
+    at: float | None = None,
 ) -> SnapshotInfo:
     """What a recorded cluster holds; InputError when there is none."""
-    read = DumpReader(path, max_bytes).read(progress=progress)
+    read = read_recording(path, at, max_bytes, progress)
     about = about_recording(read)
     # What does not fit into columns is malformed too; without nodes and pods there are no columns.
     recording = build_snapshot(read).recording if all(map(read.has, REQUIRED)) else read

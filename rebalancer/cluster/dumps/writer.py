@@ -24,6 +24,7 @@ from rebalancer.errors import InputError
 from rebalancer.redaction import each_text, without_secrets
 
 _LEVEL = 3
+ABOUT = "recording.json"
 _CONFIGURATION = "scheduler-config.yaml"
 _NOT_RECORDED = b"# Not recorded: it is not valid YAML, so its secrets could not be found.\n"
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -76,7 +77,7 @@ def digest(recording: Recording) -> str:
             total.update(part)
         for malformed in sorted(map(str, listing.malformed)):
             total.update(malformed.encode())
-    for name in sorted(set(recording.documents) - {"recording.json"}):  # who recorded, not what
+    for name in sorted(set(recording.documents) - {ABOUT}):  # who recorded, not what
         total.update(name.encode() + b"\0" + document_without_secrets(name, recording.documents[name]))
     return f"sha256:{total.hexdigest()}"
 
@@ -104,6 +105,12 @@ def _parts(listing: Listing) -> Iterator[bytes]:
     return map(_encoder.encode, listing.records)
 
 
+def about(recording: Recording, now: float) -> bytes:
+    """The document that says who was recorded, when, and what could not be read."""
+    source = without_secrets(recording.source)
+    return _encoder.encode({"source": source, "savedAt": now, "unread": dict(recording.unread)})
+
+
 def check_folder(folder: Path) -> None:
     """InputError unless a recording can be written there: no such folder is there yet, or an empty one."""
     try:
@@ -126,12 +133,7 @@ def save(recording: Recording, folder: Path, now: float) -> None:
             )
         for name, content in recording.documents.items():
             files.replace(folder / name, document_without_secrets(name, content))
-        about = {
-            "source": without_secrets(recording.source),
-            "savedAt": now,
-            "unread": dict(recording.unread),
-        }
-        files.replace(folder / "recording.json", _encoder.encode(about))
+        files.replace(folder / ABOUT, about(recording, now))
     except OSError as error:
         raise InputError(f"cannot write: {error.strerror or error}", where=str(folder)) from error
 

@@ -1,4 +1,4 @@
-"""What the wheel holds: the program, and the embedded cluster that its help advises first."""
+"""What the wheels hold: the program with the embedded cluster that its help advises first, and the studies."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -15,6 +16,9 @@ import pytest
 from rebalancer import __version__
 from rebalancer_demo.hot_cluster import POLICY, hot_cluster
 from tests.unit.manifests.documents import ROOT
+
+
+LAB = ROOT / "lab"
 
 
 def build(project: Path, target: Path) -> zipfile.ZipFile:
@@ -76,10 +80,10 @@ def installed_program(program: Path, *arguments: str) -> subprocess.CompletedPro
     )
 
 
-# This interpreter finds the embedded cluster too, as both are developed together.
+# This interpreter finds the embedded cluster and the lab too, as all are developed together.
 ALONE = """
 import runpy, sys
-sys.modules["rebalancer_demo"] = None
+sys.modules["rebalancer_demo"] = sys.modules["rebalancer_lab"] = None
 runpy.run_module("rebalancer", run_name="__main__", alter_sys=True)
 """
 
@@ -106,6 +110,20 @@ def test_the_wheel_holds_the_program_and_the_embedded_cluster_and_nothing_else(w
     )
     assert "rebalancer_demo/api/api_messages.binpb.gz" in held
     assert {name.partition("/")[0] for name in held} == {"rebalancer", "rebalancer_demo"}
+
+
+def test_the_lab_is_a_wheel_of_its_own_that_an_extra_brings_in_the_version_of_the_program(
+    tmp_path: Path,
+) -> None:
+    program = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lab = tomllib.loads((LAB / "pyproject.toml").read_text())["project"]
+
+    with build(LAB, tmp_path) as built:
+        assert contents(built) == files(LAB, "rebalancer_lab", "*.py")
+    assert program["optional-dependencies"]["lab"] == [f"{lab['name']}=={__version__}"]
+    assert f"{program['name']}=={__version__}" in lab["dependencies"]
+    assert lab["version"] == program["version"] == __version__
+    assert lab["requires-python"] == program["requires-python"]
 
 
 def test_the_wheel_prints_its_help(runtime: Path) -> None:

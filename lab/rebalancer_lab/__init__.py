@@ -1,0 +1,1 @@
+"""Tools that study a cluster's past: what would have become of it under another policy."""
