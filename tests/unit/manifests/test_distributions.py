@@ -1,4 +1,4 @@
-"""What the wheels hold: the program with the embedded cluster that its help advises first, and the studies."""
+"""What the wheels hold: the program and the embedded cluster that its help advises first; and the studies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import pytest
 from rebalancer import __version__
 from rebalancer_demo.hot_cluster import POLICY, hot_cluster
 from tests.unit.manifests.documents import ROOT
-
 
 LAB = ROOT / "lab"
 
