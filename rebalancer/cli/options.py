@@ -134,6 +134,10 @@ def output_options(*formats: Format, lists: bool = True) -> Callable[[Command], 
             "--all", "everything", is_flag=True, help="Show every row of a table instead of a summary."
         ),
         option("--top", click.IntRange(1), "N", "Show at most N rows of each list."),
+        option(
+            *("--width", click.IntRange(40, 10_000), "N"),
+            "Make tables N columns wide; by default the terminal's width, and in a pipe that of the names.",
+        ),
     )
     of_rows = (click.option("--no-headers", is_flag=True, help="Print only the rows of the table."),)
     options = (form, *(of_lists if lists else ()), *(of_rows if Format.CSV in formats else ()))
@@ -141,7 +145,9 @@ def output_options(*formats: Format, lists: bool = True) -> Callable[[Command], 
     def decorate(command: Command) -> Command:
         def wrapped(**values: Any) -> Any:
             found, template = values.pop("output_format")
-            chosen = {key: values.pop(key) for key in ("everything", "top", "no_headers") if key in values}
+            chosen = {
+                key: values.pop(key) for key in ("everything", "top", "width", "no_headers") if key in values
+            }
             return command(output=Output(found, template=template, **chosen), **values)
 
         return with_options(command, wrapped, options)

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 Asked = ParamSpec("Asked")
 Found = TypeVar("Found")
-_MAX_WIDTH = 120  # columns: longer lines are hard to read
-_WIDE = 160  # columns that a wide table has everywhere, in a pipe too
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -47,6 +45,7 @@ class Output(msgspec.Struct, frozen=True):
     everything: bool = False
     top: int | None = None
     no_headers: bool = False
+    width: int | None = None  # of tables, instead of the terminal's
     template: str = ""  # of jsonpath
 
 
@@ -62,12 +61,13 @@ class Rows(msgspec.Struct, frozen=True):
 
 
 def style(target: Console, output: Output = DEFAULT) -> Style:
-    """How tables look on this console."""
+    """How tables look on this console: in a pipe and with -o wide, a row is as wide as its names."""
     from rebalancer.reporting.tables.text import ASCII, UNICODE, Style  # noqa: PLC0415 - not for JSON
 
     wide = output.format is Format.WIDE
     return Style(
-        width=max(target.width, _WIDE) if wide else min(target.width, _MAX_WIDTH),
+        width=output.width or target.width,
+        bounded=output.width is not None or (target.is_terminal and not wide),
         everything=output.everything,
         glyphs=ASCII if target.options.ascii_only else UNICODE,
         wide=wide,

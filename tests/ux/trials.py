@@ -86,8 +86,8 @@ def _reading() -> Iterable[Trial]:
     yield Trial(
         "at a glance",
         f"nodes {EXAMPLE}",
-        lines=12,
-        says=("6 nodes: 2 hot", "mean", "p95", "cpu 89.2 %: hot above 80 %"),
+        lines=13,
+        says=("6 nodes: 2 hot", "mean", "p95", "hot above cpu 80 % (cool at 65 %)", "cpu +9.2"),
         never=("of allocatab…",),
         before="3 lines a node, the reason cut before it says anything",
     )
@@ -145,7 +145,7 @@ def _explaining() -> Iterable[Trial]:
     for form in ("json", "yaml", "markdown", "jsonpath={.kind}"):
         for subject in (POD, NODE, "deploy/web"):
             yield Trial("explain", f"explain {subject} {EXAMPLE} -o {form}", columns=ANY, lines=600)
-    yield Trial("explain", f"explain {POD} {EXAMPLE} --all", lines=90)
+    yield Trial("explain", f"explain {POD} {EXAMPLE} --all", lines=90, columns=WIDE)
     yield Trial("explain", f"explain {NODE} {EXAMPLE} --top 2", lines=20)
 
 
@@ -157,7 +157,13 @@ def _questions() -> Iterable[Trial]:
     yield Trial(group, f"why-not {NODE} {EXAMPLE}", lines=24, says=(f"{NODE}: ",))
     yield Trial(group, f"why-not {POD} {EXAMPLE}", lines=24, says=(f"{POD}: ",))
     yield Trial(group, f"why-not pod/shop/nobody {EXAMPLE}", code=2, says=("no pod 'shop/nobody'",))
-    yield Trial(group, f"what-if --drain node-2 {EXAMPLE}", lines=40, says=("What if: drain node-2", "land"))
+    yield Trial(
+        group,
+        f"what-if --drain node-2 {EXAMPLE}",
+        lines=40,
+        columns=WIDE,
+        says=("What if: drain node-2", "land"),
+    )
     yield Trial(group, f"what-if --scale deploy/shop/api=9 {EXAMPLE}", lines=40, says=("3 pods: 3 land",))
     yield Trial(group, f"what-if --add-node node-5=2 {EXAMPLE}", lines=40, says=("node-5-new-2",))
     yield Trial(group, f"what-if {EXAMPLE}", code=2, says=("what should change?", "--drain"))
@@ -210,7 +216,7 @@ def _live() -> Iterable[Trial]:
         "live",
         "run --policy examples/policy.yaml --dry-run",
         lines=60,
-        columns=TABLE,
+        columns=WIDE,
         says=("DRY RUN: nothing is changed", "the API server agrees"),
         never=("Evicted",),
         before="says Evicted, then Skipped",

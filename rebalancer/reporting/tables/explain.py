@@ -18,25 +18,33 @@ from rebalancer.planning.explanation import (
 )
 from rebalancer.planning.plan import NodeAfter, NodeReport
 from rebalancer.reporting.tables.plan import landing_words, name_width, write_node
-from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, write_table
-from rebalancer.reporting.words import amounts, counted, plain, sample, shortened, words
+from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
+from rebalancer.reporting.words import amounts, counted, plain, sample, words
 
 _MAX_NODES, _MAX_REASONS, _MAX_PODS = 8, 5, 12
-_MAX_NAME_WIDTH = 24
 # What a verdict may be besides a code of planning.reasons.
 _MOVED, _EVICTABLE, _NODE_NOT_HOT = "Moved", "Evictable", "NodeNotHot"
 
 
 def explain_table(explanation: Explanation, style: Style = Style()) -> Text:
     """The explanation as text; long lists summarised unless the style shows everything."""
-    lines = Lines(style)
+    lines = Lines(style, _nodes_of(explanation))
     if isinstance(explanation, PodExplanation):
         _pod(lines, explanation)
     elif isinstance(explanation, WorkloadExplanation):
         _workload(lines, explanation)
     else:
         _node(lines, explanation)
+    lines.say_what_is_left_out()
     return lines.text
+
+
+def _nodes_of(explanation: Explanation) -> Iterable[str]:
+    """The nodes that an explanation names beside each other."""
+    if isinstance(explanation, PodExplanation):
+        table = explanation.table
+        return [node.node for node in table.nodes] if table else []
+    return [pod.node for pod in explanation.pods] if isinstance(explanation, WorkloadExplanation) else []
 
 
 def _pod(lines: Lines, pod: PodExplanation) -> None:
@@ -46,8 +54,8 @@ def _pod(lines: Lines, pod: PodExplanation) -> None:
     if len(title + workload + place) <= lines.style.columns:
         lines.add((title, "bold"), workload, place)
     else:
-        lines.add((title, "bold"), workload)
-        lines.message(place.lstrip(", "), 4)
+        lines.add((title, "bold"))
+        lines.message((workload + place).lstrip(", "), 4)
     if pod.evictable:
         lines.add(("evictable: yes", "green"))
     else:
@@ -55,7 +63,7 @@ def _pod(lines: Lines, pod: PodExplanation) -> None:
             lead = "also protected" if number else "protected"
             setting = f" [{refusal.setting}]" if refusal.setting else ""
             lines.message(f"{lead} ({refusal.reason}): {refusal.because}{setting}", 0, "yellow")
-    lines.message(f"in this plan: {_verdict(pod.verdict, pod.verdict_because)}", 0, "bold", most=4)
+    lines.message(f"in this plan: {_verdict(pod.verdict, pod.verdict_because)}", 0, "bold")
     if pod.staying is not None:
         lines.heading("STAYING COSTS", "loads in percent of allocatable, differences in points")
         lines.message(pod.staying.because, 2)
@@ -65,7 +73,7 @@ def _pod(lines: Lines, pod: PodExplanation) -> None:
             lines.message(f"expected gain from moving it: {amounts(pod.staying.forgone.items())}", 2, "dim")
     if pod.landings:
         lines.heading("EXPECTED LANDING", f"risk of a bad landing: {pod.unacceptable * 100:.1f} %")
-        lines.message(landing_words(pod.landings, everything=lines.style.everything), 2, most=4)
+        lines.message(landing_words(pod.landings, everything=lines.style.everything), 2)
     if pod.node and pod.staying is None:
         return  # it has finished: nothing is placed in its stead
     if pod.table is None:
@@ -96,11 +104,9 @@ def _scheduler(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> Non
     if table.rejected:
         lines.heading("NODES REJECTED", "each counted under the first filter that rejects it")
         for item in lines.first(table.rejected, _MAX_REASONS, "reason"):
-            lead = f"  {item.count:6d}  "
-            room = lines.style.columns - len(lead)
-            lines.add((lead, "bold"), shortened(words(item.reason), room, lines.style.glyphs.more))
+            lines.labelled(f"  {item.count:6d}  ", item.reason, label_style="bold")
             if lines.style.everything:
-                lines.message(f"e.g. {sample(item.nodes, 5)}", 10, "dim", most=1)
+                lines.message(f"e.g. {sample(item.nodes, 5)}", 10, "dim")
 
 
 def _scores(lines: Lines, nodes: Sequence[ScoredNode], *, moves_away: bool) -> None:
@@ -109,34 +115,44 @@ def _scores(lines: Lines, nodes: Sequence[ScoredNode], *, moves_away: bool) -> N
     alike = [name for name in names if len({node.scores[name] for node in nodes}) == 1]
     differing = [name for name in names if name not in alike]
     short = _initials(differing)
-    shown = nodes[: lines.shown(len(nodes), _MAX_NODES)]
-    width = min(max(len(plain(node.node)) for node in shown), _MAX_NAME_WIDTH)
-    columns = "".join(f" {short[name]:>5}" for name in differing)
-    lines.add(("  " + "node".ljust(width) + f" {'total':>6} {'chance':>7}{columns}   cpu mem after", "dim"))
-    for node in shown:
-        name = shortened(plain(node.node), width, lines.style.glyphs.more).ljust(width)
-        figures = "".join(f" {node.scores[name]:5d}" for name in differing)
-        chance = f"{node.probability:7.1%}" if node.probability else " " * 7
-        known = [node.after.get(resource) for resource in ("cpu", "memory")]
-        after = "".join("    ?" if percent is None else f" {percent:3.0f}%" for percent in known)
-        colour = ("yellow" if node.unacceptable else "green") if node.probability else ""
-        lines.add(
-            "  ",
-            (name, "bold" if node.probability else ""),
-            (f" {node.total:6d} {chance}", colour),
-            figures,
-            " ",
-            after,
+
+    def colour(node: ScoredNode) -> str:
+        return ("yellow" if node.unacceptable else "green") if node.probability else ""
+
+    def after(resource: str) -> Callable[[ScoredNode], str]:
+        return lambda node: f"{node.after[resource]:.0f}%" if resource in node.after else "?"
+
+    def score(plugin: str) -> Callable[[ScoredNode], str]:
+        return lambda node: str(node.scores[plugin])
+
+    columns = [
+        Column("NODE", lambda node: (plain(node.node), "bold" if node.probability else ""), node=True),
+        Column("TOTAL", lambda node: (str(node.total), colour(node)), right=True),
+        Column(
+            "CHANCE",
+            lambda node: (f"{node.probability:.1%}" if node.probability else "", colour(node)),
+            right=True,
+        ),
+        *(Column(short[name], score(name), right=True) for name in differing),
+        Column("CPU AFTER", after("cpu"), right=True),
+        Column("MEM AFTER", after("memory"), right=True),
+    ]
+    refused = {
+        node.node: node.unacceptable
+        for node in nodes
+        if moves_away and node.unacceptable and (node.probability or lines.style.everything)
+    }
+    if refused:
+        columns.append(
+            Column("NOT ACCEPTABLE", lambda node: (refused.get(node.node, ""), "yellow"), sentence=True)
         )
-        if moves_away and node.unacceptable and (node.probability or lines.style.everything):
-            lines.message(f"not acceptable: {node.unacceptable}", 6, "yellow")
-    lines.more(len(nodes) - len(shown), "node")
+    write_table(lines, columns, nodes, _MAX_NODES, "node")
     if differing:
         legend = ", ".join(f"{short[name]} {name}" for name in differing)
-        lines.message(f"weighted scores: {legend}", 2, "dim", most=3)
+        lines.message(f"weighted scores: {legend}", 2, "dim")
     if alike:
         same = ", ".join(f"{name} {nodes[0].scores[name]}" for name in alike)
-        lines.message(f"the same on every node: {same}", 2, "dim", most=3)
+        lines.message(f"the same on every node: {same}", 2, "dim")
 
 
 def _initials(names: Iterable[str]) -> dict[str, str]:
@@ -169,7 +185,7 @@ def _node(lines: Lines, node: NodeExplanation) -> None:
     if node.uncounted:
         lines.message(f"no landing here is counted on: the node {node.uncounted}", 2, "yellow")
     if node.unsolved:
-        lines.message(f"after this plan the node {node.unsolved}", 2, "yellow", most=3)
+        lines.message(f"after this plan the node {node.unsolved}", 2, "yellow")
     lines.heading("PODS", f"{counted(len(node.pods), 'pod')}; share in points of the node's allocatable")
     for pod in lines.first(node.pods, _MAX_PODS, "pod"):
         _pod_on_node(lines, pod)
@@ -183,7 +199,7 @@ def _pod_on_node(lines: Lines, pod: PodOnNode) -> None:
     name = plain(pod.pod.full_name)
     room = max(lines.style.columns - 2 - len(name) - len(share), 1)
     lines.add("  ", (name, "bold"), " " * room, share)
-    lines.message(_verdict(pod.verdict, pod.because), 6, "green" if pod.verdict == _MOVED else "dim", most=3)
+    lines.message(_verdict(pod.verdict, pod.because), 6, "green" if pod.verdict == _MOVED else "dim")
 
 
 def _workload(lines: Lines, workload: WorkloadExplanation) -> None:
@@ -191,9 +207,10 @@ def _workload(lines: Lines, workload: WorkloadExplanation) -> None:
     kind, _, name = workload.workload.partition("/")
     moved = sum(1 for pod in workload.pods if pod.verdict == _MOVED)
     hot = sum(1 for pod in workload.pods if pod.hot)
-    lines.add(
-        (f"{plain(kind)} {plain(workload.namespace)}/{plain(name)}", "bold"),
-        f": {counted(len(workload.pods), 'pod')}, {hot} on hot nodes, {moved} moved by this plan",
+    lines.labelled(
+        f"{plain(kind)} {plain(workload.namespace)}/{plain(name)}: ",
+        f"{counted(len(workload.pods), 'pod')}, {hot} on hot nodes, {moved} moved by this plan",
+        label_style="bold",
     )
     if not workload.pods:
         return
@@ -203,11 +220,11 @@ def _workload(lines: Lines, workload: WorkloadExplanation) -> None:
         return lambda pod: f"{pod.share[resource]:.1f}" if resource in pod.share else "?"
 
     columns = [
-        Column("POD", lambda pod: (plain(pod.pod.name), "bold"), cut=Cut.MIDDLE),
-        Column("NODE", lambda pod: (plain(pod.node or "none"), "red" if pod.hot else ""), cut=Cut.MIDDLE),
+        Column("POD", lambda pod: (plain(pod.pod.name), "bold")),
+        Column("NODE", lambda pod: (plain(pod.node or "none"), "red" if pod.hot else ""), node=True),
         Column("CPU", share("cpu"), right=True),
         Column("MEM", share("memory"), right=True),
-        Column("IN THIS PLAN", _short_verdict, cut=Cut.END),
+        Column("IN THIS PLAN", _short_verdict, sentence=True),
     ]
     write_table(lines, columns, workload.pods, _MAX_PODS, "pod")
 

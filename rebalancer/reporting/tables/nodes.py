@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
@@ -12,10 +14,10 @@ from rich.text import Text
 from rebalancer.planning.plan import API_VERSION, UNKNOWN_NODE, Figure, NodeReport, Plan
 from rebalancer.policy.units import format_duration
 from rebalancer.reporting.tables.plan import ALWAYS_SHOWN, load_columns, peak, write_warnings
-from rebalancer.reporting.tables.text import Column, Cut, Glyphs, Lines, Style, write_table
+from rebalancer.reporting.tables.text import Column, Glyphs, Lines, Style, write_table
 from rebalancer.reporting.words import counted, plain
 
-_MAX_NODES = 20
+_MAX_NODES, _MAX_LEVELS = 20, 3
 _MIN_SHOWN_WINDOW = 60.0  # seconds; the few seconds that metrics-server averages over are not mentioned
 
 
@@ -82,7 +84,7 @@ def nodes_table(
     First comes a summary: of ``everything``, where the listing leaves nodes out that ``chosen_by`` does not
     choose.
     """
-    lines = Lines(style)
+    lines = Lines(style, (node.name for node in (everything or listing).nodes))
     if not style.no_headers:
         _summary(lines, everything or listing)
         if chosen_by:
@@ -90,23 +92,30 @@ def nodes_table(
             lines.add(("listed ", "dim"), f"{len(listing.nodes)} of {of_all}: {chosen_by}")
     now = [replace(node, after=None) for node in listing.nodes]
     columns = [
-        Column("NODE", lambda node: (plain(node.name), "bold" if node.hot else ""), cut=Cut.MIDDLE),
+        Column("NODE", lambda node: (plain(node.name), "bold" if node.hot else ""), node=True),
         *load_columns(lines, now[: lines.shown(len(now), _MAX_NODES)]),
-        Column("SCORE", lambda node: "" if node.score is None else f"{node.score:.0f}", right=True),
-        Column("WHY", _why, cut=Cut.END),
+        Column("WHY", partial(_why, wide=style.wide), sentence=True),
     ]
     if style.wide:
-        columns.insert(-1, Column("FIGURES", lambda node: (figure_words(node.figures), "dim"), cut=Cut.END))
+        columns[-1:-1] = [
+            Column("SCORE", lambda node: "" if node.score is None else f"{node.score:.0f}", right=True),
+            Column("FIGURES", lambda node: (figure_words(node.figures), "dim"), sentence=True),
+        ]
     write_table(lines, columns, now, _MAX_NODES, "" if style.no_headers else "node")
     if not style.no_headers:
         write_warnings(lines, listing.warnings)
     return lines.text
 
 
-def _why(node: NodeReport) -> tuple[str, str]:
-    """Why the node is hot, or which plugin lowers its score most, and the score it gives."""
-    because = plain("; ".join(node.because))
-    if not because and not node.hot and node.pulled_down_by in node.scores:
+def _why(node: NodeReport, *, wide: bool) -> tuple[str, str]:
+    """By how much the node is above its levels, or why it is hot; and which plugin lowers its score most."""
+    above = [
+        f"{plain(name)} +{node.load[name] - level.hot_above:.1f}"
+        for name, level in sorted(node.levels.items())
+        if node.load.get(name, 0.0) > level.hot_above
+    ]
+    because = plain("; ".join(node.because)) if wide or not (node.hot and above) else ", ".join(above)
+    if wide and not because and node.pulled_down_by in node.scores:
         name = plain(node.pulled_down_by)
         because = f"score lowered most by {name} ({node.scores[name]})"
     return because, "red" if node.hot else "dim"
@@ -116,7 +125,7 @@ def _summary(lines: Lines, listing: NodeListing) -> None:
     """How many nodes are hot or unknown, how the load is distributed, and where the figures come from."""
     nodes = listing.nodes
     lines.add((headline(nodes), "bold"))
-    lines.add(("at ", "dim"), plain(listing.now), (", load in percent of allocatable", "dim"))
+    lines.message(f"at {listing.now}, load in percent of allocatable, and nodes by load", 0, "dim")
     for resource in ALWAYS_SHOWN:
         loads = known_loads(nodes, resource)
         if loads:
@@ -126,10 +135,28 @@ def _summary(lines: Lines, listing: NodeListing) -> None:
                 f"mean {mean:3.0f}  p95 {p95:3.0f}  max {most:3.0f}   ",
                 ("0 ", "dim"),
                 (_histogram(loads, lines.style.glyphs), "cyan"),
-                (" 100  nodes by load", "dim"),
+                (" 100", "dim"),
             )
+    for levels in _levels(nodes):
+        lines.message(levels, 2, "dim")
     for origin in origin_words(nodes):
-        lines.add((f"  {plain(origin)}", "dim"))
+        lines.message(origin, 2, "dim")
+    lines.say_what_is_left_out()
+
+
+def _levels(nodes: Sequence[NodeReport]) -> list[str]:
+    """``hot above cpu 80 %, cool at 65 %``, for each set of levels that nodes have, the commonest first."""
+    found = Counter(
+        ", ".join(
+            f"{plain(name)} {level.hot_above:.0f} % (cool at {level.cool_to:.0f} %)"
+            for name, level in sorted(node.levels.items())
+        )
+        for node in nodes
+        if node.levels
+    ).most_common(_MAX_LEVELS + 1)
+    if len(found) == 1:
+        return [f"hot above {found[0][0]}"]
+    return [f"{counted(count, 'node')} hot above {levels}" for levels, count in found[:_MAX_LEVELS]]
 
 
 def headline(nodes: Sequence[NodeReport]) -> str:

@@ -8,18 +8,17 @@ from rich.text import Text
 
 from rebalancer.errors import ExitCode
 from rebalancer.execution.outcomes import Outcome, Outcomes, PlanOfRun
-from rebalancer.reporting.tables.text import Lines, Style
+from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
 from rebalancer.reporting.words import counted, plain, words
 from rebalancer.state.results import Result
 
 _MAX_MOVES = 20
-_RESULT_WIDTH = max(len(result.value) for result in Result)
 
 
 def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
     """The outcomes as text; a long list is summarised, and no failure is ever left out for a success."""
-    lines = Lines(style)
-    lines.add(("Outcome: ", "bold"), (summary_words(outcomes), "bold"))
+    lines = Lines(style, _nodes_of(outcomes))
+    lines.labelled("Outcome: ", summary_words(outcomes), "bold", "bold")
     if outcomes.stopped:
         lines.message(f"stopped early: {outcomes.stopped}", 0, "bold red")
     lines.add(("run      ", "dim"), words(outcomes.run))
@@ -34,11 +33,25 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
         # Failures are kept first; what is shown stays in the order of the plan.
         kept = sorted(shown, key=lambda outcome: outcome.result is Result.LANDED)[:_MAX_MOVES]
         shown = tuple(outcome for outcome in shown if outcome in kept)
-    for outcome in shown:
-        would = "WouldRestart" if outcome.move.is_restart else "WouldEvict"
-        _write(lines, outcome, would if _would_evict(outcomes, outcome) else outcome.result.value)
+    columns = [
+        Column("RESULT", lambda outcome: (_result(outcomes, outcome), outcome.result.colour)),
+        Column("POD", lambda outcome: (plain(outcome.move.pod.full_name), "bold")),
+        Column("FROM", lambda outcome: plain(outcome.move.from_node), node=True),
+        Column("TO", lambda outcome: plain(outcome.node) or "-", node=True, begins_line=True),
+        Column("BOUND", lambda outcome: seconds_after(outcome, outcome.bound_at), right=True),
+        Column("READY", lambda outcome: seconds_after(outcome, outcome.ready_at), right=True),
+        Column("WHY", lambda outcome: (_why(outcome, lines), "dim"), sentence=True, begins_line=True),
+    ]
+    write_table(lines, columns, shown)
+    lines.say_what_is_left_out()
     lines.more(len(outcomes.outcomes) - len(shown), "move")
     return lines.text
+
+
+def _nodes_of(outcomes: Outcomes) -> set[str]:
+    moves = [outcome.move for outcome in outcomes.outcomes]
+    landings = {landing.node for move in moves for landing in move.landings if landing.node}
+    return landings.union(move.from_node for move in moves)
 
 
 def summary_words(outcomes: Outcomes) -> str:
@@ -91,18 +104,12 @@ def seconds_after(outcome: Outcome, moment: float | None) -> str:
     return f"{max(moment - outcome.evicted_at, 0.0):.0f}"
 
 
-def _write(lines: Lines, outcome: Outcome, result: str) -> None:
-    pod = plain(outcome.move.pod.full_name)
-    lines.add("  ", (result.ljust(_RESULT_WIDTH), outcome.result.colour), "  ", (pod, "bold"))
-    arrow = lines.style.glyphs.arrow
-    where = f"{plain(outcome.move.from_node)} {arrow} {plain(outcome.node)}" if outcome.node else ""
-    took = [
-        f"{name} {seconds} s"
-        for name, moment in (("bound", outcome.bound_at), ("ready", outcome.ready_at))
-        if (seconds := seconds_after(outcome, moment))
-    ]
-    indent = _RESULT_WIDTH + 4
-    if where or took:
-        lines.message(", ".join(part for part in (where, *took) if part), indent)
-    if outcome.result is not Result.LANDED or lines.style.everything:
-        lines.message(outcome.because, indent, "dim")
+def _result(outcomes: Outcomes, outcome: Outcome) -> str:
+    if not _would_evict(outcomes, outcome):
+        return outcome.result.value
+    return "WouldRestart" if outcome.move.is_restart else "WouldEvict"
+
+
+def _why(outcome: Outcome, lines: Lines) -> str:
+    """What is not said by the row; of a move that went as planned only where everything is shown."""
+    return words(outcome.because) if outcome.result is not Result.LANDED or lines.style.everything else ""

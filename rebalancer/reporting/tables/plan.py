@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -22,8 +21,8 @@ from rebalancer.planning.plan import (
     PlanDifference,
 )
 from rebalancer.policy.strategies import ALWAYS_ON
-from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, bar, write_table
-from rebalancer.reporting.words import amounts, counted, plain, sample, shortened, words
+from rebalancer.reporting.tables.text import Column, Lines, Style, bar, write_table
+from rebalancer.reporting.words import amounts, counted, plain, sample, words
 
 _MAX_MOVES = 20
 _FEW_LANDINGS = 3
@@ -35,7 +34,6 @@ _MAX_HOT = 7
 ALWAYS_SHOWN = ("cpu", "memory")
 _NEARLY_FULL = 80.0  # percent above which any other resource is shown too
 _MAX_NAME_WIDTH = 22
-_LABEL_WIDTH = 9
 _PREFERRED = "cpu"
 _MAX_OBSTACLES = 6
 _FEW = 4  # nodes that are named one by one
@@ -49,7 +47,8 @@ def write_moves(lines: Lines, plan: Plan) -> None:
     if not plan.moves:
         return
     style = lines.style
-    shown = plan.moves[: lines.shown(len(plan.moves), _MAX_MOVES)]
+    most = _MAX_MOVES if style.bounded else len(plan.moves)  # a log of plans holds every move
+    shown = plan.moves[: lines.shown(len(plan.moves), most)]
     gained = {_gained(move) for move in plan.moves}
     shared = gained.pop() if len(gained) == 1 else ""
     if not style.no_headers:
@@ -130,18 +129,18 @@ def _move_columns(lines: Lines, nodes: Mapping[str, NodeReport], shared: str) ->
 
     columns = [
         Column("WAVE", lambda move: str(move.wave), right=True),
-        Column("POD", lambda move: (plain(move.pod.full_name), "bold"), cut=Cut.MIDDLE),
-        Column("FROM", lambda move: plain(move.from_node), cut=Cut.MIDDLE),
+        Column("POD", lambda move: (plain(move.pod.full_name), "bold")),
+        Column("FROM", lambda move: plain(move.from_node), node=True),
         Column("LOAD", placed(lambda move: loads(move.from_node, move)), right=True),
-        Column("TO", to, cut=Cut.MIDDLE),
+        Column("TO", to, node=True, begins_line=True),
         Column("CHANCE", placed(lambda move: f"{move.likeliest.probability:.0%}"), right=True),
         Column("LOAD", placed(lambda move: loads(move.likeliest.node, move)), right=True),
         Column("GAIN", gain, right=True),
     ]
     if lines.style.wide:
         columns += [
-            Column("WORKLOAD", placed(lambda move: plain(move.pod.workload)), cut=Cut.MIDDLE),
-            Column("OTHER LANDINGS", placed(others), cut=Cut.END),
+            Column("WORKLOAD", placed(lambda move: plain(move.pod.workload))),
+            Column("OTHER LANDINGS", placed(others), sentence=True),
         ]
     return columns
 
@@ -188,12 +187,12 @@ def write_hot_nodes(lines: Lines, plan: Plan) -> None:
     legend = f"{glyphs.full} stays {glyphs.leaves} leaves {glyphs.arrives} arrives"
     lines.heading("HOT NODES", f"percent, now {glyphs.arrow} after the plan: {legend}")
     columns = [
-        Column("NODE", lambda node: (plain(node.name), "bold"), cut=Cut.MIDDLE),
+        Column("NODE", lambda node: (plain(node.name), "bold"), node=True),
         *load_columns(lines, hot[: lines.shown(len(hot), _MAX_HOT)]),
         Column("AFTER", lambda node: state_after(node, plan)),
     ]
     if lines.style.wide or lines.style.everything:
-        columns.append(Column("WHY", lambda node: (plain("; ".join(node.because)), "dim"), cut=Cut.END))
+        columns.append(Column("WHY", lambda node: (plain("; ".join(node.because)), "dim"), sentence=True))
     write_table(lines, columns, hot, _MAX_HOT, "hot node")
 
 
@@ -279,35 +278,29 @@ def write_benefit(lines: Lines, plan: Plan) -> None:
     """Benefit and cost of a plan with moves; and what a higher limit would give, if one binds."""
     benefit = plan.benefit
     if benefit is not None and plan.moves:
-        _line(lines, "benefit", gain_words(benefit, lines.style.glyphs.arrow))
-        _line(lines, "cost", cost_words(benefit))
+        lines.labelled("benefit  ", gain_words(benefit, lines.style.glyphs.arrow))
+        lines.labelled("cost     ", cost_words(benefit))
     if plan.tainted:
         few = len(plan.tainted) <= _FEW
         named = ", ".join(map(plain, plan.tainted)) if few else counted(len(plan.tainted), "hot node")
-        _line(lines, "steer", f"a soft taint on {named} while the run lasts")
+        lines.labelled("steer    ", f"a soft taint on {named} while the run lasts")
     if plan.closed:
         more = f", {lines.style.glyphs.more}" * (len(plan.closed) > _FEW)
         named = ", ".join(map(plain, plan.closed[:_FEW])) + more
         still = f"until removed, at most {plan.closed_seconds / 60:.0f} min more"
-        _line(lines, "closed", f"a NoSchedule taint on {named} while they are emptied, and {still}")
+        lines.labelled("closed   ", f"a NoSchedule taint on {named} while they are emptied, and {still}")
     for sentence in plan.advice:
-        _line(lines, "advice", words(sentence))
+        lines.labelled("advice   ", words(sentence))
     if plan.raised_limit:
-        _line(lines, "limits", words(plan.raised_limit))
+        lines.labelled("limits   ", words(plan.raised_limit))
     for said in strategy_messages(plan):
-        _line(lines, "strategy", words(said))
+        lines.labelled("strategy ", words(said))
 
 
 def strategy_messages(plan: Plan) -> list[str]:
     """What the strategies say of the plan, but for what it says itself: of hot nodes."""
     found = {name: report.message for name, report in plan.strategies.items() if name not in ALWAYS_ON}
     return [f"{name}: {message}" for name, message in found.items() if message]
-
-
-def _line(lines: Lines, label: str, text: str) -> None:
-    for line in textwrap.wrap(text, lines.style.columns - _LABEL_WIDTH, break_on_hyphens=False):
-        lines.add((label.ljust(_LABEL_WIDTH), "dim"), line)
-        label = ""
 
 
 def gain_words(benefit: Benefit, arrow: str) -> str:
@@ -348,7 +341,7 @@ def write_obstacles(lines: Lines, obstacles: Sequence[Obstacle]) -> None:
         name = words(item.name)
         lead = f"{item.share:>4.0%} {item.pods:>5} {item.pods_kept_alone:>6}"
         lines.add(" " * _INDENT, (lead, "bold"), "  ", (name, "yellow"))
-        lines.message(f"{item.example}: {item.because}", _INDENT + len(lead) + 2, "dim", most=1)
+        lines.message(f"{item.example}: {item.because}", _INDENT + len(lead) + 2, "dim")
 
 
 def plan_table(
@@ -362,7 +355,7 @@ def plan_table(
     ``rows`` is the plan with only the moves and pods to list, in their order, and ``choice`` says what chose
     them; the headline and the nodes are those of the whole plan.
     """
-    lines = Lines(style)
+    lines = Lines(style, (node.name for node in plan.nodes))
     listed = rows or plan
     if style.no_headers:
         write_moves(lines, listed)
@@ -400,20 +393,21 @@ def verdict(plan: Plan) -> str:
 
 
 def _headline(lines: Lines, plan: Plan) -> None:
-    said = _why_nothing(lines, plan) if plan.hot_count and not plan.moves else verdict(plan)
+    said = _why_nothing(plan) if plan.hot_count and not plan.moves else verdict(plan)
     idle = not (plan.hot_count or plan.moves or plan.kept)
-    lines.add(("Plan: ", "bold"), (said, "bold green" if idle else "bold"))
+    colour = "bold green" if idle else "bold"
+    lines.labelled("Plan: ", said, colour, "bold")
     unknown = plan.node_count - plan.known_count
     nodes = f"{counted(plan.node_count, 'node')}: {plan.hot_count} hot, load known for {plan.known_count}"
     nodes += f", {unknown} without a fresh figure" if unknown else ""
-    columns, more = lines.style.columns, lines.style.glyphs.more
     now = f" at {plain(plan.now)}"
-    lines.add(("cluster  ", "dim"), shortened(words(plan.source), columns - 9 - len(now), more), now)
-    lines.add(("nodes    ", "dim"), nodes)
-    lines.add(("policy   ", "dim"), shortened(words(plan.policy), columns - 9, more))
+    lines.labelled("cluster  ", plan.source + now)
+    lines.labelled("nodes    ", nodes)
+    lines.labelled("policy   ", plan.policy)
+    lines.say_what_is_left_out()
 
 
-def _why_nothing(lines: Lines, plan: Plan) -> str:
+def _why_nothing(plan: Plan) -> str:
     """That nothing is evicted, and what keeps most of the load of hot nodes where it is."""
     verdict = f"evict nothing: {counted(plan.hot_count, 'hot node')}"
     if not plan.kept:
@@ -421,8 +415,7 @@ def _why_nothing(lines: Lines, plan: Plan) -> str:
     if not plan.obstacles:
         return f"{verdict}, on which no pod could ever move"
     most = plan.obstacles[0]
-    verdict += f"; {words(most.keeps)} {most.share:.0%} of their load"
-    return shortened(verdict, lines.style.columns - 6, lines.style.glyphs.more)
+    return f"{verdict}; {words(most.keeps)} {most.share:.0%} of their load"
 
 
 def _blocked_by(obstacle: Obstacle) -> str:
@@ -470,9 +463,7 @@ def _kept(lines: Lines, plan: Plan) -> None:
             for item in pods:
                 lines.message(f"{item.pod.full_name} on {item.node}: {item.because}", 4, most=1)
             continue
-        room = lines.style.columns - len(head)
-        example = words(f"{pods[0].because}, e.g. {pods[0].pod.full_name}")
-        lines.add((head, "bold"), (shortened(example, room, lines.style.glyphs.more), "dim"))
+        lines.labelled(head, f"{pods[0].because}, e.g. {pods[0].pod.full_name}", "dim", "bold")
     lines.more(len(reasons) - len(shown), "reason")
 
 
@@ -490,15 +481,17 @@ def _unsolved(lines: Lines, plan: Plan) -> None:
     note = f"{counted(len(plan.unsolved), 'node')} above coolTo, {hot} still hot"
     lines.heading("NOT COOL AFTER THIS PLAN", note)
     for cause in shown:
-        most = len(by_cause[cause]) if lines.style.everything else 2
-        lines.message(f"{sample(by_cause[cause], most)}: {cause}", 2, "yellow")
+        most = 2 if lines.style.summarised else len(by_cause[cause])
+        lines.message(f"{sample(by_cause[cause], most)}: {cause}", 2, "yellow", most=2)
     hidden = sum(len(by_cause[cause]) for cause in causes[len(shown) :])
     lines.more(hidden, "node")
 
 
 def write_warnings(lines: Lines, warnings: Sequence[str]) -> None:
-    """The first warnings, each on a line or two."""
-    lines.listed("WARNINGS", warnings, most=_MAX_WARNINGS, noun="warning")
+    """The warnings, the first ones on a screen, whatever number of rows is asked for."""
+    shown = warnings[:_MAX_WARNINGS] if lines.style.summarised else warnings
+    lines.listed("WARNINGS", shown)
+    lines.more(len(warnings) - len(shown), "warning")
 
 
 def difference_table(difference: PlanDifference, style: Style = Style()) -> Text:

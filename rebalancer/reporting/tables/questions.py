@@ -15,10 +15,10 @@ from rebalancer.questions.policy_tests import PolicyTestReport
 from rebalancer.questions.what_if import ChangedNode, Comparison, Fate, PodFate, WhatIf
 from rebalancer.questions.why_not import WhyNot
 from rebalancer.reporting.tables.plan import load_bar, write_obstacles, write_warnings
-from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, write_table
-from rebalancer.reporting.words import counted, plain, sample, shortened, words
+from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
+from rebalancer.reporting.words import counted, plain, sample, words
 
-_MAX_NODES, _MAX_PODS, _MAX_COMPARED, _MAX_WHY = 7, 10, 8, 2
+_MAX_PODS, _MAX_COMPARED, _MAX_WHY = 10, 8, 2
 _MAX_FIT_NODES, _MAX_REASONS = 3, 6
 _MIB = 1 << 20
 _WORDS = {  # of one pod, and of several
@@ -36,10 +36,9 @@ _ORDER = (*(Fate.PENDING, Fate.UNPREDICTABLE, Fate.STAYS, Fate.LANDS, Fate.REMOV
 
 def what_if_table(answer: WhatIf, style: Style = Style()) -> Text:
     """The answer as text; long lists summarised unless the style shows everything."""
-    lines = Lines(style)
+    lines = Lines(style, (node.node for node in answer.nodes))
     lines.message(f"What if: {'; '.join(answer.changes)}", 0, "bold")
-    source = f"cluster {words(answer.source)} at {plain(answer.now)}, policy {words(answer.policy)}"
-    lines.add("  ", (shortened(source, style.columns - 2, style.glyphs.more), "dim"))
+    lines.message(f"cluster {answer.source} at {answer.now}, policy {answer.policy}", 2, "dim")
     arrow = style.glyphs.arrow
     for title, (before, after) in (
         ("hot nodes", answer.hot),
@@ -57,6 +56,7 @@ def what_if_table(answer: WhatIf, style: Style = Style()) -> Text:
             f"{counts[fate]} {_WORDS[fate][counts[fate] > 1]}" for fate in _ORDER if counts[fate]
         )
         lines.message(f"{counted(len(answer.pods), 'pod')}: {listed}", 2)
+    lines.say_what_is_left_out()
     if answer.comparison is not None:
         _comparison(lines, answer.comparison)
     _nodes(lines, answer.nodes)
@@ -69,7 +69,15 @@ def _nodes(lines: Lines, nodes: Sequence[ChangedNode]) -> None:
     if not nodes:
         return
     arrow = lines.style.glyphs.arrow
-    lines.heading("NODES", f"load in percent of allocatable, before {arrow} after")
+    # What the change names comes first, then what becomes hot or cool, then what receives or loses load.
+    changed = sorted(filter(_changes, nodes), key=lambda item: (not item.change, item.hot[0] == item.hot[1]))
+    still_hot = sum(1 for item in nodes if item.hot[1] and not _changes(item))
+    lines.heading("NODES THAT CHANGE", f"load in percent of allocatable, before {arrow} after")
+
+    def heat(item: ChangedNode) -> tuple[str, str]:
+        before, after = ("yes" if hot else "no" for hot in item.hot)
+        both = after if before == after or not item.before else f"{before} {arrow} {after}"
+        return both, "red" if item.hot[1] else "dim"
 
     def load(resource: str) -> Callable[[ChangedNode], Text]:
         def of(item: ChangedNode) -> Text:
@@ -81,18 +89,22 @@ def _nodes(lines: Lines, nodes: Sequence[ChangedNode]) -> None:
         return of
 
     columns = [
-        Column("NODE", lambda item: (plain(item.node), "bold"), cut=Cut.MIDDLE),
+        Column("NODE", lambda item: (plain(item.node), "bold"), node=True),
         Column("CHANGE", lambda item: (item.change or "-", "dim")),
         Column("CPU", load("cpu")),
         Column("MEMORY", load("memory")),
-        Column("BEFORE", lambda item: _heat(item.hot[0]) if item.before else "-"),
-        Column("AFTER", lambda item: _heat(item.hot[1])),
+        Column("HOT", heat),
     ]
-    write_table(lines, columns, nodes, _MAX_NODES, "node")
+    write_table(lines, columns, changed)
+    if still_hot:
+        verb = "is" if still_hot == 1 else "are"
+        lines.message(f"{counted(still_hot, 'other hot node')} {verb} as before", 2, "dim")
 
 
-def _heat(hot: bool) -> tuple[str, str]:
-    return ("hot", "red") if hot else ("not hot", "dim")
+def _changes(node: ChangedNode) -> bool:
+    """Whether a node is what the change names, or looks different after it."""
+    rounded = [{name: round(percent) for name, percent in load.items()} for load in (node.before, node.after)]
+    return bool(node.change) or node.hot[0] != node.hot[1] or rounded[0] != rounded[1]
 
 
 def _pods(lines: Lines, pods: Sequence[PodFate]) -> None:
@@ -101,13 +113,13 @@ def _pods(lines: Lines, pods: Sequence[PodFate]) -> None:
     lines.heading("PODS", "where each lands, or why it does not; those to look at first")
     ordered = sorted(pods, key=lambda item: _ORDER.index(item.fate))
     columns = [
-        Column("POD", lambda item: (plain(item.pod), "bold"), cut=Cut.MIDDLE),
-        Column("FROM", lambda item: plain(item.from_node) or "-", cut=Cut.MIDDLE),
+        Column("POD", lambda item: (plain(item.pod), "bold")),
+        Column("FROM", lambda item: plain(item.from_node) or "-", node=True),
         Column("FATE", lambda item: (item.fate, _COLOURS.get(item.fate, ""))),
         Column(
             "TO, OR WHY",
             lambda item: (words(item.because) or _landing(item.landings), "" if item.landings else "dim"),
-            cut=Cut.END,
+            sentence=True,
         ),
     ]
     write_table(lines, columns, ordered, _MAX_PODS, "pod")
@@ -124,16 +136,16 @@ def _landing(landings: Sequence[Landing]) -> str:
 def _comparison(lines: Lines, comparison: Comparison) -> None:
     lines.heading("TWO CONFIGURATIONS", "where the same pods land")
     before, after = comparison.configurations
-    lines.message(f"before: {before}", 2, "dim", most=1)
-    lines.message(f"after: {after}", 2, "dim", most=1)
+    lines.message(f"before: {before}", 2, "dim")
+    lines.message(f"after: {after}", 2, "dim")
     same = comparison.compared - len(comparison.differing)
     land = "lands" if comparison.compared == 1 else "land"
     lines.message(f"{same} of {counted(comparison.compared, 'pod')} {land} alike", 2)
     if comparison.differing:
         columns = [
-            Column("POD OR WORKLOAD", lambda item: (plain(item.pod), "bold"), cut=Cut.MIDDLE),
-            Column("BEFORE", lambda item: _compared(item.before, item.fates[0]), cut=Cut.MIDDLE),
-            Column("AFTER", lambda item: _compared(item.after, item.fates[1]), cut=Cut.MIDDLE),
+            Column("POD OR WORKLOAD", lambda item: (plain(item.pod), "bold")),
+            Column("BEFORE", lambda item: _compared(item.before, item.fates[0]), node=True),
+            Column("AFTER", lambda item: _compared(item.after, item.fates[1]), node=True),
         ]
         write_table(lines, columns, comparison.differing, _MAX_COMPARED, "pod")
     for at, which in enumerate(("before", "after")):
@@ -149,17 +161,18 @@ def _reasons(lines: Lines, lead: str, reasons: Sequence[str]) -> None:
     """Why pods do not land or cannot be predicted, each reason once."""
     counts = Counter(reason for reason in reasons if reason).most_common()
     for reason, count in lines.first(counts, _MAX_WHY, "reason"):
-        lines.message(f"{lead}{counted(count, 'pod')}: {reason}", 2, "yellow", most=4)
+        lines.message(f"{lead}{counted(count, 'pod')}: {reason}", 2, "yellow")
 
 
 def fit_table(answer: Fit, style: Style = Style()) -> Text:
     """The answer as text; long lists summarised unless the style shows everything."""
-    lines = Lines(style)
+    lines = Lines(style, (item.node for item in answer.by_node))
     lines.message(f"{answer.pod}: {_verdict(answer)}", 0, "bold")
-    lines.message(f"cluster {answer.source} at {answer.now}", 2, "dim", most=1)
-    lines.message(f"each pod requests {_requests(answer)}; profile {answer.profile}", 2, "dim", most=1)
+    lines.message(f"cluster {answer.source} at {answer.now}", 2, "dim")
+    lines.message(f"each pod requests {_requests(answer)}; profile {answer.profile}", 2, "dim")
+    lines.say_what_is_left_out()
     if answer.unpredictable:
-        lines.message(f"because {answer.unpredictable}", 2, "yellow", most=3)
+        lines.message(f"because {answer.unpredictable}", 2, "yellow")
     if answer.quota:
         lines.message(answer.quota, 2, "red")
     if answer.landings:
@@ -198,7 +211,7 @@ def _landings(lines: Lines, answer: Fit) -> None:
 
     columns = [
         Column("POD", lambda item: str(item.number), right=True),
-        Column("NODE", lambda item: (plain(item.node), "bold"), cut=Cut.MIDDLE),
+        Column("NODE", lambda item: (plain(item.node), "bold"), node=True),
         Column("CHANCE", lambda item: f"{item.probability:.0%}", right=True),
         Column("OTHER NODES", lambda item: str(item.others or "-"), right=True),
         Column("CPU", requested("cpu"), right=True),
@@ -216,22 +229,22 @@ def _stopped(lines: Lines, answer: Fit) -> None:
     """What rejects the pod after the last: a line for each plugin and reason, then the scheduler's event."""
     lines.heading("WHAT STOPS THE NEXT ONE", f"pod {answer.fits + 1}: nodes by the first plugin that rejects")
     for item in lines.first(answer.stopped, _MAX_REASONS, "reason"):
-        lines.message(f"{item.count:6d}  {item.reason}".strip(), 2, "bold", most=1)
+        lines.message(f"{item.count:6d}  {item.reason}".strip(), 2, "bold")
         if lines.style.everything:
-            lines.message(f"e.g. {sample(item.nodes, 5)}", 10, "dim", most=1)
+            lines.message(f"e.g. {sample(item.nodes, 5)}", 10, "dim")
     if answer.message:
-        lines.message(answer.message, 2, "dim", most=3)
+        lines.message(answer.message, 2, "dim")
     if answer.preemption:
         lines.message(answer.preemption, 2, "yellow")
 
 
 def why_not_table(answer: WhyNot, style: Style = Style()) -> Text:
     """The answer as text; long lists summarised unless the style shows everything."""
-    lines = Lines(style)
+    lines = Lines(style, (item.node for item in answer.nearest))
     asked = f"{answer.subject}: " if answer.subject else ""
-    lines.message(f"{asked}{answer.verdict}", 0, "bold", most=4)
-    source = f"cluster {words(answer.source)} at {plain(answer.now)}, policy {words(answer.policy)}"
-    lines.add("  ", (shortened(source, style.columns - 2, style.glyphs.more), "dim"))
+    lines.message(f"{asked}{answer.verdict}", 0, "bold")
+    lines.message(f"cluster {answer.source} at {answer.now}, policy {answer.policy}", 2, "dim")
+    lines.say_what_is_left_out()
     refusals = [
         f"{refusal.reason}: {refusal.because}" + (f" [{refusal.setting}]" if refusal.setting else "")
         for refusal in answer.refusals
@@ -266,7 +279,7 @@ def command_lines(command: str, width: int) -> list[str]:
 def _nearest(lines: Lines, answer: WhyNot) -> None:
     lines.heading("NEAREST TO BEING HOT", "percent of allocatable")
     columns = [
-        Column("NODE", lambda item: (plain(item.node), "bold"), cut=Cut.MIDDLE),
+        Column("NODE", lambda item: (plain(item.node), "bold"), node=True),
         Column("RESOURCE", lambda item: plain(item.resource)),
         Column("LOAD", lambda item: f"{item.load:.1f}", right=True),
         Column("HOT ABOVE", lambda item: f"{item.hot_above:.1f}", right=True),
@@ -292,7 +305,7 @@ def policy_tests_table(tests: PolicyTestReports, style: Style = Style()) -> Text
             mark = ("holds ", "green") if item.holds else ("fails ", "red")
             lines.add("  ", mark, words(item.assertion))
             if not item.holds:
-                lines.message(item.because, 8, "dim", most=3)
+                lines.message(item.because, 8, "dim")
     total = sum(len(report.assertions) for report in tests.reports)
     verdict = f"{tests.failed} failed" if tests.failed else "all hold"
     lines.add((f"{counted(total, 'assertion')}: {verdict}", "red" if tests.failed else "green"))

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from rebalancer.reporting.tables.text import Lines, Style
-from rebalancer.reporting.words import counted, plain, shortened
+from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
+from rebalancer.reporting.words import counted, plain
 from rebalancer.simulation.report import Cycle, PolicyRun, Simulation
 
 _MAX_CYCLES = 12
-_MAX_NAME_WIDTH = 12
 
 
 def simulation_table(simulation: Simulation, style: Style = Style()) -> Text:
@@ -37,24 +36,25 @@ def _side_by_side(lines: Lines, runs: Sequence[PolicyRun]) -> None:
     lines.heading(
         "POLICIES", f"hot nodes, CPU peak and CPU deviation, first cycle {lines.style.glyphs.arrow} end"
     )
-    width = min(max((len(plain(run.policy)) for run in runs), default=0), _MAX_NAME_WIDTH)
-    width = max(width, len("policy"))
     arrow = lines.style.glyphs.arrow
-    head = f"evictions again unexpected  {'hot':>9}   {'peak':>8}   {'deviation':>11}"
-    lines.add((f"  {'policy'.ljust(width)} {head}", "dim"))
-    for run in runs:
-        name = shortened(plain(run.policy), lines.style.columns - 2, lines.style.glyphs.more)
-        if len(name) > width:
-            lines.add("  ", (name, "bold"))
-            name = ""
-        first = run.cycles[0]
-        spans = (
-            f"{first.hot:4d} {arrow}{run.after.hot:4d}",
-            f"{_cpu(first.peak):4.0f} {arrow}{_cpu(run.after.peak):4.0f}",
-            f"{_cpu(first.deviation):5.1f} {arrow}{_cpu(run.after.deviation):5.1f}",
-        )
-        counts = f" {run.evictions:9d} {run.again:5d} {run.unexpected:10d}  "
-        lines.add("  ", (name.ljust(width), "bold"), counts, "  ".join(spans))
+
+    def span(before: float, after: float, digits: int = 0) -> str:
+        return f"{before:.{digits}f} {arrow} {after:.{digits}f}"
+
+    columns = [
+        Column("POLICY", lambda run: (plain(run.policy), "bold")),
+        Column("EVICTIONS", lambda run: str(run.evictions), right=True, begins_line=True),
+        Column("AGAIN", lambda run: str(run.again), right=True),
+        Column("UNEXPECTED", lambda run: str(run.unexpected), right=True),
+        Column("HOT", lambda run: span(run.cycles[0].hot, run.after.hot), right=True),
+        Column("PEAK", lambda run: span(_cpu(run.cycles[0].peak), _cpu(run.after.peak)), right=True),
+        Column(
+            "DEVIATION",
+            lambda run: span(_cpu(run.cycles[0].deviation), _cpu(run.after.deviation), 1),
+            right=True,
+        ),
+    ]
+    write_table(lines, columns, runs)
 
 
 def _cpu(values: dict[str, float]) -> float:
@@ -63,8 +63,7 @@ def _cpu(values: dict[str, float]) -> float:
 
 def _cycles(lines: Lines, run: PolicyRun) -> None:
     note = "before each cycle, and what it evicted"
-    room = lines.style.columns - len(note) - 2
-    lines.heading(shortened(plain(run.policy).upper(), room, lines.style.glyphs.more), note)
+    lines.heading(plain(run.policy).upper(), note)
     lines.add(("  cycle   hot  peak cpu  memory  deviation cpu  memory  evictions  pending", "dim"))
     for cycle in lines.first(run.cycles, _MAX_CYCLES, "cycle"):
         lines.add(
@@ -73,7 +72,7 @@ def _cycles(lines: Lines, run: PolicyRun) -> None:
             f" {cycle.evictions:10d} {cycle.pending:8d}",
         )
         if cycle.stopped:
-            lines.message(f"stopped: {cycle.stopped}", 8, "yellow", most=1)
+            lines.message(f"stopped: {cycle.stopped}", 8, "yellow")
         if lines.style.everything:
             _moves(lines, cycle)
 
@@ -86,4 +85,4 @@ def _moves(lines: Lines, cycle: Cycle) -> None:
         text = (
             f"{move.pod} {move.from_node} {lines.style.glyphs.arrow} {where}, {move.result}{because}{again}"
         )
-        lines.message(text, 8, "dim", most=2)
+        lines.message(text, 8, "dim")

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
-from enum import Enum
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile, zip_longest
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,7 +24,8 @@ _LINKS = re.compile(
     r"(www|mailto|xmpp)(?=[.:])", re.IGNORECASE
 )  # which GitHub makes a link of what begins so
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-MIN_WIDTH = 80  # columns; tables are not made narrower
+_NAMES = re.compile(r"[\w.-]+")
+MIN_WIDTH = 40  # columns; lines are not made narrower
 Item = TypeVar("Item")
 
 
@@ -70,10 +71,11 @@ ASCII = Glyphs("#", "-", "+", ".", "->", "...", " .:-=+*#@")
 class Style(msgspec.Struct, frozen=True):
     """How wide a table may be, how much of it is shown, and which characters it is drawn with."""
 
-    width: int = 80
+    width: int = 80  # columns that sentences are wrapped to
+    bounded: bool = True  # rows fit the width, on a terminal; elsewhere a row is one line, as wide as it is
     everything: bool = False
     glyphs: Glyphs = UNICODE
-    wide: bool = False  # whole names and more columns
+    wide: bool = False  # more columns
     top: int | None = None  # rows of a list that are shown, instead of each list's own number
     no_headers: bool = False
     markdown: bool = False  # headings and tables in Markdown, and all other lines as blocks of code
@@ -82,6 +84,11 @@ class Style(msgspec.Struct, frozen=True):
     def columns(self) -> int:
         """The width that lines are wrapped to."""
         return max(self.width, MIN_WIDTH)
+
+    @property
+    def summarised(self) -> bool:
+        """Whether lists and sentences of lesser weight may be left out: to a person, on a screen."""
+        return self.bounded and not self.everything and not self.markdown
 
 
 def bar(before: float, after: float | None, width: int, glyphs: Glyphs) -> Text:
@@ -108,10 +115,27 @@ class Lines:
     as it is laid out, in a block of code.
     """
 
-    def __init__(self, style: Style) -> None:
+    def __init__(self, style: Style, nodes: Iterable[str] = ()) -> None:
+        """``nodes`` are the names whose common ending is left out of rows and sentences on a terminal."""
         self.style = style
         self._text = Text()
         self._in_block = False
+        self._ending = common_ending(nodes) if style.bounded and not style.markdown else ""
+
+    def say_what_is_left_out(self) -> None:
+        """Add a line that says which ending node names lack, if they lack one."""
+        if self._ending:
+            self.labelled("names    ", f"of nodes end in {plain(self._ending)}, left out here", "dim")
+
+    def without_ending(self, text: str) -> str:
+        """The text with node names as they are shown."""
+        return _NAMES.sub(self._shown, text) if self._ending else text
+
+    def _shown(self, word: re.Match[str]) -> str:
+        name = word[0].rstrip(".")
+        if name == self._ending:
+            return word[0]
+        return name.removesuffix(self._ending) + word[0][len(name) :]
 
     @property
     def text(self) -> Text:
@@ -142,7 +166,10 @@ class Lines:
             self._text.append(f"{escaped(note)}\n\n" if note else "")
             return
         self.add()
-        self.add((title, "bold"), (f"  {note}" if note else "", "dim"))
+        if note:
+            self.labelled(f"{title}  ", note, "dim", "bold")
+        else:
+            self.add((title, "bold"))
 
     def markdown_table(
         self, titles: Sequence[str], right: Sequence[bool], rows: Sequence[Sequence[Text]]
@@ -167,18 +194,30 @@ class Lines:
             self._text.append("```\n")
         self._in_block = False
 
-    def message(self, message: str, indent: int, style: str = "", most: int = 2) -> None:
-        """Add a message, wrapped between words: ``most`` lines, or all if the style shows everything."""
-        width = self.style.columns - indent
-        lines = textwrap.wrap(words(message), width, break_on_hyphens=False)
-        if len(lines) > most and not self.style.everything:
-            more = self.style.glyphs.more
-            last = lines[most - 1]
-            if len(last) + len(more) > width:
-                last = last[: width - len(more)]
+    def message(self, message: str, indent: int, style: str = "", most: int | None = None) -> None:
+        """Add a message, wrapped between words: whole, or on a screen at most ``most`` lines of it."""
+        lines = self._wrapped(words(self.without_ending(message)), self.style.columns - indent)
+        if most is not None and len(lines) > most and self.style.summarised:
+            more, room = self.style.glyphs.more, self.style.columns - indent
+            last = shortened(lines[most - 1], room - len(more), "").rsplit(" ", 1)[0]
             lines = [*lines[: most - 1], last + more]
         for line in lines:
             self.add(" " * indent, (line, style))
+
+    def labelled(self, label: str, message: str, style: str = "", label_style: str = "dim") -> None:
+        """Add a message whose lines stand beside its label, or below it where a name of it is too long."""
+        text, width = words(self.without_ending(message)), self.style.columns - len(label)
+        if max(map(len, text.split()), default=0) > width:
+            self.add((label, label_style))
+            self.message(text, 4, style)
+            return
+        for line in self._wrapped(text, width):
+            self.add((label, label_style), (line, style))
+            label = " " * len(label)
+
+    @staticmethod
+    def _wrapped(text: str, width: int) -> list[str]:
+        return textwrap.wrap(text, max(width, 20), break_on_hyphens=False, break_long_words=False)
 
     def more(self, hidden: int, noun: str, indent: int = 2, plural: str = "") -> None:
         """Add a line that says how many rows are hidden, if they have a noun, and how to see them."""
@@ -213,22 +252,12 @@ class Lines:
         """How many of ``total`` rows to show: about ``most``, or as many as the style asks for."""
         if self.style.top is not None:
             return min(total, self.style.top)
-        return total if self.style.everything or total <= most + 1 else most
-
-
-class Cut(Enum):
-    """How a cell gives way when its row is too wide."""
-
-    NEVER = "never"
-    MIDDLE = "middle"  # names
-    END = "end"  # sentences
-
-
-_LEAST = {Cut.MIDDLE: 9, Cut.END: 12}  # columns; no cell is cut shorter
+        whole = self.style.everything or self.style.markdown
+        return total if whole or total <= most + 1 else most
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column: its title, the cell of an item in it, how cells are aligned, and how they give way.
+    """A column: its title, the cell of an item in it, and how cells are aligned.
 
     A cell is a text, or a pair of a text and its colour.
     """
@@ -236,96 +265,120 @@ class Column(msgspec.Struct, frozen=True):
     title: str
     cell: Callable[[Any], str | Text | tuple[str, str]]
     right: bool = False
-    cut: Cut = Cut.NEVER
+    node: bool = False  # the name of a node
+    sentence: bool = False  # it is wrapped within its column
+    begins_line: bool = False  # with those up to the next such column, where they do not fit beside others
 
-    def text(self, item: Any) -> Text:
+    def text(self, item: Any, lines: Lines) -> Text:
         """The cell of an item."""
         cell = self.cell(item)
-        return cell if isinstance(cell, Text) else Text(*cell) if isinstance(cell, tuple) else Text(cell)
+        if isinstance(cell, Text):
+            return cell
+        text, colour = cell if isinstance(cell, tuple) else (cell, "")
+        return Text(lines.without_ending(text) if self.node or self.sentence else text, colour)
+
+
+_INDENT, _LATER_INDENT = 2, 7  # columns before the first line of a row, and before its others
+_LEAST_SENTENCE = 24  # columns; in less, a sentence is not worth beginning
 
 
 def write_table(
     lines: Lines, columns: Sequence[Column], items: Sequence[Any], most: int | None = None, noun: str = ""
 ) -> None:
-    """Add a line of titles, unless the style leaves them out, and a line for each item.
+    """Add a line of titles, unless the style leaves them out, and each item as a row.
 
     Of the items about ``most`` are shown, if given, and a line says how many more there are.
 
-    A row is one line, so that twenty moves are twenty lines. When the cells are too wide together, sentences
-    give way before names, and the widest column before the others, all to the same width, until the row fits:
+    A row is one line. Where it is too wide for a terminal, sentences are wrapped within their column first,
+    and then every row takes several lines, because a name that is cut names nothing:
 
-        room 20, natural widths 14 | 9 | 5, the first two are names  →  8 | 7 | 5
-
-    Names are cut in their middle, because Kubernetes tells replicas and nodes apart by their ends; sentences
-    are cut at their end.
+        1  shop/checkout-api-7c9d6f5b8f-03  ip-10-0-12-22  89→63
+             ip-10-0-12-24  100%  33→59  41
     """
-    indent, shown = 2, items if most is None else items[: lines.shown(len(items), most)]
-    rows = [[column.text(item) for column in columns] for item in shown]
+    shown = items if most is None else items[: lines.shown(len(items), most)]
+    rows = [[column.text(item, lines) for column in columns] for item in shown]
     if lines.style.markdown:
         lines.markdown_table([column.title for column in columns], [column.right for column in columns], rows)
         lines.more(len(items) - len(shown), noun)
         return
-    gap, widths = 2, _widths(columns, rows, None)
-    if sum(widths) + gap * (len(columns) - 1) > lines.style.columns - indent:
-        gap, widths = 1, _widths(columns, rows, lines.style.columns - indent - len(columns) + 1)
-    if not lines.style.no_headers:
-        titles = [Text(column.title, "dim") for column in columns]
-        lines.add(" " * indent, _line(columns, titles, widths, lines, gap))
-    for row in rows:
-        lines.add(" " * indent, _line(columns, row, widths, lines, gap))
+    titles = [Text(column.title, "dim") for column in columns]
+    natural = [max(cell.cell_len for cell in cells) for cells in zip(titles, *rows, strict=True)]
+    gap, bands = _bands(columns, natural, lines.style.columns if lines.style.bounded else None)
+    for row in rows if lines.style.no_headers else [titles, *rows]:
+        for number, band in enumerate(bands):
+            _write_band(lines, columns, row, band, gap, _LATER_INDENT if number else _INDENT)
     lines.more(len(items) - len(shown), noun)
 
 
-def middle_cut(text: str, width: int, more: str) -> str:
-    """The text, its middle replaced so that it is at most ``width`` long; its end keeps the larger part."""
-    if len(text) <= width:
-        return text
-    kept = max(width - len(more), 2)
-    end = (kept + 1) // 2
-    return text[: kept - end] + more + text[-end:]
+def common_ending(names: Iterable[str]) -> str:
+    """The domain that all names share, such as ``.eu-west-1.compute.internal``; else nothing.
+
+    It begins at a dot and holds a letter, so that addresses stay whole.
+    """
+    known = set(names)
+    if len(known) < 2:
+        return ""
+    # What the first and the last in the order of their ends share, all share.
+    ends = sorted(name[::-1] for name in known)
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(ends[0], ends[-1], strict=False))
+    shared = "".join(one for one, _ in alike)[::-1]
+    ending = shared[shared.find(".") :] if "." in shared else ""
+    return ending if any(map(str.isalpha, ending)) and ending not in known else ""
 
 
-def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Text]], room: int | None) -> list[int]:
-    """Each column's natural width, or narrower so that all fit the room."""
-    natural = [
-        max(len(column.title), *(row[index].cell_len for row in rows), 0)
-        for index, column in enumerate(columns)
+def _bands(
+    columns: Sequence[Column], natural: list[int], width: int | None
+) -> tuple[int, list[list[tuple[int, int]]]]:
+    """The gap between columns, and for each line of a row its columns and their widths."""
+    every = list(enumerate(natural))
+    for gap in (2, 1):
+        room = None if width is None else width - _INDENT - gap * (len(columns) - 1)
+        fixed = sum(size for at, size in every if not columns[at].sentence)
+        sentences = [at for at, _ in every if columns[at].sentence]
+        if room is None or sum(natural) <= room:
+            return gap, [every]
+        if gap == 1 and sentences and room - fixed >= _LEAST_SENTENCE * len(sentences):
+            share = (room - fixed) // len(sentences)
+            return gap, [[(at, min(size, share) if columns[at].sentence else size) for at, size in every]]
+    least = [
+        min(size, _LEAST_SENTENCE) if column.sentence else size
+        for column, size in zip(columns, natural, strict=True)
     ]
-    if room is None:
-        return natural
-    for giving in (Cut.END, Cut.MIDDLE):
-        indexes = [index for index, column in enumerate(columns) if column.cut is giving]
-        _narrow(natural, indexes, [_LEAST[columns[index].cut] for index in indexes], room)
-    return natural
+    starts = [at for at, column in enumerate(columns) if column.begins_line]
+    bands: list[list[tuple[int, int]]] = [[]]
+    left = (width or 0) - _INDENT
+    for at, size in every:
+        end = next((start for start in starts if start > at), len(columns)) if at in starts else at + 1
+        if bands[-1] and sum(least[at:end]) + 2 * (end - at - 1) > left:
+            bands.append([])
+            left = (width or 0) - _LATER_INDENT
+        taken = max(least[at], min(size, left)) if columns[at].sentence else size
+        bands[-1].append((at, taken))
+        left -= taken + 2
+    return 2, bands
 
 
-def _narrow(widths: list[int], indexes: Sequence[int], least: Sequence[int], room: int) -> None:
-    """Narrow these columns until all fit the room, or each has its least width."""
-    left = room - sum(widths) + sum(widths[index] for index in indexes)
-    if sum(widths) <= room:
+def _write_band(
+    lines: Lines,
+    columns: Sequence[Column],
+    row: Sequence[Text],
+    band: Sequence[tuple[int, int]],
+    gap: int,
+    indent: int,
+) -> None:
+    """Add one line of a row, or several where a sentence is wrapped; nothing where all cells are empty."""
+    cells = [
+        [Text(part, row[at].style) for part in textwrap.wrap(row[at].plain, width, break_on_hyphens=False)]
+        if columns[at].sentence and row[at].cell_len > width
+        else [row[at]]
+        for at, width in band
+    ]
+    if indent == _LATER_INDENT and not any(cell.plain.strip() for parts in cells for cell in parts):
         return
-    # All columns narrower than the common width keep their own; the others share what is left.
-    by_width = sorted(zip(indexes, least, strict=True), key=lambda item: widths[item[0]])
-    for narrower, (index, shortest) in enumerate(by_width):
-        common = max(left // (len(indexes) - narrower), min(widths[index], shortest))
-        widths[index] = min(widths[index], common)
-        left -= widths[index]
-
-
-def _line(
-    columns: Sequence[Column], cells: Sequence[Text], widths: Sequence[int], lines: Lines, gap: int
-) -> Text:
-    line = Text()
-    for index, (column, cell, width) in enumerate(zip(columns, cells, widths, strict=True)):
-        fitting = cell if cell.cell_len <= width else _shortened(column, cell, width, lines.style.glyphs.more)
-        padding = Text(" " * max(width - fitting.cell_len, 0))
-        line.append_text(padding + fitting if column.right else fitting + padding)
-        if index < len(columns) - 1:
-            line.append(" " * gap)
-    return line
-
-
-def _shortened(column: Column, cell: Text, width: int, more: str) -> Text:
-    if column.cut is Cut.MIDDLE:
-        return Text(middle_cut(cell.plain, width, more), cell.style)
-    return Text(shortened(cell.plain, width, more), cell.style)
+    for parts in zip_longest(*cells, fillvalue=Text("")):
+        line = Text(" " * indent)
+        for number, ((at, width), part) in enumerate(zip(band, parts, strict=True)):
+            padding = Text(" " * max(width - part.cell_len, 0))
+            line.append(" " * gap if number else "")
+            line.append_text(padding + part if columns[at].right else part + padding)
+        lines.add(line)

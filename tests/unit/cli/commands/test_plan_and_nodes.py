@@ -17,7 +17,7 @@ from tests.unit.cli.conftest import FakePipeline, Program
 def test_a_plan_is_a_table_on_stdout_and_nothing_on_stderr(
     rebalancer_program: Program, pipeline: FakePipeline
 ) -> None:
-    result = rebalancer_program("plan")
+    result = rebalancer_program("plan", "--width", "80")
 
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith("Plan: evict 2 pods from 1 node in 2 waves")
@@ -122,7 +122,6 @@ def test_nodes_are_a_table_with_reasons(rebalancer_program: Program, pipeline: F
         "91",
         "████░░░░",
         "55",
-        "12",
         "cpu",
         "91",
         "%",

@@ -1,0 +1,200 @@
+"""No name is cut: every pod and every node of a table can be told from every other, at every width."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from rich.text import Text
+
+from rebalancer.planning.explanation import (
+    PodExplanation,
+    PodOfWorkload,
+    SchedulingTable,
+    ScoredNode,
+    WorkloadExplanation,
+)
+from rebalancer.planning.plan import Plan
+from rebalancer.questions.fit import Fit, FittingPod, NodeRoom
+from rebalancer.questions.what_if import ChangedNode, Fate, PodFate, WhatIf
+from rebalancer.questions.why_not import Distance, WhyNot
+from rebalancer.reporting.tables.explain import explain_table
+from rebalancer.reporting.tables.nodes import node_listing, nodes_table
+from rebalancer.reporting.tables.outcomes import outcomes_table
+from rebalancer.reporting.tables.plan import plan_table
+from rebalancer.reporting.tables.questions import fit_table, what_if_table, why_not_table
+from rebalancer.reporting.tables.text import Style, common_ending
+from rebalancer.state.results import Result
+from tests.unit.reporting.builders import NOW, an_outcome, some_outcomes
+from tests.unit.reporting.tables.names import NODES, a_plan_of
+
+Table = Callable[[Plan, Style], Text]
+OF_PLAN: dict[str, Any] = {"source": "production", "policy": "demo", "inputs": "sha256:0", "now": NOW}
+
+
+def outcomes(plan: Plan, style: Style) -> Text:
+    results = (Result.LANDED, Result.LANDED_ELSEWHERE, Result.SKIPPED)
+    made = [
+        replace(an_outcome(result), move=move, node=move.likeliest.node)
+        for result, move in zip(results, plan.moves, strict=True)
+    ]
+    return outcomes_table(some_outcomes(*made), style)
+
+
+def what_if(plan: Plan, style: Style) -> Text:
+    fates = [
+        PodFate(move.pod.full_name, move.pod.workload, move.from_node, Fate.LANDS, move.landings)
+        for move in plan.moves
+    ]
+    nodes = [
+        ChangedNode(node.name, "", (node.hot, False), node.load, node.after.load if node.after else {})
+        for node in plan.nodes
+    ]
+    changed = WhatIf(
+        **OF_PLAN, changes=("drain it",), pods=tuple(fates), nodes=tuple(nodes), hot=(2, 0),
+        pending=(0, 0), moves=(3, 0), comparison=None, emptied=None, notes=(),
+    )  # fmt: skip
+    return what_if_table(changed, style)
+
+
+def why_not(plan: Plan, style: Style) -> Text:
+    nearest = tuple(Distance(node.name, "cpu", 70.0, 80.0) for node in plan.nodes)
+    return why_not_table(WhyNot(**OF_PLAN, verdict="no node is hot", nearest=nearest), style)
+
+
+def fit(plan: Plan, style: Style) -> Text:
+    landings = tuple(FittingPod(at, node.name, 1.0, 0, {}) for at, node in enumerate(plan.nodes))
+    found = Fit(
+        "production", "sha256:0", NOW, "Pod shop/web", "default-scheduler", {}, 0, 4, fits=4, at_most=10,
+        landings=landings, by_node=tuple(NodeRoom(node.name, 1) for node in plan.nodes),
+    )  # fmt: skip
+    return fit_table(found, style)
+
+
+def workload(plan: Plan, style: Style) -> Text:
+    pods = tuple(PodOfWorkload(move.pod, move.from_node, True, {}, "Moved", "") for move in plan.moves)
+    found = WorkloadExplanation(**OF_PLAN, namespace="shop", workload="Deployment/checkout-api", pods=pods)
+    return explain_table(found, style)
+
+
+def pod(plan: Plan, style: Style) -> Text:
+    scored = tuple(ScoredNode(node.name, 412, {"Fit": at}, 0.25, {}) for at, node in enumerate(plan.nodes))
+    move = plan.moves[0]
+    found = PodExplanation(
+        **OF_PLAN, pod=move.pod, node=move.from_node, evictable=True, reason="", because="", verdict="Moved",
+        verdict_because=move.because, landings=move.landings, unacceptable=0.0, staying=None,
+        table=SchedulingTable("default-scheduler", 4, scored, ()),
+    )  # fmt: skip
+    return explain_table(replace(found, node=""), style)
+
+
+TABLES: Mapping[str, Table] = {
+    "plan": plan_table,
+    "nodes": lambda plan, style: nodes_table(node_listing(plan, plan.nodes), style),
+    "outcomes": outcomes,
+    "what-if": what_if,
+    "why-not": why_not,
+    "fit": fit,
+    "explain deployment": workload,
+    "explain pod": pod,
+}
+# The pods and nodes that each table lists.
+PODS_OF = {"plan": 3, "outcomes": 3, "what-if": 3, "explain deployment": 3}
+ALL_NODES = {"nodes", "plan", "what-if", "why-not", "fit", "explain pod"}
+
+
+def named(text: str, name: str) -> bool:
+    """Whether a whole word of the text is the name."""
+    return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", text) is not None
+
+
+@pytest.mark.parametrize("cloud", NODES)
+@pytest.mark.parametrize("table", TABLES)
+@given(st.integers(60, 300), st.booleans(), st.booleans())
+@example(60, True, False)
+@example(80, True, False)
+@example(80, False, False)
+def test_every_pod_and_node_is_named_in_whole(
+    table: str, cloud: str, width: int, bounded: bool, wide: bool
+) -> None:
+    plan = a_plan_of(NODES[cloud])
+    ending = common_ending(NODES[cloud]) if bounded else ""
+
+    shown = TABLES[table](plan, Style(width=width, bounded=bounded, wide=wide)).plain
+
+    for name in NODES[cloud] if table in ALL_NODES else []:
+        assert named(shown, name.removesuffix(ending)), shown
+    if not ending and table in ALL_NODES:
+        assert "left out here" not in shown
+    pods = [move.pod for move in plan.moves[: PODS_OF.get(table, 0)]]
+    for listed in pods:
+        assert named(shown, listed.full_name) or named(shown, listed.name), shown
+
+
+@pytest.mark.parametrize("cloud", NODES)
+@pytest.mark.parametrize("table", TABLES)
+def test_markdown_names_every_pod_and_node_in_whole(table: str, cloud: str) -> None:
+    plan = a_plan_of(NODES[cloud])
+
+    shown = TABLES[table](plan, Style(markdown=True)).plain
+
+    for name in NODES[cloud] if table in ALL_NODES else []:
+        assert named(shown, name)
+    assert "…" not in shown
+
+
+@pytest.mark.parametrize("table", TABLES)
+@given(st.integers(60, 300))
+def test_no_line_is_wider_than_the_terminal_with_the_names_of_a_cloud(table: str, width: int) -> None:
+    for cloud in ("ours", "EKS", "GKE", "AKS"):
+        shown = TABLES[table](a_plan_of(NODES[cloud]), Style(width=width)).plain
+
+        assert max(map(len, shown.splitlines())) <= width, shown
+
+
+def test_without_a_terminal_a_row_is_one_line_and_every_move_has_its_row() -> None:
+    moves = a_plan_of(NODES["EKS"]).moves * 20
+    plan = replace(a_plan_of(NODES["EKS"]), moves=moves)
+
+    shown = plan_table(plan, Style(bounded=False)).plain.splitlines()
+
+    rows = [
+        line for line in shown if "eu-west-1.compute.internal" in line and "→" in line and "shop/" in line
+    ]
+    assert len(rows) == len(moves)
+
+
+def test_what_all_node_names_end_in_is_left_out_once_it_is_said() -> None:
+    shown = plan_table(a_plan_of(NODES["EKS"]), Style(width=100)).plain
+
+    assert shown.count(".eu-west-1.compute.internal") == 1
+    assert "of nodes end in .eu-west-1.compute.internal, left out here" in shown
+
+
+@pytest.mark.parametrize(
+    ("names", "ending"),
+    [
+        (["a.x.internal", "b.x.internal"], ".x.internal"),
+        (["ip-1.x", "ip-11.x"], ".x"),
+        (["10.0.0.1", "10.0.1.1"], ""),
+        (["a.internal"], ""),
+        (["a.x", "b.y"], ""),
+        (["a-x", "b-x"], ""),
+        ([], ""),
+    ],
+)
+def test_only_a_domain_that_all_names_share_is_left_out(names: list[str], ending: str) -> None:
+    assert common_ending(names) == ending
+
+
+@given(st.lists(st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,20}[a-z0-9])?", fullmatch=True), unique=True))
+def test_names_without_their_ending_still_differ(names: list[str]) -> None:
+    ending = common_ending(names)
+
+    assert len({name.removesuffix(ending) for name in names}) == len(names)
+    assert all(name.removesuffix(ending) for name in names)
