@@ -8,9 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError
 from rebalancer.policy.policy_file import LoadedPolicy
+from rebalancer.policy.schedulers import ConfigMapKey
 from rebalancer.profiles.types import (
     ConfigurationText,
     PluginDescription,
@@ -30,6 +33,26 @@ def configuration_text(
     A file of the policy is looked for beside the policy. A ConfigMap needs ``api``. Raises InputError when
     what is named is not there.
     """
+    written = _configuration_text(loaded, override, api)
+    return None if written is None else replace(written, scores=_scores(loaded, api))
+
+
+def _scores(loaded: LoadedPolicy, api: RawApi | None) -> dict[str, str]:
+    """What the policy's extenders compute, by their addresses; a ConfigMap is left out without ``api``."""
+    found: dict[str, str] = {}
+    for item in loaded.policy.scheduler.extenders:
+        if item.scores is not None:
+            found[item.url] = item.scores
+        elif item.file is not None:
+            found[item.url] = read_text(Path(loaded.source).parent / item.file)
+        elif item.config_map is not None and api is not None:
+            found[item.url] = _value(api, item.config_map, "scheduler.extenders[].configMap").text
+    return found
+
+
+def _configuration_text(
+    loaded: LoadedPolicy, override: Path | None, api: RawApi | None
+) -> ConfigurationText | None:
     if override is not None:
         return ConfigurationText(read_text(override), str(override))
     settings = loaded.policy.scheduler
@@ -40,14 +63,18 @@ def configuration_text(
         return ConfigurationText(read_text(path), str(path))
     if settings.config_map is None or api is None:
         return None
-    place = settings.config_map
+    return _value(api, settings.config_map, "scheduler.configMap")
+
+
+def _value(api: RawApi, place: ConfigMapKey, setting: str) -> ConfigurationText:
+    """The text of a ConfigMap's key; InputError where it is not there."""
     where = f"configmap {place.namespace}/{place.name}"
     data = api.config_map(place.namespace, place.name)
     if data is None:
         raise InputError(
             "not found",
             where=where,
-            hint="scheduler.configMap of the policy names where the configuration is",
+            hint=f"{setting} of the policy names where it is",
         )
     if place.key not in data:
         keys = ", ".join(sorted(data)) or "none"

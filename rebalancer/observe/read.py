@@ -154,7 +154,7 @@ def observe(
 
         observation = observation_of(snapshot, own_pod)
         recorded = next(iter(observation.configurations.values()), None)
-        texts = {place: written or recorded for place, written in texts.items()}
+        texts = {place: _with_recorded(written, recorded) for place, written in texts.items()}
         if options.now is not None:
             observation = replace(observation, now=options.now)
         found = [
@@ -178,6 +178,15 @@ def observe(
         assumed_neutral=options.assume_neutral,
         installed_plugins=plugins.found,
     )
+
+
+def _with_recorded(
+    written: ConfigurationText | None, recorded: ConfigurationText | None
+) -> ConfigurationText | None:
+    """A configuration with the scores of extenders that only the recording has."""
+    if written is None or recorded is None:
+        return written or recorded
+    return replace(written, scores={**recorded.scores, **written.scores})
 
 
 def _configured(

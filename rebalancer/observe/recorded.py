@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.cluster.dumps.listing import Recording
@@ -39,6 +40,7 @@ CONFIGURATION, STATE, OBSERVATION = "scheduler-config.yaml", "state.json", "obse
 class _Configuration(msgspec.Struct, frozen=True, rename="camel"):
     place: str = ""  # as ``place_of`` names it
     source: str = ""  # where it was written
+    scores: dict[str, str] = {}  # of its extenders
 
 
 class _Document(msgspec.Struct, frozen=True, rename="camel"):
@@ -61,7 +63,7 @@ def documents_of(observation: Observation, state: RunState | None) -> dict[str, 
     configuration = _Configuration()
     for place, written in observation.configurations.items():  # one: a recording is made by one policy
         if written is not None:
-            configuration = _Configuration(place, written.source)
+            configuration = _Configuration(place, written.source, dict(written.scores))
             documents[CONFIGURATION] = written.text.encode()
     figures = observation.figures
     first = next(iter(figures.watchers), ANY_ADDRESS)
@@ -106,6 +108,7 @@ def observation_of(snapshot: Snapshot, own_pod: str) -> Observation:
             configurations={} if written is None else {"": written},
         )
     written = recorded_configuration(recording, found.configuration.source)
+    written = replace(written, scores=found.configuration.scores) if written is not None else None
     answered = {found.watcher: watchers[ANY_ADDRESS]} if watchers else {}
     answered |= {address: bytes(content) for address, content in found.watchers.items()}
     return Observation(

@@ -177,7 +177,7 @@ def _parts(value: object) -> Iterable[object]:
                 value.warnings,
             )
         case ConfigurationText():
-            return (_redacted(value),)
+            return (_redacted(value), value.scores)
         case Mapping():
             return sorted(map(canonical, value.items()))
         case Set():

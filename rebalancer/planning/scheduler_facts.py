@@ -30,23 +30,22 @@ from rebalancer.cluster.records import Container
 from rebalancer.cluster.records.pods import PROGRAM, is_scheduler, stated_gates
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError
+from rebalancer.planning.extenders import described_query, read_scores
 from rebalancer.planning.inputs import Observation, PlanningInputs, SchedulerFacts, SchedulerStart
 from rebalancer.planning.plan import Plan
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.policy_file import LoadedPolicy, place_of, scorable_resources
-from rebalancer.policy.schedulers import Mirror, SchedulerSettings
+from rebalancer.policy.schedulers import SchedulerSettings
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import (
     DEFAULT_SCHEDULER_NAME,
     ConfigurationText,
     ExtensionPoint,
     PluginDescription,
-    PluginQuery,
     SchedulerConfiguration,
 )
-from rebalancer.scheduling.framework.plugin import Normalization
-from rebalancer.scheduling.plugins.prometheus_score import Definition, Direction, described_score
+from rebalancer.scheduling.extenders import not_ours, with_extenders
 from rebalancer.scheduling.registry import default_configuration, load_configuration
 from rebalancer.scheduling.versions.release import FeatureGates, major_minor
 
@@ -105,28 +104,31 @@ def configured(
     if idle:
         warning = f"{loaded.source}: scheduler.mirror: no profile enables {', '.join(idle)}"
         configuration = replace(configuration, warnings=(*configuration.warnings, warning))
+    configuration = _with_extenders(configuration, loaded, written)
     check_score_rules(loaded, configuration)
     return configuration
 
 
+def _with_extenders(
+    configuration: SchedulerConfiguration, loaded: LoadedPolicy, written: ConfigurationText
+) -> SchedulerConfiguration:
+    """The configuration with what the policy's extenders compute; what it names in vain is a warning."""
+    found = {extender.url: extender for extender in configuration.extenders}
+    warnings = [f"the configuration has no extender {url}" for url in written.scores if url not in found]
+    ours = written.scores.keys() & found.keys()
+    whys = {url: not_ours(found[url]) for url in ours}
+    warnings += [f"extender {url} is not computed: {why}" for url, why in whys.items() if why]
+    scores = {
+        url: read_scores(text, f"{loaded.source} scheduler.extenders {url}")[1]
+        for url, text in sorted(written.scores.items())
+    }
+    told = tuple(f"{loaded.source}: scheduler.extenders: {text}" for text in sorted(warnings))
+    return with_extenders(replace(configuration, warnings=(*configuration.warnings, *told)), scores)
+
+
 def mirrored_plugins(policy: RebalancePolicy) -> tuple[PluginDescription, ...]:
     """The plugins that the policy mirrors."""
-    return tuple(_mirrored(item) for item in policy.scheduler.mirror)
-
-
-def _mirrored(item: Mirror) -> PluginDescription:
-    score = item.prometheus_score
-    return described_score(
-        Definition(
-            plugin=item.plugin,
-            query=PluginQuery(score.address, score.query, score.node_label),
-            direction=Direction(score.direction),
-            normalization=Normalization(score.normalization),
-            scale=score.scale,
-            missing_score=score.missing_score,
-            resource=score.resource or "",
-        )
-    )
+    return tuple(described_query(item.plugin, item.prometheus_score) for item in policy.scheduler.mirror)
 
 
 def scored_resources(policy: RebalancePolicy, configuration: SchedulerConfiguration) -> tuple[str, ...]:

@@ -86,12 +86,18 @@ def _of_scheduler(
     if neutral:
         yield PlanWarning(About.SCHEDULER, not_modelled(neutral))
     for extender in configuration.extenders:
+        if extender.url in configuration.computed:
+            continue
         asked = ", ".join(item.name for item in extender.managed_resources)
         whom = f"pods that ask for {asked}" if asked else "all pods of its scheduler"
-        text = f"extender {extender.url_prefix} is not modelled: {whom} are protected"
+        text = (
+            f"extender {extender.url_prefix} is not modelled: {whom} are protected, unless "
+            "scheduler.extenders of the policy says what it computes"
+        )
         yield PlanWarning(About.SCHEDULER, text)
     for profile in configuration.profiles:
-        if reuses_orders(profile, scheduler.release):
+        # With extenders no two pods are taken to be equal (v1.36.3 framework/runtime/framework.go:824).
+        if not configuration.extenders and reuses_orders(profile, scheduler.release):
             text = (
                 f"OpportunisticBatching is live for {profile.scheduler_name}, and not modelled: of equal "
                 "pods in a row one may land where the last one's order says, if that one's node is full"

@@ -74,6 +74,36 @@ class ConfigMapKey(PolicyModel):
     )
 
 
+class ScoresKey(ConfigMapKey):
+    """One key of a ConfigMap with the scores of an extender."""
+
+    key: str = setting("scores.yaml", "Key whose text is an ExtenderScores.", min_length=1)
+
+
+class KnownExtender(PolicyModel):
+    """A ``rebalancer extender`` that the scheduler's configuration names, and what it computes."""
+
+    url_prefix: str = Field(
+        min_length=1, max_length=2000, description="Its urlPrefix in the scheduler's configuration."
+    )
+    scores: Annotated[str, json_text] | None = setting(
+        None, "The content of its scores file, as text or as a mapping.", min_length=1
+    )
+    file: str | None = setting(None, "File of its scores.", min_length=1)
+    config_map: ScoresKey | None = setting(None, "ConfigMap that holds its scores.")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if sum(item is not None for item in (self.scores, self.file, self.config_map)) != 1:
+            raise ValueError("one of scores, file and configMap says what the extender computes")
+        return self
+
+    @property
+    def url(self) -> str:
+        """The address, by which it is found among the configuration's extenders."""
+        return self.url_prefix.rstrip("/")
+
+
 class SchedulerLease(PolicyModel):
     """The Lease that a scheduler renews while it is the leader."""
 
@@ -114,6 +144,9 @@ class SchedulerSettings(PolicyModel):
     )
     mirror: Annotated[tuple[Mirror, ...], AfterValidator(check_mirrors)] = setting(
         (), "Unknown plugins of the configuration, and what they compute."
+    )
+    extenders: tuple[KnownExtender, ...] = setting(
+        (), "Extenders of the configuration that are a rebalancer extender; others' pods are unpredictable."
     )
     feature_gates: Mapping[str, bool] = Field(
         default_factory=dict,

@@ -28,6 +28,7 @@ from rebalancer.profiles.types import (
 
 KIND = "KubeSchedulerConfiguration"
 NEWEST_VERSION = "v1"
+_FIT = "NodeResourcesFit"
 
 
 def load_configuration(
@@ -59,6 +60,7 @@ def load_configuration(
     context = Context(document, version, known, catalogue, frozenset(assume_neutral))
     profiles = _profiles(written, context)
     profiles = _share_process_wide(profiles, context)
+    profiles = _without_ignored(profiles, written)
     _warn_of_embedded_watchers(profiles, context)
     names = {name for profile in profiles for name in profile.plugin_names}
     return SchedulerConfiguration(
@@ -164,6 +166,27 @@ def _with_shared_arguments(
         else profile
         for profile in profiles
     )
+
+
+def _without_ignored(profiles: tuple[Profile, ...], written: WrittenConfiguration) -> tuple[Profile, ...]:
+    """What extenders keep from the scheduler takes the place of the resources that its filter ignores.
+
+    Source: kubernetes v1.36.3 pkg/scheduler/scheduler.go:614.
+    """
+    ignored = [
+        item.name
+        for extender in written.extenders
+        for item in extender.managed_resources
+        if item.ignored_by_scheduler
+    ]
+    found = []
+    for profile in profiles:
+        fit = profile.arguments.get(_FIT)
+        if ignored and fit is not None:
+            fit = fit.model_copy(update={"ignored_resources": tuple(ignored)})
+            profile = replace(profile, arguments={**profile.arguments, _FIT: fit})  # noqa: PLW2901
+        found.append(profile)
+    return tuple(found)
 
 
 def _warn_of_embedded_watchers(profiles: tuple[Profile, ...], context: Context) -> None:

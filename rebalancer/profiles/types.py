@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from rebalancer.cluster.kinds import Kind
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.pod_classes import PodClass  # imports numpy
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 MAX_INT32 = 2**31 - 1
@@ -121,6 +124,7 @@ class PluginDescription(msgspec.Struct, frozen=True):
     predictable. ``scored_resources`` are the resources whose use its score follows. ``counts_recent_pods``:
     it adds pods that were bound too recently for the measured load to show. ``process_wide_arguments`` are
     the fields that the Go plugin keeps once per process, so that the last profile sets them for all.
+    ``of_extender``: it is a score of an extender, which does not start with the scheduler.
     """
 
     name: str
@@ -134,6 +138,7 @@ class PluginDescription(msgspec.Struct, frozen=True):
     scored_resources: frozenset[str] = frozenset()
     counts_recent_pods: bool = False
     process_wide_arguments: tuple[str, ...] = ()
+    of_extender: bool = False
 
     @property
     def follows_load(self) -> bool:
@@ -172,7 +177,7 @@ class ManagedResource(Arguments):
 
 
 class Extender(Arguments):
-    """A process that filters or scores over HTTP; its answers cannot be computed here."""
+    """A process that filters or scores over HTTP."""
 
     url_prefix: str
     filter_verb: str = ""
@@ -186,6 +191,24 @@ class Extender(Arguments):
     node_cache_capable: bool = False
     managed_resources: tuple[ManagedResource, ...] = ()
     ignorable: bool = False
+
+    @property
+    def url(self) -> str:
+        """Its address, by which a policy names it."""
+        return self.url_prefix.rstrip("/")
+
+    def is_interested(self, pod: PodClass) -> bool:
+        """Whether it is asked about pods of a class: all of them, or those that ask for what it manages.
+
+        Source: kubernetes v1.36.3 pkg/scheduler/extender.go, IsInterested.
+        """
+        managed = {item.name for item in self.managed_resources}
+        return not managed or any(
+            not managed.isdisjoint(names or ())
+            for container in (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
+            if container.resources
+            for names in (container.resources.requests, container.resources.limits)
+        )
 
 
 class LeaderElection(msgspec.Struct, frozen=True):
@@ -206,6 +229,7 @@ class ConfigurationText(msgspec.Struct, frozen=True):
 
     text: str
     source: str
+    scores: Mapping[str, str] = {}  # by an extender's address: the text of its scores
     decides_nothing: ClassVar[Mapping[str, str]] = {
         "source": "it names a file or an object in messages",
     }
@@ -216,7 +240,8 @@ class SchedulerConfiguration(msgspec.Struct, frozen=True):
 
     ``text`` is what it was loaded from, to be recorded with a snapshot; ``inputs`` is what its plugins read;
     ``plugins`` describes the enabled plugins by name, except those assumed neutral; ``extra_plugins`` are
-    those of them that come from outside this package.
+    those of them that come from outside this package. What extenders at the addresses ``computed`` answer is
+    among the plugins.
     """
 
     api_version: str
@@ -224,6 +249,7 @@ class SchedulerConfiguration(msgspec.Struct, frozen=True):
     percentage_of_nodes_to_score: int = 0
     parallelism: int = 16
     extenders: tuple[Extender, ...] = ()
+    computed: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
     assumed_neutral: tuple[str, ...] = ()
     inputs: frozenset[Input] = frozenset()

@@ -149,7 +149,8 @@ def make_scheduler(
     percentage = profile.percentage_of_nodes_to_score
     if percentage is None:
         percentage = configuration.percentage_of_nodes_to_score
-    return Scheduler(profile, plugins, percentage, Workers(configuration.parallelism, inputs.cores))
+    workers = Workers(configuration.parallelism, inputs.cores)
+    return Scheduler(profile, plugins, percentage, workers, configuration.extenders)
 
 
 def _make_of(

@@ -83,12 +83,17 @@ _TAIL = """\
   a lower one. A nominated pod that passes its node is placed there without scoring. Plans warn about them.
 * **Image sizes**: the scheduler counts one size of an image on all nodes, that of the node which registered
   it first. Where nodes report several sizes, the nodes that any of them leads to are possible landings.
+* **Extenders of ours**: their scores are computed from their file and counted as the scheduler counts them,
+  `score × weight × 10`. Of pods that any extender is asked about equal nodes are drawn, from 1.35 on too, and
+  no order is reused for the next pod. An extender that filters where the scheduler looks at a sample leaves
+  no known landing.
 
 ## Not modelled
 
 | what | what happens |
 |---|---|
-| extenders | every report names them; pods of their scheduler are `Unpredictable` |
+| extenders other than a `rebalancer extender` that `scheduler.extenders` names | every report names them; \
+pods that they are asked about are `Unpredictable` |
 | permit plugins, gang scheduling | their pods are `Unpredictable` |
 | resource claims (DynamicResources) | their pods are `Unpredictable` |
 | selectors that ask pods for a zone or region, which 1.35 and later give a pod when it is bound | pods \

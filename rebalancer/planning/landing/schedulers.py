@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from msgspec.structs import replace
@@ -25,7 +25,6 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.workloads.templates import why_not_placed
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.profiles.types import (
-    Extender,
     ExtensionPoint,
     Input,
     PluginDescription,
@@ -69,7 +68,7 @@ def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
     for index, pod in enumerate(snapshot.pods.classes):
         unpredictable_reason = (
             _class_reason(pod, inputs.scheduler.release, devices)
-            or _extender_reason(pod, configuration.extenders)
+            or _extender_reason(pod, configuration)
             or by_profile.get(pod.scheduler_name, "")
         )
         if not unpredictable_reason and pod.scheduler_name in unread:
@@ -112,7 +111,7 @@ def _start_reason(profile: Profile, inputs: PlanningInputs) -> str:
         return ""
     for name in sorted(profile.plugin_names):
         description = inputs.scheduler.configuration.plugins.get(name)
-        if description is None or not description.counts_recent_pods:
+        if description is None or not description.counts_recent_pods or description.of_extender:
             continue
         counts = f"{name} counts every running pod as just bound"
         if start.at is None:
@@ -201,23 +200,14 @@ def _resources_of_device_classes(snapshot: Snapshot) -> Mapping[str, str] | None
     return found
 
 
-def _extender_reason(pod: PodClass, extenders: Iterable[Extender]) -> str:
-    """Why a class cannot be placed whose pods an extender is asked about.
-
-    One without managedResources is asked about every pod, others about those that ask for one of these.
-    Source: kubernetes v1.36.3 pkg/scheduler/extender.go, IsInterested.
-    """
-    for extender in extenders:
-        managed = {item.name for item in extender.managed_resources}
-        asked = {
-            name
-            for container in (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
-            if container.resources
-            for names in (container.resources.requests, container.resources.limits)
-            for name in names or ()
-        }
-        if not managed or managed & asked:
-            return f"extender {extender.url_prefix} takes part in placing it"
+def _extender_reason(pod: PodClass, configuration: SchedulerConfiguration) -> str:
+    """Why a class cannot be placed whose pods an extender is asked about that is not computed."""
+    for extender in configuration.extenders:
+        if extender.url not in configuration.computed and extender.is_interested(pod):
+            return (
+                f"extender {extender.url_prefix} takes part in placing it, and scheduler.extenders of the "
+                "policy does not say what it computes"
+            )
     return ""
 
 
@@ -326,9 +316,10 @@ class ProfileSchedulers:
         return found
 
     def node_scores(self) -> NodeScores | None:
-        """All score plugins of the first profile that acts, for a plain pod."""
+        """All score plugins of the first profile that acts, for a plain pod; None where it has none."""
         profile = next(iter(self._acting()), None)
-        return None if profile is None else self._scores_of(profile)
+        scores = None if profile is None else self._scores_of(profile)
+        return scores if scores is not None and scores.by_plugin else None
 
     def _acting(self) -> tuple[Profile, ...]:
         """The profiles the policy acts for, in its order."""

@@ -29,7 +29,7 @@ import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.pods import PodTable
-from rebalancer.profiles.types import ExtensionPoint, Profile
+from rebalancer.profiles.types import Extender, ExtensionPoint, Profile
 from rebalancer.scheduling.framework.plugin import NO_OTHER_SCORES, Plugin
 from rebalancer.scheduling.framework.race import Workers
 from rebalancer.scheduling.framework.sampling import Search, Searches, nodes_to_find
@@ -44,6 +44,7 @@ NO_POD = -1
 PREEMPTION, TAINTS = "DefaultPreemption", "TaintToleration"
 NOT_A_CANDIDATE = "PreFilterResult"
 _NO_NODES: IntArray = np.zeros(0, np.int64)
+_FILTERED_SAMPLE = "extender: which nodes it rejects of those found is not known, where not all are looked at"
 
 
 class Placement(msgspec.Struct, frozen=True, eq=False):
@@ -167,8 +168,12 @@ class Scheduler:
         plugins: Mapping[str, Plugin],
         percentage_of_nodes_to_score: int,
         workers: Workers,
+        extenders: Sequence[Extender] = (),
     ) -> None:
-        """``plugins`` are the modelled ones by name; enabled names missing there are neutral."""
+        """``plugins`` are the modelled ones by name; enabled names missing there are neutral.
+
+        What ``extenders`` answer is among the plugins; of pods that they are asked about ties are drawn.
+        """
         self.profile = profile
         self._percentage = percentage_of_nodes_to_score
         self._pre_filters = self._at(ExtensionPoint.PRE_FILTER, plugins)
@@ -177,6 +182,8 @@ class Scheduler:
         self._filters = self._at(ExtensionPoint.FILTER, plugins)
         self._scores = self._at(ExtensionPoint.SCORE, plugins)
         self._searches = Searches(workers)
+        self._extenders = extenders
+        self._asks_of_sample = any(plugin.of_extender for plugin in self._filters)
         # A plugin that does not score any more may still prepare to, and fail; without scores none prepares.
         scoring = (*self._at(ExtensionPoint.PRE_SCORE, plugins), *self._scores) if self._scores else ()
         self._may_fail = [plugin for plugin in dict.fromkeys(scoring) if plugin.may_fail]
@@ -246,15 +253,26 @@ class Scheduler:
         return self._feasible(state, pod_class, candidates)
 
     def _feasible(
-        self, state: ClusterState, pod_class: int, candidates: _Candidates, pod: int = NO_POD
+        self,
+        state: ClusterState,
+        pod_class: int,
+        candidates: _Candidates,
+        pod: int = NO_POD,
+        *,
+        asking: bool = True,
     ) -> BoolArray:
+        """(nodes,) as ``feasible``; before extenders are asked where ``asking`` is false."""
         if candidates.rejected:
             return np.zeros(len(state.nodes), np.bool_)
         mask = self._static_mask(state, pod_class).copy()
         if candidates.restricted_to is not None:
             mask &= candidates.restricted_to
         for plugin in self._filters:
-            if not plugin.static and plugin.name not in candidates.skipped:
+            if (
+                not plugin.static
+                and plugin.name not in candidates.skipped
+                and (asking or not plugin.of_extender)
+            ):
                 mask &= plugin.filter(state, pod_class) == 0
         if state.added_taint is not None and TAINTS in self.profile.enabled(ExtensionPoint.FILTER):
             taint, nodes = state.added_taint
@@ -341,23 +359,28 @@ class Scheduler:
         if not len(feasible):
             return Placement(_NO_NODES, {}, np.zeros(0), rejected=candidates.rejected)
         looked_at = self._order(state, candidates)
-        limit = self.nodes_to_find(len(looked_at)) if self._scores else 1
+        all_found = self._scores or any(item.filter_verb for item in self._extenders)
+        limit = self.nodes_to_find(len(looked_at)) if all_found else 1
         raw = self._raw_scores(state, pod_class, feasible, min(limit, len(feasible)))
-        scores, without_scores = WeightedScores(raw), 0 if self._scores else 1
+        scores, without_scores = WeightedScores(raw), 0 if self._scores or self._extenders else 1
         failing = self._filter_failure or out_of_range(raw) or self._failure(state, pod_class, feasible)
+        if self._asks_of_sample and not failing:
+            found = np.count_nonzero(self._feasible(state, pod_class, candidates, pod, asking=False))
+            failing = _FILTERED_SAMPLE if limit < found > len(feasible) else ""
         # One feasible node is taken without scoring, and so is the node the pod was nominated to.
         nominated = np.flatnonzero(feasible == state.nominated[pod]) if pod in state.nominated else _NO_NODES
         if len(nominated):
             chance, tie = np.zeros(len(feasible)), None
             chance[nominated] = 1.0
-        elif failing and (len(feasible) > 1 or self._filter_failure):
+        elif failing and (len(feasible) > 1 or self._filter_failure or failing is _FILTERED_SAMPLE):
             return Placement(
                 feasible, scores, np.zeros(len(feasible)), without_scores, failing, score_failure=failing
             )
         else:
             # Nodes that a PreFilter names are looked at in no particular order.
             heap = state.classes.release.has(HEAP_TIES) and candidates.restricted_to is None
-            search = self._searches.over(feasible, looked_at, limit, heap=heap)
+            asked = any(item.is_interested(state.classes[pod_class]) for item in self._extenders)
+            search = self._searches.over(feasible, looked_at, limit, heap=heap and not asked)
             chance, tie = search.outcome(raw)
             if self._is_uncertain and len(feasible) > 1:
                 uncertain = _with_other_scores(state, pod_class, search, raw)

@@ -186,6 +186,7 @@ class Plugin:
     needs_pre_score: ClassVar[bool] = False  # its Score fails where its PreScore is not enabled
     has_notes: ClassVar[bool] = False  # it implements ``note``
     is_uncertain: ClassVar[bool] = False  # it implements ``other_raw_scores``
+    of_extender: ClassVar[bool] = False  # an extender asks after all plugins: of a sample, not of all nodes
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

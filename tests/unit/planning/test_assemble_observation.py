@@ -75,8 +75,10 @@ def _with_recording(**changes: Any) -> Callable[[Observation], Observation]:
     return changed
 
 
-def _configured(text: str, source: str = "a cluster") -> Callable[[Observation], Observation]:
-    return _with(configurations={"configmap a/b c": ConfigurationText(text, source)})
+def _configured(
+    text: str, source: str = "a cluster", scores: Mapping[str, str] | None = None
+) -> Callable[[Observation], Observation]:
+    return _with(configurations={"configmap a/b c": ConfigurationText(text, source, scores or {})})
 
 
 OTHERS: Mapping[str, Callable[[Observation], Observation]] = {
@@ -100,6 +102,7 @@ OTHERS: Mapping[str, Callable[[Observation], Observation]] = {
     "ApiServer.version": _with(server=ApiServer("v1.34.0", "its certificate is not verified")),
     "ApiServer.unprotected": _with(server=ApiServer("v1.35.0", "")),
     "ConfigurationText.text": _configured(f"{TEXT}parallelism: 1\n"),
+    "ConfigurationText.scores": _configured(TEXT, scores={"http://e": "scores: []"}),
     "SchedulerStart.at": _with(
         starts={"lease kube-system/kube-scheduler": SchedulerStart(901.0, "it acquired its lease")}
     ),
