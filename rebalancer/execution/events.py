@@ -39,7 +39,7 @@ from rebalancer.errors import (
     StopRequestedError,
 )
 from rebalancer.execution.evict import Attempt
-from rebalancer.execution.journal import EVICTING, RESTARTING, RUN_STARTED, Journal, JournalError
+from rebalancer.execution.journal import ASKING, EVICTING, RESTARTING, RUN_STARTED, Journal, JournalError
 from rebalancer.execution.lease import LeaseLostError
 from rebalancer.execution.outcomes import Outcome, Outcomes, PlanOfRun, Stop, StopReason
 from rebalancer.planning.plan import Move, Plan
@@ -259,7 +259,8 @@ def journaled(journal: Journal, event: RunEvent) -> None:
     match event:
         case RunStarted(plan, dry_run):
             fields = {"plan": plan.inputs, "policy": plan.policy, "moves": len(plan.moves)}
-            journal.write(RUN_STARTED, **fields, dryRun=dry_run or None)
+            journal.is_dry_run = dry_run
+            journal.write(RUN_STARTED, **fields)
         case NotKnown(message):
             journal.write("not-known", because=message)
         case PlacedAgain(move):
@@ -268,10 +269,12 @@ def journaled(journal: Journal, event: RunEvent) -> None:
         case WaveStarted(wave, moves):
             journal.write("wave-started", wave=wave, moves=len(moves))
         case EvictionDue(move, dry_run):
-            journal.write(RESTARTING if move.is_restart else EVICTING, move, dryRun=dry_run or None)
-        case EvictionAnswered(attempt):
+            journal.write(ASKING if dry_run else RESTARTING if move.is_restart else EVICTING, move)
+        case EvictionAnswered(attempt, dry_run):
             fields = {"because": attempt.message, "attempts": attempt.requests}
-            journal.write(attempt.verdict.value.lower(), attempt.move, **fields)
+            would = "would-restart" if attempt.move.is_restart else "would-evict"
+            granted = dry_run and attempt.is_granted
+            journal.write(would if granted else attempt.verdict.value.lower(), attempt.move, **fields)
         case MoveEnded(outcome):
             fields = {"result": outcome.result.value, "because": outcome.because}
             fields |= {"node": outcome.node, "replacement": outcome.replacement}

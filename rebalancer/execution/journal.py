@@ -31,6 +31,7 @@ from rebalancer.redaction import safe_json, without_secrets
 
 RUN_STARTED = "run-started"
 EVICTING, RESTARTING = "evicting", "restarting"  # each before the request, and followed by what it came to
+ASKING = "asking"  # in their stead in a dry run
 _MAX_TEXT_LENGTH = 1000
 _MAX_FILE_BYTES = 256 << 20
 
@@ -58,6 +59,7 @@ class Journal:
         self._run = run
         self._clock = clock
         self._where = where
+        self.is_dry_run = False  # then every line says so
         self._owned = owned
         self._durable = _is_file(stream)
 
@@ -81,6 +83,8 @@ class Journal:
         """Record one decision, flushed and durable when this returns. Raises JournalError."""
         now = self._clock()
         line: dict[str, Any] = {"time": times.render(now), "run": self._run, "event": event}
+        if self.is_dry_run:
+            line["dryRun"] = True
         if move is not None:
             line |= {
                 "pod": move.pod.full_name,

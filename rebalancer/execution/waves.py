@@ -291,7 +291,12 @@ class _Run:
         return health
 
     def _still_holding(self, moves: Sequence[Move]) -> list[Move]:
-        """The moves with the landings they have now; those that no longer hold are skipped."""
+        """The moves with the landings they have now; those that no longer hold are skipped.
+
+        In a dry run nothing has moved, so that the moves before a wave cannot be seen: the plan holds.
+        """
+        if self._context.dry_run:
+            return list(moves)
         return self._holding(moves, self._context.replanner.validate(moves, self._landed))
 
     def _holding(self, moves: Sequence[Move], verdicts: Mapping[str, str | Move]) -> list[Move]:
@@ -358,7 +363,8 @@ class _Run:
         replanner = self._context.replanner
         if replanner.has_seen(pod):
             return move
-        return replanner.validate([move], self._landed).get(move.pod.uid, move)
+        verdict = replanner.validate([move], self._landed).get(move.pod.uid, move)
+        return move if self._context.dry_run and isinstance(verdict, Move) else verdict
 
     def _scopes(self, moves: Sequence[Move]) -> frozenset[Scope]:
         """The pods among which replacements are looked for, and no others: they are read again and again."""
@@ -399,12 +405,12 @@ class _Run:
         if not attempt.is_granted:
             self._not_granted(attempt)
         elif dry_run:
-            would = "the API server would evict it"
+            result, would = Result.WOULD_EVICT, "the API server would evict it"
             if move.is_restart:
-                would = f"the API server would let {move.pod.workload} be restarted"
+                result, would = Result.WOULD_RESTART, f"it would let {move.pod.workload} be restarted"
             elif attempt.verdict is Verdict.STARTED:
                 would = f"its eviction would begin so: {attempt.message}"
-            self._end(move, Result.SKIPPED, f"dry run: {would}")
+            self._end(move, result, f"dry run: {would}")
         elif move.finished:
             self._end(move, Result.REMOVED, attempt.message, evicted_at=attempt.at)
         else:

@@ -83,6 +83,16 @@ class Result(StrEnum):
         _Row(_PARTLY, "red", LoadAfter.UNKNOWN),
     )
     SKIPPED = "Skipped", "not attempted", _Row(_PARTLY, "dim", LoadAfter.STAYED, was_requested=False)
+    WOULD_EVICT = (
+        "WouldEvict",
+        "dry run: the API server would allow the eviction; nothing happened",
+        _Row(ExitCode.DONE, "green", LoadAfter.STAYED, was_requested=False),
+    )
+    WOULD_RESTART = (
+        "WouldRestart",
+        "dry run: the API server would let the Deployment be restarted; nothing happened",
+        _Row(ExitCode.DONE, "green", LoadAfter.STAYED, was_requested=False),
+    )
     STARTED = (
         "Started",
         "somebody else moves the pod, which had not left when the wave ended",

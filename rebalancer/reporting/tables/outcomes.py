@@ -34,7 +34,7 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
         kept = sorted(shown, key=lambda outcome: outcome.result is Result.LANDED)[:_MAX_MOVES]
         shown = tuple(outcome for outcome in shown if outcome in kept)
     columns = [
-        Column("RESULT", lambda outcome: (_result(outcomes, outcome), outcome.result.colour)),
+        Column("RESULT", lambda outcome: (outcome.result.value, outcome.result.colour)),
         Column("POD", lambda outcome: (plain(outcome.move.pod.full_name), "bold")),
         Column("FROM", lambda outcome: plain(outcome.move.from_node), node=True),
         Column("TO", lambda outcome: plain(outcome.node) or "-", node=True, begins_line=True),
@@ -58,13 +58,12 @@ def summary_words(outcomes: Outcomes) -> str:
     """How many moves ended how."""
     if not outcomes.outcomes:
         return "nothing was evicted"
-    agreed = [outcome.move for outcome in outcomes.outcomes if _would_evict(outcomes, outcome)]
-    restarts = sum(move.is_restart for move in agreed)
-    counts = Counter(outcome.result for outcome in outcomes.outcomes if not _would_evict(outcomes, outcome))
+    counts = Counter(outcome.result for outcome in outcomes.outcomes)
+    evicted, restarts = (counts.pop(result, 0) for result in (Result.WOULD_EVICT, Result.WOULD_RESTART))
     others = ", ".join(f"{counts[result]} {result.value}" for result in Result if counts[result])
     if not outcomes.dry_run:
         return others
-    would = f"dry run: would evict {counted(len(agreed) - restarts, 'pod')}"
+    would = f"dry run: would evict {counted(evicted, 'pod')}"
     would += f" and restart {counted(restarts, 'Deployment')}" if restarts else ""
     would += "; the API server agrees"
     return f"{would}; {others}" if others else would
@@ -78,10 +77,6 @@ def plan_words(plan: PlanOfRun) -> str:
     elsewhere = f", {plan.elsewhere} of them elsewhere than most likely" if plan.elsewhere else ""
     skipped = f", {plan.skipped} skipped" if plan.skipped else ""
     return f"{found}, {counted(plan.moves, 'move')} planned: {plan.made} made{elsewhere}{skipped}"
-
-
-def _would_evict(outcomes: Outcomes, outcome: Outcome) -> bool:
-    return outcomes.dry_run and outcome.result is Result.SKIPPED and outcome.because.startswith("dry run:")
 
 
 def exit_words(outcomes: Outcomes) -> str:
@@ -104,12 +99,7 @@ def seconds_after(outcome: Outcome, moment: float | None) -> str:
     return f"{max(moment - outcome.evicted_at, 0.0):.0f}"
 
 
-def _result(outcomes: Outcomes, outcome: Outcome) -> str:
-    if not _would_evict(outcomes, outcome):
-        return outcome.result.value
-    return "WouldRestart" if outcome.move.is_restart else "WouldEvict"
-
-
 def _why(outcome: Outcome, lines: Lines) -> str:
     """What is not said by the row; of a move that went as planned only where everything is shown."""
-    return words(outcome.because) if outcome.result is not Result.LANDED or lines.style.everything else ""
+    said = outcome.result in (Result.LANDED, Result.WOULD_EVICT) and not lines.style.everything
+    return "" if said else words(outcome.because)

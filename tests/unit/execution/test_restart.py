@@ -183,7 +183,8 @@ def test_a_dry_run_patches_nothing() -> None:
     outcomes = run(dry_run=True)
     assert [patch.query["dryRun"] for patch in run.cluster.patches] == ["All"]
     assert run.cluster.changed_at is None
-    assert "the API server would let Deployment/web be restarted" in outcomes.outcomes[0].because
+    assert outcomes.outcomes[0].result is Result.WOULD_RESTART
+    assert "it would let Deployment/web be restarted" in outcomes.outcomes[0].because
 
 
 @pytest.mark.parametrize(

@@ -65,5 +65,5 @@ def test_a_dry_run_says_that_it_would_be_evicted() -> None:
     run = Run("web-1")
     outcomes = run(a_removal(), dry_run=True)
 
-    assert results(outcomes) == [Result.SKIPPED]
+    assert results(outcomes) == [Result.WOULD_EVICT]
     assert outcomes.outcomes[0].because == "dry run: the API server would evict it"

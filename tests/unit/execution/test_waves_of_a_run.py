@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import pytest
@@ -11,7 +12,7 @@ from rebalancer.errors import ExitCode, InputError, InternalError
 from rebalancer.execution.events import MoveEnded, RunEvent
 from rebalancer.execution.outcomes import Stop, decode, encode, exit_code
 from rebalancer.execution.verify import MAX_SECONDS_TO_PLACE
-from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move
+from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Landing, Move
 from rebalancer.state.results import Result
 from tests.unit.execution.builders import a_move, results
 from tests.unit.execution.fake_api import refusal
@@ -124,9 +125,27 @@ def test_a_dry_run_that_a_budget_refuses_says_so() -> None:
     run = Run("web-1", "web-2")
     run.cluster.refuse["web-1"] = refusal(403, "no")
     outcomes = run(a_move("web-1"), a_move("web-2"), dry_run=True)
-    assert results(outcomes) == [Result.REFUSED, Result.SKIPPED]
+    assert results(outcomes) == [Result.REFUSED, Result.WOULD_EVICT]
     assert outcomes.exit_code == ExitCode.PARTLY_DONE
     assert not run.cluster.evicted
+
+
+def test_a_dry_run_has_the_landings_of_the_plan_in_every_wave_and_says_in_every_line_what_it_is() -> None:
+    def elsewhere(moves: Sequence[Move], _landed: object) -> dict[str, str | Move]:
+        return {
+            move.pod.uid: replace(move, landings=(Landing(node="elsewhere", probability=1.0),))
+            for move in moves
+        }
+
+    run = Run("web-1", "web-2")
+    moves = (a_move("web-1"), a_move("web-2", wave=2))
+    outcomes = run(*moves, validate=elsewhere, dry_run=True)
+
+    assert [outcome.move for outcome in outcomes.outcomes] == list(moves)
+    lines = [json.loads(line) for line in run.stream.getvalue().splitlines()]
+    assert all(line["dryRun"] for line in lines)
+    assert not {line["event"] for line in lines} & {"evicting", "evicted", "placed-again"}
+    assert [line["event"] for line in lines].count("would-evict") == 2
 
 
 def test_outcomes_are_reported_once_each() -> None:

@@ -103,7 +103,7 @@ def test_the_next_wave_waits_for_a_started_eviction_until_the_waves_timeout() ->
 def test_a_dry_run_says_that_the_eviction_would_only_begin() -> None:
     _, outcomes = a_run("web-1", dry_run=True)
     (outcome,) = outcomes.outcomes
-    assert outcome.result is Result.SKIPPED
+    assert outcome.result is Result.WOULD_EVICT
     assert outcome.because.startswith("dry run: its eviction would begin so: admission webhook")
     assert outcome.evicted_at is None
 

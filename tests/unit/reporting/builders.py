@@ -114,7 +114,7 @@ def a_large_plan() -> Plan:
 def an_outcome(
     result: Result = Result.LANDED, name: str = "web-7d9f8b6c5d-x2x4z", because: str = "as planned"
 ) -> Outcome:
-    evicted = result not in (Result.SKIPPED, Result.REFUSED)
+    evicted = result.was_requested and result is not Result.REFUSED
     landed = result in (Result.LANDED, Result.LANDED_ELSEWHERE, Result.UNEXPECTED)
     return Outcome(
         move=a_move(name),

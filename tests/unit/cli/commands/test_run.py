@@ -123,7 +123,7 @@ def test_json_logs_tell_a_run_as_one_object_an_event(
 def test_a_dry_run_says_so_first_and_never_that_it_evicted(
     rebalancer_program: Program, pipeline: FakePipeline
 ) -> None:
-    asked = an_outcome(Result.SKIPPED, because="dry run: the API server would evict it")
+    asked = an_outcome(Result.WOULD_EVICT, because="dry run: the API server would evict it")
     pipeline.outcomes = replace(some_outcomes(asked), dry_run=True)
     result = rebalancer_program("run", "--dry-run")
 
