@@ -1,6 +1,6 @@
 """How many nodes ``consolidation`` empties, beside the most that any planner could, on small clusters.
 
-python -m bench.consolidation [--clusters 60] [--seed 0] [--from DUMP [--scheduler-config FILE]] [--cycles 50]
+python -m bench.consolidation [--clusters 60] [--seed 0] [--from DUMP [--scheduler-config FILE]]
 
 A mixed-integer program chooses which nodes are emptied and where each of their pods lands, among the landings
 that filters and the strategy admit, by requests and levels of load. That is a bound, for a pod lands where
@@ -127,7 +127,8 @@ def most_reached(
     It shares with the search of the strategy what makes a plan valid; sets above the bound need no trying.
     """
     random = np.random.default_rng(0)
-    search = Search(strategy, PartialPlan(PlanBuilder(prepared, (strategy,)), {}), closes=closes)
+    so_far = PartialPlan(PlanBuilder(prepared, (strategy,)), {})
+    search = Search(strategy, strategy.nodes, so_far, len(prepared.nodes), closes=closes)
     movable = dict(search.movable)
     for size in range(min(bound, len(movable)), found, -1):
         for chosen in itertools.islice(itertools.combinations(movable, size), _MAX_SETS):

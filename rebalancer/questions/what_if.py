@@ -28,8 +28,7 @@ from rebalancer.planning.planner import make_plan, plan_prepared, prepare_to_pla
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.report import possible_landings
-from rebalancer.planning.strategies.consolidation import Consolidation
-from rebalancer.planning.strategies.consolidation.settings import ConsolidationSettings
+from rebalancer.planning.strategies.consolidation import Consolidation, ConsolidationSettings
 from rebalancer.planning.subjects import SubjectName, find_subject
 from rebalancer.planning.warnings import not_modelled
 from rebalancer.policy.schema import Limits

@@ -10,8 +10,7 @@ from click.testing import CliRunner
 from rebalancer.cli.program import main
 from rebalancer.documents import to_yaml
 from rebalancer.errors import InputError
-from rebalancer.planning.strategies.consolidation import Consolidation
-from rebalancer.planning.strategies.consolidation.settings import ConsolidationSettings
+from rebalancer.planning.strategies.consolidation import Consolidation, ConsolidationSettings
 from rebalancer.planning.strategies.failed import Failed, FailedSettings
 from rebalancer.planning.strategies.misplaced import Misplaced, MisplacedSettings
 from rebalancer.policy.policy_file import parse_policy

@@ -12,8 +12,8 @@ more, then what costs less.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -25,36 +25,14 @@ from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.landing.evaluation import Wish
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.steering import EMPTIED
-
-if TYPE_CHECKING:
-    from rebalancer.planning.strategies.consolidation.nodes import Emptying
+from rebalancer.planning.strategies.consolidation.nodes import NodesToEmpty
+from rebalancer.planning.strategies.strategy import Strategy
 
 _STAYING = (Reason.STATIC_POD, Reason.DAEMON_SET, Reason.TERMINATING)
 _MAX_LOOKED_AT = 2000  # nodes
 _MAX_TRIED, _MAX_FAILED = 300_000, 100_000  # nodes of one order that are tried, or fail, times all nodes
 _CELLS = 600_000  # placements times nodes that orders after the first may take
 _DIGITS = 6
-
-
-def with_emptied(strategy: Emptying, so_far: PartialPlan) -> PartialPlan:
-    """The plan with the nodes emptied that save most at the least disruption; and what a taint would add."""
-    wants_closed, closed = strategy.may_close, strategy.prepared.inputs.closed
-    search = Search(strategy, so_far, closes=wants_closed and closed is None)
-    found = search.best()
-    notes = dict(so_far.notes)
-    if not wants_closed and search.is_refused(found):
-        search.closes = True
-        more = len(search.first().emptied)
-        if more > len(found.emptied):
-            notes[strategy.name] = f"{_nodes(more)} could be emptied if they had a taint meanwhile (taintFor)"
-    strategy.emptying = frozenset(found.emptied)
-    moved = {move.candidate.row for move in found.builder.moves}
-    kept = {**so_far.kept, **search.kept, **found.kept}
-    return PartialPlan(found.builder, {pod: why for pod, why in kept.items() if pod not in moved}, notes)
-
-
-def _nodes(count: int) -> str:
-    return f"{count} node{'s' * (count != 1)}"
 
 
 class Found(msgspec.Struct, frozen=True, eq=False):
@@ -70,89 +48,90 @@ class Found(msgspec.Struct, frozen=True, eq=False):
 class Search:
     """One search from a plan so far."""
 
-    def __init__(self, strategy: Emptying, so_far: PartialPlan, *, closes: bool) -> None:
-        self._strategy, self._start, self.closes = strategy, so_far.builder, closes
-        self._prepared = prepared = strategy.prepared
+    def __init__(
+        self, strategy: Strategy, nodes: NodesToEmpty, so_far: PartialPlan, most: int, *, closes: bool
+    ) -> None:
+        """``most`` nodes may be emptied; ``closes``: with the taint of emptied nodes meanwhile."""
+        self._strategy, self._nodes, self._start, self._most = strategy, nodes, so_far.builder, most
+        self.closes = closes
         self.kept: dict[PodRow, NotMoved] = {}  # pods that keep their node, whatever else moves
-        counts = np.bincount(prepared.pods.node[prepared.pods.node >= 0], minlength=len(prepared.nodes))
+        pods, count = nodes.prepared.pods, len(nodes.prepared.nodes)
+        counts = np.bincount(pods.node[pods.node >= 0], minlength=count)
         taken = [item.after_termination.pod_count > counts for item in self._start.scenarios.all]
         left = {move.candidate.source for move in so_far.moves}
         self._in_use = {*np.flatnonzero(np.any(taken, axis=0)).tolist(), *left}  # pods come to or leave them
-        leaving: dict[NodeRow, list[PodRow]] = {}
-        for node in islice(strategy.nodes.candidates(), _MAX_LOOKED_AT):
-            if len(leaving) * len(prepared.nodes) < _MAX_TRIED and (pods := self._movable(node)):
-                leaving[node] = pods
-        rows = [pod for pods in leaving.values() for pod in pods]
-        disruption = Disruption(prepared.inputs, prepared.eviction.workloads)
-        costs = dict(zip(rows, disruption.costs(rows).tolist(), strict=True)) if rows else {}
-        self.movable, count = leaving, len(prepared.nodes)
-        least = strategy.settings.keep.of(count)
-        self._most = min(strategy.settings.max_nodes, count - len(strategy.nodes.empty) - least)
-        self._cost = {node: sum(1.0 + costs[pod] for pod in pods) for node, pods in leaving.items()}
-
-    def is_refused(self, found: Found) -> bool:
-        """Whether a pod stays because it may land where it must not."""
-        return any(why.reason is Reason.NO_BETTER_LANDING for why in found.kept.values())
+        self.movable: dict[NodeRow, list[PodRow]] = {}
+        for node in islice(nodes.candidates(), _MAX_LOOKED_AT):
+            if len(self.movable) * count < _MAX_TRIED and (leaving := self._movable(node)):
+                self.movable[node] = leaving
+        costs = Disruption(nodes.prepared.inputs, nodes.prepared.eviction.workloads).costs
+        self._cost = {node: len(rows) + float(costs(rows).sum()) for node, rows in self.movable.items()}
 
     def _movable(self, node: NodeRow) -> list[PodRow]:
         """The pods that must leave a node; none where one of them has to stay."""
-        pods = []
-        for pod in self._strategy.nodes.leaving(node):
-            refusal = why_protected(self._prepared.eviction, pod)
+        found = []
+        for pod in self._nodes.leaving(node):
+            refusal = why_protected(self._nodes.prepared.eviction, pod)
             if refusal is None:
-                pods.append(pod)
+                found.append(pod)
             elif refusal.reason not in _STAYING:
                 self.kept[pod] = self._because(refusal, node)
                 return []
-        return pods
+        return found
 
     def _because(self, refusal: NotMoved, node: NodeRow) -> NotMoved:
-        words = f"{refusal.message} ({self._strategy.name}: {self._strategy.nodes.words(node)})"
+        words = f"{refusal.message} ({self._strategy.name}: {self._nodes.words(node)})"
         return msgspec.structs.replace(refusal, message=words)
 
     def first(self) -> Found:
         """What the usual order leads to: first what saves most for its cost."""
-        savings = self._strategy.nodes.savings
+        savings = self._nodes.savings
         return self.in_order(sorted(self.movable, key=lambda node: (-savings[node] / self._cost[node], node)))
 
     def best(self) -> Found:
         """The best of the orders that were tried."""
-        placements, most = self._start.evaluator.placements, self._prepared.policy.planning.max_placements
+        placements, most = (
+            self._start.evaluator.placements,
+            self._nodes.prepared.policy.planning.max_placements,
+        )
         found = self.first()
-        order = list(found.order)
-        last = min(placements.asked + _CELLS // max(len(self._strategy.nodes.count), 1), most // 2)
-        tried: set[tuple[NodeRow, ...]] = {tuple(order)}
-        better = True
-        while better and len(found.emptied) < self._most and placements.asked < last:
+        last = min(placements.asked + _CELLS // max(len(self._nodes.count), 1), most // 2)
+        tried, better = {found.order}, True
+        while better and len(found.emptied) < self._most:
             better = False
-            for other in self._others(order, found):
-                if tuple(other) in tried or placements.asked >= last:
+            for order in self._others(found):
+                if placements.asked >= last:
+                    return found
+                if order in tried:
                     continue
-                tried.add(tuple(other))
-                changed = self.in_order(other)
+                tried.add(order)
+                changed = self.in_order(order)
                 if changed.value > found.value:
-                    found, order, better = changed, other, True
+                    found, better = changed, True
                     break
         return found
 
-    def _others(self, order: list[NodeRow], found: Found) -> list[list[NodeRow]]:
+    @staticmethod
+    def _others(found: Found) -> Iterator[tuple[NodeRow, ...]]:
         """The same order with one of the nodes left first, or one of the emptied ones last."""
-        left = [node for node in order if node not in found.emptied]
-        first = [[node, *(other for other in order if other != node)] for node in left]
-        return first + [[*(item for item in order if item != node), node] for node in found.emptied]
+        for node in found.order:
+            if node not in found.emptied:
+                yield node, *(other for other in found.order if other != node)
+        for node in found.emptied:
+            yield *(other for other in found.order if other != node), node
 
-    def in_order(self, order: list[NodeRow]) -> Found:
+    def in_order(self, order: Sequence[NodeRow]) -> Found:
         """Empty the nodes that can be, one after the other."""
-        builder, in_use, all_nodes = self._start.copy(), set(self._in_use), len(self._prepared.nodes)
-        idle = self._strategy.nodes.idle if self.closes else []
+        builder, in_use, count = self._start.copy(), set(self._in_use), len(self._nodes.count)
+        idle = self._nodes.idle if self.closes else []
         emptied: list[NodeRow] = []
         kept: dict[PodRow, NotMoved] = {}
         for node in order:
-            if len(emptied) >= self._most or len(kept) * all_nodes > _MAX_FAILED:
+            if len(emptied) >= self._most or len(kept) * count > _MAX_FAILED:
                 break
             if node in in_use:
                 continue
-            self._strategy.emptying = frozenset((*emptied, node))
+            self._nodes.emptying = frozenset((*emptied, node))
             if self.closes:
                 builder.taint(EMPTIED, (*idle, *emptied, node))
             made = len(builder.moves)
@@ -163,20 +142,15 @@ class Search:
             emptied.append(node)
             for move in builder.moves[made:]:
                 in_use.update(move.evaluation.landings().rows.tolist())
-        saved = sum(float(self._strategy.nodes.savings[node]) for node in emptied)
-        cost = sum(self._cost[node] for node in emptied)
-        return Found(
-            builder, tuple(order), tuple(emptied), kept, (round(saved, _DIGITS), -round(cost, _DIGITS))
-        )
+        saved = float(sum(self._nodes.savings[node] for node in emptied))
+        value = round(saved, _DIGITS), -round(sum(self._cost[node] for node in emptied), _DIGITS)
+        return Found(builder, tuple(order), tuple(emptied), kept, value)
 
     def _empty(self, builder: PlanBuilder, node: NodeRow) -> tuple[PodRow, NotMoved] | None:
         """Move all pods of a node, or none; the first that stays, and why."""
-        before, wish = (
-            None,
-            Wish(self._strategy.name, self._strategy.purpose, self._strategy.nodes.words(node)),
-        )
+        before, wish = None, Wish(self._strategy.name, self._strategy.purpose, self._nodes.words(node))
         for pod in self.movable[node]:
-            found = builder.find(self._prepared.candidate(pod, wish))
+            found = builder.find(self._nodes.prepared.candidate(pod, wish))
             if isinstance(found, NotMoved):
                 if before is not None:
                     builder.restore(before)
@@ -184,3 +158,24 @@ class Search:
             before = before or builder.copy()  # which costs more than to find that the first pod stays
             builder.add(found)
         return None
+
+
+def with_emptied(
+    strategy: Strategy, nodes: NodesToEmpty, so_far: PartialPlan, max_nodes: int, keep: int
+) -> PartialPlan:
+    """The plan with the nodes emptied that save most at the least disruption; and what a taint would add."""
+    closes = strategy.may_close and nodes.prepared.inputs.closed is None
+    most = min(max_nodes, len(nodes.count) - len(nodes.empty) - keep)
+    search = Search(strategy, nodes, so_far, most, closes=closes)
+    found, notes = search.best(), dict(so_far.notes)
+    refused = any(why.reason is Reason.NO_BETTER_LANDING for why in found.kept.values())
+    if refused and not strategy.may_close:
+        search.closes = True
+        more = len(search.first().emptied)
+        if more > len(found.emptied):
+            nodes_of = f"{more} node{'s' * (more != 1)}"
+            notes[strategy.name] = f"{nodes_of} could be emptied if they had a taint meanwhile (taintFor)"
+    nodes.emptying = frozenset(found.emptied)
+    moved = {move.candidate.row for move in found.builder.moves}
+    kept = {**so_far.kept, **search.kept, **found.kept}
+    return PartialPlan(found.builder, {pod: why for pod, why in kept.items() if pod not in moved}, notes)
