@@ -27,6 +27,7 @@ from rebalancer.state.run_state import RunState
 from rebalancer.telemetry import span
 
 if TYPE_CHECKING:
+    from rebalancer.cluster.changes import ChangeLog
     from rebalancer.cluster.live import RawApi
     from rebalancer.cluster.live.watching import LiveCluster
     from rebalancer.planning.inputs import Observation, PlanningInputs
@@ -46,11 +47,11 @@ def open_api(options: PlanOptions) -> RawApi | None:
     return connect(options.kubeconfig, options.context, options.request_seconds)
 
 
-def open_cluster(api: RawApi) -> LiveCluster:
-    """A live cluster that is read again and again, whose changes alone are read."""
+def open_cluster(api: RawApi, log: ChangeLog | None = None) -> LiveCluster:
+    """A live cluster that is read again and again, whose changes alone are read, and written to a log."""
     from rebalancer.cluster.live.watching import LiveCluster  # noqa: PLC0415 - imports kubernetes
 
-    return LiveCluster.open(api)
+    return LiveCluster.open(api, log=log)
 
 
 def read_snapshot(

@@ -180,6 +180,10 @@ class RecordCollector:
         """Forget the record of this namespace and name, where there is one."""
         self._by_key.pop(key, None)
 
+    def of(self, key: tuple[str, str]) -> records.ApiObject | None:
+        """The record of this namespace and name, where there is one."""
+        return self._by_key.get(key)
+
     def version_of(self, key: tuple[str, str]) -> str:
         """The version of the record of this namespace and name; empty without one."""
         found = self._by_key.get(key)

@@ -69,6 +69,12 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
             total += values
         return total
 
+    def raw_scores_at(self, at: int) -> dict[str, int]:
+        """The raw scores of one feasible node by plugin."""
+        if not isinstance(self.scores, WeightedScores):
+            return {}
+        return {name: int(self.scores.raw(name)[at]) for name in self.scores}
+
     def beside(self, plugin: str, at: int) -> IntArray:
         """(feasible,) 1 where a plugin prefers a node to the one ``at``, −1 that one; 0: neither."""
         if isinstance(self.scores, WeightedScores) and plugin in self.scores:

@@ -123,6 +123,10 @@ class WeightedScores(Mapping[str, IntArray]):
     def __len__(self) -> int:
         return len(self._raw)
 
+    def raw(self, plugin: str) -> IntArray:
+        """(feasible,) raw scores of a plugin."""
+        return self._raw[plugin].raw
+
     def beside(self, plugin: str, at: int) -> IntArray:
         """(feasible,) by raw scores: 1 where a plugin prefers a node to the one ``at``, −1 that one, or 0."""
         item = self._raw[plugin]

@@ -21,6 +21,7 @@ import numpy as np
 from msgspec.structs import astuple, replace
 
 from rebalancer.cluster import records
+from rebalancer.cluster.changes import ChangeLog, PodThen, Then
 from rebalancer.cluster.columns import Columns, ColumnsBuilder
 from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, RecordCollector, decoding_of
 from rebalancer.cluster.kinds import Kind
@@ -66,11 +67,13 @@ class LatestObjects:
         self._last, self._last_key = WatchEvent("", -1), ("", "")
         self._made: Listing | None = listing
         self._decode = decoding_of(self.kind)
+        self.log: ChangeLog | None = None  # is told what changes
 
     def apply(self, event: WatchEvent) -> bool:
         """Take an event; returns whether an object changed. Raises ValueError when it cannot be believed."""
         if event.type == BOOKMARK:
             self.position = max(self.position, event.version)
+            self._note(("", ""), None)
             return False
         key = event.namespace, event.name
         if event.version <= self.position:
@@ -79,6 +82,7 @@ class LatestObjects:
             if again or self._version_of(key) >= event.version:
                 return False
             raise ValueError(f"an event at {event.version} after one at {self.position}")
+        before = self.then(key)
         self._made = None
         self._malformed.pop(key, None)
         if event.type == DELETED:
@@ -91,7 +95,12 @@ class LatestObjects:
                 self._malformed[key] = (malformed,)
         self._last, self._last_key = WatchEvent(event.type, event.version), key
         self.position = event.version
+        self._note(key, before)
         return True
+
+    def _note(self, key: Key, before: Then | None) -> None:
+        if self.log is not None:
+            self.log.note(self.kind, self.position, key, before, self.then(key))
 
     def listing(self, read_at: float) -> Listing:
         """What a LIST at ``position`` would have brought."""
@@ -108,6 +117,11 @@ class LatestObjects:
 
     def __len__(self) -> int:
         return len(self._collector)
+
+    def then(self, key: Key) -> Then | None:
+        """An object as it is now, where changes of its kind are kept."""
+        found = self._collector.of(key)
+        return found if isinstance(found, records.Node) else None
 
     def versions(self) -> dict[Key, int]:
         """The version of each object that can be read."""
@@ -150,6 +164,11 @@ class LatestPods(LatestObjects):
 
     def __len__(self) -> int:
         return len(self._pods)
+
+    def then(self, key: Key) -> Then | None:
+        """A pod as it is now."""
+        fields = self._pods.get(key)
+        return None if fields is None else PodThen(fields, self.classes.classes[fields.pod_class])
 
     def versions(self) -> dict[Key, int]:
         """The version of each object that can be read."""

@@ -36,6 +36,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
+from rebalancer.cluster.changes import FOLLOWED, ChangeLog
 from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, Recording
 from rebalancer.cluster.kinds import KINDS, METRICS, PODS, Kind
 from rebalancer.cluster.live.client import RawApi
@@ -90,8 +91,13 @@ class LiveCluster:
         large: int = LARGE,
         max_wait_seconds: float = MAX_WAIT_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
+        log: ChangeLog | None = None,
     ) -> None:
-        """Kinds of more than ``watch_above`` objects are watched, those of more than ``large`` waited for."""
+        """Kinds of more than ``watch_above`` objects are watched, those of more than ``large`` waited for.
+
+        ``log`` is told what changes of pods and nodes, which are watched then however few there are.
+        """
+        self.log = log
         self._api = api
         self._clock = clock
         self._page_size = page_size
@@ -110,9 +116,11 @@ class LiveCluster:
         self._traffic = Traffic()
 
     @classmethod
-    def open(cls, api: RawApi, clock: Callable[[], float] = time.time) -> LiveCluster:
+    def open(
+        cls, api: RawApi, clock: Callable[[], float] = time.time, log: ChangeLog | None = None
+    ) -> LiveCluster:
         """The cluster behind an API server; nothing is read before it is asked for."""
-        return cls(api, clock)
+        return cls(api, clock, log=log)
 
     def __enter__(self) -> LiveCluster:
         return self
@@ -187,8 +195,10 @@ class LiveCluster:
     def _follow(self, listing: Listing, builder: ListingBuilder) -> None:
         """Watch a kind from now on that was just listed, where that is worth it."""
         kind = listing.kind
+        log = self.log if kind in FOLLOWED else None
         if kind not in self.feeds and (
-            len(listing) <= self._watch_above or self._monotonic() < self._unwatchable.get(kind, 0.0)
+            (len(listing) <= self._watch_above and log is None)
+            or self._monotonic() < self._unwatchable.get(kind, 0.0)
         ):
             return
         objects = latest_objects(listing, builder)
@@ -198,6 +208,9 @@ class LiveCluster:
             self._give_up(kind, "it did not agree with a LIST")
         if objects is None:
             return
+        if log is not None:
+            log.begun(kind, objects.position)
+            objects.log = log
         feed = self.feeds[kind] = Feed(self._api, objects, self._changed, self._monotonic)
         self._compared[kind] = _Compared(self._monotonic())
         feed.start()

@@ -1,0 +1,265 @@
+"""Decisions of the cluster's schedulers beside what the model computes, and what they add up to.
+
+A decision that nobody can compute is counted by its reason, and never as agreement. Where a scheduler had
+several nodes to choose from, being inside them proves little: so the chance that was given to the node it
+chose is counted too, as surprise, −ln(chance), beside how much of it the model itself expects.
+
+    always one node, always chosen                    surprise 0.00, expected 0.00
+    one of two alike, whichever                       surprise 0.69, expected 0.69
+    one of two alike, but always the same             surprise 0.69, expected 0.69; misses tell
+    a node that was given 1 %, every time             surprise 4.61, expected 0.06: the chances are wrong
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+
+import numpy as np
+
+from rebalancer.cluster.arrays import IntArray
+from rebalancer.planning.plan import API_VERSION, Value
+
+KEPT_DECISIONS = 1000
+KEPT_MISSES = 100
+MAX_NAMES = 64  # of profiles and of reasons that are counted apart; the cluster's users may invent more
+OTHERS = "others"
+MAX_WEIGHT = 100  # of a score plugin, as the API server of its configuration has it
+
+
+class Result(StrEnum):
+    """What became of one decision beside what was computed."""
+
+    AS_COMPUTED = "AsComputed"
+    REORDERED = "InAnotherOrder"  # of what happened within the same two seconds
+    MISSED = "Missed"
+    UNPREDICTABLE = "Unpredictable"
+
+
+class NodeScores(Value, frozen=True):
+    """A node as the model scored it."""
+
+    node: str
+    chance: float
+    total: int
+    raw: dict[str, int]  # by plugin
+    weighted: dict[str, int]
+    rejected: str = ""  # "Plugin: reason" where the model does not admit it
+
+
+class Decision(Value, frozen=True):
+    """A pod that a scheduler bound."""
+
+    pod: str  # namespace/name
+    uid: str
+    version: int  # of the pod once it was bound
+    at: float  # Unix seconds, when that was heard of
+    scheduler: str  # the profile
+    node: str
+    result: Result
+    because: str = ""  # why it is unpredictable, or what a miss is about
+    chance: float = 0.0  # computed for the node
+    expected: float = 0.0  # how surprising the model thinks its own choices are, on average
+    possible: int = 0  # nodes that were computed
+    feasible: int = 0
+    sampled: bool = False  # the scheduler compared some of the feasible nodes only
+    nodes: tuple[NodeScores, ...] = ()  # the one chosen first, then the likeliest
+    # By score plugin that took part: its weight, and the lowest and highest with which the node chosen would
+    # be the best; the lowest is above the highest where none would do. Empty where only a sample is compared.
+    weights: dict[str, tuple[int, int, int]] = {}
+    api_version: str = API_VERSION
+    kind: str = "SchedulerDecision"
+
+
+class OfProfile(Value, frozen=True):
+    """What the decisions of one profile add up to."""
+
+    scheduler: str
+    decisions: int  # without those that are unpredictable
+    as_computed: int
+    in_another_order: int
+    missed: int
+    unpredictable: int
+    possible: float  # nodes computed for a decision, on average
+    surprise: float  # nats, on average of those inside
+    expected_surprise: float
+
+
+class Suspect(Value, frozen=True):
+    """A difference between the scheduler and its configuration as it was read that would explain misses."""
+
+    what: str  # a plugin, or a minor
+    sentence: str
+    explained: int  # misses
+    decisions: int  # as computed with it, of ``compared``
+    compared: int
+
+
+class Agreement(Value, frozen=True):
+    """Whether the schedulers of a cluster decide as computed."""
+
+    source: str
+    since: float  # Unix seconds
+    until: float
+    decisions: int  # as computed or not; those that nobody could compute are not counted
+    landed: int  # as computed, in one of the orders that what happened at once may have had
+    in_another_order: int
+    unpredictable: dict[str, int]  # by reason
+    left_out: int  # bound while too much happened to compute all
+    gaps: int  # times that a watch lost what happened
+    processor_seconds: float
+    profiles: tuple[OfProfile, ...]
+    suspects: tuple[Suspect, ...] = ()
+    misses: tuple[Decision, ...] = ()  # the latest last
+    latest: tuple[Decision, ...] = ()
+    api_version: str = API_VERSION
+    kind: str = "Agreement"
+
+    @property
+    def share(self) -> float | None:
+        """Of the decisions that landed as computed; None where none could be compared."""
+        return self.landed / self.decisions if self.decisions else None
+
+
+class _Counts:
+    """What is counted of a profile."""
+
+    def __init__(self) -> None:
+        self.results: Counter[Result] = Counter()
+        self.surprise = self.expected = 0.0
+        self.possible = 0
+        self.compared: Counter[str] = Counter()  # by plugin: decisions whose weights are known
+        self.weights: dict[str, int] = {}
+        self.rejecting: Counter[str] = Counter()  # misses by the filter that rejects the node chosen
+        # (weights,) by plugin: decisions that a weight would lead to, of all and of the misses
+        self.fitting: defaultdict[str, IntArray] = defaultdict(lambda: np.zeros(MAX_WEIGHT + 1, np.int64))
+        self.mended: defaultdict[str, IntArray] = defaultdict(lambda: np.zeros(MAX_WEIGHT + 1, np.int64))
+
+    def add(self, item: Decision) -> None:
+        self.results[item.result] += 1
+        if item.result is Result.UNPREDICTABLE:
+            return
+        self.possible += item.possible
+        missed = item.result is Result.MISSED
+        if not missed:
+            self.surprise -= math.log(item.chance)
+            self.expected += item.expected
+        elif item.nodes and item.nodes[0].rejected:
+            self.rejecting[item.nodes[0].rejected.partition(":")[0]] += 1
+        if item.result is Result.REORDERED:
+            return  # the weights are those of another order
+        self.compared.update(item.weights.keys())
+        for plugin, (weight, lowest, highest) in item.weights.items():
+            self.weights[plugin] = weight
+            self.fitting[plugin][lowest : highest + 1] += 1
+            if missed:
+                self.mended[plugin][lowest : highest + 1] += 1
+
+    @property
+    def inside(self) -> int:
+        return self.results[Result.AS_COMPUTED] + self.results[Result.REORDERED]
+
+    def of(self, scheduler: str) -> OfProfile:
+        decided = self.inside + self.results[Result.MISSED]
+        return OfProfile(
+            scheduler=scheduler,
+            decisions=decided,
+            as_computed=self.results[Result.AS_COMPUTED],
+            in_another_order=self.results[Result.REORDERED],
+            missed=self.results[Result.MISSED],
+            unpredictable=self.results[Result.UNPREDICTABLE],
+            possible=round(self.possible / max(decided, 1), 2),
+            surprise=round(self.surprise / max(self.inside, 1), 4),
+            expected_surprise=round(self.expected / max(self.inside, 1), 4),
+        )
+
+    def suspects(self, scheduler: str) -> Iterator[Suspect]:
+        """What would explain at least half of the misses."""
+        missed = self.results[Result.MISSED]
+        for plugin, count in self.rejecting.items():
+            if 2 * count >= missed:
+                yield Suspect(
+                    what=plugin,
+                    sentence=f"{plugin} rejects the node chosen in {count} of {missed} misses of "
+                    f"{scheduler}: is this filter off, or does it see something else?",
+                    explained=count,
+                    decisions=self.inside + count,
+                    compared=self.inside + missed,
+                )
+        for plugin, fitting in self.fitting.items():
+            present, best = self.weights[plugin], int(np.argmax(fitting))
+            explained = int(self.mended[plugin][best])
+            if fitting[best] <= fitting[present] or 2 * explained < missed:
+                continue
+            alike = np.flatnonzero(fitting == fitting[best])
+            found = f"weight {alike[0]}" + (f" to {alike[-1]}" if len(alike) > 1 else "")
+            how = "did not score" if best == 0 else f"had {found} instead of {present}"
+            yield Suspect(
+                what=plugin,
+                sentence=f"if {plugin} {how}, {fitting[best]} of the {self.compared[plugin]} decisions of "
+                f"{scheduler} that it took part in would be as computed, and not {fitting[present]}",
+                explained=explained,
+                decisions=int(fitting[best]),
+                compared=self.compared[plugin],
+            )
+
+
+class Tally:
+    """Counters of all decisions, and the latest of them; it does not grow."""
+
+    def __init__(self, source: str, since: float) -> None:
+        self._source = source
+        self._since = since
+        self._profiles: dict[str, _Counts] = {}
+        self._reasons: Counter[str] = Counter()
+        self._misses: deque[Decision] = deque(maxlen=KEPT_MISSES)
+        self._latest: deque[Decision] = deque(maxlen=KEPT_DECISIONS)
+        self.left_out = 0
+        self.gaps = 0
+        self.processor_seconds = 0.0
+
+    def add(self, decisions: Iterable[Decision]) -> None:
+        """Count decisions."""
+        for item in decisions:
+            known = item.scheduler in self._profiles or len(self._profiles) < MAX_NAMES
+            self._profiles.setdefault(item.scheduler if known else OTHERS, _Counts()).add(item)
+            self._latest.append(item)
+            if item.result is Result.UNPREDICTABLE:
+                known = item.because in self._reasons or len(self._reasons) < MAX_NAMES
+                self._reasons[item.because if known else OTHERS] += 1
+            elif item.result is Result.MISSED:
+                self._misses.append(item)
+
+    @property
+    def decisions(self) -> int:
+        """How many could be compared so far."""
+        return sum(item.inside + item.results[Result.MISSED] for item in self._profiles.values())
+
+    @property
+    def landed(self) -> int:
+        """How many of them landed as computed."""
+        return sum(item.inside for item in self._profiles.values())
+
+    def report(self, until: float) -> Agreement:
+        """What the decisions add up to so far."""
+        profiles = tuple(self._profiles[name].of(name) for name in sorted(self._profiles))
+        suspects = [found for name, item in self._profiles.items() for found in item.suspects(name)]
+        suspects.sort(key=lambda item: (-item.explained, -item.decisions / max(item.compared, 1), item.what))
+        return Agreement(
+            source=self._source,
+            since=self._since,
+            until=until,
+            decisions=sum(item.decisions for item in profiles),
+            landed=sum(item.decisions - item.missed for item in profiles),
+            in_another_order=sum(item.in_another_order for item in profiles),
+            unpredictable=dict(self._reasons.most_common()),
+            left_out=self.left_out,
+            gaps=self.gaps,
+            processor_seconds=round(self.processor_seconds, 3),
+            profiles=profiles,
+            suspects=tuple(suspects),
+            misses=tuple(self._misses),
+            latest=tuple(self._latest),
+        )

@@ -1,0 +1,251 @@
+"""Each binding is computed on the cluster as it was just before, and nothing else counts as agreement."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from rebalancer.agreement.decisions import Agreement, Decision, Result, Tally
+from rebalancer.agreement.replay import MAX_STATES, decide_again
+from rebalancer.planning.landing.schedulers import ProfileSchedulers
+from rebalancer.profiles import SchedulerConfiguration
+from rebalancer.scheduling.registry import default_configuration
+from tests.builders import a_node
+from tests.unit.agreement.watched import Watched
+
+DEFAULTS = default_configuration()
+
+
+def decided(
+    cluster: Watched, claims: Collection[tuple[str, str]] = (), chosen: Any = range, **given: Any
+) -> list[Decision]:
+    """All bindings of a cluster, decided again."""
+    inputs = cluster.inputs(**given)
+    return list(
+        decide_again(inputs, cluster.changes, upto=cluster.version, bound_claims=claims, chosen=chosen)
+    )
+
+
+def results(found: list[Decision]) -> dict[str, Result]:
+    return {item.pod.partition("/")[2]: item.result for item in found}
+
+
+def with_weights(weights: Mapping[str, int]) -> SchedulerConfiguration:
+    """The default configuration with other weights of score plugins."""
+    (profile,) = DEFAULTS.profiles
+    return replace(DEFAULTS, profiles=(replace(profile, weights={**profile.weights, **weights}),))
+
+
+def scheduled(seed: int, pods: int, configuration: SchedulerConfiguration = DEFAULTS) -> Watched:
+    """A cluster whose pods come, are placed by the model with a configuration, and go."""
+    chance = random.Random(seed)
+    cluster = Watched(*(a_node(f"n{number}", cpu=2 + number % 3) for number in range(6)))
+    for number in range(pods):
+        labels = {"app": f"app-{chance.randrange(3)}"}
+        spread: dict[str, Any] = {
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": labels},
+        }
+        more: dict[str, Any] = {"topologySpreadConstraints": [spread]} if chance.random() < 0.4 else {}
+        cpu, memory = f"{chance.choice([50, 100, 300])}m", f"{chance.choice([64, 512])}Mi"
+        cluster.create(f"p{number}", cpu=cpu, memory=memory, labels=labels, **more)
+        inputs = cluster.inputs(configuration=configuration)
+        schedulers = ProfileSchedulers(inputs)
+        row = inputs.snapshot.pods.row["default", f"p{number}"]
+        pod_class = schedulers.state.pod_class[row]
+        placement = schedulers.scheduler(pod_class).place(schedulers.state, pod_class, row)
+        node = chance.choices(placement.feasible.tolist(), placement.chance.tolist())[0]
+        cluster.bind(f"p{number}", inputs.snapshot.nodes.names[node])
+        if number >= 12:
+            cluster.delete(f"p{number - 12}")
+    return cluster
+
+
+def tallied(found: list[Decision]) -> Agreement:
+    tally = Tally("test", 0.0)
+    tally.add(found)
+    return tally.report(60.0)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 1 << 16))
+def test_a_scheduler_that_decides_as_the_model_always_agrees(seed: int) -> None:
+    found = decided(scheduled(seed, 25))
+
+    assert {item.result for item in found} == {Result.AS_COMPUTED}
+    assert len(found) == 25
+    assert all(0 < item.chance <= 1 for item in found)
+
+
+def test_chances_are_as_surprising_as_the_model_expects() -> None:
+    report = tallied(decided(scheduled(3, 80)))
+
+    (profile,) = report.profiles
+    assert report.share == 1.0
+    assert profile.expected_surprise > 0
+    assert profile.surprise == pytest.approx(profile.expected_surprise, abs=0.15)
+
+
+def test_a_node_that_the_model_would_not_choose_is_a_miss_with_both_nodes_scored() -> None:
+    cluster = Watched(a_node("big", cpu=8), a_node("small", cpu=1))
+    cluster.create("web", cpu="900m")
+    cluster.bind("web", "small")
+
+    (miss,) = decided(cluster)
+
+    assert (miss.result, miss.chance, miss.feasible) == (Result.MISSED, 0.0, 2)
+    assert [node.node for node in miss.nodes] == ["small", "big"]
+    assert miss.nodes[0].total < miss.nodes[1].total
+    assert miss.nodes[1].raw.keys() >= miss.nodes[1].weighted.keys() > set()
+
+
+def test_a_node_that_a_filter_rejects_names_the_filter() -> None:
+    cluster = Watched(a_node("big"), a_node("small", cpu=1))
+    cluster.create("web", cpu="2")
+    cluster.bind("web", "small")
+
+    (miss,) = decided(cluster)
+
+    assert miss.nodes[0].rejected == "NodeResourcesFit: Insufficient cpu"
+    (suspect,) = tallied([miss]).suspects
+    assert suspect.what == "NodeResourcesFit"
+
+
+def full(first: str, second: str, *, seconds: float) -> Watched:
+    """Two pods for two nodes with room for one each, and a label that prefers a; bound in this order."""
+    prefers: dict[str, Any] = {
+        "nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {
+                    "weight": 100,
+                    "preference": {"matchExpressions": [{"key": "first", "operator": "Exists"}]},
+                }
+            ]
+        }
+    }
+    cluster = Watched(a_node("a", cpu=1, labels={"first": ""}), a_node("b", cpu=1))
+    for name in ("web-0", "web-1"):
+        cluster.create(name, cpu="900m", affinity=prefers)
+    places = {"web-0": "a", "web-1": "b"}
+    cluster.bind(first, places[first], seconds=100.0)
+    cluster.bind(second, places[second], seconds=seconds)
+    return cluster
+
+
+def test_bindings_that_were_written_in_another_order_than_decided_agree_and_are_counted_apart() -> None:
+    found = decided(full("web-1", "web-0", seconds=0.1))
+
+    assert results(found) == {"web-1": Result.REORDERED, "web-0": Result.AS_COMPUTED}
+    assert 0 < found[0].chance < 1
+    assert tallied(found).in_another_order == 1
+
+
+def test_what_happened_long_after_explains_nothing() -> None:
+    assert results(decided(full("web-1", "web-0", seconds=100.0)))["web-1"] is Result.MISSED
+
+
+def test_a_pod_that_was_removed_a_moment_ago_may_not_be_known_to_be_gone() -> None:
+    cluster = Watched(a_node("a", cpu=1), a_node("b", cpu=1))
+    cluster.create("old", cpu="900m")
+    cluster.bind("old", "a")
+    cluster.create("small", cpu="500m")
+    cluster.bind("small", "b")
+    cluster.create("web", cpu="100m", seconds=60.0)
+    cluster.delete("old", seconds=0.1)
+    cluster.bind("web", "b", seconds=0.1)
+
+    assert results(decided(cluster))["web"] is Result.REORDERED
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"schedulerName": "other"}, "its schedulerName is in no configuration that was read"),
+        (
+            {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
+            "a volume of it was being bound at the same time",
+        ),
+    ],
+)
+def test_what_cannot_be_computed_is_no_agreement(fields: dict[str, Any], reason: str) -> None:
+    cluster = Watched(a_node("a"))
+    cluster.create("web", **fields)
+    cluster.bind("web", "a")
+
+    report = tallied(decided(cluster))
+
+    assert (report.decisions, report.landed, report.share) == (0, 0, None)
+    assert report.unpredictable == {reason: 1}
+
+
+def test_a_pod_that_was_created_on_its_node_was_decided_by_nobody() -> None:
+    cluster = Watched(a_node("a"))
+    cluster.create("mirror", node="a")
+
+    assert decided(cluster) == []
+
+
+def test_a_decision_is_computed_on_the_nodes_as_they_were() -> None:
+    cluster = Watched(a_node("a", labels={"zone": "1"}), a_node("b"))
+    for number in range(2):
+        cluster.create(f"web-{number}", nodeSelector={"zone": "1"})
+    cluster.bind("web-0", "a", seconds=60.0)
+    cluster.label("a")
+    cluster.label("b", zone="1")
+    cluster.bind("web-1", "b", seconds=60.0)
+
+    assert set(results(decided(cluster)).values()) == {Result.AS_COMPUTED}
+
+
+def test_nodes_that_change_all_the_time_leave_what_follows_uncomputed() -> None:
+    cluster = Watched(a_node("a"))
+    for number in range(MAX_STATES + 3):
+        cluster.label("a", number=str(number))
+        cluster.create(f"web-{number}")
+        cluster.bind(f"web-{number}", "a")
+
+    found = list(results(decided(cluster)).values())
+
+    assert found.count(Result.AS_COMPUTED) == MAX_STATES
+    assert found.count(Result.UNPREDICTABLE) == 3
+
+
+def test_of_a_storm_some_bindings_are_computed_on_a_cluster_that_has_them_all() -> None:
+    cluster = scheduled(5, 30)
+    everything = decided(cluster)
+
+    some = decided(cluster, chosen=lambda count: range(0, count, 4))
+
+    assert [item.pod for item in some] == [item.pod for item in everything[::4]]
+    assert [item.chance for item in some] == [item.chance for item in everything[::4]]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "weight"),
+    [("NodeResourcesBalancedAllocation", 6), ("PodTopologySpread", 0), ("NodeResourcesFit", 0)],
+)
+def test_another_weight_is_found_within_200_decisions_and_its_plugin_named(plugin: str, weight: int) -> None:
+    report = tallied(decided(scheduled(11, 150, with_weights({plugin: weight}))))
+
+    assert report.landed < report.decisions
+    assert report.suspects[0].what == plugin
+    assert report.suspects[0].explained >= 0.9 * (report.decisions - report.landed)
+
+
+def test_with_the_weight_that_is_named_every_decision_that_is_compared_would_agree() -> None:
+    found = decided(scheduled(11, 60, with_weights({"NodeResourcesBalancedAllocation": 6})))
+
+    spans = [item.weights["NodeResourcesBalancedAllocation"] for item in found]
+    assert all(lowest <= 6 <= highest for _, lowest, highest in spans)
+    agreed = [lowest <= present <= highest for present, lowest, highest in spans]
+    assert agreed == [item.result is Result.AS_COMPUTED for item in found]
+    assert not np.all(agreed)
