@@ -15,6 +15,7 @@ leaves without us, so it counts as one that is terminating and is no candidate.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -23,6 +24,7 @@ from msgspec.structs import replace
 from rebalancer.cluster.arrays import BoolArray, PodRow
 from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.kinds import EVICTION_REQUESTS, EVICTIONS, NAMESPACES, PRIORITY_CLASSES, Kind
+from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.pods import PodTable
@@ -32,6 +34,7 @@ from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.planning.eviction.budgets import Budgets
 from rebalancer.planning.eviction.quotas import Quotas
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.reasons import NotMoved
 from rebalancer.planning.workloads.lookup import Autoscalers, WorkloadInfo, Workloads
 from rebalancer.planning.workloads.replacement import Replacement, Replacements
 from rebalancer.policy.schema import RebalancePolicy
@@ -59,6 +62,11 @@ class ForeignEvictions:
             for broken in listing.malformed if listing is not None else ():
                 why = f"{kind.name} {broken.name} of its namespace cannot be read"
                 self._of_namespace[broken.namespace] = why
+
+    @property
+    def are_some(self) -> bool:
+        """Whether anybody asks for the eviction of any pod."""
+        return bool(self._of_uid or self._of_name or self._of_namespace)
 
     def _add(self, kind: Kind, item: EvictionRequest) -> None:
         pod = item.spec.target.pod
@@ -90,7 +98,7 @@ def _active(item: EvictionRequest) -> bool:
 Claims = Mapping[tuple[str, str], PersistentVolumeClaim]  # by namespace and name
 
 
-class EvictionContext(msgspec.Struct, frozen=True, eq=False):
+class EvictionContext(msgspec.Struct, frozen=True, eq=False, dict=True):
     """A cluster and its policy, and the lookups that rules share."""
 
     inputs: PlanningInputs
@@ -142,6 +150,45 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False):
         inputs = replace(self.inputs, snapshot=snapshot)
         found = EvictionContext.of(inputs, self.unpredictable, self.claims, self.leaving)
         return replace(found, finished=True)
+
+    @cached_property
+    def first_refusals(self) -> dict[int, NotMoved | None]:
+        """By class: the first thing that the rules said of its ordinary pods, as far as they were asked."""
+        return {}
+
+    @cached_property
+    def refusals(self) -> dict[int, tuple[NotMoved, ...]]:
+        """By class: everything that they said."""
+        return {}
+
+    @cached_property
+    def ordinary(self) -> BoolArray:
+        """(pods,) of which every rule says the same as of all other ordinary pods of their class.
+
+        What rules read of the pod itself makes it no ordinary one: annotations, what becomes of it or of its
+        node, its age, its name where that decides what comes back, and that it is the newest of its
+        controller, since it shows the others, and another one shows it, what admission makes of a template.
+        """
+        pods, nodes = self.pods, self.nodes
+        if self.finished:
+            return np.zeros(len(pods), np.bool_)
+        stays = [
+            ready and not why_leaving(node) for ready, node in zip(nodes.ready, nodes.records, strict=True)
+        ]
+        found = np.array([*stays, False], np.bool_)[pods.node]  # the last one for pods on no node
+        found &= pods.ready & ~pods.terminating & ~self.leaving & ~self.load_unknown
+        found &= self.inputs.now - pods.created >= self.policy.evictable.min_age
+        found &= np.array([self.workloads.makes_alike(pod.owner) for pod in pods.classes], np.bool_)[
+            pods.pod_class
+        ]
+        found[self.workloads.newest_pods()] = False
+        found[list(pods.annotations)] = False
+        own = self.inputs.own_pod.rpartition("/")[2]
+        found[[row for row, name in enumerate(pods.names) if name == own]] = False
+        if self.foreign_evictions.are_some:
+            keys = zip(pods.namespaces, pods.names, pods.uids, strict=True)
+            found &= [not self.foreign_evictions.why_leaving(*key) for key in keys]
+        return found
 
     @property
     def pods(self) -> PodTable:

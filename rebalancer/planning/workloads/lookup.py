@@ -230,6 +230,23 @@ class Workloads:
                 return sibling
         return None
 
+    def makes_alike(self, owner: Owner) -> bool:
+        """Whether the name of a pod has no part in what its controller makes of it, or in its stead."""
+        found = self._snapshot.workloads.get(owner.uid)
+        revision = found[1].status.update_revision if found else ""
+        return owner.kind in ("ReplicaSet", "DaemonSet") and not revision
+
+    def newest_pods(self) -> IntArray:
+        """Rows of the newest sibling that the others of each controller have."""
+        pods = self._snapshot.pods
+        rows = np.flatnonzero(pods.ready & ~pods.terminating & (pods.node >= 0))
+        number: dict[str, int] = {}
+        of_class = [number.setdefault(pod.owner.uid, len(number)) for pod in pods.classes]
+        controller = np.array(of_class, np.int64)[pods.pod_class[rows]]
+        order = np.lexsort((rows, -np.nan_to_num(pods.created[rows], nan=0.0), controller))
+        first = np.diff(controller[order], prepend=-1) != 0
+        return np.asarray(rows[order[first]], np.int64)
+
     def _usable_of(self, uid: str) -> list[PodRow]:
         pods = self._snapshot.pods
         rows = np.concatenate([self._usable[index] for index in self._classes[uid]])

@@ -1,0 +1,97 @@
+"""What rules say once of the ordinary pods of a class is what they say of each of its pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from rebalancer.cluster.arrays import PodRow
+from rebalancer.planning.eviction import EvictionContext, every_refusal, why_protected
+from rebalancer.planning.prepared import prepare
+from tests.builders import a_node
+from tests.unit.planning.builders import a_policy, a_workload, at, planning_inputs
+from tests.unit.planning.eviction.protected_pods import EVICT
+from tests.unit.planning.random_clusters import Cluster, clusters
+
+Item = dict[str, Any]
+
+
+def annotated(pod: Item) -> None:
+    pod["metadata"]["annotations"] = {**pod["metadata"].get("annotations", {}), EVICT: "false"}
+
+
+def terminating(pod: Item) -> None:
+    pod["metadata"]["deletionTimestamp"] = at(-5)
+
+
+def young(pod: Item) -> None:
+    pod["metadata"]["creationTimestamp"] = at(-60)
+
+
+def older(pod: Item) -> None:
+    pod["metadata"]["creationTimestamp"] = at(-900_000)
+
+
+def unready(pod: Item) -> None:
+    pod["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+
+
+def ending(pod: Item) -> None:
+    pod["spec"]["activeDeadlineSeconds"] = 1
+    pod["status"]["startTime"] = at(-5)
+
+
+def of_newer_labels(pod: Item) -> None:
+    pod["metadata"]["labels"] = {**pod["metadata"]["labels"], "revision": "2"}
+
+
+CHANGES = [
+    lambda _: None,
+    lambda _: None,
+    annotated,
+    terminating,
+    young,
+    older,
+    unready,
+    ending,
+    of_newer_labels,
+]
+
+
+def pod_by_pod(context: EvictionContext) -> EvictionContext:
+    other = replace(context)
+    other.__dict__["ordinary"] = np.zeros(len(context.pods), np.bool_)
+    return other
+
+
+@given(cluster=clusters(), data=st.data())
+def test_a_class_is_refused_as_each_of_its_ordinary_pods_would_be(
+    cluster: Cluster, data: st.DataObject
+) -> None:
+    pods = [pod for workload in cluster.workloads for pod in workload.pods]
+    for pod in pods:
+        data.draw(st.sampled_from(CHANGES))(pod)
+    chosen = data.draw(st.sampled_from(pods))["metadata"]
+    inputs = cluster.inputs()
+    if data.draw(st.booleans()):
+        inputs = replace(inputs, own_pod=f"{chosen['namespace']}/{chosen['name']}")
+    context = prepare(replace(inputs, ignore_coverage=True)).eviction
+    alone = pod_by_pod(context)
+    for row in data.draw(st.permutations(range(len(context.pods)))):
+        assert why_protected(context, PodRow(row)) == why_protected(alone, PodRow(row))
+        assert every_refusal(context, PodRow(row)) == every_refusal(alone, PodRow(row))
+
+
+def test_ordinary_pods_are_asked_once_for_their_class() -> None:
+    web = a_workload("web", ["a"] * 50)
+    young(web.pods[7])
+    inputs = planning_inputs([a_node("a")], [web], policy=a_policy(evictable={"minAge": 600}))
+    context = prepare(inputs).eviction
+    found = [why_protected(context, PodRow(row)) for row in range(50)]
+    assert [item is not None for item in found].count(True) == 1
+    assert int(np.count_nonzero(context.ordinary)) == 49  # not the young one, which is the newest too
+    assert list(context.first_refusals) == [int(context.pods.pod_class[0])]
