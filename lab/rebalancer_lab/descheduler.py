@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, PodRow
 from rebalancer.cluster.pod_classes import PodClass
+from rebalancer.documents import parse
+from rebalancer.errors import InputError
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.prepared import PreparedInputs
 
@@ -18,8 +23,10 @@ class LowNodeUtilization(msgspec.Struct, frozen=True):
 
     thresholds: tuple[float, float] = (50.0, 50.0)  # a node below all of them may take pods
     targets: tuple[float, float] | None = None  # a node above one of them is to lose pods
+    deviation: bool = False  # both are points from the mean of the nodes
     by_requests: bool = True  # False: by what metrics-server measured
-    per_node: int | None = None  # evictionLimits.node and the profile's limits
+    more_low_than: int = 0  # numberOfNodes: nothing moves where no more nodes are low
+    per_node: int | None = None
     in_all: int | None = None
 
     def evictions(self, prepared: PreparedInputs) -> list[PodRow]:
@@ -43,7 +50,13 @@ class LowNodeUtilization(msgspec.Struct, frozen=True):
             if self.targets is None
             else np.broadcast_to(np.array(self.targets), percent.shape)
         )
-        low = (percent < self.thresholds).all(axis=1) & ~classes.nodes.unschedulable
+        thresholds = np.array(self.thresholds)
+        if self.deviation and self.targets is not None:
+            mean = np.nanmean(percent, axis=0)
+            target, thresholds = np.minimum(mean + target, _ANY), np.maximum(mean - thresholds, 0.0)
+        low = (percent < thresholds).all(axis=1) & ~classes.nodes.unschedulable
+        if int(low.sum()) <= self.more_low_than and self.more_low_than:
+            return []
         headroom = np.sum((target - percent)[low] / 100.0 * allocatable[low], axis=0)
         high = np.flatnonzero((percent > target).any(axis=1)).tolist()
         chosen: list[PodRow] = []
@@ -65,6 +78,57 @@ class LowNodeUtilization(msgspec.Struct, frozen=True):
                 chosen.append(row)
                 taken += 1
         return chosen
+
+
+_KNOWN = frozenset(
+    {"thresholds", "targetThresholds", "useDeviationThresholds", "metricsUtilization", "numberOfNodes"}
+) | {"evictionLimits"}
+
+
+def read_descheduler(text: str, source: str) -> tuple[LowNodeUtilization, tuple[str, ...]]:
+    """The plugin as a DeschedulerPolicy configures it, and what of it has no part in a replay.
+
+    Raises InputError where the text is none, or does not configure the plugin.
+    """
+    value = parse(text, source).value
+    try:
+        profiles = value["profiles"]
+        found = [
+            entry["args"]
+            for profile in profiles
+            for entry in profile["pluginConfig"]
+            if entry["name"] == "LowNodeUtilization"
+        ]
+        arguments: Mapping[str, Any] = found[0]
+        metrics = arguments.get("metricsUtilization") or {}
+        rule = LowNodeUtilization(
+            thresholds=_percentages(arguments.get("thresholds")),
+            targets=_percentages(arguments.get("targetThresholds")),
+            deviation=bool(arguments.get("useDeviationThresholds", False)),
+            by_requests=not (metrics.get("metricsServer") or metrics.get("source")),
+            more_low_than=int(arguments.get("numberOfNodes") or 0),
+            per_node=_limit((arguments.get("evictionLimits") or {}).get("node"))
+            or _limit(value.get("maxNoOfPodsToEvictPerNode")),
+            in_all=_limit(value.get("maxNoOfPodsToEvictTotal")),
+        )
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            "is no DeschedulerPolicy that configures LowNodeUtilization",
+            where=source,
+            hint="give one of apiVersion descheduler/v1alpha2",
+        ) from error
+    return rule, tuple(
+        f"{source}: {name} has no part in a replay" for name in sorted(set(arguments) - _KNOWN)
+    )
+
+
+def _percentages(value: Any) -> tuple[float, float]:
+    given = dict(value or {})
+    return float(given.get("cpu", _ANY)), float(given.get("memory", _ANY))
+
+
+def _limit(value: Any) -> int | None:
+    return None if value is None else int(value)
 
 
 def evictable(prepared: PreparedInputs, node: int) -> list[PodRow]:

@@ -51,10 +51,10 @@ from rebalancer.state.run_state import (
     memory_seconds,
 )
 from rebalancer_lab.descheduler import LowNodeUtilization
-from rebalancer_lab.timeline import RecordedMoves, Timeline
+from rebalancer_lab.timeline import Happened, RecordedMoves, Timeline
 from rebalancer_lab.world import Moment, World
 
-NOTHING, DESCHEDULER, RECORDED = "nothing done", "LowNodeUtilization", "as recorded"
+NOTHING, DESCHEDULER, RECORDED = "nothing done", "descheduler", "as recorded"
 _MAX_GAP = 3.0  # times the usual distance of moments: a longer gap in the recording counts no more
 _DIGITS = 3
 _MEASURED = ("cpu", "memory")
@@ -122,6 +122,7 @@ class Replay(Value, frozen=True):
     judge: str  # the policy whose thresholds say what is hot
     runs: tuple[Measures, ...]
     reproduction: Reproduction | None = None
+    happened: Happened = Happened()
     left_out: tuple[str, ...] = ()  # moments that could not be read or judged, and why
     warnings: tuple[str, ...] = ()
     api_version: str = API_VERSION
@@ -145,6 +146,7 @@ def replay(
     baselines: bool = True,
     span: Span = Span(),  # noqa: B008 - frozen
     options: PlanOptions = PlanOptions(),  # noqa: B008 - frozen
+    warnings: tuple[str, ...] = (),
     progress: Callable[[str], None] = lambda _: None,
 ) -> Replay:
     """Replay a timeline under policies, given by name; the same arguments, the same result.
@@ -164,11 +166,12 @@ def replay(
     left_out: list[str] = []
     moments = [at for at in timeline.moments() if span.begins <= at <= span.ends]
     minutes = _minutes(moments)
-    counted = 0.0
+    counted, happened = 0.0, Happened()
     every = (judged, *(loaded for _, loaded in policies))
     for moment, observation in _read(timeline, moments, every, options, left_out):
         state = recorded_state(moment.snapshot.recording)
         undone = recorded_moves.of(moment)
+        happened = happened.and_then(moment)
         try:
             inputs = assemble(observation, judged, state)
             standard = _Standard(prepare_to_plan(inputs))
@@ -198,7 +201,9 @@ def replay(
         judge=judged.policy.metadata.name,
         runs=tuple(row.measures() for row in rows),
         reproduction=check.found() if check is not None else None,
+        happened=replace(happened, own_moves=len(recorded_moves.replacements)),
         left_out=tuple(left_out),
+        warnings=warnings,
     )
 
 

@@ -1,4 +1,4 @@
-"""A timeline as it is replayed: moment by moment, with the recorded evictions that are to be undone."""
+"""A timeline as it is replayed: what happened in it, and which recorded evictions are to be undone."""
 
 from __future__ import annotations
 
@@ -6,12 +6,61 @@ from collections.abc import Iterable
 
 from rebalancer.observe.recorded import recorded_state
 from rebalancer.observe.timeline import Timeline
+from rebalancer.planning.plan import Value
 from rebalancer.state.run_state import PastMove
 from rebalancer_lab.world import Moment
 
-__all__ = ["RecordedMoves", "Timeline"]
+__all__ = ["Happened", "RecordedMoves", "Timeline"]
 
+_EVICTED, _OUT_OF_MEMORY = "Evicted", "OOMKilled"
 _CLOCKS_SECONDS = 60.0  # by which the clocks of a run and of the API server may differ
+
+
+class Happened(Value, frozen=True):
+    """What happened to pods over a timeline, as far as two moments side by side tell."""
+
+    arrivals: int = 0  # pods that came and were bound
+    departures: int = 0
+    restarts: int = 0  # of containers
+    oom_kills: int = 0
+    evicted: int = 0  # by the kubelet or a taint
+    own_moves: int = 0  # by rebalancer
+
+    def and_then(self, moment: Moment) -> Happened:
+        """The same, and what happened since the moment before."""
+        before = moment.before
+        if before is None:
+            return self
+        pods, then = moment.snapshot.pods, before.snapshot.pods
+        restarts = killed = 0
+        for row, reports in pods.columns.few("containers").items():
+            known = before.row.get(pods.uids[row])
+            earlier = (
+                {item.name: item.restarts for item in then.fields(known).containers}
+                if known is not None
+                else {}
+            )
+            for item in reports:
+                more = item.restarts - earlier.get(item.name, 0)
+                if more > 0:
+                    restarts += more
+                    killed += item.last_terminated == _OUT_OF_MEMORY
+        return Happened(
+            arrivals=self.arrivals + len(moment.arrivals),
+            departures=self.departures + sum(uid not in moment.row for uid in before.row),
+            restarts=self.restarts + restarts,
+            oom_kills=self.oom_kills + killed,
+            evicted=self.evicted + len(_evicted(moment) - _evicted(before)),
+        )
+
+
+def _evicted(moment: Moment) -> frozenset[str]:
+    """The uids of the pods that failed because they were evicted."""
+    finished = moment.snapshot.pods.finished
+    if finished is None:
+        return frozenset()
+    rows = finished.columns.few("reason").items()
+    return frozenset(finished.uids[row] for row, reason in rows if reason == _EVICTED)
 
 
 class RecordedMoves:

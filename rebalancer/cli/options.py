@@ -272,6 +272,11 @@ def _warn_of_no_effect(context: click.Context, parameter: click.Parameter, value
 max_dump_size_without_effect = option(
     "--max-dump-size", SIZE, None, None, hidden=True, expose_value=False, callback=_warn_of_no_effect
 )
+max_size_option = option(
+    *("--max-size", SIZE, "SIZE", "How much the folder may hold; the oldest moments go beyond that."),
+    default="2Gi",
+    show_default=True,
+)
 journal_option = option(
     "--journal", FILE, "FILE", "File in which each eviction is recorded before it is made."
 )

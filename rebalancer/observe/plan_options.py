@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 MAX_CONFIRMATION_SECONDS = 180.0  # the lease is held while the user is asked: other runs wait for the answer
+
+
+if TYPE_CHECKING:
+    from rebalancer.planning.inputs import Observation
+    from rebalancer.state.run_state import RunState
 
 
 class PlanOptions(msgspec.Struct, frozen=True):
@@ -28,6 +34,8 @@ class PlanOptions(msgspec.Struct, frozen=True):
     ignore_coverage: bool = False  # nothing will be done: too few known nodes are a warning, not a refusal
     advise: bool = False  # also say what the plan would be if it steered, or did not
     progress: Callable[[str], None] = lambda _message: None
+    # Given what was read, with the state it is judged by, before it is judged.
+    observed: Callable[[Observation, RunState | None], None] = lambda _observation, _state: None
 
 
 class RunOptions(msgspec.Struct, frozen=True):

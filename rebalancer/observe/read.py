@@ -114,6 +114,7 @@ def read_inputs(
         from rebalancer.scheduling.versions.verified import differing_rules, is_verified  # noqa: PLC0415
 
         state = state if state is not None else recorded_state(observation.snapshot.recording)
+        options.observed(observation, state)
         found = tuple(
             assemble(observation, loaded, state, ignore_coverage=ignore_coverage) for loaded in policies
         )

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -15,12 +16,12 @@ from rebalancer.cluster.dumps.streams import read_bytes
 from rebalancer.cluster.dumps.writer import ABOUT, check_folder, digest, save
 from rebalancer.cluster.kinds import BY_PLURAL, KINDS, REQUIRED
 from rebalancer.cluster.snapshot import build_snapshot
-from rebalancer.errors import InputError
+from rebalancer.errors import InputError, RebalancerError, StopRequestedError
 from rebalancer.load.raw_figures import WATCHER
 from rebalancer.load.scheduler_view import decode_watcher
 from rebalancer.observe.configuration import configuration_text
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.observe.read import observe, open_api, policy_of
+from rebalancer.observe.read import observe, open_api, open_cluster, policy_of
 from rebalancer.observe.recorded import (
     CONFIGURATION,
     STATE,
@@ -30,7 +31,7 @@ from rebalancer.observe.recorded import (
     unread_of,
 )
 from rebalancer.observe.state_location import known_state
-from rebalancer.observe.timeline import read_recording
+from rebalancer.observe.timeline import TimelineWriter, read_recording
 from rebalancer.planning.inputs import Observation
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.reporting.tables.snapshot import (
@@ -40,7 +41,13 @@ from rebalancer.reporting.tables.snapshot import (
     SnapshotInfo,
     UnreadKind,
 )
+from rebalancer.signals import StopSignals
+from rebalancer.state.run_state import RunState
 from rebalancer.state.run_state import decode as decode_state
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.live import RawApi
+    from rebalancer.cluster.live.watching import LiveCluster
 
 _UNKNOWN = "whatever depends on it is unknown"
 _MAX_DOCUMENT_BYTES = 64 << 20
@@ -80,6 +87,47 @@ def record_cluster(
         recorded_at = time.time()
     save(recording, folder, recorded_at)
     return describe_recording(folder, max_bytes=options.max_dump_bytes)
+
+
+def record_timeline(
+    options: PlanOptions,
+    writer: TimelineWriter,
+    every_seconds: float,
+    ends: float,
+    signals: StopSignals,
+    wrote: Callable[[str], None],
+) -> None:
+    """Record a live cluster moment by moment, until the Unix time ``ends`` or a signal asks to stop.
+
+    What cannot be read once is read at the next moment; ``wrote`` is told that as well. Raises InputError
+    when the folder cannot be written.
+    """
+    loaded, api = policy_of(options), open_api(options)
+    assert api is not None  # a timeline is recorded of a live cluster
+    with open_cluster(api) as cluster:
+        while not signals.stop.is_set():
+            began = time.monotonic()
+            try:
+                observation, state = signals.interruptibly(lambda: _moment(options, loaded, api, cluster))
+            except StopRequestedError:
+                return
+            except InputError:
+                raise
+            except RebalancerError as error:
+                wrote(f"this moment is not recorded: {error}")
+            else:
+                size = writer.write(observation, state)
+                wrote(f"{times.render(observation.now)}: {size} bytes")
+            if time.time() + every_seconds > ends:
+                return
+            signals.stop.wait(max(every_seconds - (time.monotonic() - began), 0.0))
+
+
+def _moment(
+    options: PlanOptions, loaded: LoadedPolicy, api: RawApi, cluster: LiveCluster
+) -> tuple[Observation, RunState | None]:
+    state = known_state(options.state_path, options.state_config_map, api)
+    return observe(options, (loaded,), api, cluster=cluster, unusable=lambda _: None), state
 
 
 def _unanswered(observation: Observation) -> list[str]:

@@ -38,7 +38,6 @@ from rebalancer.observe.recorded import documents_of, observation_of
 from rebalancer.planning.inputs import Observation
 from rebalancer.state.run_state import RunState
 
-HAPPENED = "happened.json"  # what happened between the moment before and this one
 MAX_MOMENTS = 100_000
 _MAX_DIFFERENCES = 288  # moments that lean on one full moment: what is damaged with it
 _LEVEL = 3
@@ -152,10 +151,6 @@ class Timeline:
         unread = msgspec.json.decode(documents[ABOUT]).get("unread", {}) if ABOUT in documents else {}
         return Recording(str(where), listings, unread, documents)
 
-    def happened(self, moment: float) -> bytes:
-        """The document that says what happened since the moment before; empty without one."""
-        return self.contents(moment).get(HAPPENED, b"")
-
     def _listing(self, plural: str, content: bytes, where: Path) -> Listing:
         """A kind's objects; those of the moment read before where nothing but the list's version changed."""
         head, found, items = content.partition(b'"items":[')
@@ -266,7 +261,7 @@ class TimelineWriter:
                 self._base_bytes = (folder / full).stat().st_size
                 self._differences = sum(name > full for name in names.values())
 
-    def write(self, observation: Observation, state: RunState | None, happened: bytes = b"") -> int:
+    def write(self, observation: Observation, state: RunState | None) -> int:
         """Write a moment, and return the bytes that took; 0 where it is not after the last one.
 
         Raises InputError when it cannot be written.
@@ -274,18 +269,16 @@ class TimelineWriter:
         if self.last is not None and _stamp(observation.now) <= _stamp(self.last):
             return 0
         contents = contents_of(observation, state)
-        if happened:
-            contents[HAPPENED] = happened
         packed = b""
         if self._base and self._differences < _MAX_DIFFERENCES:
-            packed = zstandard.compress(_encode(self._difference(contents)), _LEVEL)
+            packed = _packed(_encode(self._difference(contents)))
         try:
             if packed and len(packed) < self._base_bytes:
                 self._differences += 1
                 self._put(f"{_stamp(observation.now)}.diff.zst", packed)
             else:
                 content = _encode(_Stored(whole=contents))
-                packed = zstandard.compress(content, _LEVEL)
+                packed = _packed(content)
                 name = f"{_stamp(observation.now)}.full.zst"
                 self._put(name, packed)
                 self._base, self._digest = name, hashlib.sha256(content).digest()
@@ -323,6 +316,10 @@ class TimelineWriter:
             for name in reversed(oldest):
                 (self._folder / name).unlink()
                 del sizes[name]
+
+
+def _packed(content: bytes) -> bytes:
+    return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(content)
 
 
 def contents_of(observation: Observation, state: RunState | None) -> dict[str, bytes]:

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from rebalancer.cluster.live import RawApi
@@ -146,7 +147,8 @@ class Runs:
 
         def found() -> Sight:
             known = self._known(api)
-            (inputs,) = read_inputs(self._options, (loaded,), api, known, cluster=self._cluster)
+            unseen = replace(self._options, observed=lambda _observation, _state: None)  # no run's
+            (inputs,) = read_inputs(unseen, (loaded,), api, known, cluster=self._cluster)
             return sight_of(inputs, usable=usable)
 
         return self._signals.interruptibly(found)

@@ -35,6 +35,7 @@ def policy() -> None:
 @click.argument("path", type=FILE, required=False, metavar="[FILE]")
 @plan_options(
     source=PLAN["source"],
+    at=PLAN["at"],
     max_dump_bytes=PLAN["max_dump_bytes"],
     kubeconfig=PLAN["kubeconfig"],
     context=PLAN["context"],

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from rebalancer import __version__
+from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.options import (
     LIVE_PLAN,
+    PATH,
     Text,
     journal_option,
     lease_option,
     max_dump_size_without_effect,
     max_duration_option,
+    max_size_option,
     option,
     plan_options,
 )
 from rebalancer.cli.user_files import refuse_one_file_for_two, refuse_unread_journal
+from rebalancer.errors import InputError
 from rebalancer.observe.plan_options import PlanOptions
+
+if TYPE_CHECKING:
+    from rebalancer.planning.inputs import Observation
+    from rebalancer.state.run_state import RunState
 
 _MAX_PORT = 65535
 
@@ -29,6 +40,21 @@ def _address(text: str) -> tuple[str, int]:
     if ":" not in text or not port.isascii() or not port.isdigit() or int(port) > _MAX_PORT:
         raise ValueError(f"{text[:60]!a} is not ADDRESS:PORT, such as 127.0.0.1:8080 or :8080")
     return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _recorder(folder: Path, max_bytes: int) -> Callable[[Observation, RunState | None], None]:
+    """Writes what was observed; a folder that cannot be written to ends no run."""
+    from rebalancer.observe.timeline import TimelineWriter  # noqa: PLC0415 - not for --help
+
+    writer = TimelineWriter(folder, max_bytes)
+
+    def write(observation: Observation, state: RunState | None) -> None:
+        try:
+            writer.write(observation, state)
+        except InputError as error:
+            LOGGER.warning("this moment is not recorded: %s", error)
+
+    return write
 
 
 @click.command(short_help="Plan, or run, again and again for as long as it lives.")
@@ -44,6 +70,8 @@ def _address(text: str) -> tuple[str, int]:
 @max_duration_option("A run starts no new wave after this time.", "5m")
 @lease_option("The Lease by which one of several replicas leads; runs of other kinds wait for it too.")
 @journal_option
+@option("--record", PATH, "FOLDER", "Write what each run read into a timeline, as snapshot record does.")
+@max_size_option
 def serve(
     options: PlanOptions,
     act: bool,
@@ -51,6 +79,8 @@ def serve(
     max_duration_seconds: float,
     lease: str,
     journal: Path | None,
+    record: Path | None,
+    max_size: int,
 ) -> int:
     """Plan at every hotNodes.runInterval of the policy, and with --act carry the plan out.
 
@@ -63,6 +93,8 @@ def serve(
     from rebalancer.otlp import LEAVING_SECONDS, MetricsExport, exported_traces  # noqa: PLC0415 - only here
     from rebalancer.service import Service, ServiceOptions  # noqa: PLC0415 - imports the whole pipeline
 
+    if record is not None:
+        options = replace(options, observed=_recorder(record, max_size))
     host, port = listen
     settings = ServiceOptions(
         act=act,

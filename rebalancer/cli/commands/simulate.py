@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from rebalancer import analysis
 from rebalancer.cli.options import (
@@ -20,6 +21,8 @@ from rebalancer.cli.options import (
     plan_options,
 )
 from rebalancer.cli.output import Output, Rows, emit, progress_bar, with_progress
+from rebalancer.cli.studies import study
+from rebalancer.errors import InputError
 from rebalancer.observe.plan_options import PlanOptions
 
 if TYPE_CHECKING:
@@ -28,10 +31,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @plan_options(
-    source=option(
-        *("--from source", PATH, "PATH", "The recorded cluster: a file or folder of kubectl dumps."),
-        required=True,
-    ),
+    source=option("--from source", PATH, "PATH", "The recorded cluster: a file or folder of kubectl dumps."),
+    at=PLAN["at"],
     policies=option(
         "--policy policies", FILE, "FILE", "A policy; may be repeated to compare several.", multiple=True
     ),
@@ -61,8 +62,18 @@ if TYPE_CHECKING:
     default=0,
     show_default=True,
 )
+@option(
+    *("--replay", PATH, "FOLDER"),
+    "Replay a recorded timeline instead: what would have become of it under each policy.",
+)
+@option(
+    *("--descheduler", FILE, "FILE"),
+    "With --replay: a DeschedulerPolicy, whose LowNodeUtilization every policy is compared with.",
+)
 @output_options(*ROW_FORMATS)
+@click.pass_context
 def simulate(
+    context: click.Context,
     options: PlanOptions,
     policies: tuple[Path, ...],
     cycles: int,
@@ -71,17 +82,28 @@ def simulate(
     daily: float,
     lag: float | None,
     seed: int,
+    replay: Path | None,
+    descheduler: Path | None,
     output: Output,
 ) -> None:
     """Run many rebalancing cycles on a recorded cluster. Changes nothing.
 
     Each cycle plans as a run would and places every replacement on a node drawn from the predicted ones;
-    then the load changes.
+    then the load changes. With --replay (rebalancer[lab]) load, arrivals and deployments are as a timeline
+    of snapshot record has them, and two rows more show no policy at all, and descheduler's.
 
     \b
     rebalancer simulate --from recorded/ --cycles 20
     rebalancer simulate --from recorded/ --policy now.yaml --policy bolder.yaml -o html > both.html
+    rebalancer simulate --replay days/ --policy now.yaml --policy bolder.yaml
     """
+    if replay is not None:
+        _refuse_beside_replay(context)
+        study("commands").replay_timeline(replay, options, policies, descheduler, seed, output)
+        return
+    if options.source is None or descheduler is not None:
+        what = "--descheduler is compared with in a replay" if options.source else "what is simulated?"
+        raise InputError(what, hint="name a recorded cluster with --from, or a timeline with --replay")
     from rebalancer.reporting.tables.simulation import simulation_table  # noqa: PLC0415
     from rebalancer.run.questions import inputs_by_policy  # noqa: PLC0415 - not for --help
     from rebalancer.simulation.cycles import SimulationSettings, simulate  # noqa: PLC0415
@@ -93,6 +115,14 @@ def simulate(
         result = simulate(named, settings, advance)
     names = (f"pod/{move.pod}" for run in result.runs for cycle in run.cycles for move in cycle.moves)
     emit(result, output, simulation_table, Rows(names, analysis.cycles, _page))
+
+
+def _refuse_beside_replay(context: click.Context) -> None:
+    """Refuse what invents a load or names another cluster, beside a recorded one."""
+    for name in ("source", "at", "now", "cycles", "interval", "noise", "daily", "lag"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            flag = "--from" if name == "source" else f"--{name}"
+            raise InputError(f"{flag} has no effect on a replay", hint="leave it out")
 
 
 def _page(simulation: Simulation) -> str:

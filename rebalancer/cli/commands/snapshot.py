@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import time
 from pathlib import Path
 
 import click
 
 from rebalancer.cli.logs import LOGGER
-from rebalancer.cli.options import DOCUMENT_FORMATS, FILE, PATH, PLAN, option, output_options, plan_options
+from rebalancer.cli.options import (
+    DOCUMENT_FORMATS,
+    DURATION,
+    FILE,
+    LIVE_PLAN,
+    PATH,
+    PLAN,
+    max_size_option,
+    option,
+    output_options,
+    plan_options,
+)
 from rebalancer.cli.output import Output, emit, progress, with_progress
 from rebalancer.observe.plan_options import PlanOptions
 
@@ -21,6 +34,7 @@ def snapshot() -> None:
 @click.argument("path", type=PATH, metavar="PATH")
 @plan_options(
     source=PLAN["source"],
+    at=PLAN["at"],
     max_dump_bytes=PLAN["max_dump_bytes"],
     kubeconfig=PLAN["kubeconfig"],
     context=PLAN["context"],
@@ -49,15 +63,41 @@ def save_snapshot(path: Path, options: PlanOptions, watcher: Path | None, output
     emit(info, output, snapshot_table)
 
 
+@snapshot.command("record")
+@click.argument("folder", type=PATH, metavar="FOLDER")
+@option("--every", DURATION, "DURATION", "Time between two moments.", default="5m", show_default=True)
+@option("--for lasts", DURATION, "DURATION", "End after so long; without it, when asked to stop.")
+@max_size_option
+@plan_options(**{field: item for field, item in LIVE_PLAN.items() if field != "now"})
+def record(folder: Path, every: float, lasts: float | None, max_size: int, options: PlanOptions) -> None:
+    """Record a cluster moment by moment into FOLDER, or go on with its timeline. Only reads.
+
+    Each moment writes what changed. Every command that takes --from reads one moment of the folder with
+    --at, and simulate --replay all of them.
+
+    \b
+    rebalancer snapshot record --every 5m --policy policy.yaml days/
+    rebalancer plan --policy policy.yaml --from days/ --at 2026-11-20T18:00Z
+    """
+    from rebalancer.observe.recording import record_timeline  # noqa: PLC0415 - not for --help
+    from rebalancer.observe.timeline import TimelineWriter  # noqa: PLC0415
+    from rebalancer.signals import stop_on_signal  # noqa: PLC0415
+
+    ends = time.time() + lasts if lasts is not None else math.inf
+    with stop_on_signal() as signals:
+        record_timeline(options, TimelineWriter(folder, max_size), every, ends, signals, LOGGER.info)
+
+
 @snapshot.command("info")
 @click.argument("path", type=PATH, metavar="PATH")
+@PLAN["at"]
 @PLAN["max_dump_bytes"]
 @output_options(*DOCUMENT_FORMATS)
-def snapshot_info(path: Path, max_dump_bytes: int | None, output: Output) -> None:
+def snapshot_info(path: Path, at: float | None, max_dump_bytes: int | None, output: Output) -> None:
     """Show what a recorded cluster contains and what is missing."""
     from rebalancer.observe.recording import describe_recording  # noqa: PLC0415 - not for --help
     from rebalancer.reporting.tables.snapshot import snapshot_table  # noqa: PLC0415 - imports rich
 
     with progress() as report:
-        info = describe_recording(path, report, max_dump_bytes)
+        info = describe_recording(path, report, max_dump_bytes, at)
     emit(info, output, snapshot_table)

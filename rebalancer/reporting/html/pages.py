@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from msgspec.structs import replace
 
 from rebalancer.execution.outcomes import Outcome, Outcomes
@@ -45,15 +45,16 @@ from rebalancer.reporting.words import amounts, counted, plain, words
 from rebalancer.simulation.report import LoadSpread, PolicyRun, Simulation
 
 CHARTED = ("cpu", "memory")  # resources that every page shows
+_PACKAGE = "rebalancer.reporting.html"
 _MAX_MOVES = 50  # of a cycle
 _MAX_NODES, _MAX_KEPT_OF_A_REASON, _MAX_SCORED = 200, 50, 8
 _UNKNOWN = float("nan")
 
 
-def render_page(template: str, **values: Any) -> str:
-    """The page that a template of this package makes of the values."""
+def render_page(template: str, package: str = _PACKAGE, **values: Any) -> str:
+    """The page that a template of a package makes of the values; it may build on those of this one."""
     environment = Environment(
-        loader=PackageLoader("rebalancer.reporting.html", "."),
+        loader=ChoiceLoader([PackageLoader(name, ".") for name in (package, _PACKAGE)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

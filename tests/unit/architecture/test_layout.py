@@ -86,6 +86,7 @@ def test_a_module_that_no_other_imports_is_a_feature_that_is_found_by_its_name()
     assert finding == {
         "rebalancer/cli/program.py",  # commands
         "rebalancer/planning/extenders.py",  # classes that an extender's scores name
+        "rebalancer/cli/studies.py",  # commands of the lab
         "rebalancer/policy/strategies.py",  # the registry of strategies
         "rebalancer/scheduling/registry.py",  # plugins of the model
     }

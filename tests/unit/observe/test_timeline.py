@@ -1,0 +1,235 @@
+"""A timeline holds every moment as it was recorded, and survives what happens to folders."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from rebalancer import files
+from rebalancer.cluster.dumps.writer import ABOUT
+from rebalancer.cluster.snapshot import build_snapshot
+from rebalancer.errors import InputError
+from rebalancer.load.raw_figures import RawFigures
+from rebalancer.observe import timeline as timelines
+from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.observe.read import read_snapshot
+from rebalancer.observe.timeline import Timeline, TimelineWriter, contents_of, read_recording
+from rebalancer.planning.inputs import Observation, canonical
+from rebalancer.state.run_state import RunState
+from tests.builders import a_node, a_pod, a_recording
+
+NOW = 1_795_176_000.0
+LARGE = 1 << 30
+
+
+def an_observation(moment: float = NOW, *, pods: int = 3, cpu: str = "1") -> Observation:
+    """A cluster of two nodes with so many pods, each of which asks for ``cpu``."""
+    recording = a_recording(
+        None,
+        nodes=[a_node("a"), a_node("b")],
+        pods=[a_pod(f"web-{number}", node="a", cpu=cpu) for number in range(pods)],
+    )
+    return Observation(snapshot=build_snapshot(recording), figures=RawFigures(), now=moment)
+
+
+def written(folder: Path, *observations: Observation, max_bytes: int = LARGE) -> Timeline:
+    writer = TimelineWriter(folder, max_bytes)
+    for observation in observations:
+        assert writer.write(observation, None)
+    return Timeline.open(folder)
+
+
+def same(one: Observation, other: Observation) -> bool:
+    return canonical(replace(one, starts=None)) == canonical(replace(other, starts=None))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
+@given(counts=st.lists(st.tuples(st.integers(0, 6), st.sampled_from(["1", "500m"])), min_size=1, max_size=8))
+def test_every_moment_reads_back_byte_by_byte_and_as_the_same_observation(
+    tmp_path_factory: pytest.TempPathFactory, counts: list[tuple[int, str]]
+) -> None:
+    observations = [
+        an_observation(NOW + 300.0 * number, pods=pods, cpu=cpu) for number, (pods, cpu) in enumerate(counts)
+    ]
+    timeline = written(tmp_path_factory.mktemp("timeline"), *observations)
+
+    assert list(timeline.moments()) == [item.now for item in observations]
+    for observation in reversed(observations):  # in any order
+        assert timeline.contents(observation.now) == contents_of(observation, None)
+        assert same(timeline.observation(observation.now), observation)
+
+
+def test_a_moment_writes_only_what_changed(tmp_path: Path) -> None:
+    writer = TimelineWriter(tmp_path, LARGE)
+    first = writer.write(an_observation(pods=400), None)
+    unchanged = writer.write(an_observation(NOW + 300, pods=400), None)
+    one_more = writer.write(an_observation(NOW + 600, pods=401), None)
+
+    assert unchanged < first / 4
+    assert unchanged < one_more < first / 3
+
+
+def test_the_state_of_runs_is_part_of_a_moment(tmp_path: Path) -> None:
+    TimelineWriter(tmp_path, LARGE).write(an_observation(), RunState(hot_streaks={"a": 2}))
+
+    assert b'"hotStreaks":{"a":2}' in Timeline.open(tmp_path).contents(NOW)["state.json"]
+
+
+def test_a_writer_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
+    written(tmp_path, an_observation(), an_observation(NOW + 300))
+    again = TimelineWriter(tmp_path, LARGE)
+
+    assert again.write(an_observation(NOW + 300), None) == 0  # there already
+    assert again.write(an_observation(NOW + 600, pods=4), None)
+    assert [path.name.split(".")[2] for path in sorted(tmp_path.iterdir())] == ["full", "diff", "diff"]
+    assert same(Timeline.open(tmp_path).observation(NOW + 600), an_observation(NOW + 600, pods=4))
+
+
+class Killed(BaseException):
+    """The writer was killed."""
+
+
+def refused(timeline: Timeline, moment: float) -> str:
+    """Why a moment cannot be read; empty where it can be."""
+    try:
+        timeline.observation(moment)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def write_until_killed(path: Path, content: bytes) -> None:
+    with files.replacing(path) as stream:
+        stream.write(content)
+        raise Killed
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+@given(data=st.data())
+def test_a_writer_that_is_killed_at_any_byte_loses_the_moment_it_was_writing(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("timeline")
+    timeline = written(folder, an_observation(), an_observation(NOW + 300, pods=4))
+    before = {moment: timeline.contents(moment) for moment in timeline.moments()}
+    packed = zstandard.compress(b"what a third moment would be")
+    stop = data.draw(st.integers(0, len(packed)))
+    with pytest.raises(Killed):
+        write_until_killed(folder / "20261120T121000.000Z.diff.zst", packed[:stop])
+    (folder / ".20261120T121000.000Z.diff.zst.x1").write_bytes(packed[:stop])  # as kill -9 leaves it
+    after = Timeline.open(folder)
+
+    assert {moment: after.contents(moment) for moment in after.moments()} == before
+    assert TimelineWriter(folder, LARGE).write(an_observation(NOW + 600), None)
+    assert same(Timeline.open(folder).observation(NOW + 600), an_observation(NOW + 600))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(data=st.data())
+def test_a_damaged_file_is_one_error_and_loses_nothing_else(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("timeline")
+    written(folder, an_observation(), an_observation(NOW + 300, pods=4), an_observation(NOW + 600, pods=5))
+    damaged = sorted(folder.iterdir())[1]
+    content = bytearray(damaged.read_bytes())
+    place = data.draw(st.integers(0, len(content) - 1))
+    if data.draw(st.booleans()):
+        del content[place:]
+    else:
+        content[place] ^= 1 << data.draw(st.integers(0, 7))
+    damaged.write_bytes(bytes(content))
+    timeline = Timeline.open(folder)
+
+    assert refused(timeline, NOW + 300).startswith(str(damaged)) or same(  # zstd ignores a bit of its header
+        timeline.observation(NOW + 300), an_observation(NOW + 300, pods=4)
+    )
+    assert same(timeline.observation(NOW + 600), an_observation(NOW + 600, pods=5))
+    assert same(timeline.observation(NOW), an_observation())
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(content=st.binary(max_size=200), packed=st.booleans(), name=st.sampled_from(["full", "diff"]))
+def test_a_folder_of_anything_is_refused_in_one_line(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, packed: bool, name: str
+) -> None:
+    folder = tmp_path_factory.mktemp("timeline")
+    (folder / f"20261120T120000.000Z.{name}.zst").write_bytes(
+        zstandard.compress(content) if packed else content
+    )
+
+    with pytest.raises(InputError) as caught:
+        read_snapshot(PlanOptions(source=folder), None, lambda: NOW)
+    assert "\n" not in str(caught.value)
+
+
+def stored(folder: Path, name: str, value: timelines._Stored) -> bytes:
+    content = timelines._encode(value)
+    (folder / name).write_bytes(zstandard.compress(content))
+    return hashlib.sha256(content).digest()
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"base": ""}, "leans on no full moment"),
+        ({"base": "../20261120T120000.000Z.full.zst"}, "leans on no full moment"),
+        ({"base": "20261120T130000.000Z.full.zst"}, "No such file"),
+        ({"digest": b"other"}, "is not the one it leans on"),
+        ({"same": ["services.json"]}, "has not what it leans on"),
+        ({"changed": {"pods.json": [(0, 2)]}}, "has not what it leans on"),
+        ({"changed": {"pods.json": [(-1, 1)]}}, "has not what it leans on"),
+        ({"changed": {"pods.json": [(0, 1)] * 5000}}, "larger than 0 MiB"),
+    ],
+)
+def test_a_moment_that_leans_on_what_is_not_there_is_refused(
+    tmp_path: Path, changes: dict[str, object], complaint: str
+) -> None:
+    whole = timelines._Stored(whole={"pods.json": b"x" * 1000})
+    digest = stored(tmp_path, "20261120T120000.000Z.full.zst", whole)
+    difference = timelines._Stored(base="20261120T120000.000Z.full.zst", digest=digest)
+    stored(tmp_path, "20261120T120500.000Z.diff.zst", replace(difference, **changes))
+
+    with pytest.raises(InputError, match=complaint):
+        Timeline.open(tmp_path, max_bytes=1 << 19).contents(NOW + 300)
+
+
+def test_the_oldest_moments_go_where_the_folder_would_grow_beyond_its_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timelines, "_MAX_DIFFERENCES", 2)
+    observations = [an_observation(NOW + 300.0 * number, pods=number) for number in range(9)]
+    timeline = written(tmp_path, *observations, max_bytes=4000)
+
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 4000
+    assert timeline.moments() == tuple(item.now for item in observations[-len(timeline.moments()) :])
+    assert same(timeline.observation(timeline.moments()[0]), observations[-len(timeline.moments())])
+
+
+def test_a_folder_that_holds_something_else_is_not_written_to(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+
+    with pytest.raises(InputError, match=r"holds notes\.txt, which is no moment"):
+        TimelineWriter(tmp_path, LARGE)
+
+
+def test_the_moment_at_or_before_a_time_is_read_and_by_default_the_newest(tmp_path: Path) -> None:
+    written(tmp_path, an_observation(), an_observation(NOW + 300, pods=4))
+
+    assert len(read_recording(tmp_path).listings["pods"]) == 4
+    assert len(read_recording(tmp_path, NOW + 299).listings["pods"]) == 3
+    with pytest.raises(InputError, match="nothing is recorded at 2026-11-20T11:59:59Z or before"):
+        read_recording(tmp_path, NOW - 1)
+
+
+def test_a_single_recording_has_no_moments_to_choose(tmp_path: Path) -> None:
+    (tmp_path / ABOUT).write_text("{}")
+
+    with pytest.raises(InputError, match="holds one moment of a cluster"):
+        read_recording(tmp_path, NOW)
