@@ -13,7 +13,7 @@ from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.policy.policy_file import LoadedPolicy, default_policy, load_policy
 from rebalancer.reporting.html.chart import LineChart, line_chart
 from rebalancer.reporting.html.pages import render_page
-from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, write_table
+from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
 from rebalancer.reporting.words import counted, plain
 from rebalancer_lab import frames
 from rebalancer_lab.descheduler import LowNodeUtilization, read_descheduler
@@ -74,7 +74,7 @@ def replay_table(found: Replay, style: Style = Style()) -> Text:
         "POLICIES", "minutes of hot nodes, of points above the thresholds, of Pending pods; peaks in percent"
     )
     columns = [
-        Column("policy", lambda run: (plain(run.policy), "bold"), cut=Cut.MIDDLE),
+        Column("policy", lambda run: (plain(run.policy), "bold")),
         Column("hot-min", lambda run: f"{run.hot_node_minutes:,.0f}", right=True),
         Column("excess-min", lambda run: f"{run.excess_minutes:,.0f}", right=True),
         Column("cpu", lambda run: f"{run.peak.get('cpu', 0.0):.0f}", right=True),
@@ -98,7 +98,7 @@ def replay_table(found: Replay, style: Style = Style()) -> Text:
 
 
 def _hot_minutes(policy: str, at: int) -> Column:
-    return Column(plain(policy), lambda row: f"{row[1].iloc[at]:,.0f}", right=True, cut=Cut.MIDDLE)
+    return Column(plain(policy), lambda row: f"{row[1].iloc[at]:,.0f}", right=True)
 
 
 def about(found: Replay) -> list[str]:
