@@ -91,7 +91,12 @@ def _of_soft_rules(case: Compared, name: str) -> bool:
 
 
 def _no_landing(case: Compared, name: str) -> bool:
-    plan = plan_prepared(case.asked.prepared)
+    """Whether no node takes a pod, as the cluster is or after the moves before it."""
+    prepared = case.asked.prepared
+    kind = prepared.candidate(case.asked.row(name)).replacement
+    if not prepared.schedulers.scheduler(kind).feasible(prepared.state, kind).any():
+        return True
+    plan = plan_prepared(prepared)
     kept = {f"{item.pod.namespace}/{item.pod.name}": item.reason for item in plan.kept}
     return kept.get(name) in (Reason.NO_LANDING, Reason.NO_BETTER_LANDING)
 
@@ -341,8 +346,8 @@ DEVIATIONS = (
     ),
     Deviation(
         "no node takes it",
-        "node affinity and spread are looked at only where some node takes the pod; here that is part of the "
-        "landing",
+        "node affinity and spread are looked at only where some node takes the pod now; here that is part of "
+        "the landing, after the moves before it",
         False,
         lambda case, name: case.plugin in (_NODE_AFFINITY, _SPREAD) and _no_landing(case, name),
     ),

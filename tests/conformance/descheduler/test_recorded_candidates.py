@@ -10,8 +10,8 @@ import pytest
 from rebalancer.policy_import.mapping import KeyFate
 from tests.conformance.descheduler import differential, recorded
 from tests.conformance.descheduler.candidates import Asked
-from tests.conformance.descheduler.deviations import DEVIATIONS
-from tests.conformance.descheduler.generator import PLUGINS
+from tests.conformance.descheduler.deviations import DEVIATIONS, deviation
+from tests.conformance.descheduler.generator import PLUGINS, make_case
 
 RECORDED = recorded.read("random")
 # Clusters of the descheduler's own unit tests (kubernetes-sigs/descheduler v0.36.0, Apache-2.0), as JSON.
@@ -36,6 +36,15 @@ def test_every_deviation_is_documented_with_why() -> None:
     names = Counter((item.name, item.theirs) for item in DEVIATIONS)
     assert max(names.values()) == 1
     assert all(f"| {item.name} | {item.because} |" in page for item in DEVIATIONS)
+
+
+def test_pods_that_a_node_takes_only_after_other_moves_are_no_candidates_there() -> None:
+    """The only node of the other zone is full until pods of another constraint have left it."""
+    case = make_case(31, "RemovePodsViolatingTopologySpreadConstraint", 10)
+    both = differential.compared({**case, "evictions": []})
+    names = [f"dev/cache-{number}" for number in range(4)]
+    assert set(names) <= both.ours.keys()
+    assert {deviation(both, name, theirs=False) for name in names} == {"no node takes it"}
 
 
 @pytest.mark.parametrize("plugin", COMPLETE)
