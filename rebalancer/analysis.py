@@ -11,6 +11,7 @@ are timestamps in UTC; what is not known is NaN or NaT, never 0.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,13 @@ def cycles(simulation: Simulation) -> DataFrame:
         "stopped": lambda row: row[1].stopped,
     }
     return _frame([(run, cycle) for run in simulation.runs for cycle in run.cycles], columns)
+
+
+def clusters(rows: Sequence[Any]) -> DataFrame:
+    """One row per cluster of a fleet: ``hot``, ``movable``, ``emptiable``, ``moves``, ``held_by``…"""
+    names = ["cluster", "policy", "nodes", "pods", "hot", "movable", "emptiable", "moves"]
+    names += ["held_by", "held_share", "minor", "error"]
+    return _frame(rows, {name: operator.attrgetter(name) for name in names})
 
 
 _MOVE: dict[str, Callable[[Any], Any]] = {

@@ -41,7 +41,11 @@ class ExitCode(IntEnum):
         "stopped for safety: a failed safety check, a bound of the policy, or an outcome that the plan did "
         "not allow for",
     )
-    PARTLY_DONE = 4, "partly done: some moves were refused, skipped or left unknown; nothing unsafe happened"
+    PARTLY_DONE = (
+        4,
+        "partly done: some moves were refused, skipped or left unknown, or some clusters of several could "
+        "not be read; nothing unsafe happened",
+    )
     RIGHTS_MISSING = 5, "rights missing: not authenticated (401) or not authorized (403)"
     UNREACHABLE = 6, "unreachable: no answer from the API server or from any load source"
     LEASE_HELD = 7, "lease held: another run is at work"

@@ -280,6 +280,10 @@ max_size_option = option(
 journal_option = option(
     "--journal", FILE, "FILE", "File in which each eviction is recorded before it is made."
 )
+cluster_name_option = option(
+    *("--cluster-name cluster", None, "NAME", "A name that every metric gets as the label cluster."),
+    default="",
+)
 
 
 def lease_option(meaning: str) -> Option:
@@ -307,7 +311,7 @@ def plan_options(**options: Option) -> Callable[[Command], Command]:
     def decorate(command: Command) -> Command:
         def wrapped(**values: Any) -> Any:
             given = PlanOptions(**{name: values.pop(name) for name in options if name in PLAN})
-            _check(given)
+            check_options(given)
             return command(options=given, **values)
 
         return with_options(command, wrapped, options.values())
@@ -337,7 +341,7 @@ def asked_again(command: str, options: PlanOptions) -> str:
     return " ".join((command.replace(PROGRAM, program_name(), 1), *words))
 
 
-def _check(options: PlanOptions) -> None:
+def check_options(options: PlanOptions) -> None:
     """Refuse options for the cluster or the state of which one would be ignored."""
     if options.at is not None and options.source is None:
         raise InputError("--at is a moment of a recorded timeline", hint="name its folder with --from")

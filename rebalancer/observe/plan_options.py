@@ -47,3 +47,4 @@ class RunOptions(msgspec.Struct, frozen=True):
     lease: str = "rebalancer/rebalancer"  # NAMESPACE/NAME
     metrics_textfile: Path | None = None
     metrics_push: str | None = None  # URL of a Pushgateway
+    cluster: str = ""  # the label of its metrics

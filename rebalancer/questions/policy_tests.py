@@ -56,6 +56,9 @@ class PolicyTest(PolicyModel):
 
     api_version: Literal["rebalancer/v1alpha1"]
     kind: Literal["PolicyTest"]
+    clusters: NodePatterns = Field(
+        default=(), description="Names of the clusters that this is about; by default all that are read."
+    )
     must_move: PodPatterns = Field(
         default=(), description="Pods or workloads of which at least one pod is moved."
     )
@@ -70,10 +73,14 @@ class PolicyTest(PolicyModel):
 
     @model_validator(mode="after")
     def _asserts_something(self) -> Self:
-        asserting = self.model_fields_set - {"api_version", "kind"}
+        asserting = self.model_fields_set - {"api_version", "kind", "clusters"}
         if not any(getattr(self, name) not in ((), None) for name in asserting):
             raise ValueError("asserts nothing")
         return self
+
+    def is_about(self, cluster: str) -> bool:
+        """Whether these assertions are meant for the cluster of this name."""
+        return not self.clusters or any(fnmatchcase(cluster, pattern) for pattern in self.clusters)
 
 
 class Assertion(Value, frozen=True):
@@ -91,7 +98,9 @@ class PolicyTestReport(Value, frozen=True):
     source: str
     policy: str
     inputs: str
-    assertions: tuple[Assertion, ...]
+    assertions: tuple[Assertion, ...] = ()
+    cluster: str = ""  # its name, where several are read
+    error: str = ""  # why it could not be read, and nothing was asked
     api_version: str = API_VERSION
     kind: str = "PolicyTestReport"
 

@@ -308,7 +308,9 @@ _FROM_FIELDS: Mapping[str, Mapping[str, Metric]] = {
 class RunMetrics(Collector):
     """The metrics of all runs of this process so far; ``registry`` is what exporters take."""
 
-    def __init__(self, *, of_a_service: bool = False) -> None:
+    def __init__(self, cluster: str = "", *, of_a_service: bool = False) -> None:
+        """``cluster`` is a name that every series gets as a label, if there is one."""
+        self._cluster = cluster
         self._gauges: Mapping[Metric, Samples] = {}
         self._counters = {
             metric: prometheus_client.Counter(metric.name, metric.meaning, metric.labels, registry=None)
@@ -332,6 +334,14 @@ class RunMetrics(Collector):
 
     def collect(self) -> Iterator[Family]:
         """Every metric that has a value, in the order of the table."""
+        for family in self._families():
+            if self._cluster:
+                family.samples = [
+                    item._replace(labels={"cluster": self._cluster, **item.labels}) for item in family.samples
+                ]
+            yield family
+
+    def _families(self) -> Iterator[Family]:
         gauges = self._gauges
         for metric in METRICS:
             if metric.kind is MetricKind.GAUGE:

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from rebalancer.documents import read_text
-from rebalancer.errors import InputError, UnreachableError
+from rebalancer.errors import InputError, RebalancerError, UnreachableError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import observe, open_api, policy_of
 from rebalancer.observe.recorded import recorded_state
@@ -23,7 +23,7 @@ from rebalancer.questions.changes import Changes
 from rebalancer.questions.first_policy import FirstPolicy, first_policy
 from rebalancer.questions.fit import Fit, fit
 from rebalancer.questions.pod_specs import asked_pod, read_pod
-from rebalancer.questions.policy_tests import PolicyTestReport, check_plan, parse_policy_test
+from rebalancer.questions.policy_tests import PolicyTest, PolicyTestReport, check_plan, parse_policy_test
 from rebalancer.questions.what_if import WhatIf, what_if
 from rebalancer.questions.why_not import WhyNot, why_not
 from rebalancer.run.plan import earlier_state, inputs_of, make_plan_and_snapshot, plan_inputs
@@ -77,12 +77,30 @@ def diff_policies(options: PlanOptions, other: Path) -> PlanDifference:
     return replace(found, policies=names, settings=settings)
 
 
-def check_policy(options: PlanOptions, files: Sequence[Path]) -> tuple[PolicyTestReport, ...]:
-    """Hold the plan of the options' policy to the assertions of each file."""
+Tests = Sequence[tuple[str, PolicyTest]]  # by file
+
+
+def read_tests(files: Sequence[Path], clusters: Sequence[str]) -> Tests:
+    """The assertions of each file; InputError where one is about none of the clusters."""
     tests = [(str(file), parse_policy_test(read_text(file), str(file))) for file in files]
-    policy_of(options)  # a mistake in any of them is found before the cluster is read
+    for file, test in tests:
+        if not any(test.is_about(cluster) for cluster in clusters):
+            names = ", ".join(clusters[:5])
+            raise InputError(f"clusters: matches none of {names}"[:200], where=file)
+    return tests
+
+
+def check_policy(options: PlanOptions, tests: Tests, cluster: str) -> tuple[PolicyTestReport, ...]:
+    """Hold the plan of the options' policy to the assertions about a cluster."""
+    policy_of(options)  # a mistake in it is found before the cluster is read
     plan, snapshot = make_plan_and_snapshot(options)
-    return tuple(check_plan(test, file, plan, snapshot) for file, test in tests)
+    about = [(file, test) for file, test in tests if test.is_about(cluster)]
+    return tuple(replace(check_plan(test, file, plan, snapshot), cluster=cluster) for file, test in about)
+
+
+def unread_tests(cluster: str, error: RebalancerError) -> tuple[PolicyTestReport, ...]:
+    """What is reported of a cluster that could not be read."""
+    return (PolicyTestReport(file="", source="", policy="", inputs="", cluster=cluster, error=str(error)),)
 
 
 _BY_REQUESTS = """\

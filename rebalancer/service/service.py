@@ -91,6 +91,7 @@ class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float = DURATION_SECONDS  # how long it is held without being renewed
     journal: Path | None = None  # None: stderr
     max_duration_seconds: float = 300.0  # no wave of a run begins later
+    cluster: str = ""  # the label of its metrics
 
 
 class Runs:
@@ -231,7 +232,7 @@ class Service:
         self._policy = PolicyInForce(options.policy_path)
         self._health = Health()
         self._began = -float("inf")  # the last run of this replica, by our clock
-        self.metrics = RunMetrics(of_a_service=True)
+        self.metrics = RunMetrics(settings.cluster, of_a_service=True)
 
     def serve(self) -> int:
         """Serve until a signal asks to stop; returns the exit code.

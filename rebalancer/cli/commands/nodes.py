@@ -10,18 +10,17 @@ import click
 from msgspec.structs import replace
 
 from rebalancer import analysis
+from rebalancer.cli.fleet import fleet_options, show_fleet
 from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.options import (
     DURATION,
-    PLAN,
     ROW_FORMATS,
     node_choice_options,
     option,
     output_options,
-    plan_options,
 )
 from rebalancer.cli.output import Output, Rows, emit, with_progress
-from rebalancer.errors import InputError, RebalancerError, StopRequestedError
+from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import TABLES, Format
 from rebalancer.signals import stop_on_signal
@@ -30,13 +29,14 @@ if TYPE_CHECKING:
     from rebalancer.cluster.snapshot import Snapshot
     from rebalancer.reporting.chosen_rows import Choice
     from rebalancer.reporting.tables.nodes import NodeListing
+    from rebalancer.run.fleet import Cluster
 
 
 _ORDERS = frozenset({"heat", "name", "score"})  # of nodes, besides every resource
 
 
 @click.command(short_help="Show each node's load, its source, and why it is hot.")
-@plan_options(**PLAN)
+@fleet_options()
 @click.option("-w", "--watch", is_flag=True, help="Show the nodes repeatedly until interrupted.")
 @option(
     *("--every", DURATION, None, "How long --watch waits between two readings."),
@@ -53,14 +53,17 @@ _ORDERS = frozenset({"heat", "name", "score"})  # of nodes, besides every resour
 @output_options(*ROW_FORMATS)
 def nodes(
     options: PlanOptions,
+    fleet: tuple[Cluster, ...],
     watch: bool,
     every: float,
     hot_only: bool,
     sort: str | None,
     choice: Choice,
     output: Output,
-) -> None:
+) -> int:
     """Show each node's load, where it comes from, its score, and whether it is hot and why. Only reads.
+
+    Of several clusters, --context again or --from 'recorded/*', each is a row.
 
     \b
     rebalancer nodes --hot
@@ -69,8 +72,11 @@ def nodes(
     """
 
     from rebalancer.reporting.chosen_rows import chosen_nodes  # noqa: PLC0415 - imports numpy
-    from rebalancer.reporting.tables.nodes import nodes_table  # noqa: PLC0415 - heavy
+    from rebalancer.reporting.tables.nodes import node_listing, nodes_table  # noqa: PLC0415 - heavy
 
+    if fleet:
+        looking = tuple((name, replace(one, ignore_coverage=True)) for name, one in fleet)
+        return show_fleet(looking, output, lambda _, plan: node_listing(plan, plan.nodes))
     if watch and options.source is not None:
         raise InputError(
             "--watch looks at a live cluster, --from reads a recorded one", hint="give one or the other"
@@ -96,13 +102,13 @@ def nodes(
     look = functools.partial(_listing, options, order, with_snapshot=bool(choice))
     show(look())
     if not watch:
-        return
+        return int(ExitCode.DONE)
     with stop_on_signal() as signals:
         while not signals.stop.wait(every):
             try:
                 found = signals.interruptibly(look)
             except StopRequestedError:
-                return
+                break
             except RebalancerError as error:
                 LOGGER.warning("%s", error)  # the next reading may succeed
                 continue
@@ -112,6 +118,7 @@ def nodes(
                 click.echo()  # a line between two tables
             show(found)
             sys.stdout.flush()
+    return int(ExitCode.DONE)
 
 
 def _check_resource(order: str, options: PlanOptions) -> None:

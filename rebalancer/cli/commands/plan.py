@@ -10,18 +10,17 @@ import click
 from msgspec.structs import replace
 
 from rebalancer import analysis
+from rebalancer.cli.fleet import fleet_options, show_fleet
 from rebalancer.cli.options import (
     DOCUMENT_FORMATS,
     FILE,
-    PLAN,
     ROW_FORMATS,
     option,
     output_options,
-    plan_options,
     pod_choice_options,
 )
 from rebalancer.cli.output import Output, Rows, emit, with_progress, write_page
-from rebalancer.errors import InputError
+from rebalancer.errors import ExitCode, InputError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import DOCUMENTS, TABLES, Format
 
@@ -29,12 +28,13 @@ if TYPE_CHECKING:
     from rebalancer.cluster.snapshot import Snapshot
     from rebalancer.planning.plan import Plan
     from rebalancer.reporting.chosen_rows import Choice
+    from rebalancer.run.fleet import Cluster
 
 _ORDERS = ("wave", "gain", "chance", "pod", "from", "to")
 
 
 @click.command()
-@plan_options(**PLAN)
+@fleet_options()
 @output_options(*ROW_FORMATS)
 @pod_choice_options
 @click.option(
@@ -54,12 +54,19 @@ _ORDERS = ("wave", "gain", "chance", "pod", "from", "to")
     help="Also say what the plan would be with a soft taint on the hot nodes (execution.steer), or without.",
 )
 def plan(
-    options: PlanOptions, output: Output, choice: Choice, sort: str, other: Path | None, *, advise: bool
-) -> None:
+    options: PlanOptions,
+    fleet: tuple[Cluster, ...],
+    output: Output,
+    choice: Choice,
+    sort: str,
+    other: Path | None,
+    *,
+    advise: bool,
+) -> int:
     """Show what would be evicted, why, and where it would land. Only reads.
 
     -n, -l and --field-selector filter the output only. --from also takes a report that -o html wrote, and
-    shows its plan again.
+    shows its plan again. Of several clusters, --context again or --from 'recorded/*', each is a row.
 
     \b
     rebalancer plan
@@ -67,7 +74,14 @@ def plan(
     rebalancer plan --from recorded/ -o html > plan.html
     rebalancer plan --policy policy.yaml --diff bolder.yaml
     """
-    options = replace(options, advise=advise)
+    if fleet:
+        return show_fleet(fleet, output, lambda _, plan: plan)
+    _show_plan(replace(options, advise=advise), output, choice, sort, other)
+    return int(ExitCode.DONE)
+
+
+def _show_plan(options: PlanOptions, output: Output, choice: Choice, sort: str, other: Path | None) -> None:
+    """Write the plan of one cluster."""
     chosen = bool(choice) or sort != "wave"
     if other is not None:
         _write_difference(options, output, other, chosen=chosen)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import replace
 
+from rebalancer.cli.fleet import ask_fleet, fleet_options
 from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.options import (
     DATA_FORMATS,
@@ -24,6 +25,9 @@ from rebalancer.cli.output import Output, emit, with_progress, write_document
 from rebalancer.errors import ExitCode, InputError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import Format
+
+if TYPE_CHECKING:
+    from rebalancer.run.fleet import Cluster
 
 
 @click.group()
@@ -110,30 +114,44 @@ def _checked(path: Path) -> dict[str, Any]:
 @policy.command("test")
 @click.argument("files", type=FILE, nargs=-1, required=True, metavar="ASSERTIONS...")
 @option("--junit", FILE, "FILE", "Write the results as JUnit XML too.")
-@plan_options(**PLAN)
+@fleet_options("files", "junit")
 @output_options(*DOCUMENT_FORMATS, lists=False)
-def test_policy(files: tuple[Path, ...], junit: Path | None, options: PlanOptions, output: Output) -> int:
+def test_policy(
+    files: tuple[Path, ...],
+    junit: Path | None,
+    options: PlanOptions,
+    fleet: tuple[Cluster, ...],
+    output: Output,
+) -> int:
     """Hold the plan of a policy to assertions, for a CI. Only reads; exits with 9 if one does not hold.
 
     ASSERTIONS are YAML files with kind: PolicyTest and mustMove, mustStay, maxEvictions, minEvictions,
-    hotNodes, coolNodes or cooledNodes.
+    hotNodes, coolNodes or cooledNodes; clusters names those of several that they are about.
 
     \b
     rebalancer policy test assertions.yaml --from recorded/ --policy policy.yaml
+    rebalancer policy test assertions.yaml --from 'recorded/*' --junit junit.xml
     """
     from rebalancer.reporting.tables.questions import (  # noqa: PLC0415 - imports rich
         PolicyTestReports,
         junit_xml,
         policy_tests_table,
     )
-    from rebalancer.run.questions import check_policy  # noqa: PLC0415 - not for --help
+    from rebalancer.run.questions import check_policy, read_tests, unread_tests  # noqa: PLC0415 - not for --help
 
-    reports = with_progress(check_policy, options, files)
+    if fleet:
+        tests = read_tests(files, [name for name, _ in fleet])
+        answers = ask_fleet(fleet, lambda name, one: check_policy(one, tests, name), unread_tests)
+        reports = tuple(report for found in answers for report in found)
+    else:
+        name = options.context or (options.source.name if options.source else "")
+        reports = with_progress(check_policy, options, read_tests(files, [name]), name)
     if junit is not None:
         _write_file(junit, junit_xml(reports))
     failed = sum(report.failed for report in reports)
     emit(PolicyTestReports(reports=reports, failed=failed), output, policy_tests_table)
-    return int(ExitCode.TEST_FAILED if failed else ExitCode.DONE)
+    unread = ExitCode.PARTLY_DONE if any(report.error for report in reports) else ExitCode.DONE
+    return int(ExitCode.TEST_FAILED if failed else unread)
 
 
 def _write_file(path: Path, text: str, *, new: bool = False) -> None:

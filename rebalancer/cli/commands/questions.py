@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
 
 from rebalancer.cli import completion
+from rebalancer.cli.fleet import fleet_options, show_fleet
 from rebalancer.cli.options import (
     DOCUMENT_FORMATS,
     FILE,
@@ -20,7 +22,11 @@ from rebalancer.cli.options import (
     plan_options,
 )
 from rebalancer.cli.output import Output, emit, with_progress
+from rebalancer.errors import ExitCode
 from rebalancer.observe.plan_options import PlanOptions
+
+if TYPE_CHECKING:
+    from rebalancer.run.fleet import Cluster
 
 
 @click.command()
@@ -55,13 +61,20 @@ def explain(subject: tuple[str, ...], namespace: str | None, options: PlanOption
 @click.command("why-not")
 @click.argument("subject", metavar="[NODE|POD]", nargs=-1, shell_complete=completion.subjects)
 @namespace_option("The namespace of a pod that is named without one.")
-@plan_options(**PLAN)
+@fleet_options()
 @output_options(*DOCUMENT_FORMATS)
-def why_not(subject: tuple[str, ...], namespace: str | None, options: PlanOptions, output: Output) -> None:
+def why_not(
+    subject: tuple[str, ...],
+    namespace: str | None,
+    options: PlanOptions,
+    fleet: tuple[Cluster, ...],
+    output: Output,
+) -> int:
     """Explain why no pods, or no more pods, would move. Only reads.
 
     For the cluster or one node: the settings that keep load on hot nodes, with the share of each; or how far
-    the nodes are from being hot. For a pod: every rule that keeps it, not only the first.
+    the nodes are from being hot. For a pod: every rule that keeps it, not only the first. Of several
+    clusters, --context again or --from 'recorded/*', each is a row.
 
     \b
     rebalancer why-not
@@ -71,9 +84,15 @@ def why_not(subject: tuple[str, ...], namespace: str | None, options: PlanOption
     from rebalancer.reporting.tables.questions import why_not_table  # noqa: PLC0415 - imports rich
     from rebalancer.run.questions import why_nothing_moves  # noqa: PLC0415 - not for --help
 
+    if fleet:
+        from rebalancer.questions import why_not as question  # noqa: PLC0415 - not for --help
+
+        looking = tuple((name, replace(one, ignore_coverage=True)) for name, one in fleet)
+        return show_fleet(looking, output, lambda inputs, _: question.why_not(inputs, None))
     found = with_progress(why_nothing_moves, options, "/".join(subject), namespace or "")
     steps = tuple(asked_again(step, options) for step in found.next_steps)
     emit(replace(found, next_steps=steps), output, why_not_table)
+    return int(ExitCode.DONE)
 
 
 @click.command("what-if")

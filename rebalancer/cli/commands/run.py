@@ -23,6 +23,7 @@ from rebalancer.cli.options import (
     FILE,
     LIVE_PLAN,
     ROW_FORMATS,
+    cluster_name_option,
     journal_option,
     lease_option,
     max_dump_size_without_effect,
@@ -69,6 +70,7 @@ _PUSH_SECONDS = 10.0
     *("--metrics-push", None, "URL"),
     "Pushgateway to which Prometheus metrics of the run are pushed, as job rebalancer.",
 )
+@cluster_name_option
 @click.option(
     "--yes", is_flag=True, help="Do not ask for confirmation (never asked when stdin is no terminal)."
 )
@@ -269,4 +271,4 @@ def _wanted_metrics(run_options: RunOptions) -> RunMetrics | None:
         return None
     from rebalancer.reporting.metrics import RunMetrics  # noqa: PLC0415 - imports prometheus_client
 
-    return RunMetrics()
+    return RunMetrics(run_options.cluster)

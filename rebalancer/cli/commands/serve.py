@@ -15,6 +15,7 @@ from rebalancer.cli.options import (
     LIVE_PLAN,
     PATH,
     Text,
+    cluster_name_option,
     journal_option,
     lease_option,
     max_dump_size_without_effect,
@@ -72,6 +73,7 @@ def _recorder(folder: Path, max_bytes: int) -> Callable[[Observation, RunState |
 @journal_option
 @option("--record", PATH, "FOLDER", "Write what each run read into a timeline, as snapshot record does.")
 @max_size_option
+@cluster_name_option
 def serve(
     options: PlanOptions,
     act: bool,
@@ -81,6 +83,7 @@ def serve(
     journal: Path | None,
     record: Path | None,
     max_size: int,
+    cluster: str,
 ) -> int:
     """Plan at every hotNodes.runInterval of the policy, and with --act carry the plan out.
 
@@ -103,6 +106,7 @@ def serve(
         lease=lease,
         journal=journal,
         max_duration_seconds=max_duration_seconds,
+        cluster=cluster,
     )
     with (
         MetricsExport(__version__, LEAVING_SECONDS) as metrics,

@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from rebalancer import analysis
+from rebalancer.cli.fleet import fleet_options, show_rows
 from rebalancer.cli.options import (
     DURATION,
     FILE,
@@ -18,27 +19,31 @@ from rebalancer.cli.options import (
     SHARE,
     option,
     output_options,
-    plan_options,
 )
 from rebalancer.cli.output import Output, Rows, emit, progress_bar, with_progress
 from rebalancer.cli.studies import study
-from rebalancer.errors import InputError
+from rebalancer.errors import ExitCode, InputError
 from rebalancer.observe.plan_options import PlanOptions
 
 if TYPE_CHECKING:
+    from rebalancer.run.fleet import Cluster
     from rebalancer.simulation.report import Simulation
 
 
 @click.command()
-@plan_options(
-    source=option("--from source", PATH, "PATH", "The recorded cluster: a file or folder of kubectl dumps."),
-    at=PLAN["at"],
-    policies=option(
-        "--policy policies", FILE, "FILE", "A policy; may be repeated to compare several.", multiple=True
-    ),
-    now=PLAN["now"],
-    scheduler_config=PLAN["scheduler_config"],
-    assume_neutral=PLAN["assume_neutral"],
+@fleet_options(
+    *("cycles", "interval", "noise", "daily", "lag", "seed"),
+    options={
+        "source": option(
+            *("--from source", PATH, "PATH"),
+            "The recorded cluster: a file or folder of kubectl dumps; of a pattern such as 'recorded/*' all "
+            "that match, a row for each.",
+        ),
+        "policies": option(
+            "--policy policies", FILE, "FILE", "A policy; may be repeated to compare several.", multiple=True
+        ),
+        **{field: PLAN[field] for field in ("at", "now", "scheduler_config", "assume_neutral")},
+    },
 )
 @option("--cycles", click.IntRange(1, 10_000), None, "Number of runs.", default=10, show_default=True)
 @option("--interval", DURATION, "DURATION", "Time between two runs.", default="10m", show_default=True)
@@ -75,6 +80,7 @@ if TYPE_CHECKING:
 def simulate(
     context: click.Context,
     options: PlanOptions,
+    fleet: tuple[Cluster, ...],
     policies: tuple[Path, ...],
     cycles: int,
     interval: float,
@@ -85,7 +91,7 @@ def simulate(
     replay: Path | None,
     descheduler: Path | None,
     output: Output,
-) -> None:
+) -> int:
     """Run many rebalancing cycles on a recorded cluster. Changes nothing.
 
     Each cycle plans as a run would and places every replacement on a node drawn from the predicted ones;
@@ -100,21 +106,32 @@ def simulate(
     if replay is not None:
         _refuse_beside_replay(context)
         study("commands").replay_timeline(replay, options, policies, descheduler, seed, output)
-        return
+        return int(ExitCode.DONE)
     if options.source is None or descheduler is not None:
         what = "--descheduler is compared with in a replay" if options.source else "what is simulated?"
         raise InputError(what, hint="name a recorded cluster with --from, or a timeline with --replay")
+    from rebalancer.policy.policy_file import load_policy  # noqa: PLC0415 - imports pydantic
+    from rebalancer.reporting.tables.fleet import ClusterRow, simulated_rows  # noqa: PLC0415
     from rebalancer.reporting.tables.simulation import simulation_table  # noqa: PLC0415
     from rebalancer.run.questions import inputs_by_policy  # noqa: PLC0415 - not for --help
     from rebalancer.simulation.cycles import SimulationSettings, simulate  # noqa: PLC0415
     from rebalancer.simulation.world import LoadShape  # noqa: PLC0415
 
     settings = SimulationSettings(cycles, interval, LoadShape(noise, daily, lag or 0.0), seed)
+    if fleet:
+        for path in policies:  # a mistake in one of them is one error, and not one of each cluster
+            load_policy(path)
+
+        def rows_of(name: str, one: PlanOptions) -> list[ClusterRow]:
+            return simulated_rows(name, simulate(inputs_by_policy(one, policies), settings))
+
+        return show_rows(fleet, output, rows_of)
     named = with_progress(inputs_by_policy, options, policies)
     with progress_bar("cycles", cycles * len(named)) as advance:
         result = simulate(named, settings, advance)
     names = (f"pod/{move.pod}" for run in result.runs for cycle in run.cycles for move in cycle.moves)
     emit(result, output, simulation_table, Rows(names, analysis.cycles, _page))
+    return int(ExitCode.DONE)
 
 
 def _refuse_beside_replay(context: click.Context) -> None:

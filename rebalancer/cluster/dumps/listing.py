@@ -19,7 +19,7 @@ from msgspec.structs import astuple, replace
 
 from rebalancer.cluster import records
 from rebalancer.cluster.columns import Columns, ColumnsBuilder
-from rebalancer.cluster.kinds import Kind, KindOf, R
+from rebalancer.cluster.kinds import KINDS, Kind, KindOf, R
 from rebalancer.cluster.malformed import (
     LISTED_TWICE,
     Encoded,
@@ -284,6 +284,13 @@ class Rows(Protocol):
 @lru_cache(maxsize=64)
 def _decoder(record: type[records.ApiObject]) -> msgspec.json.Decoder[records.ApiObject]:
     return msgspec.json.Decoder(record)
+
+
+def build_decoders() -> None:
+    """Build the decoders of all kinds, before several threads read: msgspec builds types in one only."""
+    for kind in KINDS:
+        _decoder(kind.record)
+        _list_decoder(kind.record)
 
 
 def decoding_of(kind: Kind) -> Callable[[Encoded], records.ApiObject]:

@@ -300,6 +300,9 @@ def policy_tests_table(tests: PolicyTestReports, style: Style = Style()) -> Text
     """The reports as text."""
     lines = Lines(style)
     for report in tests.reports:
+        if report.error:
+            lines.message(f"{report.cluster}: {report.error}", 0, "red")
+            continue
         lines.message(f"{report.file}: policy {report.policy} on {report.source}", 0, "bold")
         for item in report.assertions:
             mark = ("holds ", "green") if item.holds else ("fails ", "red")
@@ -307,17 +310,24 @@ def policy_tests_table(tests: PolicyTestReports, style: Style = Style()) -> Text
             if not item.holds:
                 lines.message(item.because, 8, "dim")
     total = sum(len(report.assertions) for report in tests.reports)
+    unread = sum(bool(report.error) for report in tests.reports)
     verdict = f"{tests.failed} failed" if tests.failed else "all hold"
-    lines.add((f"{counted(total, 'assertion')}: {verdict}", "red" if tests.failed else "green"))
+    verdict += f"; {counted(unread, 'cluster')} not read" if unread else ""
+    lines.add((f"{counted(total, 'assertion')}: {verdict}", "red" if tests.failed or unread else "green"))
     return lines.text
 
 
 def junit_xml(reports: Sequence[PolicyTestReport]) -> str:
-    """One test suite for each file of assertions, one test case for each assertion."""
+    """One test suite for each file of assertions and cluster, one test case for each assertion."""
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', "<testsuites>"]
     for report in reports:
-        counts = f'tests="{len(report.assertions)}" failures="{report.failed}"'
-        lines.append(f'  <testsuite name="{_text(report.file)}" {counts}>')
+        counts = f'tests="{len(report.assertions) or 1}" failures="{report.failed}"'
+        counts += ' errors="1"' if report.error else ""
+        name = " on ".join(filter(None, (report.file, report.cluster)))
+        lines.append(f'  <testsuite name="{_text(name)}" {counts}>')
+        if report.error:
+            error = f'<error message="{_text(report.error)}"/>'
+            lines.append(f'    <testcase classname="cluster" name="is read">{error}</testcase>')
         for item in report.assertions:
             case = f'<testcase classname="{_text(report.policy)}" name="{_text(item.assertion)}"'
             if item.holds:

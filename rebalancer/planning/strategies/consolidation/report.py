@@ -23,7 +23,7 @@ def report_of(nodes: NodesToEmpty, plan: PartialPlan, strategy: str, left_alone:
     before = _filled(state.requested[:, :2], room, used)
     after = _filled(plan.scenarios.likeliest.after_termination.requested[:, :2], room, still)
     count = int(used.sum())
-    most = max(count - _least(state.requested[:, :2].sum(axis=0), room[used]), 0)
+    most = max(count - least_nodes(state.requested[:, :2].sum(axis=0), room[used]), 0)
     figures = {
         "emptied": len(emptied),
         "inUse": count,
@@ -62,7 +62,7 @@ def _filled(requested: IntArray, room: FloatArray, used: BoolArray) -> list[floa
     return [*share.tolist(), *(free[best] / _UNITS).tolist()]
 
 
-def _least(requested: IntArray, room: FloatArray) -> int:
+def least_nodes(requested: IntArray, room: FloatArray) -> int:
     """How many nodes hold all that is requested at least, the largest first: no plan needs fewer."""
     largest = np.cumsum(-np.sort(-room, axis=0), axis=0)
     needed = [int(np.searchsorted(largest[:, at], requested[at])) + (requested[at] > 0) for at in (0, 1)]

@@ -40,3 +40,11 @@ def test_comparisons_of_watches_with_a_list_are_counted_by_what_they_showed() ->
     text = generate_latest(metrics.registry).decode()
     assert 'rebalancer_watch_comparisons_total{result="Same"} 2.0' in text
     assert 'rebalancer_watch_comparisons_total{result="Differs"} 1.0' in text
+
+
+def test_every_series_has_the_name_of_the_cluster_where_one_is_given() -> None:
+    metrics = RunMetrics("eu", of_a_service=True)
+    metrics.ended(0, 0.0)
+    lines = generate_latest(metrics.registry).decode().splitlines()
+    assert all('cluster="eu"' in line for line in lines if not line.startswith("#"))
+    assert 'rebalancer_runs_total{cluster="eu",exit_code="0"} 1.0' in lines
