@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from rebalancer.agreement.decisions import Agreement, Decision, OfProfile, Result
-from rebalancer.reporting.tables.text import Column, Cut, Lines, Style, write_table
+from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
 from rebalancer.reporting.words import counted, plain, words
 
 _MAX_PROFILES, _MAX_MISSES, _MAX_SUSPECTS = 12, 5, 5
@@ -42,7 +42,7 @@ def agreement_table(found: Agreement, style: Style = Style()) -> Text:
     if found.gaps:
         lines.message(f"watches lost what happened {counted(found.gaps, 'time')}; that is not counted", 2)
     columns = [
-        Column("PROFILE", lambda item: (plain(item.scheduler), "bold"), cut=Cut.MIDDLE),
+        Column("PROFILE", lambda item: (plain(item.scheduler), "bold")),
         Column("DECISIONS", lambda item: str(item.decisions), right=True),
         Column("AS COMPUTED", _landed, right=True),
         Column("NODES", lambda item: f"{item.possible:.1f}", right=True),
