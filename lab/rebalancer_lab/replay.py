@@ -27,7 +27,7 @@ from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, PodRow
 from rebalancer.cluster.nodes import CPU, MEMORY, PODS_COLUMN
 from rebalancer.cluster.snapshot import build_snapshot
-from rebalancer.errors import InputError, RebalancerError, SafetyError
+from rebalancer.errors import InputError, RebalancerError, SafetyError, UnreachableError
 from rebalancer.load.report import LoadReport
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import observe
@@ -39,7 +39,13 @@ from rebalancer.planning.plan import API_VERSION, Value
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.workloads.lookup import Workloads
-from rebalancer.policy.policy_file import LoadedPolicy
+from rebalancer.policy.hotness import ScoreRule
+from rebalancer.policy.policy_file import (
+    LoadedPolicy,
+    measured_resources,
+    pressure_resources,
+    required_resources,
+)
 from rebalancer.simulation.cycles import NOWHERE, LandingDraws, SimulatedExecution
 from rebalancer.state.results import Result
 from rebalancer.state.run_state import (
@@ -173,7 +179,8 @@ def replay(
         undone = recorded_moves.of(moment)
         happened = happened.and_then(moment)
         try:
-            inputs = assemble(observation, judged, state)
+            reading = _Reading(observation)
+            inputs = reading.inputs(judged, state)
             standard = _Standard(prepare_to_plan(inputs))
         except RebalancerError as error:
             left_out.append(f"{times.render(moment.at)}: {error.args[0]}")
@@ -181,7 +188,7 @@ def replay(
         counted += minutes[moment.at]
         for row in [*rows, as_recorded] if baselines else rows:
             row.advance(moment, {} if row is as_recorded else undone, inputs, minutes[moment.at])
-            row.act(moment, observation, inputs, standard)
+            row.act(moment, reading, inputs, standard)
         if check is not None:
             check.advance(moment, inputs)
         progress(times.render(moment.at))
@@ -248,6 +255,30 @@ class _Standard:
         return np.asarray(np.where(over > 0.0, over, 0.0).max(axis=1), np.float64)
 
 
+class _Reading:
+    """What a moment means to each policy; policies that read the same of it share that."""
+
+    def __init__(self, observation: Observation) -> None:
+        self._observation = observation
+        self._known: list[tuple[tuple[object, ...], PlanningInputs]] = []
+
+    def inputs(self, loaded: LoadedPolicy, state: RunState | None) -> PlanningInputs:
+        """What a plan by a policy is made from. Raises the errors of ``assemble``."""
+        policy = loaded.policy
+        key: tuple[object, ...] = (
+            *(policy.load, policy.scheduler),
+            *(measured_resources(policy), required_resources(policy), pressure_resources(policy)),
+            *(rule for rule in policy.hot_nodes.every_rule if isinstance(rule, ScoreRule)),
+        )
+        for other, found in self._known:
+            if other == key:
+                return replace(found, policy=policy, state=state)
+        found = assemble(self._observation, loaded, state)
+        if not found.present_load:  # else figures depend on what earlier runs sampled
+            self._known.append((key, found))
+        return found
+
+
 class _Row:
     """One policy, and the world it acts in."""
 
@@ -310,19 +341,17 @@ class _Row:
                 moves[place] = replace(moves[place], refused=why)
         self._moments[-1] = replace(last, moves=tuple(moves))
 
-    def act(
-        self, moment: Moment, observation: Observation, recorded: PlanningInputs, standard: _Standard
-    ) -> None:
+    def act(self, moment: Moment, reading: _Reading, recorded: PlanningInputs, standard: _Standard) -> None:
         """Plan and move as a run would at this moment, then keep what the load is."""
         moves: list[ReplayedMove] = []
         stopped = ""
         self._open = []
         try:
             if self._policy is not None:
-                moves, stopped = self._run(moment, observation, self._policy, recorded)
+                moves, stopped = self._run(moment, reading, self._policy, recorded)
             elif self._rule is not None:
                 moves = self._evict(moment, self._rule, recorded)
-        except SafetyError as error:
+        except (SafetyError, InputError, UnreachableError) as error:  # as a run of that moment would have
             stopped = str(error)
         percent = self._world.percent(moment, standard.load)
         points = standard.points(percent)
@@ -340,13 +369,12 @@ class _Row:
         )
 
     def _run(
-        self, moment: Moment, observation: Observation, loaded: LoadedPolicy, judged: PlanningInputs
+        self, moment: Moment, reading: _Reading, loaded: LoadedPolicy, judged: PlanningInputs
     ) -> tuple[list[ReplayedMove], str]:
         state = self._state
         if state is None:  # what was known when the recording began
             state = recorded_state(moment.snapshot.recording) or RunState()
-        read = assemble(observation, loaded, state)
-        inputs = self._world.inputs(moment, read)
+        inputs = self._world.inputs(moment, reading.inputs(loaded, state))
         prepared = prepare_to_plan(inputs)
         plan = plan_prepared(prepared)
         execution = SimulatedExecution(prepared, self._random, self._draws)
