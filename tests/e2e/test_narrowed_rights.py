@@ -1,4 +1,4 @@
-"""Rights to patch, narrowed by a real API server's admission: a restart or a soft taint, and nothing else."""
+"""Rights to patch, narrowed by a real API server's admission: a restart or our taints, and nothing else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rebalancer.planning.steering import SOFT, TAINT_KEY
+from rebalancer.planning.steering import EMPTIED, SOFT, TAINT_KEY
 from rebalancer.planning.workloads.rolling_updates import RESTARTED_AT
 from tests.e2e import clusters
 from tests.e2e.api import Api, ApiRefusedError, Object
@@ -40,6 +40,7 @@ def of_node(**changes: Any) -> Object:
 
 KEPT = {"key": "example.com/kept", "value": "x", "effect": "NoSchedule"}
 HOT = {"key": TAINT_KEY, "value": "a.b.1", "effect": SOFT}
+CLOSED = {"key": EMPTIED.key, "value": "a.b.1", "effect": EMPTIED.effect}
 CONTAINER = {"name": "shop", "image": "example.com/shop:1"}
 REFUSED: dict[str, Object] = {
     "another image": of_pods(containers=[{**CONTAINER, "image": "example.com/evil"}]),
@@ -79,6 +80,9 @@ REFUSED: dict[str, Object] = {
     "the network of a node": of_node(podCIDR="10.0.0.0/24", podCIDRs=["10.0.0.0/24"]),
     "no taints": of_node(taints=None),
     "a hard taint": of_node(taints=[KEPT, {**HOT, "effect": "NoSchedule"}]),
+    "an emptied node's taint that evicts": of_node(taints=[KEPT, {**CLOSED, "effect": "NoExecute"}]),
+    "an emptied node's taint that is soft": of_node(taints=[KEPT, {**CLOSED, "effect": SOFT}]),
+    "another taint of the autoscaler": of_node(taints=[KEPT, {**CLOSED, "key": f"{EMPTIED.key}-x"}]),
     "a taint of others": of_node(taints=[KEPT, HOT, {**HOT, "key": "other"}]),
     "a changed taint": of_node(taints=[{**KEPT, "value": "other"}, HOT]),
 }
@@ -160,9 +164,13 @@ def _restart(ours: Api, moment: str) -> Object:
                 raise
 
 
-def test_our_account_may_set_its_soft_taint_and_take_it_away(control_plane: ControlPlane) -> None:
+@pytest.mark.parametrize("own", [[HOT], [CLOSED], [HOT, CLOSED]], ids=["hot", "emptied", "both"])
+def test_our_account_may_set_its_taints_and_take_them_away(
+    control_plane: ControlPlane, own: list[Object]
+) -> None:
     ours = of(control_plane, "rebalancer", "rebalancer")
-    for taints in ([KEPT, HOT], [KEPT, {**HOT, "value": "c.d.2"}], [KEPT]):
+    later = [{**taint, "value": "c.d.2"} for taint in own]
+    for taints in ([KEPT, *own], [KEPT, *later], [KEPT]):
         assert ours.patch(NODE, {"spec": {"taints": taints}})["spec"]["taints"] == taints
 
 
