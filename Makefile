@@ -7,7 +7,7 @@ WORKERS ?= auto
 E2E_WORKERS ?= 2
 
 .PHONY: demo test installs e2e e2e-assets e2e-built oracle conformance conformance-ci candidates bench growth policies quality fuzz mutants check format \
-	docs pictures image krew pages protobuf kubernetes-api lock clean
+	docs pictures release image krew pages protobuf kubernetes-api lock clean
 
 demo: $(STAMP)
 	@$(BIN)/rebalancer demo
@@ -110,6 +110,12 @@ pages: $(STAMP)
 # PNGs need a Chromium.
 pictures: $(STAMP)
 	@$(BIN)/python -m tests.ux.pictures
+
+# Everything that is published, of the commit that is checked out, in build/release/VERSION: built without a container
+# engine, then installed and run from scratch. Says in a line each what this machine lacks. See docs/releasing.md.
+release: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@$(BIN)/python -m tools.release $(or $(VERSION),$(error make release VERSION=0.2.0)) $(ARGS)
 
 # The image without a container engine, with its SBOM, in build/; started in a chroot when root builds it.
 image: $(STAMP)

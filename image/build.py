@@ -3,10 +3,12 @@
 It holds what the image of the Dockerfile holds: Python 3.11 of Debian 12, and ``image/site_packages.sh``. Its
 base is made of Debian's own packages, pinned by their SHA-256 in ``image/debian.lock``, where the Dockerfile
 takes an image from a registry. The result is an OCI archive, which ``docker load``, ``podman load`` and
-``skopeo`` read, and beside it an SBOM in CycloneDX. Every file in it has the same time; that two builds are
-equal is not checked.
+``skopeo`` read, and beside it an SBOM in CycloneDX for each architecture. Nothing in it depends on when and
+where it was built, so that two builds of a commit are equal, byte for byte.
 
-Needs Debian or Ubuntu with apt, and Python 3.11 with pip in PYTHON (by default the one that runs this).
+Nothing of another architecture is run: its packages and wheels are unpacked; bytecode is the same for all.
+
+Needs Debian 12 with apt, and Python 3.11 with pip in PYTHON (by default the one that runs this).
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ import hashlib
 import io
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Callable
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
@@ -30,7 +34,9 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "image" / "debian.lock"
 VERSION = re.findall(r'__version__ = "(.+)"', (ROOT / "rebalancer" / "__init__.py").read_text())[0]
-ARCHITECTURE = "amd64"
+# By Debian's name, which is the registries' too: what wheels and ELF files call an architecture.
+MACHINES = {"amd64": ("x86_64", 62), "arm64": ("aarch64", 183)}
+HERE = {machine: name for name, (machine, _) in MACHINES.items()}.get(platform.machine(), "")
 USER = 65532
 # Links that the base-files package of a merged-usr Debian brings.
 MERGED = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64"}
@@ -48,6 +54,13 @@ def main() -> None:
     parser.add_argument(
         "--check", action="store_true", help="start the image's program in a chroot (needs root)"
     )
+    parser.add_argument(
+        "--architecture",
+        dest="architectures",
+        action="append",
+        choices=MACHINES,
+        help="by default this machine's",
+    )
     parser.add_argument("--renew", action="store_true", help="renew image/debian.lock and do nothing else")
     options = parser.parse_args()
     if options.renew:
@@ -55,7 +68,7 @@ def main() -> None:
         return
     require_python()
     with tempfile.TemporaryDirectory(prefix="rebalancer-image-") as work:
-        build(Path(work), options.output, check=options.check)
+        build(Path(work), options.output, options.architectures or [HERE], check=options.check)
 
 
 def require_python() -> None:
@@ -67,53 +80,101 @@ def require_python() -> None:
         sys.exit(f"image: {python} is Python {found}, and the image has 3.11; name a Python 3.11 in PYTHON")
 
 
-def build(work: Path, output: Path, *, check: bool) -> None:
-    """Write the archive and the SBOM; say how large the image is."""
-    base, application = work / "base", work / "application"
-    debian_layer(base, work)
-    site_packages = application / "site-packages"
-    site_packages.parent.mkdir()
-    subprocess.run(
-        [str(ROOT / "image" / "site_packages.sh"), str(site_packages)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHON": os.environ.get("PYTHON", sys.executable)},
-        check=True,
-    )
-    if check:
-        start(work, base, application)
-    layers = [(layer(folder), note) for folder, note in ((base, "Debian 12"), (application, "rebalancer"))]
-    bill = sbom(site_packages)
+def build(work: Path, output: Path, architectures: list[str], *, check: bool) -> None:
+    """Write the archive and the SBOMs; say how large the image is."""
     output.mkdir(parents=True, exist_ok=True)
-    archive = output / f"rebalancer-{VERSION}-{ARCHITECTURE}.oci.tar"
-    digest = write_archive(archive, layers)
-    (output / f"rebalancer-{VERSION}.cdx.json").write_text(json.dumps(bill, indent=2) + "\n")
-    for (content, note), folder in zip(layers, (base, application), strict=True):
-        print(f"{note}: {size(folder) / 1e6:.1f} MB, {len(content) / 1e6:.1f} MB packed")
-    print(f"{archive}: {archive.stat().st_size / 1e6:.1f} MB, manifest sha256:{digest}")
+    images = []
+    for architecture in architectures:
+        folder = work / architecture
+        base, application = folder / "base", folder / "application"
+        application.mkdir(parents=True)
+        debian_layer(base, folder, architecture)
+        site_packages = application / "site-packages"
+        script = [str(ROOT / "image" / "site_packages.sh"), str(site_packages), MACHINES[architecture][0]]
+        # The order in which Python writes the members of a set into bytecode depends on its seed for hashes.
+        environment = {"PYTHON": os.environ.get("PYTHON", sys.executable), "PYTHONHASHSEED": "0"}
+        subprocess.run(script, cwd=ROOT, env={**os.environ, **environment}, check=True)
+        check_machine(folder, architecture)
+        if check and architecture == HERE:
+            start(folder, base, application)
+        layers = [(layer(part), note) for part, note in ((base, "Debian 12"), (application, "rebalancer"))]
+        images.append((architecture, layers))
+        bill = output / f"rebalancer-{VERSION}-{architecture}.cdx.json"
+        bill.write_text(json.dumps(sbom(site_packages, architecture), indent=2) + "\n")
+        for (content, note), part in zip(layers, (base, application), strict=True):
+            print(f"{architecture}, {note}: {size(part) / 1e6:.1f} MB, {len(content) / 1e6:.1f} MB packed")
+    archive = output / f"rebalancer-{VERSION}.oci.tar"
+    digest = write_archive(archive, images)
+    print(f"{archive}: {archive.stat().st_size / 1e6:.1f} MB, index sha256:{digest}")
+
+
+def check_machine(folder: Path, architecture: str) -> None:
+    """Leave where a program or library is for another machine: nobody here could start that one."""
+    found = set()
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            with path.open("rb") as file:
+                head = file.read(20)
+            if head[:4] == b"\x7fELF":
+                found.add(int.from_bytes(head[18:20], "little"))
+    if found != {MACHINES[architecture][1]}:
+        sys.exit(f"image: {architecture}: programs are for ELF machines {sorted(found)}")
 
 
 # Debian's packages
 
 
-def locked() -> list[tuple[str, str, str]]:
-    """Name, version and SHA-256 of each of Debian's packages."""
+def locked(architecture: str) -> list[tuple[str, str, str]]:
+    """Name, version and SHA-256 of each of Debian's packages for an architecture."""
     lines = (line.split() for line in LOCK.read_text().splitlines() if not line.startswith("#"))
-    return [(name, version, digest) for name, version, digest in lines]
+    column = list(MACHINES).index(architecture)
+    return [(name, version, digests[column]) for name, version, *digests in lines]
+
+
+def apt(folder: Path, architecture: str) -> list[str]:
+    """Options by which apt keeps lists of its own in a folder, those of an architecture; reads them first.
+
+    So nothing of this machine's changes, nobody has to be root, and the lists are never older than the build.
+    """
+    for name in ("state/lists/partial", "cache/archives/partial"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / "status").touch()
+    settings = {
+        "APT::Architecture": architecture,
+        "APT::Architectures": architecture,
+        "APT::Sandbox::User": "root" if os.geteuid() == 0 else "",
+        "Dir::State": folder / "state",
+        "Dir::State::status": folder / "status",
+        "Dir::Cache": folder / "cache",
+    }
+    options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+    updated = subprocess.run(
+        ["apt-get", "update", "--quiet", *options], check=False, capture_output=True, text=True
+    )
+    if updated.returncode:
+        sys.exit(f"image: apt-get update: {' '.join(updated.stderr.split())[:300]}")
+    return options
 
 
 def renew() -> None:
     """Write the versions that apt offers now to the lock."""
     head = [line for line in LOCK.read_text().splitlines() if line.startswith("#")]
-    rows = []
-    for name, _, _ in locked():
-        command = ["apt-cache", "show", "--no-all-versions", name]
-        shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        fields = dict(line.split(": ", 1) for line in shown.splitlines() if re.match(r"[A-Z][\w-]*: ", line))
-        rows.append(f"{name} {fields['Version']} {fields['SHA256']}")
-    LOCK.write_text("\n".join([*head, *rows]) + "\n")
+    rows: dict[str, list[str]] = {}
+    for architecture in MACHINES:
+        with tempfile.TemporaryDirectory(prefix="rebalancer-apt-") as folder:
+            options = apt(Path(folder), architecture)
+            for name, _, _ in locked("amd64"):
+                command = ["apt-cache", "show", "--no-all-versions", *options, name]
+                shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                fields = dict(re.findall(r"^(Version|SHA256): (.+)$", shown, re.MULTILINE))
+                row = rows.setdefault(name, [name, fields["Version"]])
+                if row[1] != fields["Version"]:
+                    sys.exit(f"image: {name} has another version for {architecture}: {fields['Version']}")
+                row.append(fields["SHA256"])
+    LOCK.write_text("\n".join([*head, *(" ".join(row) for row in rows.values())]) + "\n")
 
 
-def debian_layer(target: Path, work: Path) -> None:
+def debian_layer(target: Path, work: Path, architecture: str) -> None:
     """Unpack the locked packages, and add a user, its home and the certificates."""
     packages = work / "packages"
     packages.mkdir(mode=0o755)
@@ -122,10 +183,11 @@ def debian_layer(target: Path, work: Path) -> None:
     for link, to in MERGED.items():
         (target / to).mkdir(parents=True, exist_ok=True)
         (target / link).symlink_to(to)
-    wanted = locked()
+    wanted = locked(architecture)
+    options = apt(work / "apt", architecture)
     for name, version, _ in wanted:
         fetched = subprocess.run(
-            ["apt-get", "download", "--quiet", "-o", "APT::Sandbox::User=root", f"{name}={version}"],
+            ["apt-get", "download", "--quiet", *options, f"{name}={version}"],
             cwd=packages,
             check=False,
             capture_output=True,
@@ -134,7 +196,7 @@ def debian_layer(target: Path, work: Path) -> None:
         if fetched.returncode:
             sys.exit(
                 f"image: {name} {version} is not offered by apt any more: {fetched.stderr.strip()[:300]}\n"
-                "image: run apt-get update, then renew image/debian.lock: python image/build.py --renew"
+                "image: renew image/debian.lock: python image/build.py --renew"
             )
     found = {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in packages.iterdir()}
     for name, version, digest in wanted:
@@ -158,7 +220,11 @@ def _finish_base(target: Path) -> None:
     (target / "usr" / "bin" / "python3").symlink_to("python3.11")
     python = os.environ.get("PYTHON", sys.executable)
     compiled = ["-m", "compileall", "-q", "-j", "1", "--invalidation-mode", "unchecked-hash"]
-    subprocess.run([python, *compiled, "-s", str(target), "-p", "/", str(library)], check=True)
+    subprocess.run(
+        [python, *compiled, "-s", str(target), "-p", "/", str(library)],
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+        check=True,
+    )
     certificates = sorted((target / "usr" / "share" / "ca-certificates").rglob("*.crt"))
     bundle = target / "etc" / "ssl" / "certs" / "ca-certificates.crt"
     bundle.parent.mkdir(parents=True, exist_ok=True)
@@ -197,8 +263,8 @@ def layer(folder: Path) -> bytes:
     return packed.getvalue()
 
 
-def write_archive(path: Path, layers: list[tuple[bytes, str]]) -> str:
-    """Write an OCI archive; the digest of its manifest."""
+def write_archive(path: Path, images: list[tuple[str, list[tuple[bytes, str]]]]) -> str:
+    """Write an OCI archive of an image for each architecture; the digest of the index that lists them."""
     blobs: dict[str, bytes] = {}
 
     def blob(content: bytes, kind: str) -> dict[str, Any]:
@@ -207,10 +273,35 @@ def write_archive(path: Path, layers: list[tuple[bytes, str]]) -> str:
         return {"mediaType": kind, "digest": f"sha256:{digest}", "size": len(content)}
 
     oci = "application/vnd.oci.image"
+    manifests = []
+    for architecture, layers in images:
+        entry = blob(_manifest(architecture, layers, blob), f"{oci}.manifest.v1+json")
+        manifests.append({**entry, "platform": {"architecture": architecture, "os": "linux"}})
+    kind = {"schemaVersion": 2, "mediaType": f"{oci}.index.v1+json"}
+    listed = blob(_json({**kind, "manifests": manifests, "annotations": labels()}), f"{oci}.index.v1+json")
+    listed["annotations"] = {"org.opencontainers.image.ref.name": f"rebalancer:{VERSION}"}
+    members = {
+        "oci-layout": _json({"imageLayoutVersion": "1.0.0"}),
+        "index.json": _json({**kind, "manifests": [listed]}),
+        **{f"blobs/sha256/{digest}": content for digest, content in sorted(blobs.items())},
+    }
+    with tarfile.open(path, "w") as archive:
+        for name, content in members.items():
+            item = tarfile.TarInfo(name)
+            item.size = len(content)
+            archive.addfile(item, io.BytesIO(content))
+    return str(listed["digest"]).removeprefix("sha256:")
+
+
+def _manifest(
+    architecture: str, layers: list[tuple[bytes, str]], blob: Callable[[bytes, str], dict[str, Any]]
+) -> bytes:
+    """The manifest of an image for one architecture, whose layers and configuration become blobs."""
+    oci = "application/vnd.oci.image"
     described = [blob(content, f"{oci}.layer.v1.tar+gzip") for content, _ in layers]
     unpacked = [hashlib.sha256(gzip.decompress(content)).hexdigest() for content, _ in layers]
     configuration = {
-        "architecture": ARCHITECTURE,
+        "architecture": architecture,
         "os": "linux",
         "config": {
             "User": f"{USER}:{USER}",
@@ -229,41 +320,31 @@ def write_archive(path: Path, layers: list[tuple[bytes, str]]) -> str:
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in unpacked]},
         "history": [{"created_by": f"image/build.py: {note}"} for _, note in layers],
     }
-    manifest = {
+    written = {
         "schemaVersion": 2,
         "mediaType": f"{oci}.manifest.v1+json",
         "config": blob(_json(configuration), f"{oci}.config.v1+json"),
         "layers": described,
         "annotations": labels(),
     }
-    entry = blob(_json(manifest), f"{oci}.manifest.v1+json")
-    entry["annotations"] = {"org.opencontainers.image.ref.name": f"rebalancer:{VERSION}"}
-    entry["platform"] = {"architecture": ARCHITECTURE, "os": "linux"}
-    index = {"schemaVersion": 2, "mediaType": f"{oci}.index.v1+json", "manifests": [entry]}
-    members = {
-        "oci-layout": _json({"imageLayoutVersion": "1.0.0"}),
-        "index.json": _json(index),
-        **{f"blobs/sha256/{digest}": content for digest, content in sorted(blobs.items())},
-    }
-    with tarfile.open(path, "w") as archive:
-        for name, content in members.items():
-            item = tarfile.TarInfo(name)
-            item.size = len(content)
-            archive.addfile(item, io.BytesIO(content))
-    return str(entry["digest"]).removeprefix("sha256:")
+    return _json(written)
 
 
 def labels() -> dict[str, str]:
     """The labels that registries and scanners read."""
-    asked = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    # A release is built from a copy of a commit, which git does not know, so it says which.
+    asked = (
+        os.environ.get("REVISION")
+        or subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+        ).stdout.strip()
     )
     found = {
         "title": "rebalancer",
         "description": "Evicts pods from hot Kubernetes nodes, when they will land better.",
         "version": VERSION,
         "licenses": "Apache-2.0",
-        "revision": asked.stdout.strip(),
+        "revision": asked,
     }
     return {f"org.opencontainers.image.{name}": value for name, value in found.items() if value}
 
@@ -280,11 +361,11 @@ def size(folder: Path) -> int:
 # What the image holds
 
 
-def sbom(site_packages: Path) -> dict[str, Any]:
+def sbom(site_packages: Path, architecture: str) -> dict[str, Any]:
     """The bill of materials: Debian's packages and Python's, in CycloneDX."""
     parts = [
-        _part(name, version, f"pkg:deb/debian/{name}@{version}?arch={ARCHITECTURE}&distro=bookworm", digest)
-        for name, version, digest in locked()
+        _part(name, version, f"pkg:deb/debian/{name}@{version}?arch={architecture}&distro=bookworm", digest)
+        for name, version, digest in locked(architecture)
     ]
     found = {item.metadata["Name"]: item.version for item in distributions(path=[str(site_packages)])}
     parts += [

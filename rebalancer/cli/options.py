@@ -23,7 +23,6 @@ import click
 
 from rebalancer.cli import completion
 from rebalancer.cli.invocation import PROGRAM, program_name
-from rebalancer.cli.logs import LOGGER
 from rebalancer.cli.output import Output
 from rebalancer.errors import InputError
 from rebalancer.observe.plan_options import PlanOptions
@@ -264,14 +263,6 @@ PLAN: Mapping[str, Option] = {
 LIVE_PLAN = {field: item for field, item in PLAN.items() if field not in ("source", "at", "max_dump_bytes")}
 
 
-def _warn_of_no_effect(context: click.Context, parameter: click.Parameter, value: object) -> None:
-    if value is not None:
-        LOGGER.warning("%s has no effect on %s and will be removed", parameter.opts[0], context.info_name)
-
-
-max_dump_size_without_effect = option(
-    "--max-dump-size", SIZE, None, None, hidden=True, expose_value=False, callback=_warn_of_no_effect
-)
 max_size_option = option(
     *("--max-size", SIZE, "SIZE", "How much the folder may hold; the oldest moments go beyond that."),
     default="2Gi",

@@ -23,7 +23,9 @@ from tests.e2e.helm_program import helm
 from tests.e2e.test_manifests import RecordProperty
 
 ROOT = Path(__file__).parents[2]
-CHART = ROOT / "charts" / "rebalancer"
+# The chart of a release, packaged, where that is verified; it names the image by its digest.
+CHART = Path(os.environ.get("REBALANCER_CHART") or ROOT / "charts" / "rebalancer")
+IMAGE_DIGEST = os.environ.get("REBALANCER_IMAGE_DIGEST", "")
 RICH = Path(__file__).parent / "chart_values.yaml"
 NAME = "rebalancer"
 
@@ -284,6 +286,7 @@ def start_cron_job(cluster: ControlPlane, folder: Path, *, expected: int) -> Obj
     """What the pod of the release's CronJob does, as its service account; what it prints."""
     cron_job = cluster.api.get(f"/apis/batch/v1/namespaces/{NAME}/cronjobs/{NAME}")
     pod = cron_job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    assert pod["containers"][0]["image"].endswith(IMAGE_DIGEST)
     (mounted,) = [item["configMap"]["name"] for item in pod["volumes"] if item["name"] == "policy"]
     policy = folder / "policy.yaml"
     config_map = cluster.api.get(f"/api/v1/namespaces/{NAME}/configmaps/{mounted}")

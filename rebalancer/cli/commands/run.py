@@ -26,7 +26,6 @@ from rebalancer.cli.options import (
     cluster_name_option,
     journal_option,
     lease_option,
-    max_dump_size_without_effect,
     max_duration_option,
     option,
     output_options,
@@ -57,7 +56,6 @@ _PUSH_SECONDS = 10.0
 
 
 @click.command()
-@max_dump_size_without_effect
 @plan_options(**LIVE_PLAN)
 @click.option(
     "--dry-run", is_flag=True, help="Ask the API server whether it would allow each eviction; evict nothing."

@@ -18,7 +18,6 @@ from rebalancer.cli.options import (
     cluster_name_option,
     journal_option,
     lease_option,
-    max_dump_size_without_effect,
     max_duration_option,
     max_size_option,
     option,
@@ -59,7 +58,6 @@ def _recorder(folder: Path, max_bytes: int) -> Callable[[Observation, RunState |
 
 
 @click.command(short_help="Plan, or run, again and again for as long as it lives.")
-@max_dump_size_without_effect
 @plan_options(**{field: item for field, item in LIVE_PLAN.items() if field != "now"})
 @click.option("--act", is_flag=True, help="Evict what is planned; without it nothing is ever changed.")
 @option(

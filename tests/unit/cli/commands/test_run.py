@@ -169,15 +169,6 @@ def test_a_long_journal_says_what_its_table_leaves_out_and_is_whole_as_json(
     assert rebalancer_program("journal", "in-flight", str(path)).stdout == "no eviction is in flight\n"
 
 
-def test_an_option_without_effect_is_taken_with_a_warning(
-    rebalancer_program: Program, pipeline: FakePipeline
-) -> None:
-    result = rebalancer_program("run", "--max-dump-size", "1Gi")
-
-    assert result.exit_code == 0
-    assert "warning: --max-dump-size has no effect on run and will be removed\n" in result.stderr
-
-
 def test_a_run_acts_now_and_only_a_dry_run_at_another_time(
     rebalancer_program: Program, pipeline: FakePipeline
 ) -> None:

@@ -1,0 +1,1 @@
+"""Makes a release: versions set from one number, everything built from one commit, and verified."""
