@@ -22,7 +22,7 @@ platform="--platform manylinux_2_28_$machine --platform manylinux2014_$machine"
 # second of zstandard's two libraries, which serves Pythons that cannot load the first.
 rm -rf "$target/kubernetes/aio" "$target"/aiohttp* "$target"/aiohappyeyeballs* "$target"/aiosignal* \
     "$target"/frozenlist* "$target"/multidict* "$target"/propcache* "$target"/yarl* "$target"/attr "$target"/attrs*
-rm -rf "$target/numpy/f2py" "$target/numpy/distutils" "$target"/zstandard/_cffi* "$target/zstandard/backend_cffi.py"
+rm -rf "$target/numpy/f2py" "$target/numpy/distutils" "$target/zstandard/"_cffi* "$target/zstandard/backend_cffi.py"
 find "$target" -type d -name tests -prune -exec rm -rf {} +
 rm -rf "$target/bin"
 # Where pip found the wheels: a folder of this build alone.
