@@ -119,6 +119,13 @@ def _no_source_answered(where: str, failures: list[RebalancerError], *, live: bo
         return RightsError(
             f"no load source may be read: {tried}", where=where, hint="grant it as in k8s/base"
         )
+    if live and "not served" in tried:
+        return UnreachableError(
+            "metrics-server is not installed: the Metrics API is not served, and no other source answered",
+            where=where,
+            hint="install it (https://github.com/kubernetes-sigs/metrics-server), name a Prometheus in "
+            "load.sources, or try with load.sources: [{requests: {}}]",
+        )
     if live:
         hint = "see load.sources of the policy"
         return UnreachableError(f"no load source answered: {tried}", where=where, hint=hint)

@@ -27,6 +27,7 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray, PodRow
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.workloads.lookup import WorkloadInfo, Workloads
+from rebalancer.state.run_state import RunState
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 EVICTION_COST = "scheduling.koordinator.sh/eviction-cost"
@@ -89,14 +90,17 @@ class Disruption:
 
     @cached_property
     def _seconds_to_ready(self) -> Mapping[str, list[float]]:
-        """How long each replacement of earlier runs took, by the key of its workload."""
-        found: dict[str, list[float]] = defaultdict(list)
-        state = self._inputs.state
-        for move in state.moves if state else ():
-            if move.landed_at is not None:
-                key = f"{move.namespace}/{move.workload}"
-                found[key].append(max(move.landed_at - move.evicted_at, 0.0))
-        return found
+        return seconds_to_ready(self._inputs.state)
+
+
+def seconds_to_ready(state: RunState | None) -> Mapping[str, list[float]]:
+    """How long each replacement of earlier runs took, by the key of its workload."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for move in state.moves if state else ():
+        if move.landed_at is not None:
+            key = f"{move.namespace}/{move.workload}"
+            found[key].append(max(move.landed_at - move.evicted_at, 0.0))
+    return found
 
 
 def least_relief(asked: float, usual: float) -> float:

@@ -150,6 +150,7 @@ class Obstacle(Value, frozen=True):
     pods_kept_alone: int  # of ``pods``, those that no rule of another setting keeps
     example: str  # namespace/name of the pod that uses most
     because: str  # why that pod stays
+    share_alone: float = 0.0  # of ``share``, what no rule of another setting keeps
 
     @property
     def name(self) -> str:
@@ -160,6 +161,17 @@ class Obstacle(Value, frozen=True):
     def keeps(self) -> str:
         """``evictable.minAge keeps``, ``Budget and Daemon keep``."""
         return f"{self.name} {'keep' if ' and ' in self.name else 'keeps'}"
+
+    @property
+    def sentence(self) -> str:
+        """What it is that keeps how much: first the cause, where one closes everything."""
+        share = f"{self.share:.0%} of the load that could leave"
+        if _CLOSES_EVERYTHING.issuperset(self.reasons):
+            return f"{self.because} ({self.keeps} {share})"
+        return f"{self.keeps} {share}, e.g. {self.example}: {self.because}"
+
+
+_CLOSES_EVERYTHING = frozenset({"Window", "OtherScheduler"})  # the same sentence for each pod
 
 
 class Change(Value, frozen=True):
@@ -226,6 +238,8 @@ class Plan(Value, frozen=True):
     hot_count: int = 0
     pod_count: int = 0
     known_count: int = 0  # nodes with a fresh figure
+    expected_seconds: float = 0.0  # that its waves take, by how long replacements took before; 0: not known
+    longest_seconds: float = 0.0  # that they take where each lasts until its timeout
     api_version: str = API_VERSION
     kind: str = KIND
 

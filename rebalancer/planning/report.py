@@ -10,6 +10,7 @@ from rebalancer.cluster import times
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.builder import PartialPlan, PlannedMove
+from rebalancer.planning.disruption_cost import seconds_to_ready
 from rebalancer.planning.hotness import Hotness, leaving_load, pressure_after_cooling
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.scenarios import LandingDistribution
@@ -37,6 +38,8 @@ from rebalancer.planning.warnings import of_landings, of_plan, sentences
 from rebalancer.planning.workloads.lookup import grace_period_seconds
 from rebalancer.scheduling.state.nodes import zone_key
 
+_USUAL_SECONDS = 60.0  # that a wave is expected to take where no earlier run tells
+
 
 def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
     """The plan of what the strategies decided."""
@@ -61,8 +64,21 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
         node_count=len(inputs.snapshot.nodes),
         pod_count=len(inputs.snapshot.pods),
         known_count=int(np.count_nonzero(inputs.load.known)),
+        expected_seconds=_expected_seconds(prepared, decided),
+        longest_seconds=inputs.policy.execution.wave_timeout * len({move.wave for move in decided.moves}),
         **fields,
     )
+
+
+def _expected_seconds(prepared: PreparedInputs, decided: PartialPlan) -> float:
+    """How long the waves take, each as long as the slowest of its replacements took in earlier runs."""
+    took, timeout = seconds_to_ready(prepared.inputs.state), prepared.policy.execution.wave_timeout
+    waves: dict[int, float] = {}
+    for move in decided.moves:
+        key = prepared.eviction.workload(move.candidate.row).key
+        seconds = float(np.median(took[key])) if key in took else _USUAL_SECONDS
+        waves[move.wave] = max(waves.get(move.wave, 0.0), min(seconds, timeout))
+    return round(sum(waves.values()), 1)
 
 
 def _node_reports(prepared: PreparedInputs, after: Mapping[int, NodeAfter]) -> tuple[NodeReport, ...]:

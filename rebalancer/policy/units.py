@@ -215,6 +215,21 @@ class Window(PolicyModel):
             return today in self.days and begins <= minute < ends
         return (today in self.days and minute >= begins) or (yesterday in self.days and minute < ends)
 
+    def next_begin(self, now: float) -> float:
+        """When it begins next, in Unix seconds, after a moment outside it."""
+        zone = self._zone()
+        today = dt.datetime.fromtimestamp(now, zone).date()
+        hour, minute = divmod(_minutes(self.from_time), 60)
+        begins = (
+            dt.datetime.combine(today + dt.timedelta(days=days), dt.time(hour, minute), zone)
+            for days in range(len(_DAYS) + 1)
+        )
+        return next(
+            begin.timestamp()
+            for begin in begins
+            if _DAYS[begin.weekday()] in self.days and begin.timestamp() > now
+        )
+
     def __str__(self) -> str:
         """In words."""
         days = "every day" if len(self.days) == len(_DAYS) else ", ".join(self.days)

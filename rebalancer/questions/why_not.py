@@ -181,7 +181,7 @@ def _how_far(nearest: tuple[Distance, ...]) -> str:
 def _most(obstacles: tuple[Obstacle, ...]) -> str:
     if not obstacles:
         return "no pod there could ever move: they belong to their nodes, or to what plans rely on"
-    return f"{obstacles[0].keeps} {obstacles[0].share:.0%} of the load that could leave"
+    return obstacles[0].sentence
 
 
 def _count(number: int, noun: str) -> str:

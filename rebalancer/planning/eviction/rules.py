@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from rebalancer.cluster import times
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.kinds import NAMESPACES, PRIORITY_CLASSES, RESOURCE_QUOTAS
 from rebalancer.cluster.leaving_nodes import why_leaving
@@ -218,7 +219,9 @@ def window(context: EvictionContext, row: PodRow) -> NotMoved | None:  # noqa: A
     windows = context.policy.evictable.windows
     if not windows or any(item.holds(context.inputs.now) for item in windows):
         return None
-    return NotMoved(Reason.WINDOW, f"evictions are made only {' or '.join(map(str, windows))}")
+    named = " or ".join(map(str, windows))
+    opens = times.render(min(item.next_begin(context.inputs.now) for item in windows))
+    return NotMoved(Reason.WINDOW, f"evictions are made only {named}; the next window opens at {opens}")
 
 
 SAFE_TO_EVICT_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"  # names, with commas
@@ -354,7 +357,13 @@ def other_scheduler(context: EvictionContext, row: PodRow) -> NotMoved | None:
         name = context.pods.classes[pod_class].scheduler_name
         if context.inputs.scheduler.configuration.profile(name) is None:
             message = f"schedulerName {name} is not in the scheduler's configuration"
-            return NotMoved(Reason.OTHER_SCHEDULER, message, (_configuration_setting(context),))
+            setting = _configuration_setting(context)
+            if setting == "scheduler.configMap" and context.policy.scheduler.config_map is None:
+                message += (
+                    ", which was not given: name it in scheduler.configMap, found with: kubectl get "
+                    "configmaps -A | grep scheduler"
+                )
+            return NotMoved(Reason.OTHER_SCHEDULER, message, (setting,))
         if wanted and name not in wanted:
             return NotMoved(Reason.OTHER_SCHEDULER, f"the policy does not act for schedulerName {name}")
     return None
@@ -522,7 +531,6 @@ UNKNOWN: tuple[Rule, ...] = (
     controllers_read,
     priority_class,
     limit_ranges,
-    window,
     older_revision,
     autoscalers_read,
     autoscaler,
@@ -577,7 +585,7 @@ def every_refusal(context: EvictionContext, row: PodRow) -> Sequence[NotMoved]:
 def _asked(context: EvictionContext, row: PodRow) -> Iterator[NotMoved]:
     """What the rules say of one pod."""
     lifted = context.pods.annotations[row].get(EVICT, "false") != "false"
-    for rules in (ALWAYS, () if lifted else BY_POLICY, OF_THE_WORKLOAD, UNKNOWN):
+    for rules in (ALWAYS, (window,), () if lifted else BY_POLICY, OF_THE_WORKLOAD, UNKNOWN):
         for rule in rules:
             if context.finished and rule not in OF_FINISHED_PODS:
                 continue

@@ -22,6 +22,7 @@ from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
 from rebalancer.reporting.words import amounts, counted, plain, sample, words
 
 _MAX_NODES, _MAX_REASONS, _MAX_PODS = 8, 5, 12
+_NEVER = frozenset({"DaemonSet", "StaticPod"})
 # What a verdict may be besides a code of planning.reasons.
 _MOVED, _EVICTABLE, _NODE_NOT_HOT = "Moved", "Evictable", "NodeNotHot"
 
@@ -56,6 +57,9 @@ def _pod(lines: Lines, pod: PodExplanation) -> None:
     else:
         lines.add((title, "bold"))
         lines.message((workload + place).lstrip(", "), 4)
+    if pod.reason in _NEVER:  # whatever else is said of it would change nothing
+        lines.message(f"protected ({pod.reason}): {pod.because}", 0, "yellow")
+        return
     if pod.evictable:
         lines.add(("evictable: yes", "green"))
     else:

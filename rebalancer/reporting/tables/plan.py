@@ -54,9 +54,9 @@ def write_moves(lines: Lines, plan: Plan) -> None:
     if not style.no_headers:
         arrow = style.glyphs.arrow
         what = f"{plain(shared)} " if shared else ""
-        said = "after the plan; gain in points, at least"
+        said = "after; gain: at least, in percentage points"
         if any(map(_is_for, plan.moves)):
-            said = "after; gain in points, or what it is for"
+            said += ", or what it is for"
         lines.heading("MOVES", f"{what}load in percent, now {arrow} {said}")
     nodes = {node.name: node for node in plan.nodes}
     write_table(lines, _move_columns(lines, nodes, shared), shown)
@@ -134,7 +134,7 @@ def _move_columns(lines: Lines, nodes: Mapping[str, NodeReport], shared: str) ->
         Column("LOAD", placed(lambda move: loads(move.from_node, move)), right=True),
         Column("TO", to, node=True, begins_line=True),
         Column("CHANCE", placed(lambda move: f"{move.likeliest.probability:.0%}"), right=True),
-        Column("LOAD", placed(lambda move: loads(move.likeliest.node, move)), right=True),
+        Column("THERE", placed(lambda move: loads(move.likeliest.node, move)), right=True),
         Column("GAIN", gain, right=True),
     ]
     if lines.style.wide:
@@ -277,9 +277,20 @@ def _segment(lines: Lines, node: NodeReport, resource: str) -> Text:
 def write_benefit(lines: Lines, plan: Plan) -> None:
     """Benefit and cost of a plan with moves; and what a higher limit would give, if one binds."""
     benefit = plan.benefit
-    if benefit is not None and plan.moves:
-        lines.labelled("benefit  ", gain_words(benefit, lines.style.glyphs.arrow))
+    arrow = lines.style.glyphs.arrow
+    if plan.moves:
+        waves = len({move.wave for move in plan.moves})
+        longest = f", at most {_minutes(plan.longest_seconds)}" if plan.longest_seconds else ""
+        nodes = len({move.from_node for move in plan.moves})
+        moves = f"{counted(len(plan.moves), 'move')} off {counted(nodes, 'node')}"
+        lines.labelled("waves    ", f"{moves} in {counted(waves, 'wave')}{longest}")
+    if benefit is not None and plan.moves and (lines.style.wide or lines.style.everything):
+        lines.labelled("benefit  ", gain_words(benefit, arrow))
         lines.labelled("cost     ", cost_words(benefit))
+    elif benefit is not None and plan.moves and benefit.hottest is not None:
+        hottest, load = benefit.hottest, benefit.hottest.load
+        after = f"{load.before:.0f} {arrow} {load.after:.0f} % {hottest.resource}"
+        lines.labelled("hottest  ", f"{hottest.name} {after}")
     if plan.tainted:
         few = len(plan.tainted) <= _FEW
         named = ", ".join(map(plain, plan.tainted)) if few else counted(len(plan.tainted), "hot node")
@@ -299,8 +310,11 @@ def write_benefit(lines: Lines, plan: Plan) -> None:
 
 def strategy_messages(plan: Plan) -> list[str]:
     """What the strategies say of the plan, but for what it says itself: of hot nodes."""
-    found = {name: report.message for name, report in plan.strategies.items() if name not in ALWAYS_ON}
-    return [f"{name}: {message}" for name, message in found.items() if message]
+    return [
+        f"{name}: {report.message or 'no pod moves for it'}"
+        for name, report in plan.strategies.items()
+        if name not in ALWAYS_ON and (report.message or not report.moves)
+    ]
 
 
 def gain_words(benefit: Benefit, arrow: str) -> str:
@@ -330,16 +344,16 @@ def cost_words(benefit: Benefit) -> str:
 
 
 def write_obstacles(lines: Lines, obstacles: Sequence[Obstacle]) -> None:
-    """The obstacles, at least one, the heaviest first; ALONE counts the pods that no other setting keeps."""
+    """The obstacles, at least one; ONLY THIS counts the pods that no other setting keeps."""
     count = obstacles[0].pods_in_all
     lines.heading(
         "BLOCKED BY", f"share of the load of {counted(count, 'pod')} that could leave nodes above coolTo"
     )
     if not lines.style.no_headers:
-        lines.add(" " * _INDENT, (f"{'LOAD':>4} {'PODS':>5} {'ALONE':>6}  SETTING OR REASON", "dim"))
+        lines.add(" " * _INDENT, (f"{'LOAD':>4} {'PODS':>5} {'ONLY THIS':>9}  SETTING OR REASON", "dim"))
     for item in lines.first(obstacles, _MAX_OBSTACLES, "setting or reason", "settings or reasons"):
         name = words(item.name)
-        lead = f"{item.share:>4.0%} {item.pods:>5} {item.pods_kept_alone:>6}"
+        lead = f"{item.share:>4.0%} {item.pods:>5} {item.pods_kept_alone:>9}"
         lines.add(" " * _INDENT, (lead, "bold"), "  ", (name, "yellow"))
         lines.message(f"{item.example}: {item.because}", _INDENT + len(lead) + 2, "dim")
 
@@ -377,19 +391,28 @@ def plan_table(
 def verdict(plan: Plan) -> str:
     """What a plan comes to, in one clause: what it evicts and what that achieves, or why nothing."""
     if plan.moves:
-        from_nodes = len({move.from_node for move in plan.moves})
-        waves = len({move.wave for move in plan.moves})
-        cooled = sum(1 for node in plan.nodes if node.hot and node.after and not node.after.hot)
-        return (
-            f"evict {counted(len(plan.moves), 'pod')} from {counted(from_nodes, 'node')} "
-            f"in {counted(waves, 'wave')}"
-            + (f"; no longer hot: {cooled} of {plan.hot_count}" if plan.hot_count else "")
-        )
+        relieved = sum(1 for node in plan.nodes if node.hot and node.after and not node.after.hot)
+        left = plan.hot_count - relieved
+        stay = f", {left} stay{'s' * (left == 1)} hot" if left else ""
+        removed = sum(1 for move in plan.moves if move.finished)
+        restart = len(plan.moves) - removed
+        of_all = f" of {plan.benefit.pods:,}" if plan.benefit else ""
+        pods = f"{restart:,}{of_all} pod{'' if restart == 1 and not of_all else 's'}"
+        hot = counted(plan.hot_count, "hot node")
+        parts = [f"{relieved} of {hot} relieved{stay}"] if plan.hot_count else []
+        parts += [f"{pods} {'restarts' if restart == 1 else 'restart'}"] if restart else []
+        parts += [f"{counted(removed, 'finished pod')} removed"] if removed else []
+        parts += [f"about {_minutes(plan.expected_seconds)}"] if plan.expected_seconds else []
+        return "; ".join(parts)
     if plan.hot_count:
         return f"evict nothing: {counted(plan.hot_count, 'hot node')} cannot be cooled"
     if plan.kept:  # by the wish of another strategy
         return f"evict nothing: no node is hot, and {counted(len(plan.kept), 'other pod')} cannot be moved"
     return "nothing to do: no node is hot"
+
+
+def _minutes(seconds: float) -> str:
+    return "1 minute" if seconds < 90 else f"{seconds / 60:.0f} minutes"
 
 
 def _headline(lines: Lines, plan: Plan) -> None:
@@ -414,18 +437,7 @@ def _why_nothing(plan: Plan) -> str:
         return f"{verdict} without a pod to move"
     if not plan.obstacles:
         return f"{verdict}, on which no pod could ever move"
-    most = plan.obstacles[0]
-    return f"{verdict}; {words(most.keeps)} {most.share:.0%} of their load"
-
-
-def _blocked_by(obstacle: Obstacle) -> str:
-    """What keeps how much of the load that could relieve hot nodes: ``evictable.minAge keeps 74 % …``."""
-    text = f"{obstacle.keeps} {obstacle.share:.0%} of the load that could leave"
-    text += f" ({obstacle.pods} of {counted(obstacle.pods_in_all, 'pod')}"
-    alone = obstacle.pods_kept_alone
-    if obstacle.setting and alone < obstacle.pods:
-        text += f", {alone or 'none'} by it alone"
-    return words(f"{text}): {obstacle.because}")
+    return f"{verdict}; {plan.obstacles[0].sentence}"
 
 
 def _obstacles(lines: Lines, plan: Plan) -> None:
@@ -438,7 +450,7 @@ def _obstacles(lines: Lines, plan: Plan) -> None:
     shown = plan.obstacles[: lines.shown(len(plan.obstacles), 0) or 1]
     lines.heading("BLOCKED BY", "policy settings that keep load on hot nodes")
     for obstacle in shown:
-        lines.message(f"{_blocked_by(obstacle)}, e.g. {obstacle.example}", 2, "yellow")
+        lines.message(obstacle.sentence, 2, "yellow")
     lines.more(len(plan.obstacles) - len(shown), "setting or reason", plural="settings or reasons")
 
 

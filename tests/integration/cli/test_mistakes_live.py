@@ -262,9 +262,8 @@ def test_a_cluster_without_metrics_says_which_sources_were_tried(
         sandbox.faults.add(Fault("status", path="metrics.k8s.io", code=code, times=0, message="no endpoints"))
         line = refusal(6, "plan", "--kubeconfig", sandbox.write_kubeconfig(tmp_path / "config"))
 
-    assert "no load source answered: metrics-server: " in line
-    assert "no endpoints" in line
-    assert "see load.sources of the policy" in line
+    assert "metrics-server is not installed: the Metrics API is not served" in line
+    assert "load.sources: [{requests: {}}]" in line
 
 
 @FAST

@@ -6,6 +6,7 @@ import datetime as dt
 
 import pytest
 
+from rebalancer.cluster import times
 from rebalancer.errors import InputError
 from rebalancer.policy.model import Selector
 from rebalancer.policy.policy_file import parse_policy
@@ -91,3 +92,18 @@ def test_what_makes_no_sense_is_refused_with_its_place(text: str, message: str) 
         parse_policy(HEAD + text, "policy.yaml")
 
     assert "policy.yaml:3:" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("now", "begins"),
+    [
+        ("2026-11-22T12:00:00Z", "2026-11-23T00:00:00Z"),  # Sunday: on Monday at 1 in Berlin
+        ("2026-11-23T12:00:00Z", "2026-11-24T00:00:00Z"),
+        ("2026-11-24T12:00:00Z", "2026-11-30T00:00:00Z"),
+        ("2026-03-28T12:00:00Z", "2026-03-29T23:00:00Z"),  # summer time has begun by then
+    ],
+)
+def test_a_shut_window_says_when_it_begins_next(now: str, begins: str) -> None:
+    shut = window("01:00", "05:00", days=["Mon", "Tue"], timeZone="Europe/Berlin")
+
+    assert times.render(shut.next_begin(times.parse(now))) == begins

@@ -43,7 +43,8 @@ def test_the_setting_that_holds_most_of_the_load_is_named_first() -> None:
     found = answer(inputs)
 
     assert found.verdict == (
-        "nothing is moved from 1 hot node: evictable.minAge keeps 100% of the load that could leave"
+        "nothing is moved from 1 hot node: evictable.minAge keeps 100% of the load that could leave, "
+        "e.g. default/fresh-8: is 1 min old, minAge 10 min"
     )
     assert found.obstacles == make_plan(inputs).obstacles
     assert found.next_steps[0] == "rebalancer plan --diff OTHER_POLICY.yaml"
@@ -76,7 +77,7 @@ def test_a_node_is_answered_by_what_holds_its_own_load() -> None:
     found = answer(inputs, "node/b")
 
     assert [(item.reasons, item.share, item.pods) for item in found.obstacles] == [(("Budget",), 1.0, 9)]
-    assert found.verdict == "it stays at 90.0 % cpu; its pods: 9 Budget"
+    assert found.verdict == "it stays at 90.0 % cpu (coolTo 65); kept: 9 by a disruption budget"
     assert len(answer(inputs).obstacles) == 2
 
 

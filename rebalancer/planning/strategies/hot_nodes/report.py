@@ -47,6 +47,18 @@ _NO_RULE = frozenset(
         Reason.HOT_TOO_BRIEFLY,
     }
 )
+_FALLS = 0.1  # points that a node's load has to fall by to be said to fall
+_KEPT_BY = {  # how many pods: 4 by limits, 1 of a DaemonSet
+    Reason.LIMIT.value: "by limits",
+    Reason.BUDGET.value: "by a disruption budget",
+    Reason.DAEMON_SET.value: "of a DaemonSet",
+    Reason.JOB.value: "of Jobs",
+    Reason.NAMESPACE.value: "in an excluded namespace",
+    Reason.TOO_YOUNG.value: "too young",
+    Reason.WINDOW.value: "by the maintenance window",
+    Reason.SINGLE_REPLICA.value: "the only replica",
+    Reason.NO_BETTER_LANDING.value: "without a better landing",
+}
 _Kept = list[tuple[PodRow, NotMoved, float]]  # with the points that each uses
 
 
@@ -64,7 +76,8 @@ def report_fields(prepared: PreparedInputs, plan: PartialPlan, *, raised_limit: 
 def _unsolved(prepared: PreparedInputs, plan: PartialPlan) -> dict[str, str]:
     """Hot nodes that stay above their coolTo, with the reasons of the pods that stay on each."""
     unsolved: dict[str, str] = {}
-    names = prepared.inputs.snapshot.nodes.names
+    inputs, hotness = prepared.inputs, prepared.hotness
+    names = inputs.snapshot.nodes.names
     kept_on: dict[int, Counter[str]] = {}
     for row, reason in plan.kept.items():
         if prepared.has_finished(row):
@@ -75,13 +88,17 @@ def _unsolved(prepared: PreparedInputs, plan: PartialPlan) -> dict[str, str]:
         if prepared.hotness.is_cool(node, percent):
             continue
         counts = kept_on.get(node, Counter())
-        reasons = ", ".join(f"{count} {code}" for code, count in sorted(counts.items(), key=_most_first))
-        above = ", ".join(
-            f"{percent[column]:.1f} % {resource}"
-            for column, resource in enumerate(prepared.hotness.names)
-            if percent[column] > prepared.hotness.cool_to[node, column]
+        reasons = ", ".join(
+            f"{count} {_KEPT_BY.get(code, code)}" for code, count in sorted(counts.items(), key=_most_first)
         )
-        unsolved[names[node]] = f"stays at {above}; its pods: {reasons or 'none left'}"
+        above = [column for column in range(len(percent)) if percent[column] > hotness.cool_to[node, column]]
+        falls = any(inputs.load.percent[node, column] - percent[column] > _FALLS for column in above)
+        loads = ", ".join(
+            f"{percent[column]:.1f} % {hotness.names[column]} (coolTo {hotness.cool_to[node, column]:.0f})"
+            for column in above
+        )
+        verb = "falls to" if falls else "stays at"
+        unsolved[names[node]] = f"{verb} {loads}; kept: {reasons or 'no pod is left'}"
     return unsolved
 
 
@@ -171,7 +188,9 @@ def find_obstacles(
     obstacles = [
         _obstacle(prepared, setting, group, total, count) for (setting, _), group in by_setting.items()
     ]
-    return tuple(sorted(obstacles, key=lambda item: (-item.share, -item.pods, item.setting, item.reasons)))
+    # What alone keeps most comes first: changing anything else would move less.
+    heaviest = lambda item: (-item.share_alone, -item.share, -item.pods, item.setting, item.reasons)  # noqa: E731
+    return tuple(sorted(obstacles, key=heaviest))
 
 
 def _staying(prepared: PreparedInputs, plan: PartialPlan) -> Iterator[tuple[PodRow, NotMoved, float]]:
@@ -196,14 +215,16 @@ def _staying(prepared: PreparedInputs, plan: PartialPlan) -> Iterator[tuple[PodR
 
 def _obstacle(prepared: PreparedInputs, setting: str, group: _Kept, total: float, count: int) -> Obstacle:
     points = sum(each for _, _, each in group)
+    alone = [each for row, kept, each in group if _alone(prepared, row, kept)]
     example, kept, _ = max(group, key=lambda item: (item[2], prepared.pods.full_name(item[0])))
     return Obstacle(
         setting=setting,
         reasons=tuple(sorted({str(kept.reason) for _, kept, _ in group})),
         share=round(points / total if total > NEGLIGIBLE else len(group) / count, CHANCE_DIGITS),
+        share_alone=round(sum(alone) / total if total > NEGLIGIBLE else len(alone) / count, CHANCE_DIGITS),
         pods=len(group),
         pods_in_all=count,
-        pods_kept_alone=sum(_alone(prepared, row, kept) for row, kept, _ in group),
+        pods_kept_alone=len(alone),
         example=prepared.pods.full_name(example),
         because=kept.message,
     )

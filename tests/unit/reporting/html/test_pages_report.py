@@ -28,7 +28,7 @@ def report(
 def test_a_report_says_what_is_evicted_from_where_to_where_and_why() -> None:
     text = " ".join(Page(report(a_plan())).text.split())
 
-    assert "Evict 2 pods from 1 node in 2 waves; no longer hot: 1 of 2" in text
+    assert "1 of 2 hot nodes relieved, 1 stays hot; 2 pods restart" in text
     assert "shop/web-7d9f8b6c5d-x2x4z from node-0001 to node-0007 (100%), gain cpu 12.5" in text
     assert "still hot : no evictable pod whose replacement lands elsewhere" in text
     assert "SingleReplica keeps 2 pods" in text

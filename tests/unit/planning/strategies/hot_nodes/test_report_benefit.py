@@ -63,3 +63,11 @@ def test_the_hottest_node_is_the_one_with_the_most_excess() -> None:
 
 def test_where_no_node_is_hot_none_is_the_hottest() -> None:
     assert benefit(plan_of(planning_inputs([a_node("a")]))).hottest is None
+
+
+def test_a_plan_says_how_long_its_waves_take_and_at_most() -> None:
+    found = one_hot_node()
+    waves = len({move.wave for move in found.moves})
+
+    assert found.expected_seconds == 60.0 * waves
+    assert found.longest_seconds == 300.0 * waves
