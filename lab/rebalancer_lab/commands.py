@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
 from rich.text import Text
 
 from rebalancer.cli.output import Output, Rows, emit, progress_bar
+from rebalancer.cluster import times
 from rebalancer.documents import read_text
+from rebalancer.errors import InputError, StopRequestedError
+from rebalancer.load.prometheus.client import LivePrometheus
+from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
+from rebalancer.load.prometheus.reader import connection_of
+from rebalancer.load.prometheus.responses import RecordedResponses
+from rebalancer.load.services import runs_in_a_cluster
+from rebalancer.observe.needs import Needs
 from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.observe.read import observe, open_api, policy_of
+from rebalancer.observe.timeline import TimelineWriter
+from rebalancer.planning.scheduler_facts import configuration_of
+from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.policy_file import LoadedPolicy, default_policy, load_policy
 from rebalancer.reporting.html.chart import LineChart, line_chart
 from rebalancer.reporting.html.pages import render_page
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
-from rebalancer.reporting.words import counted, plain
+from rebalancer.reporting.words import counted, plain, sample
+from rebalancer.signals import stop_on_signal
 from rebalancer_lab import frames
+from rebalancer_lab.backfill import Backfilled, backfill
 from rebalancer_lab.descheduler import LowNodeUtilization, read_descheduler
+from rebalancer_lab.history import History, pieces
 from rebalancer_lab.replay import Replay, replay
 from rebalancer_lab.timeline import Timeline
 
-_MAX_HOURS, _MAX_MOVES = 24, 50
+_MAX_HOURS, _MAX_MOVES, _MAX_NAMED = 24, 50, 5
 
 
 def replay_timeline(
@@ -59,6 +76,99 @@ def named_policies(paths: Sequence[Path]) -> list[tuple[str, LoadedPolicy]]:
         (name if names.count(name) == 1 else f"{name} ({item.source})", item)
         for name, item in zip(names, loaded, strict=True)
     ]
+
+
+def backfill_timeline(
+    folder: Path,
+    options: PlanOptions,
+    address: str | None,
+    lasts: float,
+    every: float,
+    per_second: float,
+    max_bytes: int,
+    output: Output,
+) -> None:
+    """``rebalancer snapshot backfill``."""
+    loaded = policy_of(options)
+    connection = _connection(loaded, address)
+    writer = TimelineWriter(folder, max_bytes)
+    with stop_on_signal() as signals:
+
+        def found() -> Backfilled:
+            api = open_api(options)
+            live = observe(options, (loaded,), api)
+            end = math.floor(live.now / every) * every
+            first = end - math.floor(lasts / every) * every
+            moments = [first + every * number for number in range(round((end - first) / every) + 1)]
+            moments = [at for at in moments if writer.last is None or at > writer.last + _SAME_SECONDS]
+            if not moments:
+                raise InputError(
+                    f"ends at {times.render(writer.last or end)}: nothing is missing since", where=str(folder)
+                )
+            needs = Needs(live.snapshot, live.now, live.own_pod, RecordedResponses(live.now))
+            needs.add(loaded, configuration_of(live, loaded))
+            questions = [query for place, query in needs.requests if place.address == connection.address]
+
+            def ask(query: PrometheusQuery, until: float) -> bytes:
+                return LivePrometheus(connection, api, until, inside=runs_in_a_cluster())(query)
+
+            def wait() -> None:
+                if signals.stop.wait(1.0 / per_second):
+                    raise StopRequestedError("asked to stop; the same command goes on from there")
+
+            snapshot = live.snapshot
+            series = len(snapshot.pods) * _SERIES_OF_POD + len(snapshot.nodes) * _SERIES_OF_NODE
+            with progress_bar("moments", len(moments)) as advance:
+                return backfill(
+                    replace(live, starts=None),
+                    lambda piece: History(ask, piece, every, wait),
+                    pieces(moments, series),
+                    lambda observation: writer.write(observation, None),
+                    {connection.address: questions} if questions else {},
+                    str(folder),
+                    advance,
+                )
+
+        result = signals.interruptibly(found)
+    emit(result, output, backfill_table)
+
+
+_SAME_SECONDS = 0.5
+_SERIES_OF_POD, _SERIES_OF_NODE = 5, 30  # of the query that brings most
+
+
+def _connection(loaded: LoadedPolicy, address: str | None) -> Connection:
+    """Which Prometheus is asked: the one of the policy, with its login, or the one at an address."""
+    named = [item.prometheus for item in loaded.policy.load.sources if isinstance(item, PrometheusSource)]
+    for settings in named:
+        if address is None or settings.address.rstrip("/") == address.rstrip("/"):
+            return connection_of(settings)
+    if address is None:
+        raise InputError(
+            "the policy names no Prometheus", where=loaded.source, hint="give its address with --prometheus"
+        )
+    return Connection(address.rstrip("/"))
+
+
+def backfill_table(found: Backfilled, style: Style = Style()) -> Text:
+    """What was backfilled, and what of it is not known."""
+    lines = Lines(style)
+    lines.add((f"Backfilled: {counted(found.moments, 'moment')} into {plain(found.folder)}", "bold"))
+    lines.message(f"{found.begins} to {found.ends}; {found.bytes / 1e6:.1f} MB", 0, "dim")
+    lines.message(
+        f"{counted(found.pods, 'pod')}: {found.from_siblings} that are gone have the scheduling fields of a "
+        f"sibling or a template; of {found.unknown_pods} only requests are known, and no plan moves them.",
+        0,
+    )
+    lines.message(f"As they are now: {', '.join(found.as_they_are_now)}.", 0)
+    for noun, names in (
+        ("workloads of which nothing is left", found.unknown_workloads),
+        ("nodes that are gone, taken as cordoned", found.unknown_nodes),
+        ("moments left out", found.left_out),
+    ):
+        if names:
+            lines.message(f"{len(names)} {noun}: {sample([plain(name) for name in names], _MAX_NAMED)}", 0)
+    return lines.text
 
 
 def replay_table(found: Replay, style: Style = Style()) -> Text:

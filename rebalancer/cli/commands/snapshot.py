@@ -22,6 +22,7 @@ from rebalancer.cli.options import (
     plan_options,
 )
 from rebalancer.cli.output import Output, emit, progress, with_progress
+from rebalancer.cli.studies import study
 from rebalancer.observe.plan_options import PlanOptions
 
 
@@ -86,6 +87,53 @@ def record(folder: Path, every: float, lasts: float | None, max_size: int, optio
     ends = time.time() + lasts if lasts is not None else math.inf
     with stop_on_signal() as signals:
         record_timeline(options, TimelineWriter(folder, max_size), every, ends, signals, LOGGER.info)
+
+
+@snapshot.command("backfill")
+@click.argument("folder", type=PATH, metavar="FOLDER")
+@option(
+    *("--prometheus address", None, "URL"),
+    "The Prometheus to ask; by default that of the policy, with its login.",
+)
+@option("--days", click.FloatRange(0.01, 365), "N", "How far back.", default=7.0, show_default=True)
+@option("--every", DURATION, "DURATION", "Time between two moments.", default="5m", show_default=True)
+@option(
+    *("--queries-per-second per_second", click.FloatRange(0.01, 100), "N", "Ask no more often than that."),
+    default=5.0,
+    show_default=True,
+)
+@max_size_option
+@plan_options(
+    source=PLAN["source"],
+    **{
+        field: item
+        for field, item in LIVE_PLAN.items()
+        if field not in ("now", "state_path", "state_config_map")
+    },
+)
+@output_options(*DOCUMENT_FORMATS)
+def backfill(
+    folder: Path,
+    address: str | None,
+    days: float,
+    every: float,
+    per_second: float,
+    max_size: int,
+    options: PlanOptions,
+    output: Output,
+) -> None:
+    """Write a timeline of days that nobody recorded into FOLDER, from Prometheus. Only reads.
+
+    Pods, nodes, requests and usage come from kube-state-metrics and cAdvisor (or node_exporter), all else
+    from the objects that are there now; what cannot be known is marked and said. Started again, it goes on
+    where it ended. Needs rebalancer[lab].
+
+    \b
+    rebalancer snapshot backfill --days 7 --policy policy.yaml days/
+    """
+    study("commands").backfill_timeline(
+        folder, options, address, days * 86_400.0, every, per_second, max_size, output
+    )
 
 
 @snapshot.command("info")
