@@ -17,7 +17,7 @@ Each such move leaves the sum of what pods prefer higher than before, so they co
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from pydantic import Field
@@ -29,6 +29,7 @@ from rebalancer.policy.model import PolicyModel, Unique
 
 if TYPE_CHECKING:
     from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodRow
+    from rebalancer.cluster.pod_classes import PodClass
     from rebalancer.planning.builder import PlanBuilder, PlannedMove
     from rebalancer.planning.landing.landing_check import Landings, Purpose
     from rebalancer.planning.prepared import PreparedInputs
@@ -107,6 +108,7 @@ class Misplaced(Strategy):
         super().__init__(prepared, settings)
         self._tolerates_any = tolerates_any
         self._static = _STATIC.intersection(self.settings.filters)
+        self._is_limited = False  # a limit keeps pods that prefer another node
         self._looked_at = 0  # pods for which filters or scores were computed anew
         self._placements: dict[Hashable, Placement] = {}
         self._asked_for = tuple(  # the score plugins of the soft rules that count
@@ -118,6 +120,28 @@ class Misplaced(Strategy):
             )
             if counts
         )
+
+    def pods(self, plan: PlanBuilder) -> Iterator[PodRow]:
+        """Those that ask something of their node, and all of a node that does not admit just any pod."""
+        import numpy as np  # noqa: PLC0415 - not before a plan is made
+
+        prepared, pods, schedulers = self.prepared, self.prepared.pods, self.prepared.schedulers.by_name
+        asks = np.array([self._asks(item) for item in pods.classes], np.bool_)
+        chosen = np.array([self.settings.chooses(item) for item in pods.classes], np.bool_)
+        special = np.array([bool(node.spec.taints) for node in prepared.nodes.records], np.bool_)
+        plain = {item.scheduler_name: kind for kind, item in enumerate(pods.classes) if not asks[kind]}
+        for name in plain.keys() & schedulers.keys():
+            special |= ~schedulers[name].admitting(prepared.state, plain[name])
+        asked = (pods.node >= 0) & chosen[pods.pod_class] & (asks[pods.pod_class] | special[pods.node])
+        for node in np.unique(pods.node[asked]).tolist():
+            yield from (pod for pod in prepared.pods_on(node) if asked[pod])
+
+    @staticmethod
+    def _asks(pod: PodClass) -> bool:
+        """Whether pods of a class mind more of a node than its taints."""
+        spec = pod.spec
+        ports = any(port.host_port for item in spec.containers or () for port in item.ports or ())
+        return bool(spec.affinity or spec.node_selector or spec.topology_spread_constraints or ports)
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """The filter that would reject its own node if the pod were not there; empty when none would."""
@@ -145,13 +169,22 @@ class Misplaced(Strategy):
                 rejection = scheduler.rejection_at(state, pod_class, node, dynamic)
             finally:
                 state.restore(pod, node)
-        return rejection or self._preferred_elsewhere(pod, state)
+        return rejection or self._preferred_elsewhere(pod, plan)
 
-    def _preferred_elsewhere(self, pod: PodRow, state: ClusterState) -> str:
-        """That the scheduler would now choose a better node by a soft rule, and which; empty if not."""
-        rules = self._soft_rules(pod, self.prepared.node_of(pod)) if self._asked_for else ()
+    def _preferred_elsewhere(self, pod: PodRow, plan: PlanBuilder) -> str:
+        """That the scheduler would now choose a better node by a soft rule, and which; empty if not.
+
+        Of the pods that a limit keeps anyway only the first is looked at: it names the limit.
+        """
+        state = plan.scenarios.all[0].after_termination
+        is_looked_at = self._asked_for and not (self._is_limited and plan.used.is_spent)
+        rules = self._soft_rules(pod, self.prepared.node_of(pod)) if is_looked_at else ()
         if not rules:
             return ""
+        if plan.used.reached(self.prepared.candidate(pod)):
+            if self._is_limited:
+                return ""
+            self._is_limited = True
         placement = self._without(state, pod, int(self.prepared.pods.pod_class[pod]))
         here = (placement.feasible == self.prepared.node_of(pod)).nonzero()[0].tolist()
         better = self._better(placement, here[0]) if here else None

@@ -164,6 +164,10 @@ def with_emptied(
     strategy: Strategy, nodes: NodesToEmpty, so_far: PartialPlan, max_nodes: int, keep: int
 ) -> PartialPlan:
     """The plan with the nodes emptied that save most at the least disruption; and what a taint would add."""
+    used = so_far.builder.used
+    if used.is_spent:
+        note = f"perRun {used.limits.per_run} is reached by other strategies"
+        return msgspec.structs.replace(so_far, notes={**so_far.notes, strategy.name: note})
     closes = strategy.may_close and nodes.prepared.inputs.closed is None
     most = min(max_nodes, len(nodes.count) - len(nodes.empty) - keep)
     search = Search(strategy, nodes, so_far, most, closes=closes)

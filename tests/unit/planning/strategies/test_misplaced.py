@@ -8,10 +8,23 @@ import pytest
 
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.revalidation import revalidate_moves
+from rebalancer.scheduling.registry import load_configuration
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, because, kept, moved, plan_of, planning_inputs
 from tests.unit.planning.eviction.protected_pods import LEAVING
 
+_ADDED = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  pluginConfig:
+  - name: NodeAffinity
+    args:
+      addedAffinity:
+        requiredDuringSchedulingIgnoredDuringExecution:
+          nodeSelectorTerms: [{matchExpressions: [{key: disk, operator: In, values: [ssd]}]}]
+"""
 SSD = {"nodeSelector": {"disk": "ssd"}}
 EXCLUDED = {
     "affinity": {
@@ -252,3 +265,23 @@ def test_nobody_lands_a_pod_from_where_a_soft_rule_would_move_it_back() -> None:
     assert because(plans[1], "web-0").startswith(
         "may land (100%) where it must not: b is not where the scheduler would rather have it"
     )
+
+
+def test_of_pods_that_prefer_another_node_and_that_a_limit_keeps_only_the_first_is_named() -> None:
+    """It says which limit keeps them; what the others prefer would change nothing."""
+    terms = [{"key": "disk", "operator": "In", "values": ["ssd"]}]
+    preferred = [{"weight": 100, "preference": {"matchExpressions": terms}}]
+    soft = {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
+    settings = {"misplaced": {"preferredNodeAffinity": True}}
+    limited = a_policy(strategies=settings, limits={"perRun": 1})
+    plan = planned_with(soft, policy=limited, on=("a", "a", "a"))
+    assert [len(moved(plan)), list(kept(plan).values())] == [1, ["Limit"]]
+    assert len(moved(planned_with(soft, policy=a_policy(strategies=settings), on=("a", "a", "a")))) > 1
+
+
+def test_what_the_scheduler_adds_to_every_pod_counts_for_pods_that_ask_for_nothing() -> None:
+    configuration = load_configuration(_ADDED, "test")
+    nodes = [a_node("a"), a_node("b", labels={"disk": "ssd"})]
+    workloads = [a_workload("web", ["a"]), a_workload("api", ["b"])]
+    plan = plan_of(planning_inputs(nodes, workloads, policy=ON, configuration=configuration))
+    assert moved(plan) == {"web-0": "b"}

@@ -212,6 +212,15 @@ def test_limits_hold_and_a_node_with_more_pods_is_not_begun(packing: Any) -> Non
     assert list(moved(plan)) == ["few-0"]
 
 
+def test_a_limit_that_other_strategies_have_reached_is_named(packing: Any) -> None:
+    strategies = {"consolidation": True, "lifetime": {"maxAge": "1h"}}
+    policy = a_policy(strategies=strategies, limits={"perRun": 1})
+    nodes = [a_node(name) for name in "abc"]
+    plan = plan_of(planning_inputs(nodes, USUAL, policy=policy, configuration=packing))
+    assert [move.strategy for move in plan.moves] == ["lifetime"]
+    assert "; perRun 1 is reached by other strategies" in plan.strategies["consolidation"].message
+
+
 def test_only_the_nodes_that_the_policy_selects_are_emptied(packing: Any) -> None:
     nodes = [a_node("a"), a_node("b", labels={"pool": "spare"}), a_node("c")]
     settings = {"nodeSelector": {"matchLabels": {"pool": "spare"}}}
