@@ -41,7 +41,7 @@ def test_a_report_of_1500_nodes_is_small_and_asks_for_nothing(browser: Browser, 
     seen = browser.open(page)
     assert seen.requests == [page.as_uri()]
     assert seen.complaints == []
-    assert "Evict 100 pods" in seen.text
+    assert "100 pods restart" in seen.text
 
 
 def test_hostile_names_do_nothing_in_a_browser(browser: Browser, tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_what_opens_on_a_screen_is_open_on_paper(browser: Browser, tmp_path: Pat
 
     printed = browser.printed_text(page)
 
-    assert "Evict 2 pods" in printed
+    assert "2 pods restart" in printed
     assert "node-0001 is hot; node-0007 has the highest total" in printed, "why a pod moves"
     assert "the only replica of its workload" in printed, "why a pod stays"
     assert "kind: RebalancePolicy" in printed

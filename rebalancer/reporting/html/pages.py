@@ -102,7 +102,10 @@ def html_report(
     plan: Plan, policy: str, tables: Mapping[str, SchedulingTable], outcomes: Outcomes | None = None
 ) -> str:
     """A plan, its policy without secrets, the scheduler's scores by pod uid, and what came of the plan."""
-    said = verdict(plan)
+    said = verdict(plan) if outcomes is None or outcomes.dry_run else summary_words(outcomes)
+    if outcomes is not None and not outcomes.dry_run and outcomes.outcomes:
+        landed = sum(outcome.result.landed for outcome in outcomes.outcomes)
+        said = f"{landed} of {counted(len(outcomes.outcomes), 'move')} landed; {said}"
     hot = sorted((node for node in plan.nodes if node.hot), key=lambda node: (-peak(node), node.name))
     elements = [("plan", encode(plan)), ("policy", policy.encode())]
     if outcomes is not None:
@@ -113,6 +116,20 @@ def html_report(
         policy="\n".join(plain(line) for line in policy.splitlines()),
         verdict=said[:1].upper() + said[1:],
         outcomes=outcomes,
+        contents=[
+            (anchor, title)
+            for anchor, title, shown in (
+                ("outcomes", "What happened", outcomes),
+                ("moves", "Moves", plan.moves),
+                ("nodes", "Nodes by load", True),
+                ("hot", "Hot nodes", hot),
+                ("blocked", "What keeps load", plan.obstacles),
+                ("warnings", "Warnings", plan.warnings or plan.neutral_plugins),
+                ("kept", "Pods not moved", plan.kept),
+                ("policy", "Policy", True),
+            )
+            if shown
+        ],
         ended=f"{summary_words(outcomes)}; exit code {exit_words(outcomes)}" if outcomes else "",
         results=_results(outcomes),
         charts=node_charts(plan.nodes),

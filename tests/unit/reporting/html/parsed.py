@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[2J\u202e{{ 7 * 7 }}"
@@ -33,6 +34,8 @@ class Page(HTMLParser):
         assert all(item.get("type") == "application/zlib" for tag, item in self.elements if tag == "script")
         names = {name for _, attributes in self.elements for name in attributes}
         assert not any(name.startswith("on") for name in names)
-        assert not {"src", "href"} & names
+        assert "src" not in names
+        links = [item["href"] for _, item in self.elements if "href" in item]
+        assert all(re.fullmatch(r"#[a-z]+", link or "") for link in links), "only parts of the page itself"
         policy = next(item["content"] for tag, item in self.elements if item.get("http-equiv"))
         assert policy == "default-src 'none'; style-src 'unsafe-inline'"
