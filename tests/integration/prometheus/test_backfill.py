@@ -13,10 +13,12 @@ from msgspec.structs import replace
 
 from rebalancer.cli.program import main
 from rebalancer.cluster.dumps.writer import save
+from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.observe.timeline import Timeline
 from rebalancer.planning.assemble import assemble
 from rebalancer.planning.inputs import Observation
 from rebalancer.planning.planner import make_plan
+from rebalancer.scheduling.resources import pod_requests
 from tests.builders import a_node, a_pod, owned_by
 from tests.integration.prometheus.servers import Prometheus, Samples, moments, running
 from tests.unit.lab.recorded_days import EVERY, NOW, a_policy, an_observation, pods_on, recorded
@@ -107,8 +109,8 @@ def exported() -> Samples:
             for column in ("allocatable", "capacity"):
                 for resource, amount in (("cpu", 4.0), ("memory", 8 << 30), ("pods", 110)):
                     export(f"kube_node_status_{column}", {**labels, "resource": resource}, moment, amount)
-    for (name, labels), points in series.items():
-        samples.add(name, dict(labels), points)
+    for (name, pairs), points in series.items():
+        samples.add(name, dict(pairs), points)
     return samples
 
 
@@ -133,16 +135,16 @@ def backfilled(server: Prometheus, dump: Path, folder: Path, *options: str, days
     return CliRunner().invoke(main, [*arguments, *given])
 
 
-def pods_of(observation: Observation) -> dict[str, tuple[str, Any]]:
-    """Each pod's node, and what it asks for."""
+def nodes_of(observation: Observation) -> dict[str, str]:
+    """The node of each pod."""
     pods, nodes = observation.snapshot.pods, observation.snapshot.nodes
-    return {
-        pods.names[row]: (
-            nodes.names[pods.node[row]],
-            pods.class_of(row).spec.containers[0].resources.requests,
-        )
-        for row in range(len(pods))
-    }
+    return {name: nodes.names[pods.node[row]] for row, name in enumerate(pods.names)}
+
+
+def class_of(observation: Observation, name: str) -> PodClass:
+    """What a pod is to the scheduler."""
+    pods = observation.snapshot.pods
+    return pods.class_of(pods.row["default", name])
 
 
 def test_a_backfilled_timeline_is_as_the_recorded_one_but_for_what_metrics_do_not_tell(
@@ -161,10 +163,7 @@ def test_a_backfilled_timeline_is_as_the_recorded_one_but_for_what_metrics_do_no
     policy = a_policy()
     for moment in before.moments():
         one, other = before.observation(moment), after.observation(moment)
-        assert pods_of(one).keys() == pods_of(other).keys()
-        assert {name: node for name, (node, _) in pods_of(one).items()} == {
-            name: node for name, (node, _) in pods_of(other).items()
-        }
+        assert nodes_of(one) == nodes_of(other)
         loads = [
             assemble(replace(item, configurations={"": None}), policy, None).load.percent[:, :2]
             for item in (one, other)
@@ -174,13 +173,9 @@ def test_a_backfilled_timeline_is_as_the_recorded_one_but_for_what_metrics_do_no
                 differences[moment, name] = loads[0][row][0], loads[1][row][0]
     # A rate over five minutes has little of a pod that came within them, and still has one that left.
     assert differences.keys() == {(FIRST + 3 * EVERY, "b"), (FIRST + 4 * EVERY, "c")}
-    (job,) = (
-        after.observation(FIRST).snapshot.pods.class_of(row)
-        for row, name in enumerate(after.observation(FIRST).snapshot.pods.names)
-        if name == "etl-1"
-    )
+    job = class_of(after.observation(FIRST), "etl-1")
     assert job.scheduler_name == "unknown"
-    assert job.spec.containers[0].resources.requests == {"cpu": "250m", "memory": str(64 * MIB)}
+    assert pod_requests(job).present == pod_requests(class_of(before.observation(FIRST), "etl-1")).present
 
 
 def test_plans_of_a_backfilled_timeline_are_those_of_the_recorded_one(

@@ -92,7 +92,7 @@ def an_observation(
             {"name": "main", "image": "app:v1", "resources": {"requests": {"cpu": "500m", "memory": "64Mi"}}}
         ]
     }
-    kinds: dict[str, list[dict[str, Any]]] = {kind.plural: [] for kind in KINDS}
+    kinds: dict[str, Iterable[Mapping[str, Any]]] = {kind.plural: [] for kind in KINDS}
     kinds |= {
         "nodes": nodes,
         "pods": pods,
