@@ -227,6 +227,7 @@ class NoLanding:
 
 
 _NEGLIGIBLE = 1e-12  # a chance below this is floating-point error
+_ROUNDING = 1e-9  # of a sum of chances, which may be the same chance added up in another order
 
 
 NO_CLASS = PodClassIndex(-1)
@@ -383,9 +384,10 @@ class MoveEvaluator:
     def evaluate(self, candidate: Candidate, scenarios: Scenarios, *, complete: bool = False) -> Evaluation:
         """Where the replacement may land in every scenario, and whether each landing is acceptable.
 
-        A move is refused by one unacceptable landing, unless the scheduler takes samples; so the first one
-        ends the evaluation, and ``by_scenario`` is complete for moves that are not refused. An explanation
-        asks for the landings of refused moves too: ``complete``.
+        A move is refused by one unacceptable landing; where the scheduler takes samples, by more of them than
+        ``planning.confidence`` leaves to all moves. So what refuses it ends the evaluation, and
+        ``by_scenario`` is complete for moves that are not refused. An explanation asks for the landings of
+        refused moves too: ``complete``.
         """
         gain = np.full(len(self._inputs.load.percent_resources), np.inf)
         if candidate.has_finished:
@@ -398,17 +400,20 @@ class MoveEvaluator:
         refused: NotMoved | None = None
         sampled = False
         percents = scenarios.percents(candidate.source)
+        at_least, tolerated = 0.0, 1.0 - self._inputs.policy.planning.confidence + _ROUNDING
         for scenario, before in zip(scenarios.all, percents, strict=True):
             found = self._in_scenario(candidate, scenario, before, complete=complete)
             sampled |= found.sampled
             masses.append(found.worst.unacceptable)
+            at_least += scenario.chance * masses[-1]
             gain = np.minimum(gain, found.worst.gain)
             if found.worst.unacceptable > _NEGLIGIBLE:
                 only_while_terminating &= found.only_while_terminating
                 refused = refused or NotMoved(
                     found.worst.reason, found.worst.why, found.worst.settings, found.worst.node
                 )
-                if not complete and (not found.sampled or masses[-1] >= 1.0):
+                too_likely = at_least > tolerated and not only_while_terminating
+                if not complete and (not found.sampled or masses[-1] >= 1.0 or too_likely):
                     break
             if found.placements:
                 landings.append(mean_of(found.placements, len(self._names), scenario.starts))

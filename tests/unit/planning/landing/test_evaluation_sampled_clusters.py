@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from rebalancer.cluster.arrays import PodRow
+from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.prepared import prepare
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, because, plan_of, planning_inputs, searched
 from tests.unit.planning.landing.alike_nodes import alike
@@ -74,3 +77,30 @@ def test_another_seed_draws_other_worlds_and_moves_as_many() -> None:
     first, second = ([scenario.usage.tolist() for scenario in found.scenarios.all] for found in both)
     assert first != second
     assert [len(found.moves) for found in both] == [4, 4]
+
+
+def test_a_move_is_followed_no_further_once_its_risk_is_more_than_any_plan_may_take() -> None:
+    names = [f"n{number:03}" for number in range(249)]
+    nodes = [
+        a_node("hot", cpu=10),
+        *(a_node(name, cpu=10, labels={"pool": "ab"[name > "n1"]}) for name in names),
+    ]
+    pods = [
+        a_workload("web", ["hot"] * 5, spec={"nodeSelector": {"pool": "a"}}),
+        a_workload("api", ["hot"] * 5, spec={"nodeSelector": {"pool": "b"}}),
+    ]
+    policy = a_policy(planning={"confidence": 0.5})
+    load = dict.fromkeys(names[100:235], UNKNOWN)
+    prepared = prepare(
+        planning_inputs(nodes, pods, load=load, configuration=alike(10), seed=1, policy=policy)
+    )
+    api, web = (PodRow(prepared.pods.names.index(name)) for name in ("api-0", "web-0"))
+    plan = PlanBuilder(prepared, ())
+    assert plan.try_move(prepared.candidate(web)) is None
+    plan.next_wave()
+    candidate, evaluator = prepared.candidate(api), prepared.evaluator(())
+    found = evaluator.evaluate(candidate, plan.scenarios)
+    whole = evaluator.evaluate(candidate, plan.scenarios, complete=True)
+    assert found.refused == whole.refused is not None
+    assert whole.sampled
+    assert len(found.by_scenario) < len(whole.by_scenario) == len(plan.scenarios.all)
