@@ -220,17 +220,21 @@ class Tally:
         self.gaps = 0
         self.processor_seconds = 0.0
 
-    def add(self, decisions: Iterable[Decision]) -> None:
-        """Count decisions."""
+    def add(self, decisions: Iterable[Decision]) -> Counter[tuple[str, str]]:
+        """Count decisions; how many of these there are by profile and result."""
+        added: Counter[tuple[str, str]] = Counter()
         for item in decisions:
             known = item.scheduler in self._profiles or len(self._profiles) < MAX_NAMES
-            self._profiles.setdefault(item.scheduler if known else OTHERS, _Counts()).add(item)
+            name = item.scheduler if known else OTHERS
+            self._profiles.setdefault(name, _Counts()).add(item)
+            added[name, item.result.value] += 1
             self._latest.append(item)
             if item.result is Result.UNPREDICTABLE:
                 known = item.because in self._reasons or len(self._reasons) < MAX_NAMES
                 self._reasons[item.because if known else OTHERS] += 1
             elif item.result is Result.MISSED:
                 self._misses.append(item)
+        return added
 
     @property
     def decisions(self) -> int:
@@ -242,11 +246,25 @@ class Tally:
         """How many of them landed as computed."""
         return sum(item.inside for item in self._profiles.values())
 
+    @property
+    def share(self) -> float | None:
+        """The part of them that did; None while none could be compared."""
+        return self.landed / self.decisions if self.decisions else None
+
+    def why(self) -> str:
+        """What would explain most misses, as the end of a sentence; empty where nothing is known."""
+        suspects = self._suspects()
+        return f"; {suspects[0].sentence}" if suspects else ""
+
+    def _suspects(self) -> list[Suspect]:
+        found = [item for name, counts in self._profiles.items() for item in counts.suspects(name)]
+        return sorted(
+            found, key=lambda item: (-item.explained, -item.decisions / max(item.compared, 1), item.what)
+        )
+
     def report(self, until: float) -> Agreement:
         """What the decisions add up to so far."""
         profiles = tuple(self._profiles[name].of(name) for name in sorted(self._profiles))
-        suspects = [found for name, item in self._profiles.items() for found in item.suspects(name)]
-        suspects.sort(key=lambda item: (-item.explained, -item.decisions / max(item.compared, 1), item.what))
         return Agreement(
             source=self._source,
             since=self._since,
@@ -259,7 +277,7 @@ class Tally:
             gaps=self.gaps,
             processor_seconds=round(self.processor_seconds, 3),
             profiles=profiles,
-            suspects=tuple(suspects),
+            suspects=tuple(self._suspects()),
             misses=tuple(self._misses),
             latest=tuple(self._latest),
         )

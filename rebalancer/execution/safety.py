@@ -13,6 +13,7 @@ says ends a pause:
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -25,6 +26,7 @@ from rebalancer.execution.observed_pods import OBSERVED_PODS, ObservedCondition,
 from rebalancer.execution.scheduler_health import SchedulerHealth, scheduler_health
 from rebalancer.planning.scheduler_facts import SchedulerLocation
 from rebalancer.policy.schema import Safety
+from rebalancer.state.agreement import MeasuredAgreement, why_refused
 
 
 class ClusterHealth(msgspec.Struct, frozen=True):
@@ -182,6 +184,8 @@ class SafetyChecks(msgspec.Struct, frozen=True, kw_only=True):
 
     policy: Callable[[], Safety]
     pause: PauseSwitch | None = None  # None where nothing but the policy pauses a run
+    agreement: MeasuredAgreement | None = None  # None where it is not known
+    now: Callable[[], float] = time.time  # Unix seconds
 
     def why_stop(self, read_health: Callable[[], ClusterHealth] | None = None) -> str:
         """Why nothing may be evicted now; empty when it may.
@@ -196,6 +200,8 @@ class SafetyChecks(msgspec.Struct, frozen=True, kw_only=True):
         paused = self.pause.why_paused() if self.pause else ""
         if paused or read_health is None:
             return paused
+        if disagrees := why_refused(policy, self.agreement, self.now()):
+            return disagrees
         health = read_health()
         return next((reason for check in SAFETY_CHECKS if (reason := check(policy, health))), "")
 

@@ -16,7 +16,7 @@ from rebalancer.load.sources import read_load
 from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.inputs import Observation, PlanningInputs, digest_of
 from rebalancer.planning.scheduler_facts import configuration_of, scheduler_facts, scored_resources
-from rebalancer.planning.warnings import of_inputs
+from rebalancer.planning.warnings import of_agreement, of_inputs
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.policy.load_sources import LoadWatcherSource, PrometheusSource
 from rebalancer.policy.policy_file import LoadedPolicy
@@ -116,7 +116,10 @@ def assemble(
         digest=digest_of(observation, loaded, state),
         own_pod=observation.own_pod,
         system_workloads=relied_on_workloads(snapshot, policy, configuration),
-        warnings=of_inputs(observation, policy, scheduler, view, reading.report),
+        warnings=(
+            *of_agreement(policy, state, observation.now),
+            *of_inputs(observation, policy, scheduler, view, reading.report),
+        ),
         present_load=reading.present,
         ignore_coverage=ignore_coverage,
     )

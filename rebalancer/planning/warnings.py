@@ -44,6 +44,8 @@ from rebalancer.profiles.types import ExtensionPoint, Profile, SchedulerConfigur
 from rebalancer.scheduling.versions.release import Release
 from rebalancer.scheduling.versions.rules import OPPORTUNISTIC_BATCHING
 from rebalancer.scheduling.versions.verified import version_warnings
+from rebalancer.state.agreement import why_refused
+from rebalancer.state.run_state import RunState
 
 _ALWAYS_EXCLUDED = "kube-system"  # by default, whether it is there or not
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -74,6 +76,15 @@ def of_inputs(
         *_of_cluster(snapshot),
         *_of_load(view, load),
     )
+
+
+def of_agreement(policy: RebalancePolicy, state: RunState | None, now: float) -> Iterator[PlanWarning]:
+    """Whether the cluster's schedulers are known to decide as computed."""
+    measured = state.agreement if state is not None else None
+    if refused := why_refused(policy.safety, measured, now):
+        yield PlanWarning(About.REFUSAL, f"a run would refuse to act: {refused}")
+    elif measured is not None and measured.is_known(now) and measured.share < 1:
+        yield PlanWarning(About.SCHEDULER, measured.sentence())
 
 
 def _of_scheduler(

@@ -149,6 +149,12 @@ class Safety(PolicyModel):
         "Whether to stop when it cannot be determined whether the scheduler that places the plan's pods is "
         "alive. One that is known to be down always stops the run.",
     )
+    min_agreement: Percentage | None = setting(
+        None,
+        "Share of the scheduler's own decisions that must have landed as computed, as `rebalancer agreement` "
+        "or `rebalancer serve` measured; below it, or while it is not known, a run refuses to act. Unset: a "
+        "plan tells what is known.",
+    )
 
 
 class RebalancePolicy(PolicyModel):

@@ -23,6 +23,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
+from rebalancer.agreement.decisions import Result as Compared
 from rebalancer.cluster import times
 from rebalancer.errors import ExitCode
 from rebalancer.execution.events import MoveEnded, RunEvent, RunFinished
@@ -278,7 +279,25 @@ COMPARISONS = _counter(
     "Differs, and the kind is read anew, as after a restore of etcd.",
     "result",
 )
-SERVICE_METRICS: tuple[Metric, ...] = (LEADER, POLICY_CURRENT, NEXT_RUN, CHECKS, COMPARISONS)
+DECISIONS = _counter(
+    "rebalancer_scheduler_decisions_total",
+    "Pods that schedulers bound, by profile (the first 64) and by what became of the decision beside the one "
+    "computed: AsComputed; InAnotherOrder of what happened within two seconds; Missed; Unpredictable, which "
+    "nobody can compute. Pods that were left out of a storm are not counted.",
+    *("profile", "result"),
+)
+AGREEMENT = Metric(
+    "rebalancer_scheduler_agreement_ratio",
+    "The share of the decisions that were computed, of this process, that landed as computed.",
+)
+AGREEMENT_SECONDS = _counter(
+    "rebalancer_scheduler_agreement_processor_seconds_total",
+    "Processor time that comparing the decisions of schedulers took.",
+)
+SERVICE_METRICS: tuple[Metric, ...] = (
+    *(LEADER, POLICY_CURRENT, NEXT_RUN, CHECKS, COMPARISONS),
+    *(DECISIONS, AGREEMENT, AGREEMENT_SECONDS),
+)
 """Those that only ``rebalancer serve`` has."""
 
 METRICS: tuple[Metric, ...] = tuple(item for item in list(vars().values()) if isinstance(item, Metric))
@@ -373,13 +392,24 @@ class RunMetrics(Collector):
 
         Left standing, an exit code of 3 would keep an alert firing for as long as this process lives.
         """
-        kept = (POLICY_CURRENT, SUCCESS_TIME)
+        kept = (POLICY_CURRENT, SUCCESS_TIME, AGREEMENT)
         found = {metric: samples for metric, samples in self._gauges.items() if metric in kept}
         self._gauges = {**found, LEADER: one(0)}
 
     def checked(self, result: str) -> None:
         """The load was looked at between two runs."""
         self._counters[CHECKS].labels(result).inc()
+
+    def compared(self, added: Counter[tuple[str, str]], share: float | None, seconds: float) -> None:
+        """Decisions of schedulers, by profile and result, were computed in so much processor time."""
+        for profile in {profile for profile, _ in added}:
+            for result in Compared:
+                self._counters[DECISIONS].labels(plain(profile), result.value).inc(
+                    added[profile, result.value]
+                )
+        self._counters[AGREEMENT_SECONDS].inc(seconds)
+        if share is not None:
+            self.set(AGREEMENT, share)
 
     def follow(self, event: RunEvent) -> None:
         """Count what happens in a run."""

@@ -7,7 +7,9 @@ are made follows from what they cost: at most a twentieth of a processor is spen
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Collection
 
 import numpy as np
@@ -22,15 +24,19 @@ from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.cluster.pods import version_number
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.deadlines import Deadline
-from rebalancer.errors import InputError, StopRequestedError
+from rebalancer.errors import InputError, RebalancerError, StopRequestedError
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import open_api, open_cluster, policy_of, read_inputs
+from rebalancer.observe.state_location import state_store
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import LoadSettings
 from rebalancer.signals import stop_on_signal
+from rebalancer.state.agreement import MeasuredAgreement, the_one_to_keep
+from rebalancer.state.stores import StateStore
 
+LOGGER = logging.getLogger(__name__)
 STEP_SECONDS = 10.0  # between two steps, at least
 MAX_SHARE = 0.05  # of one processor, on average
 MAX_DECISIONS = 500  # of a step; of more bindings, so many are chosen by chance
@@ -42,16 +48,20 @@ _ARRIVING_SECONDS = 3.0  # for a watch to bring what a LIST has shown
 class Following:
     """The steps of one process, and what they have found."""
 
-    def __init__(self, options: PlanOptions, cluster: LiveCluster, log: ChangeLog, seed: int = 0) -> None:
-        """``cluster`` writes ``log``; both may be used between steps."""
+    def __init__(self, options: PlanOptions, cluster: LiveCluster, seed: int = 0) -> None:
+        """``cluster`` keeps a log of changes, and may be used between steps."""
         self._options = options
         self._cluster = cluster
-        self._log = log
         self._random = np.random.default_rng(seed)
         self._claims: Collection[tuple[str, str]] = ()
         self._views: tuple[SchedulerView, ...] = ()
         self._next = -float("inf")  # by the monotonic clock
         self.tally: Tally | None = None
+
+    @property
+    def _log(self) -> ChangeLog:
+        assert self._cluster.log is not None
+        return self._cluster.log
 
     def is_due(self) -> bool:
         """Whether there is something to compare, and processor time for it."""
@@ -59,23 +69,26 @@ class Following:
             return True
         return time.monotonic() >= self._next and (self._log.binds > 0 or len(self._log) > MAX_KEPT)
 
-    def step(self, loaded: LoadedPolicy, api: RawApi) -> None:
-        """Compare what was bound since the step before. Raises what reading a cluster does."""
+    def step(self, loaded: LoadedPolicy, api: RawApi) -> Counter[tuple[str, str]]:
+        """Compare what was bound since the step before; how many by profile and result.
+
+        Raises what reading a cluster does.
+        """
         began = time.thread_time()
-        inputs = read_inputs(
-            self._options, (_by_requests(loaded),), api, None, cluster=self._cluster, ignore_coverage=True
-        )[0]
+        options = replace(self._options, observed=lambda _observation, _state: None)  # no run's
+        policies = (_by_requests(loaded),)
+        inputs = read_inputs(options, policies, api, None, cluster=self._cluster, ignore_coverage=True)[0]
         if self.tally is None:  # the watches have just begun
             self.tally = Tally(inputs.snapshot.source, time.time())
             self._known(inputs, began)
-            return
+            return Counter()
         tally, upto = self.tally, _version(inputs.snapshot)
         if not self._arrived(upto, api):
-            return  # the next step sees it
+            return Counter()  # the next step sees it
         changes = self._log.since_taken()
         earlier = (*inputs.scheduler.earlier_views, *self._views)
         scheduler = replace(inputs.scheduler, earlier_views=(inputs.view, *earlier) if earlier else ())
-        tally.add(
+        added = tally.add(
             decide_again(
                 replace(inputs, scheduler=scheduler),
                 changes,
@@ -87,6 +100,7 @@ class Following:
         self._log.take(upto)
         tally.gaps = self._log.gaps
         self._known(inputs, began)
+        return added
 
     def _known(self, inputs: PlanningInputs, began: float) -> None:
         """Keep what the next step has to know of this one, which began at that thread time."""
@@ -133,22 +147,36 @@ def _bound_claims(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
     return frozenset((it.metadata.namespace, it.metadata.name) for it in claims if it.spec.volume_name)
 
 
+def keep_agreement(store: StateStore | None, tally: Tally) -> None:
+    """Keep what was measured, where runs will look for it; that it cannot be kept is said and no more."""
+    if store is None or not tally.decisions:
+        return
+    measured = MeasuredAgreement(decisions=tally.decisions, landed=tally.landed, until=time.time())
+    try:
+        store.update(lambda state: replace(state, agreement=the_one_to_keep(state.agreement, measured)))
+    except StopRequestedError:
+        raise
+    except RebalancerError as error:
+        LOGGER.warning("what was measured could not be kept for runs: %s", error)
+
+
 def watch_agreement(
     options: PlanOptions, seconds: float | None, decisions: int | None, said: Callable[[Tally], None]
 ) -> Agreement:
     """Compare decisions for so long, or so many, or until a signal; ``said`` is told of each step.
 
-    Raises what reading a cluster does, and StopRequestedError for a signal before there is anything to tell.
+    What was measured is kept in the state of runs. Raises what reading a cluster does, and StopRequestedError
+    for a signal before there is anything to tell.
     """
     loaded = policy_of(options)
     api = open_api(options)
     assert api is not None  # the command has no option for a recorded cluster
+    store = state_store(options.state_path, options.state_config_map, api, acts=True)
     end = time.monotonic() + seconds if seconds is not None else float("inf")
-    log = ChangeLog()
     with stop_on_signal() as signals:
         api = api.until(Deadline(stop=signals.stop))
-        with open_cluster(api, log) as cluster:
-            following = Following(options, cluster, log)
+        with open_cluster(api, ChangeLog()) as cluster:
+            following = Following(options, cluster)
             following.step(loaded, api)
             assert following.tally is not None
             over = False
@@ -159,4 +187,5 @@ def watch_agreement(
                         following.step(loaded, api)
                         said(following.tally)
                     over = over or (decisions is not None and following.tally.decisions >= decisions)
-            return following.tally.report(time.time())
+        keep_agreement(store, following.tally)
+        return following.tally.report(time.time())

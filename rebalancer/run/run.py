@@ -361,6 +361,7 @@ class Run(RunOrder[PlanningInputs, _Planned]):
                 safety=SafetyChecks(
                     policy=self._environment.safety,
                     pause=PauseSwitch(self._api, *lease),
+                    agreement=memory.before.agreement if memory.before is not None else None,
                 ),
                 replanner=replanner,
                 schedulers_of=lambda plan: schedulers_of(plan, replanner.inputs),

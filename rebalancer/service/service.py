@@ -27,6 +27,8 @@ import msgspec
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
+from rebalancer.agreement.decisions import Result
+from rebalancer.cluster.changes import ChangeLog
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.deadlines import CLOSING_SECONDS, Deadline
@@ -44,6 +46,7 @@ from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.reporting.metrics import LEADER, NEXT_RUN, POLICY_CURRENT, RunMetrics
 from rebalancer.reporting.run_observers import LogObserver
 from rebalancer.reporting.words import counted, words
+from rebalancer.run.agreement import Following, keep_agreement
 from rebalancer.run.memory import Finding, finding
 from rebalancer.run.run import Run, RunEnvironment
 from rebalancer.service.endpoints import Endpoints, Health, answering
@@ -57,6 +60,7 @@ LOGGER = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0  # between two looks at the lease, the policy and the clock
 MIN_INTERVAL_SECONDS = 1.0
 MAX_MOVES_SHOWN = 50
+COMPARING_SECONDS = 60.0  # that comparing decisions of schedulers may take between two runs
 _BESIDE_WAVES_SECONDS = 120.0  # what a run may take besides its waves
 # After these runs are not made as they should be; after the others they are, though a pod may have stayed.
 _UNABLE = frozenset(
@@ -116,6 +120,7 @@ class Runs:
         self._acts = settings.act
         self._seen: RunState | None = None  # in plan mode: what earlier plans found
         self.hot_nodes: frozenset[str] | None = None  # of the last run of any replica; None: not known
+        self._following = Following(options, cluster)
         self._run_options = RunOptions(
             journal=settings.journal, max_duration_seconds=settings.max_duration_seconds, lease=settings.lease
         )
@@ -154,6 +159,28 @@ class Runs:
 
         return self._signals.interruptibly(found)
 
+    def compare(self) -> None:
+        """Compare what schedulers have bound with what is computed, where it is time to.
+
+        Raises what reading a cluster does, and takes at most ``COMPARING_SECONDS``.
+        """
+        following = self._following
+        if not following.is_due():
+            return
+        end = time.monotonic() + COMPARING_SECONDS
+        api = self._api.until(Deadline(end, stop=self._signals.stop))
+        before = following.tally.processor_seconds if following.tally else 0.0
+        added = self._signals.interruptibly(lambda: following.step(self._policy.loaded, api))
+        tally = following.tally
+        assert tally is not None
+        self._metrics.compared(added, tally.share, tally.processor_seconds - before)
+        missed = sum(count for (_, result), count in added.items() if result == Result.MISSED)
+        if missed:
+            LOGGER.warning(
+                "%s of the scheduler landed otherwise than computed; of %d so far %d did as computed%s",
+                *(counted(missed, "decision"), tally.decisions, tally.landed, tally.why()),
+            )
+
     def act(self, held: HeldLease) -> Outcomes:
         """Plan, evict in waves and verify every landing, under a held lease. Raises what a run does."""
         environment = RunEnvironment(
@@ -164,6 +191,10 @@ class Runs:
             safety=self._policy.safety,
             held=held,
         )
+        if self._following.tally is not None:
+            options = self._options
+            store = state_store(options.state_path, options.state_config_map, self._api, acts=True)
+            keep_agreement(store, self._following.tally)
         log = LogObserver(LOGGER, journaled=self._run_options.journal is None)
         _, outcomes = Run(
             environment,
@@ -232,6 +263,7 @@ class Service:
         self._policy = PolicyInForce(options.policy_path)
         self._health = Health()
         self._began = -float("inf")  # the last run of this replica, by our clock
+        self._compared = ""  # why decisions could not be compared last
         self.metrics = RunMetrics(settings.cluster, of_a_service=True)
 
     def serve(self) -> int:
@@ -251,7 +283,7 @@ class Service:
             api = signals.interruptibly(lambda: open_api(self._options))
             assert api is not None  # the command refuses a recorded cluster
             api = api.until(Deadline(stop=signals.stop))
-            with open_cluster(api) as cluster:
+            with open_cluster(api, ChangeLog()) as cluster:
                 given = (self._options, self._settings, api, cluster, signals, self._policy, self.metrics)
                 runs = Runs(*given)
                 if self._settings.act:
@@ -326,7 +358,7 @@ class Service:
         began = self._last_began(runs) if held is not None else -float("inf")
         early = EarlyRuns(runs.sight, self.metrics.checked)
         early.planned(runs.hot_nodes)
-        while self._waited(began, signals, held, early):
+        while self._waited(began, signals, held, early, runs):
             self._tend()  # the newest policy is the one of the run
             began = self._began = time.monotonic()
             wave = self._policy.loaded.policy.execution.wave_timeout
@@ -370,7 +402,9 @@ class Service:
         age = time.time() - last if last is not None else -1.0
         return max(self._began, time.monotonic() - age if age >= 0 else -float("inf"))
 
-    def _waited(self, began: float, signals: StopSignals, held: HeldLease | None, early: EarlyRuns) -> bool:
+    def _waited(
+        self, began: float, signals: StopSignals, held: HeldLease | None, early: EarlyRuns, runs: Runs
+    ) -> bool:
         """Wait until the run after the one that began then is due, or early; False to stop or stand by."""
         while not signals.stop.is_set() and (held is None or held.held):
             settings = self._policy.loaded.policy.hot_nodes
@@ -384,8 +418,20 @@ class Service:
                 begins = early.begins(began, due, settings)
             if begins:
                 return held is None or held.held
+            with self._health.busy_for(2 * COMPARING_SECONDS):
+                self._compare(runs)
             signals.stop.wait(min(left, LOOK_SECONDS))
         return False
+
+    def _compare(self, runs: Runs) -> None:
+        """Compare the decisions of schedulers; that it fails stops no run."""
+        try:
+            runs.compare()
+        except StopRequestedError:
+            raise
+        except RebalancerError as error:
+            message = f"the decisions of schedulers cannot be compared: {error}"
+            self._compared = self._say(message, self._compared, logging.WARNING)
 
     def _tend(self) -> None:
         """What is due between two runs: show that the loop lives, and take over a changed policy."""

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from rebalancer.errors import InputError
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.state import samples as load_samples
+from rebalancer.state.agreement import MeasuredAgreement
 from rebalancer.state.results import Result
 from rebalancer.state.samples import LoadSamples
 
@@ -62,6 +63,7 @@ class RunState(Value, frozen=True, kw_only=True):
     moves: tuple[PastMove, ...] = ()
     samples: LoadSamples = LoadSamples()  # load at earlier runs, of sources that know only the present
     updated_at: _Time = 0.0
+    agreement: MeasuredAgreement | None = None  # of the cluster's schedulers with what is computed
     api_version: str = API_VERSION
     kind: str = KIND
 

@@ -22,6 +22,7 @@ SUCCESS = "rebalancer_last_success_timestamp_seconds"
 LIKELIEST = 'rebalancer_landings_total{landing="Likeliest"}'
 NOT_ALLOWED = 'rebalancer_landings_total{landing="NotAllowed"}'
 EXPECTED = "rebalancer_landings_likeliest_expected_total"
+MISSED = 'rebalancer_scheduler_decisions_total{profile="default-scheduler",result="Missed"}'
 HOT = 'rebalancer_unsolved_node{node="node-1",reason="SingleReplica"}'
 # A sample a minute for more than thirty hours.
 QUIET = {
@@ -92,6 +93,7 @@ def test_each_fires_when_it_should(tmp_path: Path) -> None:
         ("RebalancerLandingsDiffer", {NOT_ALLOWED: "0x1700 1x300"}, {}),
         # twelve landings an hour, of which half miss the node that the plan held certain
         ("RebalancerLandingsDiffer", {LIKELIEST: "0+0.1x2000"}, {}),
+        ("RebalancerSchedulerDecidesOtherwise", {MISSED: "0x1700 0+1x300"}, {"profile": "default-scheduler"}),
         ("RebalancerNodeHotAndUnmovable", {HOT: "1x2000"}, {"node": "node-1", "reason": "SingleReplica"}),
         ("RebalancerNodesWithoutLoad", {"rebalancer_known_nodes": "10x1700 8x300"}, {}),
         ("RebalancerPolicyRefused", {"rebalancer_policy_last_reload_successful": "1x1700 0x300"}, {}),

@@ -13,7 +13,7 @@ from rebalancer.planning.prepared import Sight
 from rebalancer.reporting.metrics import RunMetrics
 from rebalancer.service import Service, ServiceOptions
 from rebalancer.service.endpoints import Health
-from rebalancer.service.service import Runs
+from rebalancer.service.service import COMPARING_SECONDS, Runs
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
 from tests.unit.execution.lease_server import LeaseServer
 
@@ -98,7 +98,12 @@ def test_a_slow_api_server_never_fails_the_probe_that_has_a_service_restarted(
         cluster.passes(allowed, "a look at the load")
         raise UnreachableError("no answer in time")
 
+    def compare() -> None:
+        cluster.passes(COMPARING_SECONDS, "decisions are compared")
+        raise UnreachableError("no answer in time")
+
     monkeypatch.setattr(runs, "act", act)
+    monkeypatch.setattr(runs, "compare", compare)
     monkeypatch.setattr(runs, "sight", sight)
     monkeypatch.setattr(runs, "read_cluster", lambda _deadline: None)
     service._compete(api, signals, runs)

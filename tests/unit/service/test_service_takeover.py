@@ -68,7 +68,9 @@ def test_a_lease_that_was_lost_and_taken_again_makes_no_run_sooner(kept: float |
     def wait(seconds: float) -> None:
         leads.held = False
 
-    runs = SimpleNamespace(last_run_at=lambda _seconds: kept, act=act, hot_nodes=None, sight=None)
+    runs = SimpleNamespace(
+        last_run_at=lambda _seconds: kept, act=act, hot_nodes=None, sight=None, compare=lambda: None
+    )
     signals = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False, wait=wait))
     for _ in range(3):
         leads.held = True

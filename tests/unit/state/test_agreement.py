@@ -1,0 +1,72 @@
+"""Where the policy asks for it, a run acts only on what is known of the scheduler's decisions."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from rebalancer.policy.schema import Safety
+from rebalancer.state.agreement import (
+    MAX_AGE_SECONDS,
+    MIN_DECISIONS,
+    MeasuredAgreement,
+    the_one_to_keep,
+    why_refused,
+)
+from rebalancer.state.run_state import RunState, decode, encode
+
+NOW = 1_800_000_000.0
+GOOD = MeasuredAgreement(decisions=48_211, landed=48_205, until=NOW)
+STRICT = Safety.model_validate({"minAgreement": "99.9%"})
+
+
+def test_without_the_setting_nothing_is_refused() -> None:
+    assert why_refused(Safety(), None, NOW) == ""
+
+
+def test_enough_decisions_as_computed_let_a_run_act() -> None:
+    assert why_refused(STRICT, GOOD, NOW + 86_400) == ""
+
+
+@pytest.mark.parametrize(
+    ("measured", "because"),
+    [
+        (None, "is not known"),
+        (
+            replace(GOOD, landed=48_000),
+            "48,000 landed as computed (99.56%), and safety.minAgreement is 99.90%",
+        ),
+        (replace(GOOD, decisions=MIN_DECISIONS - 1, landed=MIN_DECISIONS - 1), "fewer than 100"),
+        (replace(GOOD, until=NOW - 2 * MAX_AGE_SECONDS), "too long ago"),
+        (replace(GOOD, until=NOW + 2 * MAX_AGE_SECONDS), "too long ago"),
+        (replace(GOOD, landed=GOOD.decisions + 1), "0.00%"),
+    ],
+)
+def test_too_little_or_unknown_agreement_refuses_and_says_what_measures_it(
+    measured: MeasuredAgreement | None, because: str
+) -> None:
+    why = why_refused(STRICT, measured, NOW)
+
+    assert because in why
+    assert "rebalancer agreement" in why
+
+
+def test_a_process_that_has_just_begun_does_not_forget_what_was_known() -> None:
+    few = MeasuredAgreement(decisions=3, landed=3, until=NOW)
+
+    assert the_one_to_keep(GOOD, few) == GOOD
+    assert the_one_to_keep(None, few) == few
+    assert the_one_to_keep(few, GOOD) == GOOD
+    later = replace(few, until=NOW + 2 * MAX_AGE_SECONDS)
+    assert the_one_to_keep(GOOD, later) == later
+
+
+def test_it_is_part_of_the_state_and_a_forged_one_is_no_state() -> None:
+    state = RunState(agreement=GOOD)
+
+    assert decode(encode(state), "here").agreement == GOOD
+    forged = encode(state).replace(b"48211", b"-1")
+    with pytest.raises(Exception, match="not a RunState"):
+        decode(forged, "here")
+    assert "agreement" in msgspec.to_builtins(state)
