@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -97,6 +97,20 @@ class Suspect(Value, frozen=True):
     compared: int
 
 
+class Elsewhere(Value, frozen=True):
+    """What another configuration of the scheduler would do with the same pods; pairs are as is, and by it."""
+
+    configuration: str
+    decisions: int
+    elsewhere: int  # pods whose node it would never choose
+    expected_elsewhere: float  # pods that would be on another node, by the chances
+    moved: int  # of those elsewhere, the pods that are still there
+    arrivals: dict[str, int]  # by node that would have got more, the most first
+    full_nodes: tuple[int, int]  # of which more than 80 % of a resource is requested
+    highest: dict[str, tuple[float, float]]  # percent of allocatable that is requested of any node
+    deviation: dict[str, tuple[float, float]]  # points between nodes
+
+
 class Agreement(Value, frozen=True):
     """Whether the schedulers of a cluster decide as computed."""
 
@@ -112,6 +126,7 @@ class Agreement(Value, frozen=True):
     processor_seconds: float
     profiles: tuple[OfProfile, ...]
     suspects: tuple[Suspect, ...] = ()
+    beside: Elsewhere | None = None
     misses: tuple[Decision, ...] = ()  # the latest last
     latest: tuple[Decision, ...] = ()
     api_version: str = API_VERSION
@@ -121,6 +136,16 @@ class Agreement(Value, frozen=True):
     def share(self) -> float | None:
         """Of the decisions that landed as computed; None where none could be compared."""
         return self.landed / self.decisions if self.decisions else None
+
+
+class WhyThere(Value, frozen=True):
+    """Why a scheduler placed a pod where it did."""
+
+    computed: str  # when, and on which cluster
+    recorded: bool  # when the pod was bound, and not on another cluster since
+    decision: Decision
+    api_version: str = API_VERSION
+    kind: str = "WhyThere"
 
 
 class _Counts:
@@ -206,6 +231,44 @@ class _Counts:
             )
 
 
+class OtherMinors:
+    """Whether the rules of another minor explain the misses."""
+
+    def __init__(self) -> None:
+        self._agreed: Counter[str] = Counter()
+        self._mended: Counter[str] = Counter()
+        self._compared: Counter[str] = Counter()
+        self._present = 0  # of the same decisions, those as computed by the rules that count
+
+    def add(self, present: Sequence[Decision], by_minor: Mapping[str, Sequence[Decision]]) -> None:
+        """Count the same decisions by the present rules and by those of other minors."""
+        inside = [item.result in (Result.AS_COMPUTED, Result.REORDERED) for item in present]
+        self._present += sum(inside)
+        for minor, decisions in by_minor.items():
+            for before, item in zip(inside, decisions, strict=True):
+                if item.result is Result.UNPREDICTABLE:
+                    continue
+                agrees = item.result is not Result.MISSED
+                self._compared[minor] += 1
+                self._agreed[minor] += agrees
+                self._mended[minor] += agrees and not before
+
+    def suspects(self) -> list[Suspect]:
+        """The minors whose rules agree more often than the present ones."""
+        return [
+            Suspect(
+                what=minor,
+                sentence=f"by the rules of Kubernetes {minor}, {agreed} of {self._compared[minor]} decisions "
+                f"would be as computed, and not {self._present}",
+                explained=self._mended[minor],
+                decisions=agreed,
+                compared=self._compared[minor],
+            )
+            for minor, agreed in self._agreed.most_common()
+            if agreed > self._present
+        ]
+
+
 class Tally:
     """Counters of all decisions, and the latest of them; it does not grow."""
 
@@ -216,6 +279,7 @@ class Tally:
         self._reasons: Counter[str] = Counter()
         self._misses: deque[Decision] = deque(maxlen=KEPT_MISSES)
         self._latest: deque[Decision] = deque(maxlen=KEPT_DECISIONS)
+        self.minors = OtherMinors()
         self.left_out = 0
         self.gaps = 0
         self.processor_seconds = 0.0
@@ -258,8 +322,9 @@ class Tally:
 
     def _suspects(self) -> list[Suspect]:
         found = [item for name, counts in self._profiles.items() for item in counts.suspects(name)]
+        found += self.minors.suspects()
         return sorted(
-            found, key=lambda item: (-item.explained, -item.decisions / max(item.compared, 1), item.what)
+            found, key=lambda item: (-item.decisions / max(item.compared, 1), -item.explained, item.what)
         )
 
     def report(self, until: float) -> Agreement:

@@ -34,9 +34,24 @@ MAX_AROUND = 8
 AT_ONCE_SECONDS = 2.0
 MAX_REORDERED = 20  # decisions of one replay that are computed in other orders
 MAX_STATES = 12  # of one replay: a state is made anew where a node changed before a binding
-_MAX_SHOWN = 3  # nodes beside the one chosen
+MAX_SHOWN = 3  # nodes beside the one chosen
+MAX_SHOWN_NOW = 20  # the same where one decision alone is asked for
 _CHURN = "nodes changed faster than states of the cluster can be made anew"
 _CLAIMS = "a volume of it was being bound at the same time"
+
+
+def decide_now(inputs: PlanningInputs, row: int) -> Decision:
+    """The decision on a pod that is on a node, on the cluster as it is now but without that pod."""
+    pods = inputs.snapshot.pods
+    fields, number = pods.fields(row), int(pods.pod_class[row])
+    unbound = pods.classes[pods.class_before_binding.get(number, number)]
+    before = PodThen(replace(fields, node_name="", deleted=None), unbound)
+    after = PodThen(fields, pods.classes[number])
+    key = fields.namespace, fields.name
+    change = Change(fields.version, inputs.now, key, before, after)
+    claims = {(fields.namespace, claim) for claim in claim_names(unbound.spec)}
+    found = decide_again(inputs, (change,), upto=fields.version, bound_claims=claims, shown=MAX_SHOWN_NOW)
+    return next(found)
 
 
 class _Computed(msgspec.Struct, frozen=True, eq=False):
@@ -80,12 +95,13 @@ def decide_again(
     upto: int,
     bound_claims: Collection[tuple[str, str]],
     chosen: Callable[[int], Collection[int]] = range,
+    shown: int = MAX_SHOWN,
 ) -> Iterator[Decision]:
     """Every binding up to a version, computed on the cluster as it was just before.
 
     ``inputs`` are of the cluster after them, ``changes`` what happened since the replay before, in order.
     ``bound_claims`` are the PersistentVolumeClaims that were bound then. ``chosen`` says which of so many
-    bindings are computed; the others happen all the same.
+    bindings are computed; the others happen all the same. So many nodes are ``shown`` beside the one chosen.
     """
     binding = [at for at, change in enumerate(changes) if change.binds and change.version <= upto]
     wanted = {binding[number] for number in chosen(len(binding))}
@@ -101,7 +117,8 @@ def decide_again(
             moment, stale, states = _Moment(inputs, changes[done:]), False, states + 1
         moment.following.apply(changes[done:at])
         done = at
-        item = _decided(moment, changes, at, bound_claims, _CHURN if stale else "", reordered < MAX_REORDERED)
+        doubt = _CHURN if stale else _why_unpredictable(moment, changes[at], bound_claims)
+        item = _decided(moment, changes, at, doubt, MAX_REORDERED - reordered, shown)
         reordered += item.result in (Result.REORDERED, Result.MISSED)
         yield item
 
@@ -115,17 +132,10 @@ def _since(changes: Sequence[Change], at: int) -> int:
 
 
 def _decided(
-    moment: _Moment,
-    changes: Sequence[Change],
-    at: int,
-    bound_claims: Collection[tuple[str, str]],
-    doubt: str,
-    may_reorder: bool,
+    moment: _Moment, changes: Sequence[Change], at: int, doubt: str, reorders: int, shown: int
 ) -> Decision:
     change = changes[at]
-    before, after = change.before, change.after
-    assert isinstance(before, PodThen)
-    assert isinstance(after, PodThen)
+    before, after = _of_binding(change)
     namespace, name = change.key
     decision = Decision(
         pod=f"{namespace}/{name}",
@@ -136,16 +146,15 @@ def _decided(
         node=after.fields.node_name,
         result=Result.UNPREDICTABLE,
     )
-    why = doubt or _why_unpredictable(moment, before, bound_claims)
     node = moment.nodes.row.get(after.fields.node_name)
-    if why or node is None:
-        return replace(decision, because=why or "its node is not known")
+    if doubt or node is None:
+        return replace(decision, because=doubt or "its node is not known")
     computed = moment.compute(before, moment.following)
     chance, result = computed.chance_of(node), Result.AS_COMPUTED
     weights = _weights(moment, computed, node)
     if not chance:
         result = Result.MISSED
-        orders = list(_orders(changes, at)) if may_reorder else []
+        orders = list(_orders(changes, at)) if reorders > 0 else []
         for undone, early in orders:
             following = moment.following.copy()
             following.undo(undone)
@@ -166,11 +175,19 @@ def _decided(
         sampled=_is_sampled(moment, computed),
         weights=weights,
         because=computed.placement.rejected if landings is None else "",
-        nodes=_nodes(moment, computed, node),
+        nodes=_nodes(moment, computed, node, shown),
     )
 
 
-def _why_unpredictable(moment: _Moment, pod: PodThen, bound_claims: Collection[tuple[str, str]]) -> str:
+def _of_binding(change: Change) -> tuple[PodThen, PodThen]:
+    before, after = change.before, change.after
+    assert isinstance(before, PodThen)
+    assert isinstance(after, PodThen)
+    return before, after
+
+
+def _why_unpredictable(moment: _Moment, change: Change, bound_claims: Collection[tuple[str, str]]) -> str:
+    pod, _ = _of_binding(change)
     kind = moment.following.class_of(pod)
     if moment.schedulers.is_foreign(kind):
         return "its schedulerName is in no configuration that was read"
@@ -239,13 +256,16 @@ def _best_between(others: IntArray, score: IntArray, at: int) -> tuple[int, int]
     return (lowest, highest) if lowest <= highest else (1, 0)
 
 
-def _nodes(moment: _Moment, computed: _Computed, node: int) -> tuple[NodeScores, ...]:
+def _nodes(moment: _Moment, computed: _Computed, node: int, most: int) -> tuple[NodeScores, ...]:
     """The node chosen, and the likeliest others, as they were scored."""
     landings, placement = computed.landings, computed.placement
     likeliest: list[int] = []
     if landings is not None:
         likeliest = landings.rows[np.argsort(-landings.chance, kind="stable")].tolist()
-    shown = [node, *(row for row in likeliest if row != node)][: 1 + _MAX_SHOWN]
+    if len(likeliest) < most:
+        totals = computed.placement.totals
+        likeliest += placement.feasible[np.argsort(-totals, kind="stable")][: most + 1].tolist()
+    shown = list(dict.fromkeys([node, *likeliest]))[: 1 + most]
     where = {int(row): at for at, row in enumerate(placement.feasible)}
     totals, weights = placement.totals, moment.schedulers.scheduler(computed.pod_class).profile.weights
     found = []

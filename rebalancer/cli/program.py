@@ -132,7 +132,7 @@ class LazyGroup(click.Group):
 _MODULES = {
     **{name: (name,) for name in ("plan", "run", "serve", "nodes")},
     "questions": ("explain", "why_not", "what_if", "fit", "diff"),
-    "agreement": ("agreement",),
+    "agreement": ("agreement", "why"),
     **{name: (name,) for name in ("snapshot", "policy", "simulate", "journal")},
     "about": ("demo", "version", "completion"),
 }

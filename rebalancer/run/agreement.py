@@ -11,12 +11,16 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
+from pathlib import Path
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from rebalancer.agreement.decisions import Agreement, Tally
-from rebalancer.agreement.replay import decide_again
+from rebalancer.agreement.beside import BesideTally
+from rebalancer.agreement.decisions import Agreement, Decision, Result, Tally, WhyThere
+from rebalancer.agreement.replay import decide_again, decide_now
+from rebalancer.cluster import times
 from rebalancer.cluster.changes import ChangeLog
 from rebalancer.cluster.kinds import CLAIMS, NODES, PODS
 from rebalancer.cluster.live import RawApi
@@ -24,14 +28,18 @@ from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.cluster.pods import version_number
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.deadlines import Deadline
+from rebalancer.documents import read_text
 from rebalancer.errors import InputError, RebalancerError, StopRequestedError
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.observe.read import open_api, open_cluster, policy_of, read_inputs
+from rebalancer.observe.read import observe, open_api, open_cluster, policy_of, read_inputs
 from rebalancer.observe.state_location import state_store
+from rebalancer.planning.assemble import assemble
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.subjects import find_subject, parse_subject
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import LoadSettings
+from rebalancer.scheduling.versions.verified import VERIFIED
 from rebalancer.signals import stop_on_signal
 from rebalancer.state.agreement import MeasuredAgreement, the_one_to_keep
 from rebalancer.state.stores import StateStore
@@ -41,6 +49,9 @@ STEP_SECONDS = 10.0  # between two steps, at least
 MAX_SHARE = 0.05  # of one processor, on average
 MAX_DECISIONS = 500  # of a step; of more bindings, so many are chosen by chance
 MAX_KEPT = 50_000  # changes that wait without a binding, before a step is made all the same
+MAX_REPORT_BYTES = 64 << 20  # of what ``rebalancer agreement -o json`` wrote
+_MISSES = 3  # of a step, for which the rules of other minors are tried
+_TRIES = 4  # steps in which they are
 _LOOK_SECONDS = 0.2
 _ARRIVING_SECONDS = 3.0  # for a watch to bring what a LIST has shown
 
@@ -48,8 +59,16 @@ _ARRIVING_SECONDS = 3.0  # for a watch to bring what a LIST has shown
 class Following:
     """The steps of one process, and what they have found."""
 
-    def __init__(self, options: PlanOptions, cluster: LiveCluster, seed: int = 0) -> None:
-        """``cluster`` keeps a log of changes, and may be used between steps."""
+    def __init__(
+        self, options: PlanOptions, cluster: LiveCluster, beside: Path | None = None, seed: int = 0
+    ) -> None:
+        """``cluster`` keeps a log of changes, and may be used between steps.
+
+        ``beside`` is another KubeSchedulerConfiguration, by which the same pods are decided.
+        """
+        self._beside_path = beside
+        self._beside = BesideTally(str(beside)) if beside is not None else None
+        self._tries = _TRIES
         self._options = options
         self._cluster = cluster
         self._random = np.random.default_rng(seed)
@@ -62,6 +81,12 @@ class Following:
     def _log(self) -> ChangeLog:
         assert self._cluster.log is not None
         return self._cluster.log
+
+    def report(self) -> Agreement:
+        """What was found so far; one step at least must have been made."""
+        assert self.tally is not None
+        found = self.tally.report(time.time())
+        return found if self._beside is None else replace(found, beside=self._beside.report())
 
     def is_due(self) -> bool:
         """Whether there is something to compare, and processor time for it."""
@@ -76,36 +101,55 @@ class Following:
         """
         began = time.thread_time()
         options = replace(self._options, observed=lambda _observation, _state: None)  # no run's
-        policies = (_by_requests(loaded),)
-        inputs = read_inputs(options, policies, api, None, cluster=self._cluster, ignore_coverage=True)[0]
+        loaded = _by_requests(loaded)
+        observation = observe(options, (loaded,), api, cluster=self._cluster)
+        inputs = assemble(observation, loaded, None, ignore_coverage=True)
         if self.tally is None:  # the watches have just begun
             self.tally = Tally(inputs.snapshot.source, time.time())
             self._known(inputs, began)
             return Counter()
         tally, upto = self.tally, _version(inputs.snapshot)
         if not self._arrived(upto, api):
-            return Counter()  # the next step sees it
+            self._known(inputs, began, claims=False)
+            return Counter()  # a later step sees it
         changes = self._log.since_taken()
         earlier = (*inputs.scheduler.earlier_views, *self._views)
         scheduler = replace(inputs.scheduler, earlier_views=(inputs.view, *earlier) if earlier else ())
-        added = tally.add(
-            decide_again(
-                replace(inputs, scheduler=scheduler),
-                changes,
-                upto=upto,
-                bound_claims=self._claims,
-                chosen=self._chosen,
-            )
-        )
+        inputs = replace(inputs, scheduler=scheduler)
+        bindings = sum(change.binds and change.version <= upto for change in changes)
+        chosen = self._chosen(bindings)
+
+        def decided(inputs: PlanningInputs) -> list[Decision]:
+            numbers = lambda _count: chosen  # noqa: E731 - the same for each
+            found = decide_again(inputs, changes, upto=upto, bound_claims=self._claims, chosen=numbers)
+            return list(found)
+
+        found = decided(inputs)
+        if self._beside is not None:
+            other = replace(options, scheduler_config=self._beside_path, now=observation.now)
+            theirs = observe(other, (loaded,), api, snapshot=observation.snapshot)
+            self._beside.add(decided(assemble(theirs, loaded, None, ignore_coverage=True)), inputs.snapshot)
+        missed = sum(item.result is Result.MISSED for item in found)
+        if missed >= _MISSES and self._tries > 0:
+            self._tries -= 1
+            others = [minor for minor in VERIFIED if minor != scheduler.version]
+            by_minor = {
+                minor: decided(replace(inputs, scheduler=replace(scheduler, version=minor)))
+                for minor in others
+            }
+            tally.minors.add(found, by_minor)
+        added = tally.add(found)
+        tally.left_out += bindings - len(chosen)
         self._log.take(upto)
         tally.gaps = self._log.gaps
         self._known(inputs, began)
         return added
 
-    def _known(self, inputs: PlanningInputs, began: float) -> None:
+    def _known(self, inputs: PlanningInputs, began: float, *, claims: bool = True) -> None:
         """Keep what the next step has to know of this one, which began at that thread time."""
         assert self.tally is not None
-        self._claims, self._views = _bound_claims(inputs.snapshot), (inputs.view,)
+        if claims:
+            self._claims, self._views = _bound_claims(inputs.snapshot), (inputs.view,)
         spent = time.thread_time() - began
         self.tally.processor_seconds += spent
         self._next = time.monotonic() + max(STEP_SECONDS, spent / MAX_SHARE)
@@ -126,8 +170,6 @@ class Following:
     def _chosen(self, bindings: int) -> Collection[int]:
         if bindings <= MAX_DECISIONS:
             return range(bindings)
-        assert self.tally is not None
-        self.tally.left_out += bindings - MAX_DECISIONS
         return frozenset(self._random.choice(bindings, MAX_DECISIONS, replace=False).tolist())
 
 
@@ -161,9 +203,15 @@ def keep_agreement(store: StateStore | None, tally: Tally) -> None:
 
 
 def watch_agreement(
-    options: PlanOptions, seconds: float | None, decisions: int | None, said: Callable[[Tally], None]
+    options: PlanOptions,
+    seconds: float,
+    decisions: int | None,
+    beside: Path | None,
+    said: Callable[[Tally], None],
 ) -> Agreement:
     """Compare decisions for so long, or so many, or until a signal; ``said`` is told of each step.
+
+    ``beside`` is another KubeSchedulerConfiguration, by which the same pods are decided.
 
     What was measured is kept in the state of runs. Raises what reading a cluster does, and StopRequestedError
     for a signal before there is anything to tell.
@@ -172,11 +220,11 @@ def watch_agreement(
     api = open_api(options)
     assert api is not None  # the command has no option for a recorded cluster
     store = state_store(options.state_path, options.state_config_map, api, acts=True)
-    end = time.monotonic() + seconds if seconds is not None else float("inf")
+    end = time.monotonic() + seconds
     with stop_on_signal() as signals:
         api = api.until(Deadline(stop=signals.stop))
         with open_cluster(api, ChangeLog()) as cluster:
-            following = Following(options, cluster)
+            following = Following(options, cluster, beside)
             following.step(loaded, api)
             assert following.tally is not None
             over = False
@@ -188,4 +236,46 @@ def watch_agreement(
                         said(following.tally)
                     over = over or (decisions is not None and following.tally.decisions >= decisions)
         keep_agreement(store, following.tally)
-        return following.tally.report(time.time())
+        return following.report()
+
+
+def why_there(options: PlanOptions, subject: str, namespace: str, recorded: Path | None) -> WhyThere:
+    """Why a pod is where it is: as recorded when it was bound, or computed on the cluster of now without it.
+
+    ``recorded`` is what ``rebalancer agreement -o json`` wrote. Raises InputError where it has not the pod.
+    """
+    wanted = parse_subject(subject, namespace)
+    if wanted.kind != "pod":
+        raise InputError(f"{subject[:100]!a} is not a pod", hint="write pod/NAMESPACE/NAME")
+    if recorded is not None:
+        found = [
+            item for item in _recorded(recorded).latest if wanted.name in (item.pod, item.pod.split("/")[-1])
+        ]
+        if not found:
+            raise InputError(f"has no decision on pod {wanted.name[:200]}", where=str(recorded))
+        at = times.render(found[-1].at)
+        computed = f"when it was bound, at {at}, says {recorded}"
+        return WhyThere(computed=computed, recorded=True, decision=found[-1])
+    loaded = policy_of(options)
+    (inputs,) = read_inputs(options, (_by_requests(loaded),), open_api(options), None, ignore_coverage=True)
+    row, pods = find_subject(inputs.snapshot, wanted).row, inputs.snapshot.pods
+    if row >= len(pods) or pods.node[row] < 0:
+        raise InputError(
+            f"pod {wanted.name[:200]} is on no node that was read, or has finished",
+            hint=f"rebalancer explain {subject[:200]}",
+        )
+    return WhyThere(
+        computed=f"on the cluster as it was at {times.render(inputs.now)}, without the pod; it may have been "
+        "another when the pod was bound",
+        recorded=False,
+        decision=decide_now(inputs, row),
+    )
+
+
+def _recorded(path: Path) -> Agreement:
+    try:
+        return msgspec.json.decode(read_text(path, largest=MAX_REPORT_BYTES), type=Agreement)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InputError(
+            f"is not what rebalancer agreement -o json wrote: {str(error)[:200]}", where=str(path)
+        ) from error

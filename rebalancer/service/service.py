@@ -366,6 +366,7 @@ class Service:
             with self._health.busy_for(longest):
                 failed = self._failed(runs, held)
             early.planned(runs.hot_nodes)
+            self._compare(runs)
             self._after_each_run(self.metrics.registry)
             if failed:
                 self._health.failing(failed)
@@ -418,15 +419,15 @@ class Service:
                 begins = early.begins(began, due, settings)
             if begins:
                 return held is None or held.held
-            with self._health.busy_for(2 * COMPARING_SECONDS):
-                self._compare(runs)
+            self._compare(runs)
             signals.stop.wait(min(left, LOOK_SECONDS))
         return False
 
     def _compare(self, runs: Runs) -> None:
         """Compare the decisions of schedulers; that it fails stops no run."""
         try:
-            runs.compare()
+            with self._health.busy_for(2 * COMPARING_SECONDS):
+                runs.compare()
         except StopRequestedError:
             raise
         except RebalancerError as error:

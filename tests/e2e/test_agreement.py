@@ -217,3 +217,14 @@ def test_a_scheduler_with_another_weight_is_found_and_the_plugin_named(
     record_property(SUMMARY, f"agreement: with {plugin} {weight}: {described(found)}")
     assert found["landed"] < LEAST_SHARE * found["decisions"]
     assert found["suspects"][0]["what"] == plugin, described(found)
+
+
+def test_a_scheduler_of_another_minor_than_told_is_found_and_the_minor_named(
+    control_plane: ControlPlane, record_property: Callable[[str, object], None]
+) -> None:
+    told = "1.36" if assets.MINOR != "1.36" else "1.34"  # NodeResourcesBalancedAllocation differs
+    with churning(control_plane, None, 23):
+        found = agreement(control_plane, {"version": told})
+    record_property(SUMMARY, f"agreement: told {told}: {described(found)}")
+    assert found["landed"] < LEAST_SHARE * found["decisions"]
+    assert assets.MINOR in {item["what"] for item in found["suspects"]}, described(found)

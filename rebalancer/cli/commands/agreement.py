@@ -1,6 +1,8 @@
-"""``rebalancer agreement``: does the cluster's scheduler decide as the model computes?"""
+"""``agreement``: do the cluster's schedulers decide as computed? ``why``: one of their decisions."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import click
 from msgspec.structs import replace
@@ -8,12 +10,14 @@ from msgspec.structs import replace
 from rebalancer.cli.options import (
     DOCUMENT_FORMATS,
     DURATION,
+    FILE,
     LIVE_PLAN,
+    PLAN,
     option,
     output_options,
     plan_options,
 )
-from rebalancer.cli.output import Output, emit, progress
+from rebalancer.cli.output import Output, emit, progress, with_progress
 from rebalancer.observe.plan_options import PlanOptions
 
 
@@ -24,9 +28,15 @@ from rebalancer.observe.plan_options import PlanOptions
     show_default=True,
 )
 @option("--decisions", click.IntRange(1), "N", "Stop after so many decisions.")
+@option(
+    *("--beside", FILE, "FILE"),
+    "Another KubeSchedulerConfiguration: which of the same pods would it place elsewhere?",
+)
 @plan_options(**{field: item for field, item in LIVE_PLAN.items() if field != "now"})
 @output_options(*DOCUMENT_FORMATS)
-def agreement(seconds: float, decisions: int | None, options: PlanOptions, output: Output) -> None:
+def agreement(
+    seconds: float, decisions: int | None, beside: Path | None, options: PlanOptions, output: Output
+) -> None:
     """Follow the cluster, and compare each decision of its schedulers with what is computed. Only reads.
 
     For every pod that a scheduler binds, the decision is computed on the cluster as it was just before: is
@@ -36,6 +46,7 @@ def agreement(seconds: float, decisions: int | None, options: PlanOptions, outpu
     \b
     rebalancer agreement --for 1h
     rebalancer agreement --decisions 1000 -o json
+    rebalancer agreement --beside other-scheduler.yaml
     """
     from rebalancer.reporting.tables.agreement import agreement_table, headline  # noqa: PLC0415 - imports rich
     from rebalancer.run.agreement import watch_agreement  # noqa: PLC0415 - imports the whole pipeline
@@ -45,6 +56,38 @@ def agreement(seconds: float, decisions: int | None, options: PlanOptions, outpu
             replace(options, progress=report),
             seconds,
             decisions,
+            beside,
             lambda tally: report(f"the cluster's decisions: {headline(tally.decisions, tally.landed)}"),
         )
     emit(found, output, agreement_table)
+
+
+@click.command()
+@click.argument("subject", metavar="pod/[NAMESPACE/]NAME", nargs=-1, required=True)
+@option("-n --namespace", None, "NAMESPACE", "The namespace of a name that has none.")
+@option(
+    *("--decisions recorded", FILE, "FILE"),
+    "Look into what `rebalancer agreement -o json` wrote, instead of computing anew.",
+)
+@plan_options(**PLAN)
+@output_options(*DOCUMENT_FORMATS)
+def why(
+    subject: tuple[str, ...],
+    namespace: str | None,
+    recorded: Path | None,
+    options: PlanOptions,
+    output: Output,
+) -> None:
+    """Explain why a pod is on its node: every node that could have taken it, by score plugin. Only reads.
+
+    With --decisions as it was when the pod was bound; without, computed on the cluster as it is now, with the
+    pod taken away.
+
+    \b
+    rebalancer why pod/shop/api-7d9f-03
+    rebalancer why pod/shop/api-7d9f-03 --decisions agreement.json
+    """
+    from rebalancer.reporting.tables.agreement import why_table  # noqa: PLC0415 - imports rich
+    from rebalancer.run.agreement import why_there  # noqa: PLC0415 - imports the whole pipeline
+
+    emit(with_progress(why_there, options, "/".join(subject), namespace or "", recorded), output, why_table)

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rich.text import Text
 
-from rebalancer.agreement.decisions import Agreement, Decision, OfProfile, Result
+from rebalancer.agreement.decisions import (
+    Agreement,
+    Decision,
+    Elsewhere,
+    NodeScores,
+    OfProfile,
+    Result,
+    WhyThere,
+)
+from rebalancer.reporting.tables.explain import initials
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
 from rebalancer.reporting.words import counted, plain, words
 
-_MAX_PROFILES, _MAX_MISSES, _MAX_SUSPECTS = 12, 5, 5
+_MAX_PROFILES, _MAX_MISSES, _MAX_SUSPECTS, _MAX_NODES = 12, 5, 5, 8
 
 
 def headline(decisions: int, landed: int) -> str:
@@ -61,10 +72,42 @@ def agreement_table(found: Agreement, style: Style = Style()) -> Text:
         lines.heading("WHAT WOULD EXPLAIN THE MISSES")
         for suspect in lines.first(found.suspects, _MAX_SUSPECTS, "suspect"):
             lines.message(suspect.sentence, 2, "yellow")
+    if found.beside is not None:
+        _write_beside(lines, found.beside)
     if found.misses:
         lines.heading("MISSES", "the latest first")
         for item in lines.first(found.misses[::-1], _MAX_MISSES, "miss", "misses"):
-            write_decision(lines, item)
+            _write_decision(lines, item, _said(item))
+    return lines.text
+
+
+def _write_beside(lines: Lines, beside: Elsewhere) -> None:
+    lines.heading("BESIDE", words(beside.configuration))
+    share = f" ({beside.elsewhere / beside.decisions:.0%})" if beside.decisions else ""
+    lines.message(
+        f"{beside.elsewhere} of {counted(beside.decisions, 'pod')}{share} would be on a node that it never "
+        f"chooses, {beside.expected_elsewhere:g} by the chances; {beside.moved} of them are still there",
+        2,
+    )
+    arrow = lines.style.glyphs.arrow
+    for name, (before, after) in beside.highest.items():
+        deviation = f" {arrow} ".join(f"{points:.1f}" for points in beside.deviation[name])
+        fullest = f"{before:.0f} % {arrow} {after:.0f} %"
+        lines.message(f"{name} requested: fullest node {fullest}, deviation {deviation} points", 2)
+    before, after = beside.full_nodes
+    lines.message(f"nodes with more than 80 % requested: {before} {arrow} {after}", 2)
+    if beside.arrivals:
+        listed = ", ".join(f"{plain(node)} {count}" for node, count in beside.arrivals.items())
+        lines.message(f"would have got more pods: {listed}", 2, "dim")
+
+
+def why_table(found: WhyThere, style: Style = Style()) -> Text:
+    """One decision as text."""
+    lines = Lines(style)
+    elsewhere = found.decision.result is Result.MISSED and not found.recorded
+    said = "the scheduler would choose another node now" if elsewhere else _said(found.decision)
+    _write_decision(lines, found.decision, said)
+    lines.message(f"computed {found.computed}", 2, "dim", most=3)
     return lines.text
 
 
@@ -72,21 +115,30 @@ def _landed(item: OfProfile) -> tuple[str, str]:
     return str(item.decisions - item.missed), "yellow" if item.missed else "green"
 
 
-def write_decision(lines: Lines, item: Decision) -> None:
-    """One decision: the node chosen beside the likeliest, by plugin."""
-    lines.message(f"{item.pod} {lines.style.glyphs.arrow} {item.node or 'no node'}: {_said(item)}", 2, "bold")
-    chosen = item.nodes[0] if item.nodes else None
-    if chosen is None:
-        return
-    if chosen.rejected:
-        lines.message(f"the model does not admit it: {chosen.rejected}", 4, "yellow")
+def _write_decision(lines: Lines, item: Decision, said: str) -> None:
+    """One decision: the node chosen above the likeliest others, by plugin."""
+    lines.message(f"{item.pod} {lines.style.glyphs.arrow} {item.node}: {said}", 2, "bold")
+    if item.nodes and item.nodes[0].rejected:
+        lines.message(f"the model does not admit it: {item.nodes[0].rejected}", 4, "yellow")
     scored = [node for node in item.nodes if not node.rejected]
     plugins = sorted({name for node in scored for name in node.weighted})
     differing = [name for name in plugins if len({node.weighted.get(name) for node in scored}) > 1]
-    for node in scored:
-        parts = ", ".join(f"{name} {node.weighted[name]} ({node.raw[name]})" for name in differing)
-        chance = f"{node.chance:.0%}" if node.chance else "-"
-        lines.message(f"{plain(node.node)}  total {node.total}  chance {chance}  {parts}", 4, most=4)
+    short = initials(differing)
+
+    def score(plugin: str) -> Callable[[NodeScores], str]:
+        return lambda node: f"{node.weighted[plugin]} ({node.raw[plugin]})"
+
+    columns = [
+        Column("NODE", lambda node: (plain(node.node), "bold" if node.node == item.node else ""), node=True),
+        Column("TOTAL", lambda node: str(node.total), right=True),
+        Column("CHANCE", lambda node: f"{node.chance:.0%}" if node.chance else "-", right=True),
+        *(Column(short[name], score(name), right=True) for name in differing),
+    ]
+    if scored:
+        write_table(lines, columns, scored, _MAX_NODES, "node")
+    if differing:
+        legend = ", ".join(f"{short[name]} {name}" for name in differing)
+        lines.message(f"weighted (raw) scores: {legend}", 4, "dim", most=3)
     alone = [name for name, (_, lowest, highest) in item.weights.items() if lowest <= highest]
     if item.result is Result.MISSED and alone:
         lines.message(f"another weight of one of these alone would explain it: {', '.join(alone)}", 4, "dim")

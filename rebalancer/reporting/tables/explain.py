@@ -118,7 +118,7 @@ def _scores(lines: Lines, nodes: Sequence[ScoredNode], *, moves_away: bool) -> N
     names = list(nodes[0].scores)
     alike = [name for name in names if len({node.scores[name] for node in nodes}) == 1]
     differing = [name for name in names if name not in alike]
-    short = _initials(differing)
+    short = initials(differing)
 
     def colour(node: ScoredNode) -> str:
         return ("yellow" if node.unacceptable else "green") if node.probability else ""
@@ -159,7 +159,7 @@ def _scores(lines: Lines, nodes: Sequence[ScoredNode], *, moves_away: bool) -> N
         lines.message(f"the same on every node: {same}", 2, "dim")
 
 
-def _initials(names: Iterable[str]) -> dict[str, str]:
+def initials(names: Iterable[str]) -> dict[str, str]:
     """A short heading for each plugin: its capital letters, numbered where two plugins share them."""
     initials: dict[str, str] = {}
     for name in names:

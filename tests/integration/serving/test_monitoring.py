@@ -54,6 +54,10 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
             eventually(lambda: asked(found, "rebalancer_evictions_total"), awaited="an eviction was scraped")
             eventually(lambda: asked(found, "rebalancer_unsolved_node"), awaited="a hot node was scraped")
             eventually(
+                lambda: asked(found, "rebalancer_scheduler_agreement_ratio"),
+                awaited="decisions of the scheduler were compared",
+            )
+            eventually(
                 lambda: [
                     item for item in asked(found, "count_over_time(up[5m])") if int(item["value"][1]) >= 8
                 ],

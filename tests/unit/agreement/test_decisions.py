@@ -78,3 +78,16 @@ def test_what_is_kept_is_bounded_whatever_users_call_their_schedulers() -> None:
 
 def test_without_decisions_there_is_no_share() -> None:
     assert Tally("test", 0.0).report(1.0).share is None
+
+
+def test_the_rules_of_a_minor_that_agree_more_often_are_named() -> None:
+    tally = Tally("test", 0.0)
+    present = [a_decision(1), a_decision(2, Result.MISSED), a_decision(3, Result.MISSED)]
+    tally.add(present)
+    same = [a_decision(1), a_decision(2, Result.MISSED), a_decision(3, Result.MISSED)]
+    tally.minors.add(present, {"1.36": [a_decision(number) for number in (1, 2, 3)], "1.31": same})
+
+    (suspect,) = tally.report(1.0).suspects
+
+    assert (suspect.what, suspect.explained, suspect.decisions, suspect.compared) == ("1.36", 2, 3, 3)
+    assert tally.why() == f"; {suspect.sentence}"

@@ -101,7 +101,9 @@ def test_a_replica_whose_runs_cannot_do_what_they_are_for_is_not_ready(code: int
         leads.held = False
         return SimpleNamespace(exit_code=code, stopped="the state is full" if code else "")
 
-    runs = SimpleNamespace(last_run_at=lambda _seconds: None, act=act, hot_nodes=None, sight=None)
+    runs = SimpleNamespace(
+        last_run_at=lambda _seconds: None, act=act, hot_nodes=None, sight=None, compare=lambda: None
+    )
     signals = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False, wait=lambda _seconds: None))
     service._loop(signals, runs, leads)  # type: ignore[arg-type]
     assert service._health.not_ready == ("" if ready else "the state is full")

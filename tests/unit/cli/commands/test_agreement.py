@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rebalancer.agreement.decisions import Tally
+from rebalancer.cluster.kinds import BY_PLURAL
+from rebalancer.reporting.render import to_json
+from rebalancer.reporting.tables.agreement import agreement_table
+from tests.unit.agreement.test_replay import decided, scheduled, tallied, with_weights
+from tests.unit.cli.conftest import Program
+from tests.unit.cli.hot_dumps import a_hot_dump
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    return a_hot_dump(tmp_path / "recorded", nodes=("hot", "hot", "hot", "cool"), also_read=tuple(BY_PLURAL))
+
+
+def pods_of(dump: Path) -> list[str]:
+    found = json.loads((dump / "pods.json").read_text())["items"]
+    return [f"{item['metadata']['namespace']}/{item['metadata']['name']}" for item in found]
+
+
+def test_why_a_pod_is_there_is_a_table_of_nodes_by_plugin(rebalancer_program: Program, dump: Path) -> None:
+    result = rebalancer_program("why", f"pod/{pods_of(dump)[0]}", "--from", str(dump))
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "TOTAL" in result.stdout
+    assert "computed on the cluster as it was at" in result.stdout
+
+
+def test_a_decision_is_found_in_what_was_recorded_when_the_pod_was_bound(
+    rebalancer_program: Program, tmp_path: Path
+) -> None:
+    file = tmp_path / "agreement.json"
+    file.write_text(to_json(tallied(decided(scheduled(2, 6)))))
+
+    result = rebalancer_program("why", "pod/default/p3", "--decisions", str(file), "-o", "json")
+
+    answer = json.loads(result.stdout)
+    assert (answer["kind"], answer["recorded"]) == ("WhyThere", True)
+    assert (answer["decision"]["pod"], answer["decision"]["result"]) == ("default/p3", "AsComputed")
+    assert answer["decision"]["nodes"][0]["weighted"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[]", "is not what rebalancer agreement -o json wrote"),
+        ("[" * 100_000, "is not what rebalancer agreement -o json wrote"),
+        (to_json(Tally("test", 0.0).report(1.0)), "has no decision on pod default/web"),
+    ],
+)
+def test_a_file_without_the_decision_is_refused_in_a_line(
+    rebalancer_program: Program, tmp_path: Path, content: str, said: str
+) -> None:
+    file = tmp_path / "agreement.json"
+    file.write_text(content)
+
+    result = rebalancer_program("why", "pod/default/web", "--decisions", str(file))
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("subject", ["node/hot", "pod/nobody/nothing"])
+def test_what_is_no_pod_is_refused(rebalancer_program: Program, dump: Path, subject: str) -> None:
+    result = rebalancer_program("why", subject, "--from", str(dump))
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_misses_and_what_would_explain_them_are_shown_in_eighty_columns() -> None:
+    report = tallied(decided(scheduled(11, 60, with_weights({"NodeResourcesBalancedAllocation": 6}))))
+
+    text = agreement_table(report).plain
+
+    assert text.startswith(f"Of 60 decisions of your scheduler {report.landed} landed as computed")
+    assert "if NodeResourcesBalancedAllocation had weight" in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 80
