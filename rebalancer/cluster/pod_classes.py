@@ -74,7 +74,7 @@ _classes = msgspec.json.Decoder(PodClass)
 def _resized(pod: records.Pod, infeasible: bool) -> tuple[records.ContainerStatus, ...]:
     """The statuses that differ from the spec: an in-place resize left them.
 
-    Where the resize is infeasible the spec does not count, so a status without any request counts too.
+    Where the resize is infeasible the spec does not count, so every status with resources is kept.
     """
     spec = {
         container.name: container.resources
@@ -93,10 +93,9 @@ def _resized(pod: records.Pod, infeasible: bool) -> tuple[records.ContainerStatu
         resources = spec.get(status.name)
         wanted = (resources.requests if resources else None) or {}
         actual = (status.resources.requests if status.resources else None) or wanted
-        if infeasible and status.resources is not None:
-            actual = status.resources.requests or {}
         allocated = status.allocated_resources or wanted
-        if actual != wanted or allocated != wanted:
+        told = status.resources is not None or status.allocated_resources is not None
+        if actual != wanted or allocated != wanted or (infeasible and told):
             found.append(
                 records.ContainerStatus(
                     name=status.name,

@@ -9,7 +9,7 @@ the end, the Go specification, integer operators and conversions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 
@@ -21,7 +21,7 @@ from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.cluster.pod_classes import POD_ITSELF, PodClass
 from rebalancer.cluster.records import Container, ContainerStatus, Labels, PodSpec, ResourceRequirements
 from rebalancer.scheduling.versions.release import REFERENCE_RELEASE, Release
-from rebalancer.scheduling.versions.rules import SCORED_SIDECARS
+from rebalancer.scheduling.versions.rules import RESIZE_SUMS, SCORED_SIDECARS
 
 Amounts = dict[str, Fraction]
 
@@ -68,7 +68,7 @@ def _largest(*parts: Mapping[str, Fraction]) -> Amounts:
 
 
 def _with_status(container: Amounts, status: ContainerStatus | None, infeasible: bool) -> Amounts:
-    """The request of a container on a node, where an in-place resize may be under way."""
+    """The request of a container on a node, where an in-place resize may be under way, up to 1.36."""
     if status is None or status.resources is None:
         return container
     actual = exact_amounts(status.resources.requests), exact_amounts(status.allocated_resources)
@@ -87,13 +87,19 @@ def _aggregate(
     infeasible: bool,
     asked: Callable[[ResourceRequirements | None], Amounts] = _requests,
 ) -> Amounts:
-    """The container formula: the larger of what runs together and what starting up needs."""
+    """The larger of what runs together and what starting up needs."""
 
     def request(container: Container, resizable: bool) -> Amounts:
         amounts = asked(container.resources)
         if resizable:
             amounts = _with_status(amounts, statuses.get(container.name), infeasible)
         return {**defaults, **amounts}
+
+    return _summed(spec, request)
+
+
+def _summed(spec: PodSpec, request: Callable[[Container, bool], Amounts]) -> Amounts:
+    """The container formula; ``request`` gives what a container asks for, which may be resized or not."""
 
     total: Amounts = {}
     for container in spec.containers or ():
@@ -113,8 +119,45 @@ def _aggregate(
     return _largest(total, starting)
 
 
+def _resized(
+    pod: PodClass, defaults: Mapping[str, Fraction], statuses: Mapping[str, ContainerStatus]
+) -> Amounts:
+    """The largest sum over the containers, by spec, status or allocation: from 1.37 on.
+
+    What is empty is as good as absent: protobuf, which the scheduler reads, has no empty maps.
+
+    Source: component-helpers v0.37.2 resource/helpers.go:295.
+    """
+    infeasible = pod.resize_infeasible
+
+    def by_spec(container: Container, _: bool) -> Amounts:
+        return {**defaults, **_requests(container.resources)}
+
+    def allocated(container: Container, _: bool) -> Amounts:
+        status = statuses.get(container.name)
+        if status is not None and status.allocated_resources:
+            return {**defaults, **exact_amounts(status.allocated_resources)}
+        return dict(defaults) if infeasible else by_spec(container, _)
+
+    def actual(container: Container, _: bool) -> Amounts:
+        status = statuses.get(container.name)
+        if status is not None and status.resources is not None and status.resources.requests:
+            return {**defaults, **exact_amounts(status.resources.requests)}
+        return allocated(container, _)
+
+    of_pod = statuses.get(POD_ITSELF)
+    if of_pod is not None and of_pod.allocated_resources and of_pod.resources and of_pod.resources.requests:
+        told = exact_amounts(of_pod.allocated_resources), exact_amounts(of_pod.resources.requests)
+    else:
+        told = _summed(pod.spec, allocated), _summed(pod.spec, actual)
+    return _largest(*told) if infeasible else _largest(_summed(pod.spec, by_spec), *told)
+
+
 def _pod_level(spec: PodSpec, asked: Callable[[ResourceRequirements | None], Amounts] = _requests) -> Amounts:
-    amounts = asked(spec.resources)
+    return _of_pod_level(asked(spec.resources))
+
+
+def _of_pod_level(amounts: Amounts) -> Amounts:
     return {
         name: value
         for name, value in amounts.items()
@@ -136,17 +179,22 @@ def _total(
     *,
     defaults: Mapping[str, Fraction] = _NO_DEFAULTS,
     pod_level: bool = True,
-    statuses: Iterable[ContainerStatus] = (),
-    infeasible: bool = False,
+    resized: PodClass | None = None,
+    sums: bool = False,
 ) -> Amounts:
-    by_name = {status.name: status for status in statuses}
-    total = _aggregate(spec, defaults, by_name, infeasible)
+    """``resized`` is the pod whose statuses count; ``sums`` as from 1.37 on, see ``RESIZE_SUMS``."""
+    statuses = {status.name: status for status in resized.statuses} if resized else {}
+    infeasible = resized is not None and resized.resize_infeasible
+    if sums and resized is not None:
+        total = _resized(resized, defaults, statuses)
+    else:
+        total = _aggregate(spec, defaults, statuses, infeasible)
     if pod_level:
         level = _pod_level(spec)
-        status = by_name.get(POD_ITSELF)
+        status = statuses.get(POD_ITSELF)
         if level and status is not None and status.resources is not None:
             effective = _with_status(_requests(spec.resources), status, infeasible)
-            level = {name: effective.get(name, _ZERO) for name in level}
+            level = _of_pod_level(effective) if sums else {name: effective.get(name, _ZERO) for name in level}
         total.update(level)
     _add(total, exact_amounts(spec.overhead))
     return total
@@ -208,8 +256,8 @@ def pod_requests(pod: PodClass, release: Release = REFERENCE_RELEASE) -> PodRequ
     """All four counts of a class of pods, as a release sees it; classes with the same requests share them."""
     spec = pod.spec
     scored_sidecars = release.has(SCORED_SIDECARS)
-    if pod.statuses:
-        return _pod_requests(pod, scored_sidecars)
+    if pod.statuses or pod.resize_infeasible:
+        return _pod_requests(pod, scored_sidecars, release.has(RESIZE_SUMS))
     level = spec.resources.requests if spec.resources else None
     key = (
         _asked(spec.containers),
@@ -222,16 +270,16 @@ def pod_requests(pod: PodClass, release: Release = REFERENCE_RELEASE) -> PodRequ
     if requests is None:
         if len(_known) >= _MAX_CACHED:
             _known.clear()
-        requests = _known[key] = _pod_requests(pod, scored_sidecars)
+        requests = _known[key] = _pod_requests(pod, scored_sidecars, False)
     return requests
 
 
-def _pod_requests(pod: PodClass, scored_sidecars: bool) -> PodRequests:
+def _pod_requests(pod: PodClass, scored_sidecars: bool, sums: bool) -> PodRequests:
     """The incoming pod's pod-level requests are ignored in the score."""
     spec = pod.spec
     incoming = _total(spec)
-    total = partial(_total, spec, statuses=pod.statuses, infeasible=pod.resize_infeasible)
-    present = total() if pod.statuses else incoming
+    total = partial(_total, spec, resized=pod, sums=sums)
+    present = total() if pod.statuses or pod.resize_infeasible else incoming
     if scored_sidecars:
         scored = _integers(total(defaults=_present_defaults(spec, present)))
     else:

@@ -137,6 +137,7 @@ class CsiDriverSpec(Record, frozen=True):
     """spec of a CSIDriver."""
 
     storage_capacity: bool | None = None
+    prevent_pod_scheduling_if_missing: bool | None = None
 
 
 class CsiDriver(ApiObject, frozen=True):

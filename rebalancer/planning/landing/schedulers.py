@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import PodClassIndex
-from rebalancer.cluster.kinds import DEVICE_CLASSES
+from rebalancer.cluster.kinds import CSI_DRIVERS, DEVICE_CLASSES
 from rebalancer.cluster.pod_classes import NO_OWNER, PodClass
 from rebalancer.cluster.records import (
     Container,
@@ -37,10 +37,13 @@ from rebalancer.scheduling.framework.plugin import RECENT_AFTER_START_SECONDS, O
 from rebalancer.scheduling.matching import BindingLabelReaders
 from rebalancer.scheduling.registry import UnreadInputs, make_scheduler, neutral_plugins, queries_of
 from rebalancer.scheduling.state.cluster_state import ClusterState
-from rebalancer.scheduling.versions.release import Release
+from rebalancer.scheduling.state.volumes import claim_names
+from rebalancer.scheduling.versions.release import Release, Rule
 from rebalancer.scheduling.versions.rules import (
     DEVICE_CLASS_PREFIX,
     DRA_EXTENDED_RESOURCES,
+    STORAGE_CAPACITY_SCORING,
+    VOLUME_LIMIT_SCALING,
     extended_resources,
 )
 from rebalancer.scheduling.versions.verified import unpredictable_rule
@@ -60,14 +63,15 @@ def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
         or _start_reason(profile, inputs)
         for profile in configuration.profiles
     }
-    objects = ObjectsRead(snapshot)
+    objects = ObjectsRead(snapshot, inputs.scheduler.release)
     unread = {profile.scheduler_name: UnreadInputs(profile, objects) for profile in configuration.profiles}
     readers = BindingLabelReaders(snapshot, inputs.scheduler.release)
     devices = _resources_of_device_classes(snapshot)
+    settled = _SettledRules(objects, snapshot)
     found: dict[int, str] = {}
     for index, pod in enumerate(snapshot.pods.classes):
         unpredictable_reason = (
-            _class_reason(pod, inputs.scheduler.release, devices)
+            _class_reason(pod, inputs.scheduler.release, devices, settled.of(pod))
             or _extender_reason(pod, configuration)
             or by_profile.get(pod.scheduler_name, "")
         )
@@ -158,18 +162,37 @@ def _unread_reason(unread: tuple[str, ...]) -> str:
     return f"where it would land depends on what was not read: {', '.join(unread)}" if unread else ""
 
 
-def _class_reason(pod: PodClass, release: Release, devices: Mapping[str, str] | None) -> str:
+class _SettledRules:
+    """Rules of volumes that decide nothing about a pod, whether their gates are open or not."""
+
+    def __init__(self, objects: ObjectsRead, snapshot: Snapshot) -> None:
+        self._objects = objects
+        drivers = snapshot.recording.records(CSI_DRIVERS) if objects.has(CSI_DRIVERS) else None
+        asked = drivers is None or any(item.spec.prevent_pod_scheduling_if_missing for item in drivers)
+        self._always = () if asked else (VOLUME_LIMIT_SCALING,)
+
+    def of(self, pod: PodClass) -> tuple[Rule, ...]:
+        """Those about pods of a class: nothing is scored for claims that are all bound."""
+        bound = all((pod.namespace, name) in self._objects.bound_claims for name in claim_names(pod.spec))
+        return (*self._always, STORAGE_CAPACITY_SCORING) if bound else self._always
+
+
+def _class_reason(
+    pod: PodClass, release: Release, devices: Mapping[str, str] | None, settled: tuple[Rule, ...]
+) -> str:
     """Why pods of a class cannot be placed by the model, whatever their profile."""
     if pod.labels.get(_KUEUE_LABEL) == "true":
         return "Kueue admitted it: its replacement waits at a gate until Kueue has admitted that one too"
     return (
         why_not_placed(pod.spec)
-        or unpredictable_rule(release, pod, (DRA_EXTENDED_RESOURCES,))
-        or _device_reason(pod, release, devices)
+        or unpredictable_rule(release, pod, (*settled, DRA_EXTENDED_RESOURCES))
+        or _device_reason(pod, release, devices, settled)
     )
 
 
-def _device_reason(pod: PodClass, release: Release, devices: Mapping[str, str] | None) -> str:
+def _device_reason(
+    pod: PodClass, release: Release, devices: Mapping[str, str] | None, settled: tuple[Rule, ...]
+) -> str:
     """Why a class cannot be placed whose extended resources may be those of a DeviceClass.
 
     Source: kubernetes v1.36.3 pkg/scheduler/framework/plugins/noderesources/fit.go, its
@@ -177,7 +200,7 @@ def _device_reason(pod: PodClass, release: Release, devices: Mapping[str, str] |
     """
     requested = extended_resources(pod)
     served = sorted(requested if devices is None else requested & devices.keys())
-    reason = unpredictable_rule(release, pod) if served else ""
+    reason = unpredictable_rule(release, pod, settled) if served else ""
     if not reason:
         return ""
     if devices is None:

@@ -33,6 +33,7 @@ from rebalancer.scheduling.matching import AffinityTerm, NamespaceLabels, Owners
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.domains import DomainCounter
 from rebalancer.scheduling.state.volumes import claim_names, claims_by_name, is_bound
+from rebalancer.scheduling.versions.release import REFERENCE_RELEASE, Release
 
 MAX_SCORE = 100
 # The raw score of a feasible node that is left out when the extremes are determined.
@@ -99,8 +100,9 @@ class ObjectsRead:
     Made once for all classes of a snapshot, because the look-ups go through all its pods and claims.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, release: Release = REFERENCE_RELEASE) -> None:
         self._snapshot = snapshot
+        self.release = release  # of the scheduler whose verdicts are asked for
 
     def has(self, kind: Kind) -> bool:
         """Whether objects of a kind were read, even if there were none."""

@@ -5,7 +5,7 @@ tables in the documentation and the warnings are made from this one.
 
 Fields that a version does not know yet are dropped from its pods, as its API server would have done
 (``without``). Sources: the differences between kubernetes v1.31.14, v1.32.13, v1.33.13, v1.34.4, v1.35.4 and
-v1.36.3 under pkg/scheduler, and pkg/features/kube_features.go of the last; 1.37 is read from its change log.
+v1.36.3 and v1.37.2 under pkg/scheduler, and pkg/features/kube_features.go of the last.
 """
 
 from __future__ import annotations
@@ -127,6 +127,10 @@ def extended_resources(pod: PodClass) -> frozenset[str]:
     )
 
 
+def _has_image_volumes(pod: PodClass) -> bool:
+    return any(volume.image for volume in pod.spec.volumes or ())
+
+
 def needs_declared_features(pod: PodClass) -> bool:
     """Whether its nodes must declare a feature (component-helpers v0.36.3 nodedeclaredfeatures/features)."""
     spec = pod.spec
@@ -140,19 +144,18 @@ def needs_declared_features(pod: PodClass) -> bool:
 
 STORAGE_CAPACITY_SCORING = Rule(
     "StorageCapacityScoring",
-    "VolumeBinding scores nodes by the capacity that CSI drivers publish; not modelled",
+    "VolumeBinding scores nodes by the share that unbound claims take of free volumes, or of the capacity "
+    "that CSI drivers publish",
     since=37,
-    gate=Gate("StorageCapacityScoring", exists_since=33),
-    modelled=False,
+    gate=Gate("StorageCapacityScoring", exists_since=33, modelled_since=37),
     concerns=has_claims,
 )
 VOLUME_LIMIT_SCALING = Rule(
     "VolumeLimitScaling",
-    "nodes without a volume's CSI driver may be rejected; not modelled",
+    "a node is rejected that lacks a volume's CSI driver, where the driver says so",
     since=37,
-    gate=Gate("VolumeLimitScaling", exists_since=35),
-    modelled=False,
-    concerns=has_claims,
+    gate=Gate("VolumeLimitScaling", exists_since=35, modelled_since=36),
+    concerns=has_attached_volumes,
 )
 NODE_DECLARED_FEATURES = Rule(
     "NodeDeclaredFeatures",
@@ -199,7 +202,13 @@ IMAGE_VOLUMES = Rule(
     "images of volumes",
     "ImageLocality counts the images of image volumes",
     since=36,
-    concerns=lambda pod: any(volume.image for volume in pod.spec.volumes or ()),
+    concerns=_has_image_volumes,
+)
+IMAGE_VOLUMES_IN_LIMIT = Rule(
+    "limit with images of volumes",
+    "the size from which more images score no higher grows with the image volumes, too",
+    since=37,
+    concerns=_has_image_volumes,
 )
 UNIFORM_TIES = Rule(
     "uniform ties",
@@ -241,6 +250,7 @@ KEPT_NAMESPACE_SELECTOR = Rule(
     "kept namespaceSelector",
     "a namespaceSelector of the incoming pod that matches no labels at all matches every namespace",
     since=34,
+    until=36,
     concerns=selects_namespaces,
 )
 PEAKS_REQUESTS = Rule(
@@ -268,6 +278,13 @@ IN_PLACE_RESIZE = Rule(
     since=33,
     gate=Gate("InPlacePodVerticalScaling", exists_since=27, locked_since=35, modelled_since=33),
     without=without_resize,
+    concerns=lambda pod: bool(pod.statuses) or pod.resize_infeasible,
+)
+RESIZE_SUMS = Rule(
+    "sums of resizes",
+    "of a pod being resized the largest sum over its containers counts, by spec, status or allocation, and "
+    "not the sum of the largest of each",
+    since=37,
     concerns=lambda pod: bool(pod.statuses) or pod.resize_infeasible,
 )
 BALANCE_SKIPS_BEST_EFFORT = Rule(

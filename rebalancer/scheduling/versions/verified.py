@@ -13,7 +13,7 @@ from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.scheduling.versions.release import REFERENCE, Release, Rule, minor_of
 from rebalancer.scheduling.versions.rules import RULES
 
-VERIFIED: tuple[str, ...] = ("1.31", "1.32", "1.33", "1.34", "1.35", "1.36")
+VERIFIED: tuple[str, ...] = ("1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
 """The minors whose decisions were compared with the model's, oldest first; everything is made from this."""
 
 _NEWEST_READ = 37  # the newest minor whose rules are in the table, verified or not

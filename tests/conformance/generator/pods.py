@@ -147,10 +147,11 @@ def running(draws: Draws, name: str, node: str, emphasis: frozenset[str]) -> Obj
 
 
 def _resize(draws: Draws, made: Object) -> None:
-    sidecars = [c for c in made["spec"].get("initContainers", []) if "restartPolicy" in c]
+    every = draws.chance(0.3)
+    initial = [c for c in made["spec"].get("initContainers", []) if every or "restartPolicy" in c]
     for field, containers in (
         ("containerStatuses", made["spec"]["containers"]),
-        ("initContainerStatuses", sidecars),
+        ("initContainerStatuses", initial),
     ):
         statuses = []
         for container in containers:
@@ -160,14 +161,14 @@ def _resize(draws: Draws, made: Object) -> None:
                     ({}, {"requests": {"cpu": "750m"}}, {"requests": {"memory": "3Gi"}})
                 )
             if draws.chance(0.6):
-                status["allocatedResources"] = draws.one(({"cpu": "1"}, {"cpu": "50m", "memory": "2Gi"}, {}))
+                status["allocatedResources"] = draws.one(({"cpu": "1"}, {"cpu": "50m", "memory": "2Gi"}))
             statuses.append(status)
         if statuses:
             made["status"][field] = statuses
     if draws.chance(0.4):
         reason = draws.one(("Infeasible", "Deferred"))
         made["status"]["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": reason}]
-    if "resources" in made["spec"] and draws.chance(0.6):
+    if draws.chance(0.6 if "resources" in made["spec"] else 0.2):
         made["status"]["resources"] = draws.one(({}, {"requests": {"cpu": "3"}}))
         if draws.chance(0.5):
             made["status"]["allocatedResources"] = {"cpu": "2500m", "memory": "1Gi"}

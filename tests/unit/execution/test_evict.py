@@ -363,7 +363,7 @@ def test_a_date_that_is_none_is_ignored(date: str | None) -> None:
 
 @pytest.mark.parametrize("status", [401, 403, 409, 429, 500, 503])
 def test_what_the_api_server_says_of_an_eviction_is_told_in_its_own_words(status: int) -> None:
-    """Of other statuses the number is told too: that such a request is rejected is nothing usual."""
+    """A rejection with any other status is told with its number, because it is unusual."""
     answer, _, _ = evicted(Script(refusal(status, "not this one")))
     assert answer.message.startswith("not this one")
 

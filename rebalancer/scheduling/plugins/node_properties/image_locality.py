@@ -23,7 +23,7 @@ from rebalancer.scheduling.framework.plugin import (
     Plugin,
 )
 from rebalancer.scheduling.state.cluster_state import ClusterState
-from rebalancer.scheduling.versions.rules import IMAGE_VOLUMES, INIT_IMAGES
+from rebalancer.scheduling.versions.rules import IMAGE_VOLUMES, IMAGE_VOLUMES_IN_LIMIT, INIT_IMAGES
 
 _MEBIBYTE = 1 << 20
 _LOWEST = 23 * _MEBIBYTE
@@ -66,7 +66,7 @@ class _Images(msgspec.Struct, frozen=True):
     """The images of a pod that nodes hold."""
 
     names: Mapping[str, int]  # name -> how often the pod names it
-    containers: int  # all of them, whether nodes hold their images or not
+    counted: int  # by how many the limit grows, whether nodes hold them or not
 
 
 def _images_of(state: ClusterState, pod_class: int) -> _Images:
@@ -78,7 +78,8 @@ def _images_of(state: ClusterState, pod_class: int) -> _Images:
     if release.has(IMAGE_VOLUMES):
         references += [volume.image.reference for volume in spec.volumes or () if volume.image]
     held = Counter(name for name in map(normalized_name, references) if name in state.nodes.images)
-    return _Images(held, len(containers))
+    counted = references if release.has(IMAGE_VOLUMES_IN_LIMIT) else containers
+    return _Images(held, len(counted))
 
 
 def _scores_by_other_sizes(state: ClusterState, pod_class: int) -> OtherScores:
@@ -111,6 +112,6 @@ def _scores(state: ClusterState, images: _Images, sizes: Mapping[str, int]) -> I
         rows = state.nodes.images[name].rows
         spread = float(len(rows)) / float(len(state.nodes))
         sums[rows] += times * int(float(sizes[name]) * spread)
-    highest = max(images.containers, 1) * _HIGHEST_A_CONTAINER
+    highest = max(images.counted, 1) * _HIGHEST_A_CONTAINER
     clamped = np.clip(sums, _LOWEST, highest)
     return np.asarray(MAX_SCORE * (clamped - _LOWEST) // (highest - _LOWEST), np.int64)

@@ -23,15 +23,15 @@ from rebalancer.scheduling.plugins.node_resources.scored_resources import (
     Resources,
     ResourceWeight,
     ShapePoint,
+    on_shape,
     scored_amounts,
 )
-from rebalancer.scheduling.resources import divide_toward_zero, round_half_away, take
+from rebalancer.scheduling.resources import round_half_away, take
 from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
 
 _TOO_MANY_PODS = 1
 _NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _MAX_CODED = 60  # bits of a code; the resources beyond share the last one
-_POINTS_A_SCORE = 10  # shapes are written in 0..10, scores run to 100
 
 
 class ScoringStrategyType(StrEnum):
@@ -109,9 +109,7 @@ class NodeResourcesFit(Plugin):
         self._is_ratio = arguments.strategy is ScoringStrategyType.REQUESTED_TO_CAPACITY_RATIO
         self._ignored = frozenset(arguments.ignored_resources)
         self._ignored_groups = frozenset(arguments.ignored_resource_groups)
-        points = arguments.shape
-        self._utilization = np.array([point.utilization for point in points], np.int64)
-        self._score = np.array([point.score * _POINTS_A_SCORE for point in points], np.int64)
+        self._shape = arguments.shape
 
     def _is_ignored(self, resource: str) -> bool:
         extended = "/" in resource and "kubernetes.io/" not in resource
@@ -194,16 +192,4 @@ class NodeResourcesFit(Plugin):
             case _:
                 over = requested > allocatable
                 used = np.where(over, MAX_SCORE, requested * MAX_SCORE // allocatable)
-                return self._on_shape(used)
-
-    def _on_shape(self, used: IntArray) -> IntArray:
-        """The piecewise linear function of the shape, in truncating integers."""
-        points, scores = self._utilization, self._score
-        segment = np.searchsorted(points, used, side="left")
-        right = np.clip(segment, 1, len(points) - 1) if len(points) > 1 else np.zeros_like(segment)
-        left = np.maximum(right - 1, 0)
-        width = np.maximum(points[right] - points[left], 1)
-        between = scores[left] + divide_toward_zero(
-            (scores[right] - scores[left]) * (used - points[left]), width
-        )
-        return np.where(segment == 0, scores[0], np.where(segment >= len(points), scores[-1], between))
+                return on_shape(self._shape, used)

@@ -5,14 +5,16 @@ Source: kubernetes v1.34.4 pkg/scheduler/apis/config/v1/defaults.go:177.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Self
 
+import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.nodes import CPU, MEMORY
 from rebalancer.profiles.types import Arguments
-from rebalancer.scheduling.resources import is_scalar
+from rebalancer.scheduling.resources import divide_toward_zero, is_scalar
 from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
 
 _WITH_DEFAULTS = {"cpu": CPU, "memory": MEMORY}
@@ -60,6 +62,25 @@ class RequestedToCapacityRatio(Arguments):
                     f"to {after.utilization}"
                 )
         return self
+
+
+_POINTS_A_SCORE = 10  # shapes are written in 0..10, scores run to 100
+
+
+def on_shape(shape: Sequence[ShapePoint], used: IntArray) -> IntArray:
+    """(values,) the piecewise linear function of a shape, 0..100, in truncating integers.
+
+    ``used`` are percentages. Source: kubernetes v1.34.4
+    pkg/scheduler/framework/plugins/helper/shape_score.go:40.
+    """
+    points = np.array([point.utilization for point in shape], np.int64)
+    scores = np.array([point.score * _POINTS_A_SCORE for point in shape], np.int64)
+    segment = np.searchsorted(points, used, side="left")
+    right = np.clip(segment, 1, len(points) - 1) if len(points) > 1 else np.zeros_like(segment)
+    left = np.maximum(right - 1, 0)
+    width = np.maximum(points[right] - points[left], 1)
+    between = scores[left] + divide_toward_zero((scores[right] - scores[left]) * (used - points[left]), width)
+    return np.where(segment == 0, scores[0], np.where(segment >= len(points), scores[-1], between))
 
 
 def scored_amounts(

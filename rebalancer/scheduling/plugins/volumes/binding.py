@@ -4,8 +4,11 @@ Bound claims tie a pod to the nodes that their volumes' node affinity names. Of 
 kind, a node whose kubelet has handed the kind over to a CSI driver is compared in the words of that driver;
 free volumes are compared as they are.
 
+From 1.37 on it scores, too: a node scores the less, the larger the share that the pod's unbound claims take
+of the free volumes found for them there, or else of the capacity that a CSI driver publishes for it.
+
 Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/volumebinding/volume_binding.go:417, v1.35.4
-binder.go:364, :856, :1109.
+binder.go:364, :856, :1109; v1.37.2 volume_binding.go:468, scorer.go:37.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from rebalancer.cluster.kinds import (
     Kind,
 )
 from rebalancer.cluster.pod_classes import PodClass
+from rebalancer.cluster.quantities import units_of
 from rebalancer.cluster.records import (
     ClaimReference,
     CsiStorageCapacity,
@@ -40,16 +44,19 @@ from rebalancer.cluster.records import (
 )
 from rebalancer.profiles.types import Arguments, extension_points, inputs_of
 from rebalancer.scheduling.framework.plugin import (
+    NO_OTHER_SCORES,
     PASS,
     SKIP,
     Enabled,
     Evidence,
     ObjectsRead,
+    OtherScores,
     Plugin,
     PreFilter,
 )
 from rebalancer.scheduling.matching import label_match
-from rebalancer.scheduling.plugins.node_resources.scored_resources import ShapePoint
+from rebalancer.scheduling.plugins.node_resources.scored_resources import ShapePoint, on_shape
+from rebalancer.scheduling.resources import round_half_away
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.volumes import (
     NO_PROVISIONER,
@@ -65,7 +72,7 @@ from rebalancer.scheduling.state.volumes import (
     migrated_plugins,
     storage,
 )
-from rebalancer.scheduling.versions.rules import AFFINITY_REASON
+from rebalancer.scheduling.versions.rules import AFFINITY_REASON, STORAGE_CAPACITY_SCORING
 
 _ELSEWHERE, _NONE_FREE, _NO_SPACE, _NO_VOLUME = 1, 2, 4, 8
 _REASONS = {
@@ -209,17 +216,29 @@ def _selected(state: ClusterState, required: NodeSelector | None) -> BoolArray:
 
 
 class VolumeBindingArguments(Arguments):
-    """Arguments of VolumeBinding; it scores only behind an alpha gate, so ``shape`` has no effect."""
+    """Arguments of VolumeBinding; ``shape`` maps the share taken to a score, where it scores."""
 
     bind_timeout_seconds: int = Field(default=600, ge=0)
     shape: tuple[ShapePoint, ...] | None = None
+
+
+# Where no shape is given: the more is taken, the lower the score (apis/config/v1/defaults.go:198).
+_DEFAULT_SHAPE = (ShapePoint(utilization=0, score=10), ShapePoint(utilization=100, score=0))
+
+
+class _Found(msgspec.Struct, frozen=True, eq=False):
+    """The volumes that a claim would take, each with (nodes,) where, and where one has to be made."""
+
+    claim: PersistentVolumeClaim
+    volumes: tuple[tuple[PersistentVolume, BoolArray], ...]
+    to_make: BoolArray
 
 
 class VolumeBinding(Plugin):
     """Bound claims tie the pod to their volumes' nodes; others need a free volume or room to make one.
 
     What pods that were bound on the state take is set aside for their claims, as the scheduler assumes it
-    between placing a pod and the binding of its volumes. It scores only behind a feature gate.
+    between placing a pod and the binding of its volumes.
     """
 
     name = "VolumeBinding"
@@ -230,6 +249,12 @@ class VolumeBinding(Plugin):
     inputs = inputs_of(*kinds_for_claims, CSI_DRIVERS, CSI_CAPACITIES)
     evidence = Evidence.DECISIONS
     static_pre_filter = True
+    is_uncertain = True
+    may_fail = True
+
+    def __init__(self, arguments: VolumeBindingArguments | None = None) -> None:
+        """``arguments`` None: the defaults."""
+        self._shape = (arguments.shape if arguments else None) or _DEFAULT_SHAPE
 
     @classmethod
     def needs(cls, pod: PodClass, enabled: Enabled, objects: ObjectsRead) -> Iterable[Kind]:
@@ -297,46 +322,127 @@ class VolumeBinding(Plugin):
         self, state: ClusterState, claims: Sequence[PersistentVolumeClaim], assumed: Assumed
     ) -> IntArray:
         """Where each claim finds a free volume or can have one made."""
-        nodes = len(state.nodes)
-        if not claims:
-            return np.zeros(nodes, np.int64)
-        selected = [assumed.selected_node(claim) for claim in claims]
-        wanted_elsewhere = np.zeros(nodes, np.bool_)
-        to_make: list[tuple[PersistentVolumeClaim, BoolArray]] = []
-        to_find: list[PersistentVolumeClaim] = []
-        for claim, node in zip(claims, selected, strict=True):
-            if node is None:
-                to_find.append(claim)
-            else:
+        codes = np.zeros(len(state.nodes), np.int64)
+        wanted_elsewhere = np.zeros(len(state.nodes), np.bool_)
+        for claim in claims:
+            node = assumed.selected_node(claim)
+            if node is not None:
                 wanted_elsewhere |= np.array([name != node for name in state.nodes.names], np.bool_)
-                to_make.append((claim, np.ones(nodes, np.bool_)))
-        to_make += self._unmatched(
-            state, sorted(to_find, key=lambda claim: claim_size(claim) or 0), assumed.volumes
-        )
-        codes = np.zeros(nodes, np.int64)
-        for claim, where in to_make:  # the first claim that fails on a node says why
-            codes = np.where((codes == 0) & where, self._provision(state, claim), codes)
+        for found in self._found(state, claims, assumed):  # the first claim that fails on a node says why
+            codes = np.where((codes == 0) & found.to_make, self._provision(state, found.claim), codes)
         return np.where(wanted_elsewhere, _NONE_FREE, codes)
 
-    def _unmatched(
-        self,
-        state: ClusterState,
-        claims: Sequence[PersistentVolumeClaim],
-        volumes: Mapping[str, PersistentVolume],
-    ) -> list[tuple[PersistentVolumeClaim, BoolArray]]:
-        """Each claim with the nodes where no free volume suits it; no volume is taken twice on a node."""
+    def _found(
+        self, state: ClusterState, claims: Sequence[PersistentVolumeClaim], assumed: Assumed
+    ) -> list[_Found]:
+        """The free volumes that claims would take, those with a selected node first, then the smallest.
+
+        No volume is taken twice on a node.
+        """
+        everywhere = np.ones(len(state.nodes), np.bool_)
+        found = [
+            _Found(claim, (), everywhere) for claim in claims if assumed.selected_node(claim) is not None
+        ]
+        to_find = [claim for claim in claims if assumed.selected_node(claim) is None]
         taken: dict[str, BoolArray] = {}
-        left = []
-        for claim in claims:
-            size = claim_size(claim)
-            unmatched = np.ones(len(state.nodes), np.bool_)
-            for volume in self._candidates(volumes, claim, size):
+        for claim in sorted(to_find, key=lambda claim: claim_size(claim) or 0):
+            unmatched = everywhere.copy()
+            volumes: list[tuple[PersistentVolume, BoolArray]] = []
+            for volume in self._candidates(assumed.volumes, claim, claim_size(claim)):
                 used = taken.setdefault(volume.metadata.name, np.zeros(len(state.nodes), np.bool_))
                 here = unmatched & reachable(state, volume) & ~used
                 used |= here
                 unmatched &= ~here
-            left.append((claim, unmatched))
-        return left
+                volumes.append((volume, here))
+            found.append(_Found(claim, tuple(volumes), unmatched))
+        return found
+
+    def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
+        """(feasible,) the less, the larger the share that the pod's unbound claims take."""
+        scores = self._scores(state, pod_class)
+        return None if scores is None else scores[0][feasible]
+
+    def fails(self, state: ClusterState, pod_class: int, feasible: IntArray) -> str:
+        """A scheduler that scores panics on a capacity of which only the largest volume is known.
+
+        Source: kubernetes v1.37.2 pkg/scheduler/framework/plugins/volumebinding/volume_binding.go:513.
+        """
+        claims = self._claims(state, pod_class).to_bind if self._scores(state, pod_class) else ()
+        for claim in claims:
+            storage_class = state.classes.volumes.classes.get(class_name(claim))
+            for capacity, here in self._capacities(state, storage_class, claim) or ():
+                if capacity.capacity is None and here[feasible].any():
+                    return (
+                        f"CSIStorageCapacity {capacity.metadata.name} says no capacity, only a largest volume"
+                    )
+        return ""
+
+    def other_raw_scores(self, state: ClusterState, pod_class: int) -> OtherScores:
+        """Bounds of the scores where several published capacities suffice: any of them may be counted."""
+        scores = self._scores(state, pod_class)
+        if scores is None or np.array_equal(*scores):
+            return NO_OTHER_SCORES
+        return OtherScores((scores[1],), scores)
+
+    def _scores(self, state: ClusterState, pod_class: int) -> tuple[IntArray, IntArray] | None:
+        """(nodes,) the lowest and the highest score there may be; None where nothing is scored."""
+        claims = self._claims(state, pod_class)
+        if not claims.to_bind or not state.classes.release.has(STORAGE_CAPACITY_SCORING):
+            return None
+        if state.volumes_here:
+            return self._scored(state, claims.to_bind, self._assumed(state))
+        return state.classes.cached(
+            pod_class,
+            self,
+            "scores with nothing assumed",
+            lambda: self._scored(state, claims.to_bind, Assumed(state.classes.volumes.volumes)),
+        )
+
+    def _scored(
+        self, state: ClusterState, claims: Sequence[PersistentVolumeClaim], assumed: Assumed
+    ) -> tuple[IntArray, IntArray]:
+        """By storage class: what is requested of what there is, of free volumes or else of capacities."""
+        nodes = len(state.nodes)
+        found = self._found(state, claims, assumed)
+        names = list(dict.fromkeys(class_name(item.claim) for item in found))
+        requested, least, most = np.zeros((3, len(names), nodes), np.int64)
+        counts = np.zeros((len(names), nodes), np.bool_)
+        bound = np.zeros(nodes, np.bool_)
+        for item in found:
+            at, size = names.index(class_name(item.claim)), units_of(claim_size(item.claim) or Fraction(0))
+            for volume, here in item.volumes:
+                requested[at, here] += size
+                most[at, here] += units_of(storage(volume.spec.capacity) or Fraction(0))
+                counts[at] |= here
+                bound |= here
+        least[:] = most
+        for item in found:
+            at, size = names.index(class_name(item.claim)), units_of(claim_size(item.claim) or Fraction(0))
+            lowest, highest, published = self._published(state, item.claim)
+            here = item.to_make & published & ~bound
+            requested[at, here] += size
+            least[at, here], most[at, here] = lowest[here], highest[here]
+            counts[at] |= here
+        scores = []
+        for capacity in (least, most):
+            used = 100 * requested // np.maximum(capacity, 1)
+            used = np.where((capacity == 0) | (requested > capacity), 100, used)
+            total = np.where(counts, on_shape(self._shape, used), 0).sum(axis=0)
+            mean = total / np.maximum(counts.sum(axis=0), 1)
+            scores.append(round_half_away(mean))
+        return np.minimum(*scores), np.maximum(*scores)
+
+    def _published(
+        self, state: ClusterState, claim: PersistentVolumeClaim
+    ) -> tuple[IntArray, IntArray, BoolArray]:
+        """(nodes,) the least and the most that a capacity which suffices says, and whether one does."""
+        lowest = np.full(len(state.nodes), np.iinfo(np.int64).max)
+        highest = np.full(len(state.nodes), -1)
+        storage_class = state.classes.volumes.classes.get(class_name(claim))
+        for capacity, here in self._capacities(state, storage_class, claim) or ():
+            amount = units_of(storage({"storage": capacity.capacity or "0"}) or Fraction(0))
+            lowest[here], highest[here] = np.minimum(lowest[here], amount), np.maximum(highest[here], amount)
+        return lowest, highest, highest >= 0
 
     def _candidates(
         self,
@@ -386,17 +492,28 @@ class VolumeBinding(Plugin):
         self, state: ClusterState, storage_class: StorageClass, claim: PersistentVolumeClaim
     ) -> BoolArray:
         """(nodes,) a driver that publishes its capacity has some for the claim there."""
-        everywhere = np.ones(len(state.nodes), np.bool_)
-        driver = state.classes.volumes.drivers.get(storage_class.provisioner)
+        capacities = self._capacities(state, storage_class, claim)
+        if capacities is None:
+            return np.ones(len(state.nodes), np.bool_)
+        room = np.zeros(len(state.nodes), np.bool_)
+        for _, here in capacities:
+            room |= here
+        return room
+
+    def _capacities(
+        self, state: ClusterState, storage_class: StorageClass | None, claim: PersistentVolumeClaim
+    ) -> list[tuple[CsiStorageCapacity, BoolArray]] | None:
+        """The capacities that suffice for a claim, and (nodes,) where; None where none is asked for."""
+        driver = state.classes.volumes.drivers.get(storage_class.provisioner) if storage_class else None
         requests = claim.spec.resources.requests if claim.spec.resources else None
         if driver is None or not driver.spec.storage_capacity or "storage" not in (requests or {}):
-            return everywhere
-        room = ~everywhere
+            return None
         size = claim_size(claim)
-        for capacity in state.classes.volumes.capacities if size is not None else ():
-            if capacity.storage_class_name == storage_class.metadata.name and offers(capacity, size or 0):
-                room |= self._selected(state, capacity.node_topology)
-        return room
+        return [
+            (capacity, self._selected(state, capacity.node_topology))
+            for capacity in (state.classes.volumes.capacities if size is not None else ())
+            if capacity.storage_class_name == class_name(claim) and offers(capacity, size or 0)
+        ]
 
     def _selected(self, state: ClusterState, selector: LabelSelector | None) -> BoolArray:
         """(nodes,) whose labels a label selector matches; nil matches none."""

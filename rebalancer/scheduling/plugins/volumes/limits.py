@@ -1,8 +1,9 @@
 """NodeVolumeLimits: how many volumes of a CSI driver a node can attach.
 
-Disks of the in-tree kinds count as volumes of the drivers that took them over.
+Disks of the in-tree kinds count as volumes of the drivers that took them over. From 1.37 on a driver may ask
+that its volumes' pods stay away from nodes where it does not run.
 
-Source: kubernetes v1.35.4 pkg/scheduler/framework/plugins/nodevolumelimits/csi.go:255.
+Source: kubernetes v1.35.4 pkg/scheduler/framework/plugins/nodevolumelimits/csi.go:255; v1.37.2 csi.go:296.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from rebalancer.cluster import quantities
-from rebalancer.cluster.arrays import IntArray
+from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.kinds import (
     CLAIMS,
     CSI_DRIVERS,
@@ -36,9 +37,10 @@ from rebalancer.scheduling.framework.plugin import (
 )
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.volumes import UniqueVolume, claim_names, is_migratable
-from rebalancer.scheduling.versions.rules import LIMITS_OF_NODES
+from rebalancer.scheduling.versions.rules import LIMITS_OF_NODES, VOLUME_LIMIT_SCALING
 
 _NO_LIMIT = int(np.iinfo(np.int64).max)
+_TOO_MANY = 1
 _LIMIT_OF_NODE = "attachable-volumes-csi-"
 
 
@@ -51,14 +53,15 @@ class NodeVolumeLimits(Plugin):
     inputs = inputs_of(*kinds_for_claims, CSI_DRIVERS)
     evidence = Evidence.DECISIONS
     static_pre_filter = True
-    reasons = {1: "node(s) exceed max volume count"}
+    reasons = {_TOO_MANY: "node(s) exceed max volume count"}
 
     @classmethod
     def needs(cls, pod: PodClass, enabled: Enabled, objects: ObjectsRead) -> Iterable[Kind]:
-        """Limits and attachments too for disks that the pod names itself."""
+        """Limits and attachments too for disks that the pod names itself; drivers from 1.37 on."""
         kinds = super().needs(pod, enabled, objects)
         inline = ExtensionPoint.FILTER in enabled.points and any(map(is_migratable, pod.spec.volumes or ()))
-        return kinds or (cls.kinds_for_claims if inline else ())
+        kinds = kinds or (cls.kinds_for_claims if inline else ())
+        return (*kinds, CSI_DRIVERS) if kinds and objects.release.has(VOLUME_LIMIT_SCALING) else kinds
 
     def _wanted(self, state: ClusterState, pod_class: int) -> Mapping[str, Sequence[UniqueVolume]]:
         by_driver: dict[str, list[UniqueVolume]] = {}
@@ -89,17 +92,47 @@ class NodeVolumeLimits(Plugin):
         return PASS if claim_names(spec) or any(map(is_migratable, spec.volumes or ())) else SKIP
 
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
-        """1 where |in use| + |new ones not in use there| > limit, for a driver with new ones."""
+        """1 where |in use| + |new ones not in use there| > limit, for a driver with new ones.
+
+        From 2 on: which of the pod's drivers is missing, where that one keeps pods away.
+        """
         rejected = np.zeros(len(state.nodes), np.bool_)
+        missing = np.zeros(len(state.nodes), np.int64)
         limits = self._limits(state)
-        for driver, volumes in self._wanted(state, pod_class).items():
+        scaling = state.classes.release.has(VOLUME_LIMIT_SCALING)
+        for code, (driver, volumes) in enumerate(self._wanted(state, pod_class).items(), start=_TOO_MANY + 1):
+            declared = state.classes.volumes.drivers.get(driver)
+            if scaling and declared is not None and declared.spec.prevent_pod_scheduling_if_missing:
+                missing[(missing == 0) & ~self._runs(state, driver)] = code
             if driver not in limits:
                 continue
             new = np.zeros(len(state.nodes), np.int64)
             for volume in volumes:
                 new += ~state.attached.holds(volume)
             rejected |= (new > 0) & (state.attached.distinct(driver) > limits[driver] - new)
-        return rejected.astype(np.int64)
+        return np.where(missing, missing, rejected.astype(np.int64) * _TOO_MANY)
+
+    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
+        """The scheduler's words."""
+        if code == _TOO_MANY:
+            return self.reasons[code]
+        driver = list(self._wanted(state, pod_class))[code - _TOO_MANY - 1]
+        return f"{driver} CSI driver is not installed on the node"
+
+    def _runs(self, state: ClusterState, driver: str) -> BoolArray:
+        """(nodes,) where the node's CSINode names a driver."""
+
+        def compute() -> BoolArray:
+            nodes = [state.classes.volumes.csi_nodes.get(name) for name in state.nodes.names]
+            return np.array(
+                [
+                    any(item.name == driver for item in (node.spec.drivers or () if node else ()))
+                    for node in nodes
+                ],
+                np.bool_,
+            )
+
+        return state.nodes.cached(self, ("runs", driver), compute)
 
 
 def _limits_of_nodes(state: ClusterState) -> dict[str, IntArray]:

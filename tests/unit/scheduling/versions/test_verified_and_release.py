@@ -66,6 +66,44 @@ def test_fields_of_spread_constraints_are_seen_from_their_version_on(version: st
     assert (item.min_domains, item.node_taints_policy, item.match_label_keys) == seen
 
 
+RESIZED = {
+    "containers": [
+        {"name": name, "resources": {"requests": {"cpu": "1"}}} for name in ("grows", "shrinks", "unseen")
+    ]
+}
+
+
+def present_cpu(version: str, resize: str, statuses: list[dict[str, Any]], **of_pod: Any) -> int:
+    pod = a_pod("p", node="n", **RESIZED)
+    pod["status"] |= {"containerStatuses": statuses, **of_pod}
+    pod["status"]["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": resize}]
+    snapshot = a_snapshot(nodes=[a_node("n")], pods=[pod])
+    return ClusterState.of(snapshot, Release.of(version)).classes.requests[0].present["cpu"]
+
+
+@pytest.mark.parametrize(
+    ("version", "resize", "milli"),
+    [
+        ("1.36", "Deferred", 1000 + 3000 + 1000),  # of each container the larger
+        ("1.37", "Deferred", 500 + 3000 + 1000),  # of all containers: actual; by spec they request 3000
+        ("1.36", "Infeasible", 500 + 3000 + 1000),
+        ("1.37", "Infeasible", 500 + 3000 + 0),  # of the container without a status nothing is known
+    ],
+)
+def test_the_sums_over_all_containers_are_compared_since_1_37(version: str, resize: str, milli: int) -> None:
+    statuses = [
+        {"name": "grows", "resources": {"requests": {"cpu": "500m"}}},
+        {"name": "shrinks", "resources": {"requests": {"cpu": "3"}}},
+    ]
+    assert present_cpu(version, resize, statuses) == milli
+
+
+def test_what_the_pod_s_own_status_says_counts_instead_of_its_containers_since_1_37() -> None:
+    of_pod = {"resources": {"requests": {"cpu": "6"}}, "allocatedResources": {"cpu": "7"}}
+    assert present_cpu("1.37", "Deferred", [], **of_pod) == 7000
+    assert present_cpu("1.36", "Deferred", [], **of_pod) == 3000
+
+
 def test_the_version_of_reference_sees_pods_as_they_are() -> None:
     pods = [a_pod("p", initContainers=[SIDECAR], topologySpreadConstraints=[CONSTRAINT])]
     pod = a_snapshot(nodes=[a_node("n")], pods=pods).pods.classes[0]
@@ -77,11 +115,6 @@ def test_only_verified_versions_go_without_a_warning() -> None:
     assert version_warnings("", V1) == (
         f"the scheduler's version is not known: the rules of {REFERENCE} are used, and run refuses to act; "
         "state it in scheduler.version",
-    )
-    (newer,) = version_warnings("1.37", V1)
-    assert newer == (
-        "scheduler 1.37 was read but not compared (1.31 to 1.36 were); run refuses a plan that moves pods "
-        "which depend on StorageCapacityScoring, VolumeLimitScaling"
     )
     (unread,) = version_warnings("1.99", V1)
     assert unread.startswith("scheduler 1.99: what changed after 1.37 is not known; run refuses to act on it")
@@ -112,11 +145,7 @@ GPU = {"containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu":
 
 
 def test_an_unverified_version_is_acted_on_where_no_rule_that_differs_is_in_use() -> None:
-    assert why_unverified("1.37", [a_class()]) == ""
-    assert why_unverified("1.37", [a_class(), a_class(**CLAIMED)]) == (
-        "it differs in StorageCapacityScoring, VolumeLimitScaling"
-    )
-    assert why_unverified("1.36", [a_class(**CLAIMED)]) == ""
+    assert why_unverified("1.37", [a_class(**CLAIMED)]) == ""
     assert why_unverified("1.30", [a_class()]) == ""
     assert "sidecars" in why_unverified("1.28", [a_class(initContainers=[SIDECAR])])
 

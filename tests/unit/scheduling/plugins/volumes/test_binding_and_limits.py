@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from rebalancer.load.scheduler_view import EMPTY_VIEW
+from rebalancer.scheduling.framework.cycle import Scheduler
 from rebalancer.scheduling.framework.plugin import PluginInputs
 from rebalancer.scheduling.registry import load_configuration, make_scheduler
 from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.versions.release import REFERENCE, Release
 from tests.builders import a_node, a_pod, a_snapshot
 
 V1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -30,8 +32,10 @@ def _volume(name: str, capacity: str = "10Gi", **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": content, "status": {"phase": "Available"}}
 
 
-def _rejections(pods: Iterable[Mapping[str, Any]], **kinds: Any) -> dict[str, str]:
-    """Why each of two nodes rejects the pod named ``p``."""
+def _two_nodes(
+    pods: Iterable[Mapping[str, Any]], release: str = REFERENCE, **kinds: Any
+) -> tuple[Scheduler, ClusterState, int]:
+    """A scheduler of two nodes, and the class of the pod named ``p``."""
     snapshot = a_snapshot(
         nodes=[a_node("n-1", labels={"rack": "a"}), a_node("n-2", labels={"rack": "b"})],
         pods=pods,
@@ -40,24 +44,98 @@ def _rejections(pods: Iterable[Mapping[str, Any]], **kinds: Any) -> dict[str, st
     configuration = load_configuration(V1, "test")
     inputs = PluginInputs.of(snapshot, EMPTY_VIEW)
     scheduler = make_scheduler(configuration, configuration.profiles[0], inputs)
-    state = ClusterState.of(snapshot)
-    found = scheduler.rejections(state, state.pod_class[snapshot.pods.row["default", "p"]])
-    return {snapshot.nodes.names[row]: reason for row, reason in found.reasons.items()}
+    state = ClusterState.of(snapshot, Release.of(release))
+    return scheduler, state, state.pod_class[snapshot.pods.row["default", "p"]]
+
+
+def _rejections(pods: Iterable[Mapping[str, Any]], release: str = REFERENCE, **kinds: Any) -> dict[str, str]:
+    """Why each of two nodes rejects the pod named ``p``."""
+    scheduler, state, pod_class = _two_nodes(pods, release, **kinds)
+    found = scheduler.rejections(state, pod_class)
+    return {state.nodes.names[row]: reason for row, reason in found.reasons.items()}
+
+
+def _capacity(rack: str, amount: str, **more: Any) -> dict[str, Any]:
+    """What a driver says it has left on the nodes of a rack."""
+    return {
+        "metadata": {"name": f"{rack}-{amount}".lower()},
+        "storageClassName": "lazy",
+        "nodeTopology": {"matchLabels": {"rack": rack}},
+        "capacity": amount,
+        **more,
+    }
+
+
+PUBLISHES = {"metadata": {"name": "d"}, "spec": {"storageCapacity": True}}
+
+
+def _scored(release: str, *capacities: dict[str, Any], **kinds: Any) -> tuple[list[int], dict[str, float]]:
+    """The scores of VolumeBinding by node, none where it does not score, and the chances."""
+    scheduler, state, pod_class = _two_nodes(
+        [a_pod("p", volumes=CLAIM)],
+        release,
+        persistentvolumeclaims=[_claim()],
+        storageclasses=[LAZY],
+        csidrivers=[PUBLISHES],
+        csistoragecapacities=capacities,
+        **kinds,
+    )
+    placed = scheduler.place(state, pod_class)
+    names = [state.nodes.names[row] for row in placed.feasible]
+    scores = placed.scores["VolumeBinding"].tolist() if "VolumeBinding" in placed.scores else []
+    return scores, dict(zip(names, placed.chance.tolist(), strict=True))
+
+
+def test_a_claim_goes_where_it_takes_the_smaller_share_of_what_is_left_since_1_37() -> None:
+    """10Gi of 20Gi are half, of 100Gi a tenth: 50 and 90 of 100 points."""
+    little, much = _capacity("a", "20Gi"), _capacity("b", "100Gi")
+    assert _scored("1.37", little, much) == ([50, 90], {"n-1": 0.0, "n-2": 1.0})
+    assert _scored("1.36", little, much)[0] == []
+
+
+def test_a_free_volume_that_is_found_scores_before_any_capacity() -> None:
+    """The volume of 12Gi is found on both nodes; the capacities are not asked for."""
+    found = _scored("1.37", _capacity("a", "20Gi"), persistentvolumes=[_volume("v", "12Gi")])
+    assert found[0] == [17, 17]
+
+
+def test_a_capacity_that_says_only_its_largest_volume_stops_a_scheduler_that_scores_by_it() -> None:
+    unknown = _capacity("a", "100Gi", maximumVolumeSize="50Gi")
+    del unknown["capacity"]
+    assert sum(_scored("1.37", unknown, _capacity("b", "50Gi"))[1].values()) == 0.0
+    assert sum(_scored("1.36", unknown, _capacity("b", "50Gi"))[1].values()) == pytest.approx(1.0)
+
+
+def test_of_several_capacities_that_suffice_any_may_be_scored() -> None:
+    """The first node may score 50 or 90, the second 80: each may be chosen."""
+    capacities = [_capacity("a", "20Gi"), _capacity("a", "100Gi"), _capacity("b", "50Gi")]
+    assert all(0.0 < chance < 1.0 for chance in _scored("1.37", *capacities)[1].values())
+
+
+@pytest.mark.parametrize(
+    ("release", "asked", "rejected"), [("1.37", True, True), ("1.37", False, False), ("1.36", True, False)]
+)
+def test_a_driver_may_keep_pods_away_from_nodes_without_it_since_1_37(
+    release: str, asked: bool, rejected: bool
+) -> None:
+    volume = {"metadata": {"name": "mine"}, "spec": {"csi": {"driver": "d", "volumeHandle": "mine"}}}
+    found = _rejections(
+        [a_pod("p", volumes=CLAIM)],
+        release,
+        persistentvolumeclaims=[_claim(annotations=BOUND, volumeName="mine")],
+        persistentvolumes=[volume],
+        csinodes=[{"metadata": {"name": "n-2"}, "spec": {"drivers": [{"name": "d"}]}}],
+        csidrivers=[{"metadata": {"name": "d"}, "spec": {"preventPodSchedulingIfMissing": asked}}],
+    )
+    wanted = {"n-1": "NodeVolumeLimits: d CSI driver is not installed on the node"}
+    assert found == (wanted if rejected else {})
 
 
 def test_a_driver_that_publishes_capacity_needs_enough_of_it_in_reach_of_the_node() -> None:
     capacities = [
-        {
-            "metadata": {"name": rack},
-            "storageClassName": "lazy",
-            "nodeTopology": {"matchLabels": {"rack": rack}},
-            "capacity": "100Gi",
-            "maximumVolumeSize": largest,
-        }
-        for rack, largest in (("a", "20Gi"), ("b", "5Gi"))
+        _capacity(rack, "100Gi", maximumVolumeSize=largest) for rack, largest in (("a", "20Gi"), ("b", "5Gi"))
     ]
-    drivers = [{"metadata": {"name": "d"}, "spec": {"storageCapacity": True}}]
-    kinds = {"persistentvolumeclaims": [_claim()], "storageclasses": [LAZY], "csidrivers": drivers}
+    kinds = {"persistentvolumeclaims": [_claim()], "storageclasses": [LAZY], "csidrivers": [PUBLISHES]}
     found = _rejections([a_pod("p", volumes=CLAIM)], csistoragecapacities=capacities, **kinds)
     assert found == {"n-2": "VolumeBinding: node(s) did not have enough free storage"}
 
