@@ -6,22 +6,26 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+import click
 from msgspec.structs import replace
 from rich.text import Text
 
-from rebalancer.cli.output import Output, Rows, emit, progress_bar
+from rebalancer.cli.output import Output, Rows, emit, progress, progress_bar
 from rebalancer.cluster import times
+from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError, StopRequestedError
 from rebalancer.load.prometheus.client import LivePrometheus
 from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
 from rebalancer.load.prometheus.reader import connection_of
 from rebalancer.load.prometheus.responses import RecordedResponses
+from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.services import runs_in_a_cluster
 from rebalancer.observe.needs import Needs
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import observe, open_api, policy_of
 from rebalancer.observe.timeline import TimelineWriter
+from rebalancer.planning.inputs import Observation
 from rebalancer.planning.scheduler_facts import configuration_of
 from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.policy_file import LoadedPolicy, default_policy, load_policy
@@ -35,6 +39,7 @@ from rebalancer_lab.backfill import Backfilled, backfill
 from rebalancer_lab.descheduler import LowNodeUtilization, read_descheduler
 from rebalancer_lab.history import History, pieces
 from rebalancer_lab.replay import Replay, replay
+from rebalancer_lab.simulator_recordings import recordings
 from rebalancer_lab.timeline import Timeline
 
 _MAX_HOURS, _MAX_MOVES, _MAX_NAMED = 24, 50, 5
@@ -131,6 +136,20 @@ def backfill_timeline(
 
         result = signals.interruptibly(found)
     emit(result, output, backfill_table)
+
+
+def convert_recording(folder: Path, recording: Path, every: float, max_bytes: int) -> None:
+    """``rebalancer snapshot backfill --recording``: a timeline of what kube-scheduler-simulator recorded."""
+    writer = TimelineWriter(folder, max_bytes)
+    written = 0
+    with progress() as report:
+        for moment, found in recordings(recording, every):
+            report(times.render(moment))
+            observation = Observation(snapshot=build_snapshot(found), figures=RawFigures(), now=moment)
+            written += bool(writer.write(observation, None))
+    if not written:
+        raise InputError("holds no moment that is not there yet", where=str(recording))
+    click.echo(f"{counted(written, 'moment')} written into {folder}")
 
 
 _SAME_SECONDS = 0.5

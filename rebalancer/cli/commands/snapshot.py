@@ -23,6 +23,7 @@ from rebalancer.cli.options import (
 )
 from rebalancer.cli.output import Output, emit, progress, with_progress
 from rebalancer.cli.studies import study
+from rebalancer.errors import InputError
 from rebalancer.observe.plan_options import PlanOptions
 
 
@@ -95,6 +96,10 @@ def record(folder: Path, every: float, lasts: float | None, max_size: int, optio
     *("--prometheus address", None, "URL"),
     "The Prometheus to ask; by default that of the policy, with its login.",
 )
+@option(
+    *("--recording", FILE, "FILE"),
+    "Instead of a Prometheus: what kube-scheduler-simulator's recorder wrote, in JSON lines.",
+)
 @option("--days", click.FloatRange(0.01, 365), "N", "How far back.", default=7.0, show_default=True)
 @option("--every", DURATION, "DURATION", "Time between two moments.", default="5m", show_default=True)
 @option(
@@ -115,6 +120,7 @@ def record(folder: Path, every: float, lasts: float | None, max_size: int, optio
 def backfill(
     folder: Path,
     address: str | None,
+    recording: Path | None,
     days: float,
     every: float,
     per_second: float,
@@ -131,6 +137,11 @@ def backfill(
     \b
     rebalancer snapshot backfill --days 7 --policy policy.yaml days/
     """
+    if recording is not None:
+        if address is not None or options != PlanOptions():
+            raise InputError("--recording is read alone: no cluster is asked", hint="leave out the others")
+        study("commands").convert_recording(folder, recording, every, max_size)
+        return
     study("commands").backfill_timeline(
         folder, options, address, days * 86_400.0, every, per_second, max_size, output
     )

@@ -1,0 +1,49 @@
+"""A live cluster, recorded moment by moment over HTTP, and by the service beside its runs."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from rebalancer.cli.program import main
+from rebalancer.observe.timeline import Timeline
+from tests.integration.serving.replicas import a_hot_cluster
+from tests.waiting import eventually
+
+
+def recorded_moments(folder: Path) -> int:
+    return len(Timeline.open(folder).moments()) if folder.exists() and any(folder.iterdir()) else 0
+
+
+def test_a_recorded_moment_has_the_plan_of_the_cluster(tmp_path: Path) -> None:
+    folder = tmp_path / "days"
+    with a_hot_cluster(tmp_path) as cluster:
+        given = ("--policy", str(cluster.policy), "--kubeconfig", str(cluster.kubeconfig))
+        result = CliRunner().invoke(
+            main, ["snapshot", "record", str(folder), "--every", "1s", "--for", "2s", *given]
+        )
+        assert result.exit_code == 0, result.output
+    first = Timeline.open(folder).moments()[0]
+    command = ["plan", "--from", str(folder), "--at", str(first), "--policy", str(tmp_path / "policy.yaml")]
+    planned = CliRunner().invoke(main, command)
+
+    assert recorded_moments(folder) >= 1
+    assert planned.exit_code == 0, planned.output
+    assert "evict 4 pods" in planned.stdout or "4 pods restart" in planned.stdout
+
+
+def test_the_service_writes_what_its_runs_read_and_the_replay_has_its_moves_undone(tmp_path: Path) -> None:
+    folder = tmp_path / "days"
+    with a_hot_cluster(tmp_path) as cluster:
+        replica = cluster.start("--act", f"--record={folder}")
+        eventually(lambda: cluster.hottest() < 80, awaited="the nodes cooled")
+        replica.waits_for("0 hot nodes of 6, 0 moves planned", times=2)
+        eventually(lambda: recorded_moments(folder) >= 3, awaited="moments are recorded")
+        replica.ends_after(signal.SIGTERM)
+    given = ("--policy", str(tmp_path / "policy.yaml"))
+    result = CliRunner().invoke(main, ["simulate", "--replay", str(folder), *given])
+
+    assert result.exit_code == 0, result.output
+    assert "as recorded" in result.stdout
