@@ -47,7 +47,6 @@ _KINDS = {
     "job": ("job", "Job"),
 }
 _SCALED = ("deployment", "statefulset", "replicaset")
-_OF_THE_CLUSTER = ("kubeconfig", "context", "cluster", "user", "impersonate")
 
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
@@ -154,9 +153,10 @@ def _names(ctx: click.Context, kind: str) -> list[str]:
 
         (path,) = Path(source).glob(f"{BY_NAME[kind].plural}.json*")
         return _decoded(read_bytes(path, _MAX_LIST_BYTES))
+    several = ctx.params.get("contexts") or (None,)
+    context = ctx.params.get("context") or several[0]
     stats = [(path, path.stat().st_mtime_ns) for path in _kubeconfigs(ctx) if files.is_file(path)]
-    # Every option that decides whose answer it would be, so that no cluster's names are shown for another.
-    asked = repr((kind, sorted((name, str(ctx.params.get(name))) for name in _OF_THE_CLUSTER), stats))
+    asked = repr((kind, context, stats))  # all that decides whose names they are
     folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "rebalancer", "completion").expanduser()
     kept = folder / hashlib.sha256(asked.encode()).hexdigest()[:32]
     with contextlib.suppress(OSError):
@@ -164,7 +164,7 @@ def _names(ctx: click.Context, kind: str) -> list[str]:
             return kept.read_text().splitlines()
     from rebalancer.cluster.live import open_api  # noqa: PLC0415 - not for --help
 
-    api = open_api(ctx.params.get("kubeconfig"), ctx.params.get("context"), _SECONDS).within(_SECONDS)
+    api = open_api(ctx.params.get("kubeconfig"), context, _SECONDS).within(_SECONDS)
     accept = {"Accept": f"{_METADATA_ONLY},application/json"}
     found = _decoded(api.list_page(BY_NAME[kind], {"limit": _MAX_NAMES}, accept).body)
     with contextlib.suppress(OSError):

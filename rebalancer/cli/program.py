@@ -59,14 +59,14 @@ _UNGROUPED = 8  # options that are seen at a glance
 # Headings of --help, in its order, by names of parameters; what a command has of its own comes before them.
 _HEADINGS = {
     "The cluster": (
-        *("source", "max_dump_bytes", "kubeconfig", "context", "cluster", "user", "impersonate"),
+        *("source", "at", "max_dump_bytes", "kubeconfig", "context", "contexts"),
         *("request_seconds", "now"),
     ),
     "What is planned by": (
         *("policy_path", "policies", "state_path", "state_config_map", "scheduler_config", "assume_neutral"),
     ),
     "Rows": ("namespace", "all_namespaces", "labels", "fields", "sort", "hot_only", "everything", "top"),
-    "Output": ("output_format", "no_headers", "width", "verbose", "help"),
+    "Output": ("output_format", "no_headers", "width", "verbose"),
 }
 
 

@@ -88,6 +88,20 @@ def test_names_are_asked_for_again_after_a_minute_and_for_another_cluster(
     assert completed("what-if", "--kubeconfig", str(other), "--drain", "node-1") == []
 
 
+def test_names_are_those_of_the_context_that_was_given(tmp_path: Path) -> None:
+    with Sandbox(hot_cluster(1_795_176_000.0), controllers=False) as sandbox:
+        config = sandbox.write_kubeconfig(tmp_path / "kubeconfig")
+        document = yaml.safe_load(config.read_text())
+        (context,) = document["contexts"]
+        document["contexts"] = [{**context, "name": "this"}]
+        document["current-context"] = "other"
+        config.write_text(yaml.safe_dump(document))
+
+        assert completed("explain", "node/node-1") == []
+        assert completed("explain", "--context", "this", "node/node-1") == ["node/node-1"]
+        assert completed("plan", "--context", "this", "-n", "sho") == ["shop"]
+
+
 def test_contexts_come_from_every_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, contexts in (("one", ["prod", "arn:aws:eks:eu:1:cluster/x"]), ("two", ["dev", "a $(reboot)"])):
         document = {"contexts": [{"name": context, "context": {}} for context in contexts]}
