@@ -117,7 +117,10 @@ def _ratio(new: float, old: float) -> str:
 
 
 @click.command()
-@click.option("--sizes", default=SIZES, show_default=True, help="NODES/PODS of every cluster.")
+@click.option("--sizes", help=f"NODES/PODS of every cluster; by default {SIZES}.")
+@click.option(
+    "--beside-descheduler", is_flag=True, help="A plan beside the real descheduler, on a real API server."
+)
 @click.option("--rows", default=",".join(ROWS), show_default=True, help="What is measured.")
 @click.option("--repeat", type=click.IntRange(1, 100), default=3, show_default=True, help="The least counts.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default=ROOT / "build" / "bench.json")
@@ -125,8 +128,22 @@ def _ratio(new: float, old: float) -> str:
     "--compare", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="An earlier --out."
 )
 @click.option("--clusters", type=click.Path(file_okay=False, path_type=Path), default=CLUSTERS)
-def main(sizes: str, rows: str, repeat: int, out: Path, compare: Path | None, clusters: Path) -> None:
+def main(
+    sizes: str | None,
+    rows: str,
+    repeat: int,
+    out: Path,
+    compare: Path | None,
+    clusters: Path,
+    *,
+    beside_descheduler: bool,
+) -> None:
     """Measure every stage at every size."""
+    if beside_descheduler:
+        from bench import beside_descheduler as beside  # noqa: PLC0415 - imports the end-to-end tests
+
+        beside.measure(sizes_of(sizes or beside.SIZES), repeat)
+        return
     chosen = rows.split(",")
     if unknown := sorted(set(chosen) - set(ROWS)):
         raise click.BadParameter(f"no row {unknown[0]}; there are {', '.join(ROWS)}")
@@ -141,7 +158,7 @@ def main(sizes: str, rows: str, repeat: int, out: Path, compare: Path | None, cl
     click.echo(f"{machine()}; the least of {repeat}")
     click.echo(heading(bool(compare)))
     results: list[Measurement] = []
-    for item in measured(chosen, sizes_of(sizes), repeat, clusters):
+    for item in measured(chosen, sizes_of(sizes or SIZES), repeat, clusters):
         old = earlier.get((item.stage, item.size))
         click.echo(row(item, results[-1] if results else None, old, bool(compare)))
         results.append(item)

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench import suite
+from bench.beside_descheduler import alternating
 from bench.measuring import Measurement, Size, best, exponent, of_command, of_stage
 from bench.stages import STAGES, measure
 
@@ -108,3 +109,20 @@ def test_what_is_no_result_of_the_suite_is_refused_in_a_line(content: bytes, tmp
     assert result.exit_code == 1
     assert result.output.startswith(f"Error: {old}: not written by this suite: ")
     assert len(result.output.splitlines()) == 1
+
+
+def test_programs_are_measured_in_turn_and_compared_by_their_medians() -> None:
+    taken: list[str] = []
+
+    def one(name: str, seconds: list[float]) -> Measurement:
+        taken.append(name)
+        return a_measurement(wall=seconds.pop(), user=2.0, peak=10_000_000)
+
+    ours, theirs = [1.0, 9.0, 2.0], [4.0, 4.0, 5.0]
+    rows = alternating(SIZE, lambda: one("ours", ours), lambda: one("theirs", theirs), 3)
+    assert taken == ["ours", "theirs"] * 3
+    assert rows == [
+        "| 30 / 4 | rebalancer plan | 2.0 | 2.0 | 10 |",
+        "| 30 / 4 | descheduler --dry-run | 2.0 | 4.0 | 10 |",
+        "| | ratio | 1.00 | 0.50 | 1.00 |",
+    ]
