@@ -130,7 +130,7 @@ class LazyGroup(click.Group):
 
 # The modules of rebalancer.cli.commands and the commands that each defines, in the order of --help.
 _MODULES = {
-    **{name: (name,) for name in ("plan", "run", "serve", "nodes")},
+    **{name: (name,) for name in ("plan", "run", "serve", "extender", "nodes")},
     "questions": ("explain", "why_not", "what_if", "fit", "diff"),
     "agreement": ("agreement", "why"),
     **{name: (name,) for name in ("snapshot", "policy", "simulate", "journal")},

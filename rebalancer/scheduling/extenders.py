@@ -41,7 +41,7 @@ from rebalancer.scheduling.framework.plugin import (
 )
 from rebalancer.scheduling.framework.scores import RawScores
 from rebalancer.scheduling.plugins.prometheus_score import QueriedScore
-from rebalancer.scheduling.registry import MODELLED
+from rebalancer.scheduling.registry import CATALOGUE, MODELLED
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 FILTER, PRIORITIZE = "filter", "prioritize"
@@ -171,7 +171,7 @@ def with_extenders(
 
 def _described(name: str, score: Score, extender: Extender) -> PluginDescription:
     inner = score.plugin
-    modelled = MODELLED.get(inner.name)
+    modelled = MODELLED.get(inner.name) if inner is CATALOGUE.get(inner.name) else None
 
     def make(arguments: Arguments | None, inputs: PluginInputs) -> Plugin:
         assert inner.make is not None

@@ -5,7 +5,7 @@ byte now and then must not keep the kubelet's probes out, which would restart th
 
     one connection        closed after ten seconds of silence, and in any case after thirty
     one more than sixteen the oldest is closed, and the newest is answered
-    a request             its body is not read
+    a request             its body is not read, but by an extender: see ``rebalancer.extender``
 
 A service lives while its loop keeps what it said: for how long it may be busy with what it does next. A loop
 that has not reported by then hangs, and the probe lets the kubelet start it anew:
@@ -23,6 +23,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -95,7 +96,10 @@ class _Server(ThreadingMixIn, WSGIServer):
     request_queue_size = MAX_CONNECTIONS
 
     def __init__(
-        self, address: tuple[str, int], app: Callable[[Environment, Start], Iterable[bytes]]
+        self,
+        address: tuple[str, int],
+        app: Callable[[Environment, Start], Iterable[bytes]],
+        tls: ssl.SSLContext | None,
     ) -> None:
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
@@ -104,6 +108,8 @@ class _Server(ThreadingMixIn, WSGIServer):
         self._open: dict[socket.socket, float] = {}  # since when, the oldest first
         super().__init__(address, _Handler)
         self.set_app(app)
+        if tls is not None:  # the thread of a connection shakes hands, within the time of that
+            self.socket = tls.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
 
     def server_bind(self) -> None:
         """Bind without asking a name server who we are, as the class above does."""
@@ -194,7 +200,7 @@ class Endpoints:
     def _answer(self, environment: Environment, start: Start) -> Iterable[bytes]:
         path = environment.get("PATH_INFO", "")
         if environment.get("REQUEST_METHOD") != "GET":
-            return _text(start, "405 Method Not Allowed", "only GET and HEAD are answered")
+            return text_answer(start, "405 Method Not Allowed", "only GET and HEAD are answered")
         match path:
             case "/healthz":
                 late = "" if self._health.alive else "the loop has not reported in time"
@@ -204,18 +210,23 @@ class Endpoints:
             case "/metrics":
                 found: Iterable[bytes] = self._metrics(environment, start)
                 return found
-        return _text(start, "404 Not Found", "there are /healthz, /readyz and /metrics")
+        return text_answer(start, "404 Not Found", "there are /healthz, /readyz and /metrics")
 
 
 def _told(start: Start, trouble: str, ok: str) -> Iterable[bytes]:
-    return _text(start, "503 Service Unavailable" if trouble else "200 OK", trouble or ok)
+    return text_answer(start, "503 Service Unavailable" if trouble else "200 OK", trouble or ok)
 
 
 @contextmanager
-def answering(host: str, port: int, app: Callable[[Environment, Start], Iterable[bytes]]) -> Iterator[str]:
+def answering(
+    host: str,
+    port: int,
+    app: Callable[[Environment, Start], Iterable[bytes]],
+    tls: ssl.SSLContext | None = None,
+) -> Iterator[str]:
     """Answer on an address within this block; gives the URL. Raises InputError where it cannot be had."""
     try:
-        server = _listening(host, port, app)
+        server = _listening(host, port, app, tls)
     except OSError as error:
         raise InputError(
             f"cannot listen: {error.strerror or error}",
@@ -228,7 +239,7 @@ def answering(host: str, port: int, app: Callable[[Environment, Start], Iterable
     thread.start()
     shown = f"[{host}]" if ":" in host else host or "localhost"
     try:
-        yield f"http://{shown}:{server.server_port}"
+        yield f"{'https' if tls else 'http'}://{shown}:{server.server_port}"
     finally:
         with contextlib.suppress(OSError):
             server.shutdown()
@@ -236,19 +247,20 @@ def answering(host: str, port: int, app: Callable[[Environment, Start], Iterable
         thread.join(timeout=5.0)
 
 
-def _listening(host: str, port: int, app: Application) -> _Server:
+def _listening(host: str, port: int, app: Application, tls: ssl.SSLContext | None) -> _Server:
     """A server on an address; without a host on every address, of IPv4 alone where there is no IPv6."""
     if host:
-        return _Server((host, port), app)
+        return _Server((host, port), app, tls)
     try:
-        return _Server(("::", port), app)
+        return _Server(("::", port), app, tls)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise
-        return _Server(("0.0.0.0", port), app)  # noqa: S104 - the user gave no address
+        return _Server(("0.0.0.0", port), app, tls)  # noqa: S104 - the user gave no address
 
 
-def _text(start: Start, status: str, text: str) -> Iterable[bytes]:
+def text_answer(start: Start, status: str, text: str) -> Iterable[bytes]:
+    """An answer of one line."""
     body = f"{text}\n".encode()
     start(status, [*_TEXT, ("Content-Length", str(len(body)))])
     return [body]

@@ -12,7 +12,9 @@ be read as YAML pauses, because whoever wrote it wants that at once.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from rebalancer import files
 from rebalancer.documents import parse, read_text, read_text_again
@@ -21,19 +23,21 @@ from rebalancer.policy.policy_file import LoadedPolicy, default_policy, parse_po
 from rebalancer.policy.schema import Safety
 
 LOGGER = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
-class PolicyInForce:
-    """The policy of the last file that could be used."""
+class FileInForce(Generic[T]):
+    """What the last text of a file that could be used says."""
 
-    def __init__(self, path: Path | None) -> None:
-        """Read it for the first time. Raises InputError: a service does not start with a bad policy."""
-        self._path = path
-        self._text = "" if path is None else read_text(path)
+    what = "the file"
+
+    def __init__(self, path: Path, parse: Callable[[str, str], T]) -> None:
+        """Read it for the first time. Raises InputError: a service does not start with a bad file."""
+        self._path: Path | None = path if files.is_file(path) else None  # a pipe cannot be read again
+        self._parse = parse
+        self._text = read_text(path)
         self._asked = False
-        if path is not None and not files.is_file(path):
-            self._path = None  # what came through a pipe cannot be read again
-        self.loaded: LoadedPolicy = default_policy() if path is None else parse_policy(self._text, str(path))
+        self.loaded = parse(self._text, str(path))
         self.refused = ""  # why the file as it is now is not in force
 
     def ask(self) -> None:
@@ -41,7 +45,7 @@ class PolicyInForce:
         self._asked = True
 
     def refresh(self) -> bool:
-        """Take over the file if it has changed; returns whether another policy is in force now."""
+        """Take over the file if it has changed; returns whether another text is in force now."""
         asked, self._asked = self._asked, False
         if self._path is None:
             return False
@@ -49,20 +53,37 @@ class PolicyInForce:
             text = read_text_again(self._path)
             if not asked and not self.refused and text == self._text:
                 return False
-            loaded = parse_policy(text, str(self._path))
+            loaded = self._parse(text, str(self._path))
         except InputError as error:
             if asked or str(error) != self.refused:
-                LOGGER.error("the policy is refused, the one before stays in force: %s", error)
+                LOGGER.error("%s is refused, the one before stays in force: %s", self.what, error)
             self.refused = str(error)
             return False
         changed = text != self._text
         self.loaded, self._text, self.refused = loaded, text, ""
-        LOGGER.info(
-            "the policy %s is %s",
-            loaded.policy.metadata.name,
-            "in force from now on" if changed else "unchanged, and in force",
-        )
+        now = "in force from now on" if changed else "unchanged, and in force"
+        LOGGER.info("%s is %s", self._named(), now)
         return changed
+
+    def _named(self) -> str:
+        return f"{self.what} {self._path}"
+
+
+class PolicyInForce(FileInForce[LoadedPolicy]):
+    """The policy of the last file that could be used."""
+
+    what = "the policy"
+
+    def __init__(self, path: Path | None) -> None:
+        """Read it for the first time. Raises InputError: a service does not start with a bad policy."""
+        if path is not None:
+            super().__init__(path, parse_policy)
+            return
+        self._path, self._asked, self.refused = None, False, ""
+        self.loaded = default_policy()
+
+    def _named(self) -> str:
+        return f"{self.what} {self.loaded.policy.metadata.name}"
 
     def safety(self) -> Safety:
         """The safety settings as the file has them now; those in force where it cannot be used."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _MAX_PORT = 65535
 
 
-def _address(text: str) -> tuple[str, int]:
+def address(text: str) -> tuple[str, int]:
     """ADDRESS:PORT to listen on; ``:8080`` is every address, port 0 any port that is free."""
     host, _, port = text.rpartition(":")
     if ":" not in text or not port.isascii() or not port.isdigit() or int(port) > _MAX_PORT:
@@ -61,7 +61,7 @@ def _recorder(folder: Path, max_bytes: int) -> Callable[[Observation, RunState |
 @plan_options(**{field: item for field, item in LIVE_PLAN.items() if field != "now"})
 @click.option("--act", is_flag=True, help="Evict what is planned; without it nothing is ever changed.")
 @option(
-    *("--listen", Text("address", _address), "[ADDRESS]:PORT"),
+    *("--listen", Text("address", address), "[ADDRESS]:PORT"),
     "Where /healthz, /readyz and /metrics are answered.",
     default="127.0.0.1:8080",
     show_default=True,

@@ -18,7 +18,7 @@ from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import ConfigurationText, SchedulerConfiguration
 from rebalancer.scheduling.framework.cycle import Placement
 from rebalancer.scheduling.framework.plugin import PluginInputs
-from rebalancer.scheduling.registry import make_scheduler
+from rebalancer.scheduling.registry import make_scheduler, plugin_queries
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions.release import Release
 from tests.builders import a_node, a_pod, a_snapshot
@@ -173,6 +173,14 @@ def test_what_the_extender_needs_that_is_missing_makes_its_pods_unpredictable() 
         nodes, [a_workload("web", ["hot", "hot"], cpu="3")], configuration=configured(BUSY)
     )
     assert because(plan_of(inputs), "web-0").startswith("what extender/Busy sees is unknown")
+
+
+def test_a_query_that_is_named_as_a_plugin_is_asked_and_so_is_a_plugins_own() -> None:
+    named = configured({**BUSY, "name": "NetworkTraffic"})
+    assert [item.query for item in plugin_queries(named)] == [QUERY]
+    args = {"ip": ADDRESS, "deviceName": "eth0", "timeRange": 3}
+    (asked,) = plugin_queries(configured({"plugin": "NetworkTraffic", "args": args}))
+    assert "[3m]" in asked.query
 
 
 def test_the_scores_of_extenders_are_part_of_a_digest() -> None:

@@ -1,0 +1,36 @@
+"""``rebalancer extender``: scores of nodes for a stock kube-scheduler, over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rebalancer.cli.commands.serve import address
+from rebalancer.cli.options import FILE, PLAN, Text, option
+from rebalancer.errors import InputError
+
+
+@click.command(short_help="Score nodes for a kube-scheduler, as an HTTP extender.")
+@option("--config", FILE, "FILE", "The scores, an ExtenderScores; taken over when it changes.", required=True)
+@option(
+    *("--listen", Text("address", address), "[ADDRESS]:PORT"),
+    "Where the scheduler and probes are answered.",
+    default="127.0.0.1:8890",
+    show_default=True,
+)
+@option("--tls-cert certificate", FILE, "FILE", "Answer by HTTPS with this certificate.")
+@option("--tls-key key", FILE, "FILE", "The key of the certificate.")
+@PLAN["kubeconfig"]
+@PLAN["context"]
+def extender(listen: tuple[str, int], **options: Path | str | None) -> int:
+    """Answer a kube-scheduler's filter and prioritize with scores from PromQL, plugins or classes.
+
+    The scheduler's configuration names it under extenders, with nodeCacheCapable: true. The policy names its
+    scores under scheduler.extenders, so that plans follow them.
+    """
+    if (options["certificate"] is None) != (options["key"] is None):
+        raise InputError("--tls-cert and --tls-key belong together")
+    from rebalancer.extender import ExtenderOptions, serve  # noqa: PLC0415 - imports the model
+
+    return serve(ExtenderOptions(host=listen[0], port=listen[1], **options))  # type: ignore[arg-type]

@@ -1,0 +1,194 @@
+"""What an extender answers to the scheduler: nodes with scores, and which nodes it rejects.
+
+A request names a pod and the nodes that are left. Everything else is at hand: pods are counted as watches
+bring them, and the figures of the scores are read in the background. A score that cannot be computed is the
+same for all nodes, and counted:
+
+    figures older than staleAfter, or none at all    neutral
+    a class that raises                              neutral, and logged
+    a node that came a moment ago                    0 until the columns are made anew
+
+Source: kube-scheduler v0.34.4 extender/v1/types.go.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+import numpy as np
+from prometheus_client import Counter
+
+from rebalancer.cluster import records
+from rebalancer.cluster.arrays import IntArray
+from rebalancer.cluster.live.watching.latest_objects import Key
+from rebalancer.cluster.pod_classes import ClassIndex, PodClass
+from rebalancer.cluster.pods import read_pod
+from rebalancer.cluster.wire.json_pods import PodsInJson
+from rebalancer.extender.watched_state import WatchedState
+from rebalancer.scheduling.extenders import ExtenderScore
+from rebalancer.scheduling.state.cluster_state import ClusterState
+
+LOGGER = logging.getLogger(__name__)
+MAX_NODES = 20_000
+_MAX_CLASSES = 4096  # of pods asked about, before they are numbered anew
+
+
+class LiveScore(msgspec.Struct, frozen=True, eq=False):
+    """One score with the figures it has now."""
+
+    plugin: ExtenderScore
+    weight: int  # 0 for one that only filters
+    read_at: float  # of its oldest figure, by the monotonic clock; infinite where it has none
+    counts_pods: bool
+
+
+class InForce(msgspec.Struct, frozen=True, eq=False):
+    """What answers go by; replaced as a whole."""
+
+    scores: tuple[LiveScore, ...] = ()
+    stale_after: float = 0.0
+    await_binding: float = 0.0
+
+
+class _Request(msgspec.Struct):
+    pod: records.EncodedPod = msgspec.field(name="Pod")
+    names: list[str] | None = msgspec.field(name="NodeNames", default=None)
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    key: Key  # of the pod
+    class_key: bytes
+    pod_class: PodClass
+    names: list[str]
+
+
+class _HostPriority(msgspec.Struct):
+    host: str = msgspec.field(name="Host")
+    score: int = msgspec.field(name="Score")
+
+
+class _Filtered(msgspec.Struct):
+    names: list[str] = msgspec.field(name="NodeNames")
+    failed: dict[str, str] = msgspec.field(name="FailedNodes")
+    error: str = msgspec.field(name="Error", default="")
+
+
+_requests = msgspec.json.Decoder(_Request)
+_answers = msgspec.json.Encoder()
+
+
+class RequestError(ValueError):
+    """A request is none of a scheduler's."""
+
+
+class Answers:
+    """Answers requests of a scheduler, one after the other."""
+
+    def __init__(
+        self, watched: WatchedState, neutral: Counter, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """``neutral`` counts, by score, the answers to which it could not contribute."""
+        self.in_force = InForce()
+        self._watched = watched
+        self._neutral = neutral
+        self._clock = clock
+        self._reading = threading.Lock()
+        self._classes = ClassIndex()
+        self._pods = PodsInJson(self._classes)
+        self._asked: Key | None = None  # the pod asked about last
+        self._said: set[str] = set()
+
+    def prioritize(self, body: bytes) -> bytes:
+        """The scores of the nodes named. Raises RequestError."""
+        asked = self._read(body)
+        with self._watched.changed:
+            self._await_last(asked.key)
+            total = self._totals(asked)
+        names = asked.names
+        return _answers.encode([_HostPriority(*item) for item in zip(names, total.tolist(), strict=True)])
+
+    def filter(self, body: bytes) -> bytes:
+        """The nodes named that pass, and why the others do not. Raises RequestError."""
+        asked = self._read(body)
+        failed: dict[str, str] = {}
+        with self._watched.changed:
+            state, pod_class, rows = self._numbers(asked)
+            for score in self.in_force.scores if pod_class is not None else ():
+                codes = self._computed(score, partial(score.plugin.filter, state, pod_class or 0))
+                if codes is None:
+                    continue
+                for at in np.flatnonzero(np.where(rows >= 0, codes[rows], 0)).tolist():
+                    reason = score.plugin.reason(state, pod_class or 0, int(codes[rows[at]]))
+                    failed.setdefault(asked.names[at], reason)
+        return _answers.encode(_Filtered([name for name in asked.names if name not in failed], failed))
+
+    def _read(self, body: bytes) -> _Asked:
+        """Raises RequestError for what a scheduler would not ask."""
+        try:
+            request = _requests.decode(body)
+            with self._reading:
+                if len(self._classes.classes) > _MAX_CLASSES:
+                    self._classes = ClassIndex()
+                    self._pods = PodsInJson(self._classes)
+                classes = self._classes
+                fields = read_pod(request.pod, self._pods)
+        except (ValueError, RecursionError) as error:
+            raise RequestError(f"not an ExtenderArgs: {error!s:.200}") from error
+        if request.names is None:
+            raise RequestError("names no nodes: the scheduler's configuration needs nodeCacheCapable: true")
+        if len(request.names) > MAX_NODES:
+            raise RequestError(f"names more than {MAX_NODES} nodes")
+        number = fields.pod_class
+        key = fields.namespace, fields.name
+        return _Asked(key, classes.keys[number], classes.classes[number], request.names)
+
+    def _await_last(self, pod: Key) -> None:
+        """Wait until the pod asked about before is on its node, where that changes scores."""
+        last, self._asked = self._asked, pod
+        if last in (None, pod) or not any(score.counts_pods for score in self.in_force.scores):
+            return
+        self._watched.await_bound(last, self.in_force.await_binding)
+
+    def _numbers(self, asked: _Asked) -> tuple[ClusterState, int | None, IntArray]:
+        """The state, the class of the pod there, and the row of each node, −1 where it is not known yet."""
+        counted = self._watched.up_to_date()
+        pod_class = counted.class_of(asked.class_key, asked.pod_class)
+        row = counted.snapshot.nodes.row
+        rows = np.array([row.get(name, -1) for name in asked.names], np.int64)
+        counted.is_stale |= bool((rows < 0).any())
+        return counted.state, pod_class, rows
+
+    def _totals(self, asked: _Asked) -> IntArray:
+        """(names,) the sum of the scores."""
+        state, pod_class, rows = self._numbers(asked)
+        total = np.zeros(len(rows), np.int64)
+        known = np.unique(rows[rows >= 0])
+        for score in self.in_force.scores:
+            if not score.weight:
+                continue
+            added = None
+            if pod_class is not None and len(known):
+                compute = partial(score.plugin.answer, state, pod_class, known, score.weight)
+                added = self._computed(score, compute)
+            if added is None:
+                self._neutral.labels(score.plugin.name).inc()
+            else:
+                total += np.where(rows >= 0, added[known.searchsorted(rows).clip(max=len(known) - 1)], 0)
+        return total
+
+    def _computed(self, score: LiveScore, compute: Callable[[], IntArray | None]) -> IntArray | None:
+        """What a score says; None where it has no fresh figures, or its class fails."""
+        if self._clock() - score.read_at > self.in_force.stale_after:
+            return None
+        try:
+            return compute()
+        except Exception as error:  # noqa: BLE001 - a class of the user's may raise anything
+            if score.plugin.name not in self._said:
+                self._said.add(score.plugin.name)
+                LOGGER.error("%s fails: %s: %.200s", score.plugin.name, type(error).__name__, error)
+            return None

@@ -1,0 +1,305 @@
+"""The extender's process: reads its file, the cluster and the figures again and again, and answers meanwhile.
+
+Whatever takes time happens on the main thread; requests are answered on threads of their own by what is at
+hand. So a slow Prometheus delays no pod, and a file that cannot be used changes nothing:
+
+    every second    the file of scores and the certificates, if they have changed
+    every refresh   the figures of all scores; one that cannot be read keeps its value until staleAfter
+    every minute    the columns of nodes and pods, from watches; at once when an unknown node is asked about
+
+A request may hold 8 MiB, and its answer takes some milliseconds of one core at 1,500 nodes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import ssl
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from rebalancer.cluster.live import RawApi, open_api
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.deadlines import Deadline
+from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
+from rebalancer.extender.answers import Answers, InForce, LiveScore, RequestError
+from rebalancer.extender.watched_state import WatchedState
+from rebalancer.load.plugin_sources import plugin_requests, read_view, watcher_addresses
+from rebalancer.load.prometheus.responses import RecordedResponses
+from rebalancer.load.scheduler_view import SchedulerView
+from rebalancer.load.services import runs_in_a_cluster
+from rebalancer.observe.needs import Needs
+from rebalancer.planning.extenders import read_scores
+from rebalancer.policy.extenders import ExtenderScores
+from rebalancer.profiles.types import Extender, ExtensionPoint, Input, SchedulerConfiguration
+from rebalancer.scheduling.extenders import FILTER, PRIORITIZE, ExtenderScore, Score, with_extenders
+from rebalancer.scheduling.framework.plugin import PluginInputs
+from rebalancer.scheduling.registry import default_configuration, plugin_queries, queries_of
+from rebalancer.service.endpoints import Endpoints, Environment, Health, Start, answering, text_answer
+from rebalancer.service.policy_in_force import FileInForce
+from rebalancer.signals import stop_on_signal
+
+LOGGER = logging.getLogger(__name__)
+MAX_BODY_BYTES = 8 << 20
+COLUMNS_SECONDS = 60.0  # between two times that nodes and pods are made columns
+_LOOK_SECONDS = 1.0
+_BUSY_SECONDS = 120.0  # that reading may take; figures are bounded by their own timeouts
+_URL = "self"
+_JSON = ("Content-Type", "application/json")
+_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+class ExtenderOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an extender's scores, cluster and certificate are, and where it answers."""
+
+    config: Path
+    host: str = "127.0.0.1"
+    port: int = 8890
+    certificate: Path | None = None
+    key: Path | None = None
+    kubeconfig: Path | None = None
+    context: str | None = None
+
+
+class _File(msgspec.Struct, frozen=True):
+    """A file of scores, and a configuration that has them as plugins."""
+
+    settings: ExtenderScores
+    scores: tuple[Score, ...]
+    configuration: SchedulerConfiguration
+
+
+def read_file(text: str, source: str) -> _File:
+    """The scores of a file. Raises InputError with its line."""
+    settings, scores = read_scores(text, source)
+    asked = Extender(
+        url_prefix=_URL, filter_verb=FILTER, prioritize_verb=PRIORITIZE, weight=1, node_cache_capable=True
+    )
+    configuration = replace(default_configuration(), extenders=(asked,))
+    return _File(settings, scores, with_extenders(configuration, {_URL: scores}))
+
+
+class Metrics:
+    """What an extender counts."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        name = "rebalancer_extender"
+        self.answers = Histogram(
+            *(f"{name}_answer_seconds", "Processor time of an answer.", ("verb",)),
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self.refused = Counter(f"{name}_refused", "Requests that were none.", registry=self.registry)
+        self.neutral = Counter(
+            f"{name}_neutral", "Answers without a score, by score.", ("score",), registry=self.registry
+        )
+        self.file_current = Gauge(
+            f"{name}_scores_current", "Whether the file as it is now is in force.", registry=self.registry
+        )
+        self.figures_read = Gauge(
+            f"{name}_figures_timestamp_seconds", "When the oldest figures were read.", registry=self.registry
+        )
+
+
+class Application:
+    """Answers a scheduler's POST, and the GET of probes and Prometheus."""
+
+    def __init__(self, answers: Answers, health: Health, metrics: Metrics) -> None:
+        self._verbs = {FILTER: answers.filter, PRIORITIZE: answers.prioritize}
+        self._health = health
+        self._metrics = metrics
+        self._endpoints = Endpoints(health, metrics.registry)
+
+    def __call__(self, environment: Environment, start: Start) -> Iterable[bytes]:
+        """A WSGI application."""
+        verb = environment.get("PATH_INFO", "").rpartition("/")[2]
+        if environment.get("REQUEST_METHOD") != "POST" or verb not in self._verbs:
+            return self._endpoints(environment, start)
+        if self._health.role != _READY:
+            return text_answer(start, "503 Service Unavailable", self._health.not_ready)
+        try:
+            began = time.thread_time()
+            answer = self._verbs[verb](_body(environment))
+            self._metrics.answers.labels(verb).observe(time.thread_time() - began)
+        except RequestError as error:
+            self._metrics.refused.inc()
+            return text_answer(start, "400 Bad Request", str(error))
+        start("200 OK", [_JSON, ("Content-Length", str(len(answer)))])
+        return [answer]
+
+
+_READY = "answers"
+
+
+def _body(environment: Environment) -> bytes:
+    length = environment.get("CONTENT_LENGTH") or ""
+    if not length.isascii() or not length.isdigit() or int(length[:20]) > MAX_BODY_BYTES:
+        raise RequestError(f"a request says its length, of {MAX_BODY_BYTES >> 20} MiB at most")
+    body: bytes = environment["wsgi.input"].read(int(length))
+    return body
+
+
+class _Figures(msgspec.Struct, frozen=True):
+    """What the sources of all scores said last, and when each did, by the monotonic clock."""
+
+    view: SchedulerView = SchedulerView()
+    read_at: Mapping[object, float] = {}
+
+
+class Refresher:
+    """Keeps answers up to date."""
+
+    def __init__(
+        self, api: RawApi, file: FileInForce[_File], answers: Answers, watched: WatchedState
+    ) -> None:
+        self._api = api
+        self._file = file
+        self._answers = answers
+        self._watched = watched
+        self._figures = _Figures()
+        self._columns_due = self._figures_due = -float("inf")
+
+    def tend(self, metrics: Metrics) -> None:
+        """Do what is due. Raises what reading a cluster does."""
+        now = time.monotonic()
+        changed = self._file.refresh()
+        metrics.file_current.set(not self._file.refused)
+        file = self._file.loaded
+        snapshot = None if self._watched.counted is None else self._watched.counted.snapshot
+        columns = snapshot is None or now >= self._columns_due or self._watched.is_stale
+        if columns:
+            snapshot = self._watched.renew()
+            self._columns_due = now + COLUMNS_SECONDS
+        assert snapshot is not None
+        if changed or now >= self._figures_due:
+            self._figures = self._read(file.configuration, snapshot)
+            self._figures_due = now + file.settings.refresh
+        elif not columns:
+            return
+        inputs = PluginInputs.of(snapshot, self._figures.view)
+        names = [name for name, item in file.configuration.plugins.items() if item.of_extender]
+        scores = tuple(
+            self._live(file.configuration, inputs, name, item.weight)
+            for name, item in zip(names, file.scores, strict=True)
+        )
+        self._answers.in_force = InForce(scores, file.settings.stale_after, file.settings.await_binding)
+        oldest = min((score.read_at for score in scores), default=float("inf"))
+        metrics.figures_read.set(time.time() - time.monotonic() + min(oldest, time.monotonic()))
+
+    def _read(self, configuration: SchedulerConfiguration, snapshot: Snapshot) -> _Figures:
+        """The figures as they are now; of a source that does not answer those from before."""
+        moment, began = time.time(), time.monotonic()
+        queries = plugin_queries(configuration)
+        needs = Needs(snapshot, moment, "", RecordedResponses(moment))
+        needs.watchers |= dict.fromkeys(filter(None, watcher_addresses(configuration)))
+        needs.requests |= dict.fromkeys(plugin_requests(configuration, queries))
+        figures = needs.observe(self._api, inside=runs_in_a_cluster(), watcher=None).figures
+        view, before = read_view(snapshot, figures, configuration, (), queries, moment), self._figures
+        for address, why in view.missing.items():
+            LOGGER.warning("no figures of %s: %s", address or "metrics-server", why)
+        return _Figures(
+            SchedulerView(
+                {**before.view.watchers, **view.watchers},
+                view.missing,
+                {**before.view.queries, **view.queries},
+            ),
+            {**before.read_at, **dict.fromkeys((*view.watchers, *view.queries), began)},
+        )
+
+    def _live(
+        self, configuration: SchedulerConfiguration, inputs: PluginInputs, name: str, weight: int
+    ) -> LiveScore:
+        """A score with the figures at hand."""
+        profile = configuration.profiles[0]
+        description = configuration.plugins[name]
+        assert description.make is not None
+        plugin = description.make(profile.argument(name), inputs)
+        assert isinstance(plugin, ExtenderScore)
+        sources: list[object] = [
+            (item.address, item.query) for item in queries_of(configuration, profile, name)
+        ]
+        if Input.WATCHER in description.inputs:
+            sources.append(getattr(profile.argument(name), "watcher_address", ""))
+        read_at = min(
+            (self._figures.read_at.get(source, -float("inf")) for source in sources), default=float("inf")
+        )
+        scores = ExtensionPoint.SCORE in description.points
+        return LiveScore(plugin, weight if scores else 0, read_at, Input.PROMETHEUS not in description.inputs)
+
+
+def serve(options: ExtenderOptions) -> int:
+    """Answer until a signal asks to stop; returns the exit code.
+
+    Raises InputError where the file cannot be used, there are no credentials, or the address cannot be had.
+    """
+    file = FileInForce(options.config, read_file)
+    health, metrics = Health(), Metrics()
+    tls = _TlsFiles(options) if options.certificate is not None else None
+    with stop_on_signal(file.ask) as signals, contextlib.suppress(StopRequestedError):
+        api = open_api(options.kubeconfig, options.context).until(Deadline(stop=signals.stop))
+        watched = WatchedState(api, node_metrics="" in watcher_addresses(file.loaded.configuration))
+        answers = Answers(watched, metrics.neutral)
+        application = Application(answers, health, metrics)
+        refresher = Refresher(api, file, answers, watched)
+        with answering(options.host, options.port, application, tls.context if tls else None) as url:
+            LOGGER.info("answers %s, %s and probes at %s", FILTER, PRIORITIZE, url)
+            try:
+                while not signals.stop.is_set():
+                    with health.busy_for(_BUSY_SECONDS):
+                        _tend(refresher, metrics, health)
+                        if tls is not None:
+                            tls.renew()
+                    signals.stop.wait(_LOOK_SECONDS)
+            finally:
+                watched.close()
+    LOGGER.info("asked to stop: ended in order")
+    return int(ExitCode.DONE)
+
+
+def _tend(refresher: Refresher, metrics: Metrics, health: Health) -> None:
+    try:
+        refresher.tend(metrics)
+    except StopRequestedError:
+        raise
+    except RebalancerError as error:
+        if str(error) != health.not_ready:
+            LOGGER.error("%s", error)
+        health.failing(str(error))
+    else:
+        health.ready(_READY)
+
+
+class _TlsFiles:
+    """A certificate and its key, read again when they change."""
+
+    def __init__(self, options: ExtenderOptions) -> None:
+        assert options.certificate is not None
+        self._certificate, self._key = options.certificate, options.key
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._seen = self._times()
+        try:
+            self.context.load_cert_chain(self._certificate, self._key)
+        except OSError as error:
+            raise InputError(f"no certificate with its key: {error}", where=str(self._certificate)) from error
+
+    def _times(self) -> tuple[float, ...]:
+        with contextlib.suppress(OSError):
+            return tuple(path.stat().st_mtime for path in (self._certificate, self._key) if path is not None)
+        return ()
+
+    def renew(self) -> None:
+        """Take a new certificate for connections from now on; one that cannot be used is logged."""
+        times = self._times()
+        if times and times != self._seen:
+            self._seen = times
+            try:
+                self.context.load_cert_chain(self._certificate, self._key)
+            except OSError as error:
+                LOGGER.error("the certificate is refused, the one before stays in force: %s", error)
