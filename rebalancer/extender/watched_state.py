@@ -16,52 +16,19 @@ import threading
 import time
 from collections.abc import Callable
 
-import msgspec
-
+from rebalancer.cluster.changes import Change, ChangeLog, PodThen
 from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, Recording
 from rebalancer.cluster.kinds import NODE_METRICS, NODES, PODS, Kind
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.live.watching.feed import Feed
-from rebalancer.cluster.live.watching.latest_objects import Key, LatestObjects, LatestPods, latest_objects
+from rebalancer.cluster.live.watching.latest_objects import Key, latest_objects
 from rebalancer.cluster.pod_classes import PodClass, key_of
-from rebalancer.cluster.pods import PodFields, version_number
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.errors import UnreachableError
 from rebalancer.scheduling.state.cluster_state import UNBOUND, ClusterState
 
 _CLOSING_SECONDS = 0.5
-
-
-class _Change(msgspec.Struct, frozen=True):
-    """A pod as an event has it; ``node_name`` is None where it counts no longer."""
-
-    key: Key
-    node_name: str | None
-    class_key: bytes = b""
-    pod_class: PodClass | None = None
-    terminating: bool = False
-
-
-class _LoggedPods(LatestPods):
-    """Pods of a watch, with what changed since they were last taken."""
-
-    def __init__(self, listing: Listing) -> None:
-        assert listing.pods is not None
-        self.log: list[_Change] = []
-        super().__init__(listing, listing.pods)
-
-    def _keep(self, fields: PodFields) -> None:
-        before = len(self.log)
-        super()._keep(fields)  # in place of the one of its name
-        del self.log[before:]
-        key, of, number = (fields.namespace, fields.name), self.classes, fields.pod_class
-        node = None if fields.finished else fields.node_name
-        self.log.append(_Change(key, node, of.keys[number], of.classes[number], fields.deleted is not None))
-
-    def _remove(self, key: Key) -> None:
-        super()._remove(key)
-        self.log.append(_Change(key, None))
 
 
 class Counted:
@@ -91,27 +58,29 @@ class Counted:
         number = self._numbers.get(key)
         return number is not None and self.state.node[number] != UNBOUND
 
-    def apply(self, change: _Change) -> None:
+    def apply(self, change: Change) -> None:
         """Count a pod as an event has it."""
-        state, number = self.state, self._numbers.get(change.key)
-        if change.node_name is None or change.pod_class is None:
-            if number is not None:
-                state.remove(self._numbers.pop(change.key))
-            return
-        pod_class = self.class_of(change.class_key, change.pod_class)
-        row = self.snapshot.nodes.row.get(change.node_name, UNBOUND)
-        if change.node_name and row == UNBOUND:
-            self.is_stale = True  # a node that came since
-        if pod_class is None:
-            return
-        if number is None or (state.node[number], state.pod_class[number]) != (row, pod_class):
+        state, after = self.state, change.after
+        number = self._numbers.pop(change.key, None)
+        if not isinstance(after, PodThen) or after.fields.finished:
             if number is not None:
                 state.remove(number)
-            number = self._numbers[change.key] = state.add(pod_class)
+            return
+        fields = after.fields
+        pod_class = self.class_of(key_of(after.pod_class), after.pod_class)
+        row = self.snapshot.nodes.row.get(fields.node_name, UNBOUND)
+        self.is_stale |= bool(fields.node_name) and row == UNBOUND  # a node that came since
+        if number is not None and (state.node[number], state.pod_class[number]) != (row, pod_class):
+            state.remove(number)
+            number = None
+        if number is None and pod_class is not None:
+            number = state.add(pod_class)
             if row != UNBOUND:
                 state.bind(number, row)
-        if change.terminating and row != UNBOUND:
-            state.evict(number)
+        if number is not None:
+            self._numbers[change.key] = number
+            if fields.deleted is not None and row != UNBOUND:
+                state.evict(number)
 
 
 class WatchedState:
@@ -125,7 +94,8 @@ class WatchedState:
         self._clock = clock
         self._node_metrics = node_metrics
         self._feeds: dict[Kind, Feed] = {}
-        self._pods: _LoggedPods | None = None
+        self._log = ChangeLog(clock)
+        self._events: list[Change] = []  # since the columns were made
 
     def close(self) -> None:
         """End the watches."""
@@ -139,34 +109,38 @@ class WatchedState:
     def is_stale(self) -> bool:
         """Whether the columns have to be made anew at once."""
         counted = self.counted
-        return counted is None or counted.is_stale or any(feed.over for feed in self._feeds.values())
+        return counted is None or counted.is_stale or self._is_cut
+
+    @property
+    def _is_cut(self) -> bool:
+        return not self._feeds or bool(self._log.gaps) or any(feed.over for feed in self._feeds.values())
 
     def renew(self) -> Snapshot:
         """Make the columns anew, from lists where a watch has ended. Raises as reading a cluster does."""
-        if not self._feeds or any(feed.over for feed in self._feeds.values()):
+        if self._is_cut:
             self.close()
+            self._log = ChangeLog(self._clock)
             LiveReader(self._api, self._clock, keep=self._follow).read((NODES, PODS))
-        now, listings = self._clock(), dict[str, Listing]()
+        now = self._clock()
         with self.changed:
-            for kind, feed in self._feeds.items():
-                listings[kind.plural] = feed.listing(now)
-            assert self._pods is not None
-            seen = len(self._pods.log)
+            listings = {kind.plural: feed.listing(now) for kind, feed in self._feeds.items()}
+            self._events += self._log.since_taken()
+            seen = len(self._events)
         if self._node_metrics:
             listings.update(LiveReader(self._api, self._clock).read((NODE_METRICS,)).listings)
         counted = Counted(build_snapshot(Recording(self._api.host, listings)))
         with self.changed:
-            del self._pods.log[:seen]
+            del self._events[:seen]
             self.counted = counted
         return counted.snapshot
 
     def up_to_date(self) -> Counted:
         """The pods with what events brought. The caller holds ``changed``, and knows that it was renewed."""
         assert self.counted is not None
-        assert self._pods is not None
-        for change in self._pods.log[self.counted.seen :]:
+        self._events += self._log.since_taken()
+        for change in self._events[self.counted.seen :]:
             self.counted.apply(change)
-        self.counted.seen = len(self._pods.log)
+        self.counted.seen = len(self._events)
         return self.counted
 
     def await_bound(self, key: Key, seconds: float) -> bool:
@@ -175,17 +149,10 @@ class WatchedState:
 
     def _follow(self, listing: Listing, builder: ListingBuilder) -> None:
         """Watch a kind from the version of its list on."""
-        if version_number(listing.resource_version) < 0:
+        objects = latest_objects(listing, builder)
+        if objects is None:
             raise UnreachableError(f"{listing.kind.plural} cannot be watched: their list has no version")
-        objects: LatestObjects | None
-        if listing.pods is not None:
-            objects = pods = _LoggedPods(listing)
-            with self.changed:
-                self._pods = pods
-                if self.counted is not None:
-                    self.counted.seen = 0
-        else:
-            objects = latest_objects(listing, builder)
-        if objects is not None:
-            self._feeds[listing.kind] = Feed(self._api, objects, self.changed)
-            self._feeds[listing.kind].start()
+        if listing.kind is PODS:
+            objects.log = self._log
+        self._feeds[listing.kind] = Feed(self._api, objects, self.changed)
+        self._feeds[listing.kind].start()

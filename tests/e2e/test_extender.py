@@ -56,7 +56,7 @@ def test_pods_land_where_the_articles_scores_say_and_a_run_follows_them(
         assert run.exit_code == 0, run.stderr
         outcomes = run.document["outcomes"]
         assert len(outcomes) == policy["limits"]["perNode"]
-        assert {(item["move"]["fromNode"], item["result"]) for item in outcomes} == {("node3", "Landed")}
+        assert {(item["move"]["from"], item["result"]) for item in outcomes} == {("node3", "Landed")}
         predicted = [item["node"] in {at["node"] for at in item["move"]["landings"]} for item in outcomes]
         assert all(predicted), outcomes
         landed = Counter(item["node"] for item in outcomes)
