@@ -51,6 +51,7 @@ class ExitCode(IntEnum):
     LEASE_HELD = 7, "lease held: another run is at work"
     REJECTED = 8, "request rejected: the API server answered, and does not serve or accept this request"
     TEST_FAILED = 9, "test failed: an assertion of rebalancer policy test does not hold"
+    CHANGES = 10, "changes, with --detailed-exitcode only: the plan moves pods, or the two plans differ"
     INTERRUPTED = 130, "interrupted by a signal, after the eviction in flight was finished and journaled"
 
 

@@ -277,6 +277,14 @@ cluster_name_option = option(
 )
 
 
+detailed_exitcode_option = click.option(
+    "--detailed-exitcode",
+    "detailed",
+    is_flag=True,
+    help="Exit with 10 where the plan moves pods, or two plans differ, and with 0 where not.",
+)
+
+
 def lease_option(meaning: str) -> Option:
     """The option that names the Lease of runs, with what it does for a command."""
     return option("--lease", OBJECT_NAME, "[NS/]NAME", meaning, default="rebalancer", show_default=True)

@@ -162,6 +162,8 @@ def _decode(line: bytes, where: str) -> Mapping[str, Any]:
     for key in _TEXTS:
         if not isinstance(found.get(key, ""), str):
             raise InputError(f"not a line of a journal: {key} is not text", where=where)
+    if "event" not in found:
+        raise InputError("not a line of a journal: it has no event", where=where)
     return found
 
 

@@ -47,15 +47,15 @@ def blocks(page: Path) -> list[Block]:
     ]
 
 
-def commands(block: Block) -> str:
-    """The commands of a console block as a script: what follows the prompts, and lines that continue them."""
+def commands(block: Block) -> list[str]:
+    """The commands of a console block: what follows the prompts, and lines that continue them."""
     found: list[str] = []
     for line in block.text.splitlines():
         if line.startswith("$ "):
             found.append(line[2:])
         elif found and _goes_on(found[-1]):
             found[-1] += f"\n{line}"
-    return "\n".join(found) + "\n"
+    return found
 
 
 def _goes_on(command: str) -> bool:

@@ -32,17 +32,14 @@ if TYPE_CHECKING:
     from rebalancer.run.fleet import Cluster
 
 
+_EVERY_SECONDS = 15.0
 _ORDERS = frozenset({"heat", "name", "score"})  # of nodes, besides every resource
 
 
 @click.command(short_help="Show each node's load, its source, and why it is hot.")
 @fleet_options()
 @click.option("-w", "--watch", is_flag=True, help="Show the nodes repeatedly until interrupted.")
-@option(
-    *("--every", DURATION, None, "How long --watch waits between two readings."),
-    default="15s",
-    show_default=True,
-)
+@option(*("--every", DURATION, None, "How long --watch waits between two readings; by default 15s."))
 @click.option("--hot", "hot_only", is_flag=True, help="Show only hot nodes.")
 @option(
     *("--sort", None, "KEY"),
@@ -55,7 +52,7 @@ def nodes(
     options: PlanOptions,
     fleet: tuple[Cluster, ...],
     watch: bool,
-    every: float,
+    every: float | None,
     hot_only: bool,
     sort: str | None,
     choice: Choice,
@@ -77,15 +74,7 @@ def nodes(
     if fleet:
         looking = tuple((name, replace(one, ignore_coverage=True)) for name, one in fleet)
         return show_fleet(looking, output, lambda _, plan: node_listing(plan, plan.nodes))
-    if watch and options.source is not None:
-        raise InputError(
-            "--watch looks at a live cluster, --from reads a recorded one", hint="give one or the other"
-        )
-    if watch and output.format in {Format.HTML, Format.PARQUET}:
-        raise InputError(
-            f"--watch writes again and again, and -o {output.format} is one file",
-            hint="leave one of them out",
-        )
+    _check_watch(options, output, every, watch=watch)
     order = sort or ("heat" if output.format in {*TABLES, Format.HTML} else "name")
     if order not in _ORDERS:
         _check_resource(order, options)
@@ -104,7 +93,7 @@ def nodes(
     if not watch:
         return int(ExitCode.DONE)
     with stop_on_signal() as signals:
-        while not signals.stop.wait(every):
+        while not signals.stop.wait(every or _EVERY_SECONDS):
             try:
                 found = signals.interruptibly(look)
             except StopRequestedError:
@@ -119,6 +108,21 @@ def nodes(
             show(found)
             sys.stdout.flush()
     return int(ExitCode.DONE)
+
+
+def _check_watch(options: PlanOptions, output: Output, every: float | None, *, watch: bool) -> None:
+    """Refuse options of which one would be ignored."""
+    if every is not None and not watch:
+        raise InputError("--every says how often --watch reads", hint="add --watch")
+    if watch and options.source is not None:
+        raise InputError(
+            "--watch looks at a live cluster, --from reads a recorded one", hint="give one or the other"
+        )
+    if watch and output.format in {Format.HTML, Format.PARQUET}:
+        raise InputError(
+            f"--watch writes again and again, and -o {output.format} is one file",
+            hint="leave one of them out",
+        )
 
 
 def _check_resource(order: str, options: PlanOptions) -> None:

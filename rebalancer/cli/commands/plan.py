@@ -15,6 +15,7 @@ from rebalancer.cli.options import (
     DOCUMENT_FORMATS,
     FILE,
     ROW_FORMATS,
+    detailed_exitcode_option,
     option,
     output_options,
     pod_choice_options,
@@ -48,6 +49,7 @@ _ORDERS = ("wave", "gain", "chance", "pod", "from", "to")
     *("--diff other", FILE, "OTHER_POLICY"),
     "Show what changes with another policy, and why, instead of the plan.",
 )
+@detailed_exitcode_option
 @click.option(
     "--advise",
     is_flag=True,
@@ -61,6 +63,7 @@ def plan(
     sort: str,
     other: Path | None,
     *,
+    detailed: bool,
     advise: bool,
 ) -> int:
     """Show what would be evicted, why, and where it would land. Only reads.
@@ -74,18 +77,19 @@ def plan(
     rebalancer plan --from recorded/ -o html > plan.html
     rebalancer plan --policy policy.yaml --diff bolder.yaml
     """
+    if fleet and detailed:
+        raise InputError("--detailed-exitcode is of one plan", hint="name one cluster")
     if fleet:
         return show_fleet(fleet, output, lambda _, plan: plan)
-    _show_plan(replace(options, advise=advise), output, choice, sort, other)
-    return int(ExitCode.DONE)
+    changes = _show_plan(replace(options, advise=advise), output, choice, sort, other)
+    return int(ExitCode.CHANGES if detailed and changes else ExitCode.DONE)
 
 
-def _show_plan(options: PlanOptions, output: Output, choice: Choice, sort: str, other: Path | None) -> None:
-    """Write the plan of one cluster."""
+def _show_plan(options: PlanOptions, output: Output, choice: Choice, sort: str, other: Path | None) -> bool:
+    """Write the plan of one cluster; whether it moves pods, or differs from that of the other policy."""
     chosen = bool(choice) or sort != "wave"
     if other is not None:
-        _write_difference(options, output, other, chosen=chosen)
-        return
+        return _write_difference(options, output, other, chosen=chosen)
     recorded_plan = _plan_of_report(options)
     if chosen and output.format in {*DOCUMENTS, Format.HTML}:
         raise InputError(
@@ -94,13 +98,14 @@ def _show_plan(options: PlanOptions, output: Output, choice: Choice, sort: str, 
             hint="leave one of them out",
         )
     if output.format is not Format.HTML:
-        _write_rows(options, output, recorded_plan, choice, sort)
-        return
+        return _write_rows(options, output, recorded_plan, choice, sort)
     if recorded_plan is not None:
         raise InputError("this is a report already", where=str(options.source), hint="copy it")
     from rebalancer.run.plan import make_reported_plan  # noqa: PLC0415 - not for --help
 
-    write_page(*with_progress(make_reported_plan, options))
+    plan, policy, tables = with_progress(make_reported_plan, options)
+    write_page(plan, policy, tables)
+    return bool(plan.moves)
 
 
 def _plan_of_report(options: PlanOptions) -> Plan | None:
@@ -109,13 +114,19 @@ def _plan_of_report(options: PlanOptions) -> Plan | None:
         return None
     from rebalancer.reporting.html.embedded import read_plan_file  # noqa: PLC0415 - imports yaml
 
+    if options != PlanOptions(source=options.source, advise=options.advise):
+        raise InputError(
+            "a report holds a plan that was made, with its policy and its moment",
+            where=str(options.source),
+            hint="give --from alone",
+        )
     return read_plan_file(options.source)
 
 
 def _write_rows(
     options: PlanOptions, output: Output, recorded_plan: Plan | None, choice: Choice, sort: str
-) -> None:
-    """Write the plan to stdout, with the moves and pods of the choice in the order asked for."""
+) -> bool:
+    """Write the plan to stdout, with the moves and pods of the choice; whether it moves pods."""
     whole, snapshot = _plan_and_snapshot(options, recorded_plan, choice)
     from rebalancer.reporting.chosen_rows import chosen_pods, sorted_moves  # noqa: PLC0415 - after the reading
     from rebalancer.reporting.tables.plan import plan_table  # noqa: PLC0415
@@ -126,6 +137,7 @@ def _write_rows(
     else:
         names = (f"pod/{move.pod.full_name}" for move in rows.moves)
         emit(rows, output, plan_table, Rows(names, analysis.moves))
+    return bool(whole.moves)
 
 
 def _plan_and_snapshot(
@@ -143,8 +155,8 @@ def _plan_and_snapshot(
     return with_progress(make_plan, options), None
 
 
-def _write_difference(options: PlanOptions, output: Output, other: Path, *, chosen: bool) -> None:
-    """Write what changes with another policy to stdout."""
+def _write_difference(options: PlanOptions, output: Output, other: Path, *, chosen: bool) -> bool:
+    """Write what changes with another policy to stdout; whether anything does."""
     from rebalancer.reporting.tables.plan import difference_table  # noqa: PLC0415 - imports rich
     from rebalancer.run.questions import diff_policies  # noqa: PLC0415 - not for --help
 
@@ -155,4 +167,6 @@ def _write_difference(options: PlanOptions, output: Output, other: Path, *, chos
         )
     if chosen:
         raise InputError("--diff compares whole plans", hint="leave out -n, -l, --field-selector and --sort")
-    emit(with_progress(diff_policies, options, other), output, difference_table)
+    found = with_progress(diff_policies, options, other)
+    emit(found, output, difference_table)
+    return bool(found.changed)

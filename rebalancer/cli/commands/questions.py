@@ -16,6 +16,7 @@ from rebalancer.cli.options import (
     FILE,
     PLAN,
     asked_again,
+    detailed_exitcode_option,
     namespace_option,
     option,
     output_options,
@@ -193,8 +194,9 @@ def fit(path: str, namespace: str | None, at_most: int, options: PlanOptions, ou
 @click.command()
 @click.argument("first", type=FILE, metavar="PLAN")
 @click.argument("second", type=FILE, metavar="OTHER_PLAN")
+@detailed_exitcode_option
 @output_options(*DOCUMENT_FORMATS)
-def diff(first: Path, second: Path, output: Output) -> None:
+def diff(first: Path, second: Path, output: Output, *, detailed: bool) -> int:
     """Show what changes from one plan to another, and why.
 
     A plan is a file that rebalancer plan -o json or -o html wrote.
@@ -206,4 +208,6 @@ def diff(first: Path, second: Path, output: Output) -> None:
     from rebalancer.reporting.html.embedded import read_plan_file  # noqa: PLC0415
     from rebalancer.reporting.tables.plan import difference_table  # noqa: PLC0415 - imports rich
 
-    emit(difference(read_plan_file(first), read_plan_file(second)), output, difference_table)
+    found = difference(read_plan_file(first), read_plan_file(second))
+    emit(found, output, difference_table)
+    return int(ExitCode.CHANGES if detailed and found.changed else ExitCode.DONE)

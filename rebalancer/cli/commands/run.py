@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import click
 from msgspec.structs import replace
@@ -98,7 +99,9 @@ def run(
     run_options = _with_journal(run_options)
     written = {"--journal": run_options.journal, "--metrics-textfile": run_options.metrics_textfile}
     refuse_one_file_for_two(options, written)
-    _check_journal(run_options.journal)
+    for name, path in written.items():
+        _check_written(name, path)
+    _check_gateway(run_options.metrics_push)
     policy = _policy_for_page(options) if output.format is Format.HTML else None
     code = int(ExitCode.INTERNAL)
     metrics = _wanted_metrics(run_options)
@@ -167,17 +170,30 @@ def _policy_for_page(options: PlanOptions) -> RebalancePolicy:
     return load_policy(path).policy
 
 
-def _check_journal(path: Path | None) -> None:
-    """Refuse a journal that cannot be written, before the cluster is read."""
+def _check_gateway(gateway: str | None) -> None:
+    """Refuse a Pushgateway whose address is none, before anything is evicted."""
+    if gateway is None:
+        return
+    try:
+        url = urlsplit(checked_address(gateway if "://" in gateway else f"http://{gateway}"))
+        is_address = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise InputError("--metrics-push is not the address of a Pushgateway", hint="give HOST:PORT or a URL")
+
+
+def _check_written(option: str, path: Path | None) -> None:
+    """Refuse a file that cannot be written, before the cluster is read."""
     if path is None:
         return
     where = str(path)
     if not files.is_folder(path.parent):
-        raise InputError("its folder does not exist", where=where, hint="make it, or give another --journal")
+        raise InputError("its folder does not exist", where=where, hint=f"make it, or give another {option}")
     if files.is_folder(path):
-        raise InputError("is a folder", where=where, hint="give a file to --journal")
+        raise InputError("is a folder", where=where, hint=f"give a file to {option}")
     if not os.access(path if files.may_exist(path) else path.parent, os.W_OK):
-        raise InputError("may not be written", where=where, hint="give another file to --journal")
+        raise InputError("may not be written", where=where, hint=f"give another file to {option}")
 
 
 def _carried_out(

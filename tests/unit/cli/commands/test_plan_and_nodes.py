@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.planning.plan import decode, encode
@@ -276,3 +277,30 @@ def test_the_plan_and_the_policy_of_a_report_are_read_back(
     assert rebalancer_program("plan", "--from", str(page), "-l", "app=web").exit_code == 2
     page.write_text("<html></html>")
     assert "holds no plan" in rebalancer_program("plan", "--from", str(page)).stderr
+
+
+def test_a_detailed_exit_code_says_whether_the_plan_moves_pods(
+    rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
+) -> None:
+    moves = rebalancer_program("plan", "--detailed-exitcode", "-o", "json")
+    (tmp_path / "plan.json").write_text(moves.stdout)
+    pipeline.plan = replace(pipeline.plan, moves=())
+    nothing = rebalancer_program("plan", "--detailed-exitcode", "-o", "json")
+    (tmp_path / "other.json").write_text(nothing.stdout)
+    same, other = (str(tmp_path / name) for name in ("plan.json", "other.json"))
+
+    assert (moves.exit_code, nothing.exit_code) == (10, 0)
+    assert rebalancer_program("diff", "--detailed-exitcode", same, same).exit_code == 0
+    assert rebalancer_program("diff", "--detailed-exitcode", same, other).exit_code == 10
+    assert rebalancer_program("diff", same, other).exit_code == 0
+
+
+def test_options_that_would_be_ignored_are_refused(
+    rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
+) -> None:
+    every = rebalancer_program("nodes", "--every", "5s")
+    report = rebalancer_program("plan", "--from", str(tmp_path / "plan.html"), "--policy", "other.yaml")
+
+    assert (every.exit_code, report.exit_code) == (2, 2)
+    assert "--every says how often --watch reads" in every.stderr
+    assert "give --from alone" in report.stderr

@@ -43,13 +43,13 @@ def test_metrics_are_written_however_the_run_ends(
     assert "rebalancer_moves{" not in path.read_text()
 
 
-def test_metrics_that_cannot_be_written_do_not_change_the_run(
+def test_metrics_that_cannot_be_written_are_refused_before_the_run(
     rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
 ) -> None:
     result = rebalancer_program("run", "--metrics-textfile", str(tmp_path / "no" / "folder" / "m.prom"))
 
-    assert result.exit_code == 0
-    assert "warning: cannot write metrics to" in result.stderr
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "its folder does not exist (make it, or give another --metrics-textfile)" in result.stderr
 
 
 def test_metrics_are_pushed_when_the_run_ends(rebalancer_program: Program, pipeline: FakePipeline) -> None:
@@ -68,17 +68,24 @@ def test_metrics_are_pushed_when_the_run_ends(rebalancer_program: Program, pipel
     assert 'rebalancer_moves{result="Landed"} 1.0' in metrics
 
 
-@pytest.mark.parametrize(
-    "address", ["http://127.0.0.1:9", "no-such-scheme://x", "http://[", "http://127.0.0.1:x"]
-)
 def test_metrics_that_cannot_be_pushed_do_not_change_the_run(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    result = rebalancer_program("run", "--metrics-push", "http://127.0.0.1:9")
+
+    assert result.exit_code == 0
+    assert "warning: cannot push metrics to http://127.0.0.1:9" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("address", ["no-such-scheme://x", "http://[", "http://127.0.0.1:x", "http://"])
+def test_an_address_that_is_none_is_refused_before_the_run(
     rebalancer_program: Program, pipeline: FakePipeline, address: str
 ) -> None:
     result = rebalancer_program("run", "--metrics-push", address)
 
-    assert result.exit_code == 0
-    assert f"warning: cannot push metrics to {address}" in result.stderr
-    assert "Traceback" not in result.stderr
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--metrics-push is not the address of a Pushgateway" in result.stderr
 
 
 def test_metrics_go_into_what_is_no_file_and_never_in_its_place(
@@ -109,5 +116,5 @@ def test_a_login_in_a_bad_address_of_a_pushgateway_is_not_shown(
 ) -> None:
     result = rebalancer_program("run", "--metrics-push", address)
 
-    assert "cannot push metrics to http://REDACTED@127.0.0.1:1" in result.stderr
+    assert "--metrics-push is not the address of a Pushgateway" in result.stderr
     assert "hidden" not in result.stderr
