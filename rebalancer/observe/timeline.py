@@ -171,7 +171,7 @@ class Timeline:
         if name.endswith(".full.zst"):
             return dict(self.full_moment(name)[2])
         stored = self._stored(name)[0]
-        if not re.fullmatch(_NAME, stored.base) or "full" not in stored.base:
+        if not _NAME.fullmatch(stored.base) or "full" not in stored.base:
             raise _damaged(self.folder / name, "it leans on no full moment")
         _, digest, base = self.full_moment(stored.base)
         if digest != stored.digest:
