@@ -121,7 +121,7 @@ class Application:
         verb = environment.get("PATH_INFO", "").rpartition("/")[2]
         if environment.get("REQUEST_METHOD") != "POST" or verb not in self._verbs:
             return self._endpoints(environment, start)
-        if self._health.role != _READY:
+        if self._health.role != READY:
             return text_answer(start, "503 Service Unavailable", self._health.not_ready)
         try:
             began = time.thread_time()
@@ -134,7 +134,7 @@ class Application:
         return [answer]
 
 
-_READY = "answers"
+READY = "answers"
 
 
 def _body(environment: Environment) -> bytes:
@@ -240,7 +240,7 @@ def serve(options: ExtenderOptions) -> int:
     """
     file = FileInForce(options.config, read_file)
     health, metrics = Health(), Metrics()
-    tls = _TlsFiles(options) if options.certificate is not None else None
+    tls = TlsFiles(options) if options.certificate is not None else None
     with stop_on_signal(file.ask) as signals, contextlib.suppress(StopRequestedError):
         api = open_api(options.kubeconfig, options.context).until(Deadline(stop=signals.stop))
         watched = WatchedState(api, node_metrics="" in watcher_addresses(file.loaded.configuration))
@@ -272,10 +272,10 @@ def _tend(refresher: Refresher, metrics: Metrics, health: Health) -> None:
             LOGGER.error("%s", error)
         health.failing(str(error))
     else:
-        health.ready(_READY)
+        health.ready(READY)
 
 
-class _TlsFiles:
+class TlsFiles:
     """A certificate and its key, read again when they change."""
 
     def __init__(self, options: ExtenderOptions) -> None:

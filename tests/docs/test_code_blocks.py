@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from rebalancer.planning.extenders import read_scores
 from rebalancer.policy.policy_file import parse_policy
 from rebalancer_demo import Sandbox
 from rebalancer_demo.hot_cluster import hot_cluster
@@ -78,6 +79,9 @@ def test_a_yaml_block_is_a_policy_or_a_part_of_one_or_an_object_of_kubernetes(
     found = yaml.safe_load(block.text)
     if "apiVersion" in found and not found["apiVersion"].startswith("rebalancer/"):
         assert [problem for version in VERSIONS for problem in problems(found, version)] == []
+        return
+    if found.get("kind") == "ExtenderScores":
+        read_scores(block.text, block.where)
         return
     # Signals and pressure need a Prometheus, which the block that shows them need not repeat.
     sources = [{"prometheus": {"address": "http://prometheus.monitoring:9090"}}]

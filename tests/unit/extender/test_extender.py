@@ -1,0 +1,148 @@
+"""The extender's port and its file: what is answered, refused, and taken over."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from rebalancer.errors import InputError
+from rebalancer.extender.extender import (
+    MAX_BODY_BYTES,
+    READY,
+    Application,
+    ExtenderOptions,
+    Metrics,
+    TlsFiles,
+    read_file,
+)
+from rebalancer.extender.watched_state import WatchedState
+from rebalancer.service.endpoints import Health, answering
+from rebalancer.service.policy_in_force import FileInForce
+from tests.builders import a_pod
+from tests.unit.extender.test_answers import PODS, RUNNING, Extender
+from tests.waiting import HANG_SECONDS
+
+BODY = json.dumps({"Pod": a_pod("p"), "Nodes": None, "NodeNames": list(RUNNING)}).encode()
+FILE = "apiVersion: rebalancer/v1alpha1\nkind: ExtenderScores\nscores:\n- plugin: PLUGIN\n"
+
+
+@contextmanager
+def port(tls: ssl.SSLContext | None = None, *, ready: bool = True) -> Iterator[tuple[str, Metrics]]:
+    health, metrics = Health(lambda: 0.0), Metrics()
+    if ready:
+        health.ready(READY)
+    application = Application(Extender(PODS).answers, health, metrics)
+    with answering("127.0.0.1", 0, application, tls) as url:
+        yield url, metrics
+
+
+def post(url: str, body: bytes = BODY, tls: ssl.SSLContext | None = None, **headers: str) -> tuple[int, str]:
+    request = urllib.request.Request(url, data=body, method="POST", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=HANG_SECONDS, context=tls) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_a_scheduler_is_answered_below_any_prefix_and_counted() -> None:
+    with port() as (url, metrics):
+        status, text = post(f"{url}/any/prefix/prioritize")
+        assert (status, [item["Score"] for item in json.loads(text)]) == (200, [80, 84, 77])
+        assert json.loads(post(f"{url}/filter")[1])["NodeNames"] == list(RUNNING)
+        assert metrics.registry.get_sample_value(
+            "rebalancer_extender_answer_seconds_count", {"verb": "prioritize"}
+        )
+        with urllib.request.urlopen(f"{url}/readyz", timeout=HANG_SECONDS) as response:
+            assert response.read() == b"ok: answers\n"
+
+
+def test_before_the_cluster_is_read_nothing_is_answered() -> None:
+    with port(ready=False) as (url, _):
+        assert post(f"{url}/prioritize") == (503, "starting\n")
+
+
+def test_a_request_that_is_none_or_too_large_gets_one_line() -> None:
+    with port() as (url, metrics):
+        status, text = post(f"{url}/prioritize", b"{}")
+        assert (status, text.count("\n")) == (400, 1)
+        too_large = {"Content-Length": str(MAX_BODY_BYTES + 1)}
+        assert post(f"{url}/prioritize", b"", **too_large)[0] == 400
+        assert post(f"{url}/bind")[0] == 405
+        assert metrics.registry.get_sample_value("rebalancer_extender_refused_total") == 2
+
+
+def test_it_answers_by_https_and_takes_over_a_renewed_certificate(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+
+    def renew() -> ssl.SSLContext:
+        command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+        name = ["-subj", "/CN=extender", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
+        files = ["-nodes", "-keyout", str(key), "-out", str(certificate)]
+        subprocess.run([*command, *name, *files], check=True, capture_output=True)
+        return ssl.create_default_context(cafile=str(certificate))
+
+    first = renew()
+    server = TlsFiles(ExtenderOptions(config=tmp_path, certificate=certificate, key=key))
+    with port(server.context) as (url, _):
+        assert url.startswith("https://")
+        assert post(f"{url}/prioritize", tls=first)[0] == 200
+        second = renew()
+        server.renew()
+        assert post(f"{url}/prioritize", tls=second)[0] == 200
+        with pytest.raises(urllib.error.URLError):
+            post(f"{url}/prioritize", tls=first)
+    key.write_text("none")
+    with pytest.raises(InputError, match="no certificate with its key"):
+        TlsFiles(ExtenderOptions(config=tmp_path, certificate=certificate, key=key))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (FILE.replace("PLUGIN", "PodCapacity"), "scores.yaml:4:11 scores[0].plugin: PodCapacity is unknown"),
+        (FILE.replace("PLUGIN", "ImageLocality"), "what the scheduler alone knows"),
+        (FILE.replace("PLUGIN", "DefaultBinder"), "it is not modelled"),
+        (FILE.replace("PLUGIN", "PodTopologySpread"), "an extender cannot compute PodTopologySpread"),
+        (FILE.replace("plugin: PLUGIN", "class: os:getcwd"), "not a plugin factory"),
+        (FILE.replace("plugin: PLUGIN", "class: no_such_module:X"), "is its folder on PYTHONPATH?"),
+        (
+            FILE.replace("PLUGIN", "PodCapacityOfNode, args: {a: 1}").replace("- ", "- {") + "}",
+            "no arguments",
+        ),
+        (FILE.replace("PLUGIN", "PodCapacityOfNode") * 2, ""),
+        (FILE + "- plugin: PodCapacityOfNode\n", "is there twice"),
+        (FILE.replace("PLUGIN", "TargetLoadPacking\n  args: {watcherAdress: x}"), "watcherAddress"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_with_its_place(text: str, why: str) -> None:
+    with pytest.raises(InputError) as refused:
+        read_file(text.replace("PLUGIN", "PodCapacityOfNode"), "scores.yaml")
+    assert why in str(refused.value)
+    assert str(refused.value).startswith("scores.yaml")
+
+
+def test_a_changed_file_is_taken_over_and_a_bad_one_refused(tmp_path: Path) -> None:
+    path = tmp_path / "scores.yaml"
+    path.write_text(FILE.replace("PLUGIN", "PodCapacityOfNode"))
+    file = FileInForce(path, read_file)
+    path.write_text(FILE.replace("PLUGIN", "Nonsense"))
+    assert not file.refresh()
+    assert "Nonsense is unknown" in file.refused
+    assert file.loaded.scores[0].name == "PodCapacityOfNode"
+    path.write_text(FILE.replace("PLUGIN", "NodeResourcesBalancedAllocation"))
+    assert file.refresh()
+    assert (file.refused, file.loaded.scores[0].name) == ("", "NodeResourcesBalancedAllocation")
+
+
+def test_a_watched_state_is_stale_until_it_was_read() -> None:
+    assert WatchedState(cast("None", None), node_metrics=False).is_stale  # type: ignore[arg-type]
