@@ -149,6 +149,9 @@ lock: $(STAMP)
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
 		--extra fuzz --custom-compile-command "make lock" --quiet -c requirements.lock \
 		-o requirements-fuzz.lock pyproject.toml
+	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
+		--no-emit-package rebalancer --extra tune --extra cluster --custom-compile-command "make lock" --quiet \
+		-c requirements.lock -o requirements-tune.lock lab/pyproject.toml
 
 $(STAMP): requirements.lock pyproject.toml lab/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

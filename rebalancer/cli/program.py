@@ -133,7 +133,7 @@ _MODULES = {
     **{name: (name,) for name in ("plan", "run", "serve", "extender", "nodes")},
     "questions": ("explain", "why_not", "what_if", "fit", "diff"),
     "agreement": ("agreement", "why"),
-    **{name: (name,) for name in ("snapshot", "policy", "simulate", "journal")},
+    **{name: (name,) for name in ("snapshot", "policy", "simulate", "tune", "journal")},
     "about": ("demo", "version", "completion"),
 }
 COMMANDS = {

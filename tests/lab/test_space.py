@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rebalancer.errors import InputError
+from rebalancer.policy.policy_file import default_policy, load_policy
+from rebalancer_lab.space import Point, read_space
+
+HEAD = "apiVersion: rebalancer/v1alpha1\nkind: TuningSpace\nsettings:\n"
+SHIPPED = Path(__file__).parents[2] / "policies"
+
+
+def test_a_point_is_todays_policy_with_its_values_and_distances_below_others() -> None:
+    space = read_space((SHIPPED / "tuning" / "space.yaml").read_text(), "space.yaml", default_policy())
+    point: Point = {
+        "hotNodes.any[0].utilization.cpu": 75,
+        "hotNodes.any[0].coolTo.cpu": 10,
+        "planning.cooldown": "2h",
+        "limits.perWorkload": "25%",
+    }
+    found = space.policy(point).policy
+
+    rule = yaml.safe_load(space.text(point))["hotNodes"]["any"][0]
+    assert (rule["utilization"]["cpu"], rule["coolTo"]["cpu"], rule["coolTo"]["memory"]) == (75, 65, 75)
+    assert found.planning.cooldown == 7200.0
+    assert found.limits.per_run == default_policy().policy.limits.per_run
+
+
+@pytest.mark.parametrize("name", ["default", "conservative", "balanced"])
+def test_the_shipped_space_suits_the_shipped_policies_at_all_its_ends(name: str) -> None:
+    today = load_policy(SHIPPED / f"{name}.yaml")
+    space = read_space((SHIPPED / "tuning" / "space.yaml").read_text(), "space.yaml", today)
+
+    for end in (0, -1):
+        assert space.policy({path: item.values[end] for path, item in space.settings.items()})
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            "limits.perRum: {choose: [1]}",
+            "space.yaml:4:3 settings.limits.perRum: 1 cannot be used: unknown field",
+        ),
+        ("limits.perRun: {choose: [-1]}", "space.yaml:4:3 settings.limits.perRun: -1 cannot be used: "),
+        ("limits.perRun: {from: 1, to: 1e9}", "has more than 1000 values"),
+        ("limits.perRun: {from: 9, to: 1}", "from is the smaller one"),
+        ("limits.perRun: {from: 1}", "from and to are both needed"),
+        ("limits.perRun: {}", "write either choose: [...] or from, to and step"),
+        ("limits.perRun: {choose: [1], from: 1}", "write either choose"),
+        ("limits.perRun: {from: 1, to: 2, step: 0}", "space.yaml:4:"),
+        ("limits.perRun: {from: 1, to: 2, below: limits.perNode}", "limits.perNode is none to be below"),
+        ("a..b: {choose: [1]}", "is no path of a setting"),
+        ("hotNodes.any[7].coolTo.cpu: {choose: [1]}", "has no [7] there"),
+        ("limits.perRun.more: {choose: [1]}", "should be a valid integer, not a mapping"),
+        (f"{'a' * 300}: {{choose: [1]}}", "is no path of a setting"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_one_line_with_its_place(settings: str, said: str) -> None:
+    with pytest.raises(InputError) as raised:
+        read_space(f"{HEAD}  {settings}\n", "space.yaml", default_policy())
+
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_what_is_no_space_is_said() -> None:
+    many = "".join(f"  a{number}: {{choose: [1]}}\n" for number in range(41))
+    for text in ("[]", "kind: TuningSpace", HEAD + "  {}", HEAD + many, "kind: RebalancePolicy"):
+        with pytest.raises(InputError, match=r"space\.yaml"):
+            read_space(text, "space.yaml", default_policy())
