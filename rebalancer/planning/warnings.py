@@ -34,7 +34,7 @@ from rebalancer.planning.landing.schedulers import neutral_everywhere
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.scheduler_facts import gates_running
 from rebalancer.planning.workloads.lookup import Workloads
-from rebalancer.policy.evictability import Namespaces
+from rebalancer.policy.evictability import Namespaces, namespace_matches
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.model import Selector
@@ -345,7 +345,7 @@ def _namespaces(place: str, settings: Namespaces, snapshot: Snapshot) -> Iterato
             known.add(item.metadata.name)
     for setting, names in (("include", settings.include), ("exclude", settings.exclude)):
         for name in names:
-            if name not in known and name != _ALWAYS_EXCLUDED:
+            if name != _ALWAYS_EXCLUDED and not any(namespace_matches(item, (name,)) for item in known):
                 yield _unmatched(f"{place}.{setting}", "namespace", name, known, "the cluster")
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -34,25 +36,30 @@ class Protection(StrEnum):
 
 
 SYSTEM_NAMESPACE = "kube-system"
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+_NAMESPACE = re.compile(r"[a-z0-9*]([-a-z0-9*]{0,61}[a-z0-9*])?", re.ASCII)
 
 
 def _namespace(name: str) -> str:
     if not _NAMESPACE.fullmatch(name):
-        hint = "; patterns are not supported, list the names" if set(name) & set("*?[]^$") else ""
+        hint = "; the only pattern is *, as in team-*" if set(name) & set("?[]^$") else ""
         raise ValueError(f"{name[:70]!r} cannot be the name of a namespace{hint}")
     return name
 
 
 NamespaceName = Annotated[str, AfterValidator(_namespace)]
-"""A name that a namespace can have: lower-case letters, digits and hyphens."""
+"""A name that a namespace can have, of lower-case letters, digits and hyphens; * stands for any of these."""
+
+
+def namespace_matches(name: str, patterns: Iterable[str]) -> bool:
+    """Whether one of the names, in which * stands for anything, is that of a namespace."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 class Namespaces(PolicyModel):
     """Which namespaces pods may be evicted from."""
 
     include: Annotated[tuple[NamespaceName, ...], Unique] = setting(
-        (), "Evict only from these namespaces; from all when empty."
+        (), "Evict only from these namespaces, such as team-*; from all when empty."
     )
     exclude: Annotated[tuple[NamespaceName, ...], Unique] = setting(
         (SYSTEM_NAMESPACE,), "Never evict from these namespaces, nor from kube-system unless it is included."
@@ -76,7 +83,8 @@ class Namespaces(PolicyModel):
 
     def allows(self, namespace: str) -> bool:
         """Whether pods of a namespace may be evicted."""
-        return namespace not in self.exclude and (not self.include or namespace in self.include)
+        included = not self.include or namespace_matches(namespace, self.include)
+        return included and not namespace_matches(namespace, self.exclude)
 
 
 class Controller(PolicyModel):

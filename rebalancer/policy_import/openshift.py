@@ -22,6 +22,7 @@ _RESTARTS: tuple[str, Mapping[str, Any]] = (
     "RemovePodsHavingTooManyRestarts",
     {"podRestartThreshold": 100, "includingInitContainers": True},
 )
+_SPARED = ("kube-system", "hypershift", "openshift-*")
 _REQUIRED = ["requiredDuringSchedulingIgnoredDuringExecution"]
 _PROFILES: Mapping[str, tuple[tuple[str, Mapping[str, Any]], ...]] = {
     "AffinityAndTaints": (
@@ -81,11 +82,8 @@ def operator_resource(work: Import, value: Mapping[str, Any]) -> None:
     rules = Arguments({**evictor, **priority}, at, places)
     map_rules(work, plugins, [rules], listed)
     if plugins:
-        work.drop(
-            listed,
-            "the operator also spares every namespace named openshift-*, and hypershift: list yours in "
-            "evictable.namespaces.exclude",
-        )
+        why = "the operator spares these whatever its profiles say"
+        work.add(listed, "evictable.namespaces.exclude", _SPARED, why)
     _others(work, spec, custom, at)
     work.rest(("spec",), spec, "the operator's own setting")
     work.rest(at, custom, NO_SETTING)

@@ -303,7 +303,7 @@ _MISTAKES: tuple[tuple[str, str], ...] = (
     ("load: {sources: [{prometheus: {address: 'prometheus:9090'}}]}", "http://"),
     ("load: {sources: [{promtheus: {address: 'http://p'}}]}", "did you mean prometheus?"),
     ("load: {minCoverage: 800%}", "minCoverage"),
-    ("evictable: {namespaces: {exclude: ['ba*']}}", "ba*"),
+    ("evictable: {namespaces: {exclude: ['ba?']}}", "ba?"),
     ("evictable: {namespaces: {exclude: ['Kube_System']}}", "Kube_System"),
     ("evictable: {minAge: -5m}", "minAge"),
     ("evictable: {podSelector: {app: web}}", "matchLabels"),

@@ -115,7 +115,7 @@ def test_a_taint_that_no_node_can_have_is_refused() -> None:
         ),
         ("load: {statistic: p95th}\n", "write e.g. mean, max, meanPlusDeviation, p95"),
         ("limits:\n\tperRun: 3\n", "line 4 begins with a tab (YAML indents with spaces)"),
-        ("evictable: {namespaces: {exclude: [ba*]}}\n", "patterns are not supported, list the names"),
+        ("evictable: {namespaces: {exclude: ['ba?']}}\n", "the only pattern is *, as in team-*"),
         ("evictable: {namespaces: {exclude: [Kube_System]}}\n", "cannot be the name of a namespace"),
         ("limits: {perRun: -1, perNode: -1}\n", "; policy.yaml:3:31 limits.perNode: should be"),
         ("load: {minCoverage: 101%}\n", "not a percentage from 0% to 100%"),
@@ -187,6 +187,15 @@ def test_namespaces_are_allowed_unless_excluded_or_not_included() -> None:
     assert Namespaces().allows("default")
     assert not Namespaces().allows("kube-system")
     assert not Namespaces(include=("a",)).allows("b")
+
+
+def test_a_star_in_the_name_of_a_namespace_stands_for_anything() -> None:
+    chosen = Namespaces(include=("team-*",), exclude=("team-*-test", "*-old"))
+
+    assert [chosen.allows(name) for name in ("team-a", "team-a-test", "team-old", "shop")] == [
+        *(True, False, False, False)
+    ]
+    assert not Namespaces(include=("*",)).allows("kube-system"), "it is included by its name only"
 
 
 def test_every_key_of_the_schema_is_camel_case_and_described() -> None:
