@@ -387,7 +387,7 @@ class _Row:
             node = "" if item.node == NOWHERE else names[item.node]
             moves.append(self._moved_to(moment, item.row, node, item.result.value, judged))
         for row, at in execution.retry_pending():
-            if moment.snapshot.pods.uids[row] in self._world.elsewhere:
+            if moment.uids[row] in self._world.elsewhere:
                 self._world.bind(moment, row, names[at])
         self._state = _after(state, inputs, [node.name for node in plan.nodes if node.hot], execution.made)
         return moves, execution.stopped
@@ -415,7 +415,7 @@ class _Row:
     def _moved_to(
         self, moment: Moment, row: PodRow, node: str, result: str, judged: PlanningInputs
     ) -> ReplayedMove:
-        pods, uid = moment.snapshot.pods, moment.snapshot.pods.uids[row]
+        pods, uid = moment.snapshot.pods, moment.uids[row]
         slot = self._world.elsewhere.get(uid)
         here = slot.node if slot else moment.snapshot.nodes.names[int(pods.node[row])]
         workloads = Workloads(moment.snapshot)

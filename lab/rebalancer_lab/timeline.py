@@ -34,7 +34,7 @@ class Happened(Value, frozen=True):
         pods, then = moment.snapshot.pods, before.snapshot.pods
         restarts = killed = 0
         for row, reports in pods.columns.few("containers").items():
-            known = before.row.get(pods.uids[row])
+            known = before.row.get(moment.uids[row])
             earlier = (
                 {item.name: item.restarts for item in then.fields(known).containers}
                 if known is not None
@@ -93,5 +93,5 @@ class RecordedMoves:
                 after = not pods.created[row] < move.evicted_at - _CLOCKS_SECONDS
                 if fits and after and pods.class_of(row).owner.uid == move.controller_uid:
                     free.remove(row)
-                    yield pods.uids[row], move.uid
+                    yield moment.uids[row], move.uid
                     break

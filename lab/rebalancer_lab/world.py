@@ -57,9 +57,15 @@ class Moment(msgspec.Struct, frozen=True, eq=False, dict=True):
     before: Moment | None = None
 
     @cached_property
+    def uids(self) -> tuple[str, ...]:
+        """(pods,) what tells each from others at any moment: its uid, or its name where that is not known."""
+        pods = self.snapshot.pods
+        return tuple(uid or pods.full_name(row) for row, uid in enumerate(pods.uids))
+
+    @cached_property
     def row(self) -> Mapping[str, int]:
         """The row of each pod by uid."""
-        return {uid: row for row, uid in enumerate(self.snapshot.pods.uids)}
+        return {uid: row for row, uid in enumerate(self.uids)}
 
     @cached_property
     def arrivals(self) -> tuple[int, ...]:
@@ -71,7 +77,7 @@ class Moment(msgspec.Struct, frozen=True, eq=False, dict=True):
         came = [
             row
             for row in np.flatnonzero(pods.node >= 0).tolist()
-            if (known := then.row.get(pods.uids[row])) is None or bound[known] < 0
+            if (known := then.row.get(self.uids[row])) is None or bound[known] < 0
         ]
         return tuple(sorted(came, key=lambda row: (float(np.nan_to_num(pods.created[row])), row)))
 
@@ -108,8 +114,10 @@ class World:
             if former in self.elsewhere:
                 self.elsewhere[uid] = self.elsewhere[former]
             elif then is not None:
-                node = then.snapshot.nodes.names[int(then.snapshot.pods.node[then.row[former]])]
-                self.elsewhere[uid] = Slot(node, node, -np.inf)
+                row = int(then.snapshot.pods.node[then.row[former]])
+                if row >= 0:
+                    node = then.snapshot.nodes.names[row]
+                    self.elsewhere[uid] = Slot(node, node, -np.inf)
         self.elsewhere = {uid: slot for uid, slot in self.elsewhere.items() if uid in moment.row}
         homeless = [
             moment.row[uid]
@@ -119,7 +127,7 @@ class World:
         arrived = moment.arrivals if self._always or self.elsewhere else ()
         rows = [
             *homeless,
-            *(row for row in arrived if pods.uids[row] not in undone and self._free(pods, row)),
+            *(row for row in arrived if moment.uids[row] not in undone and self._free(pods, row)),
         ]
         if rows:
             self._place(moment, rows, recorded)
@@ -135,7 +143,7 @@ class World:
         schedulers = ProfileSchedulers(inputs)
         state = schedulers.state.copy()
         for row in rows:
-            uid, recorded_node = pods.uids[row], int(pods.node[row])
+            uid, recorded_node = moment.uids[row], int(pods.node[row])
             kind = pods.class_before_binding.get(
                 int(pods.pod_class[row]), PodClassIndex(int(pods.pod_class[row]))
             )
@@ -158,14 +166,14 @@ class World:
 
     def move(self, moment: Moment, row: int, node: str) -> None:
         """A pod was evicted, and its replacement landed on a node; empty while it is Pending."""
-        uid, pods = moment.snapshot.pods.uids[row], moment.snapshot.pods
+        uid, pods = moment.uids[row], moment.snapshot.pods
         slot = self.elsewhere.get(uid)
         here = slot.node if slot else moment.snapshot.nodes.names[int(pods.node[row])]
         self.elsewhere[uid] = Slot(node, here, moment.at, slot.moves + 1 if slot else 1)
 
     def bind(self, moment: Moment, row: int, node: str) -> None:
         """A replacement that was Pending was scheduled."""
-        uid = moment.snapshot.pods.uids[row]
+        uid = moment.uids[row]
         self.elsewhere[uid] = replace(self.elsewhere[uid], node=node, since=moment.at)
 
     def remove_finished(self, uid: str) -> None:

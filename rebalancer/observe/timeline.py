@@ -23,6 +23,7 @@ from pathlib import Path
 
 import msgspec
 import zstandard
+from filelock import FileLock, Timeout
 from msgspec.structs import replace
 
 from rebalancer import files
@@ -34,7 +35,7 @@ from rebalancer.cluster.dumps.writer import ABOUT, about, document_without_secre
 from rebalancer.cluster.kinds import BY_PLURAL
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.errors import InputError
-from rebalancer.observe.recorded import documents_of, observation_of
+from rebalancer.observe.recorded import documents_of, observation_of, unread_of
 from rebalancer.planning.inputs import Observation
 from rebalancer.state.run_state import RunState
 
@@ -148,8 +149,8 @@ class Timeline:
                     documents[name] = content
                 elif plural in BY_PLURAL:
                     listings[plural] = self._listing(plural, content, where)
-        unread = msgspec.json.decode(documents[ABOUT]).get("unread", {}) if ABOUT in documents else {}
-        return Recording(str(where), listings, unread, documents)
+        recording = Recording(str(where), listings, {}, documents)
+        return replace(recording, unread=unread_of(recording))
 
     def _listing(self, plural: str, content: bytes, where: Path) -> Listing:
         """A kind's objects; those of the moment read before where nothing but the list's version changed."""
@@ -231,7 +232,7 @@ class TimelineWriter:
     def __init__(self, folder: Path, max_bytes: int) -> None:
         """Go on with the timeline of a folder, or begin one. Raises InputError when that cannot be done.
 
-        ``max_bytes`` is how much the folder may hold; the oldest moments go beyond it.
+        It is this writer's alone for as long as that lives. ``max_bytes`` is how much the folder may hold; the oldest moments go beyond it.
         """
         self._folder = folder
         self._most = max_bytes
@@ -242,7 +243,15 @@ class TimelineWriter:
         self._base_bytes = 0
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = FileLock(folder / ".lock")
+            self._lock.acquire(blocking=False)
             strangers = [item.name for item in folder.iterdir() if not item.name.startswith(".")]
+        except Timeout as error:
+            raise InputError(
+                "is written by another process",
+                where=str(folder),
+                hint="stop that one, or name another folder",
+            ) from error
         except OSError as error:
             raise _cannot_write(folder, error) from error
         strangers = [name for name in strangers if not _NAME.fullmatch(name)]
@@ -361,10 +370,8 @@ def _pieces(before: bytes, after: bytes) -> Iterator[bytes | tuple[int, int]]:
 def _names_in(folder: Path) -> dict[float, str]:
     """The files of the moments in a folder, by moment and in order; of two of one moment the full one."""
     try:
-        found = sorted(
-            (entry.name for entry in folder.iterdir() if _NAME.fullmatch(entry.name)), reverse=True
-        )
-        found.reverse()
+        entries = [entry for entry in folder.iterdir() if _NAME.fullmatch(entry.name)]
+        found = sorted(entry.name for entry in entries if entry.is_file())
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read: {reason}", where=str(folder), hint="is the path right?") from error

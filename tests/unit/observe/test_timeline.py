@@ -87,7 +87,7 @@ def test_a_writer_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
 
     assert again.write(an_observation(NOW + 300), None) == 0  # there already
     assert again.write(an_observation(NOW + 600, pods=4), None)
-    assert [path.name.split(".")[2] for path in sorted(tmp_path.iterdir())] == ["full", "diff", "diff"]
+    assert [path.name.split(".")[2] for path in sorted(tmp_path.glob("*.zst"))] == ["full", "diff", "diff"]
     assert same(Timeline.open(tmp_path).observation(NOW + 600), an_observation(NOW + 600, pods=4))
 
 
@@ -137,7 +137,7 @@ def test_a_damaged_file_is_one_error_and_loses_nothing_else(
 ) -> None:
     folder = tmp_path_factory.mktemp("timeline")
     written(folder, an_observation(), an_observation(NOW + 300, pods=4), an_observation(NOW + 600, pods=5))
-    damaged = sorted(folder.iterdir())[1]
+    damaged = sorted(folder.glob("*.zst"))[1]
     content = bytearray(damaged.read_bytes())
     place = data.draw(st.integers(0, len(content) - 1))
     if data.draw(st.booleans()):
@@ -207,9 +207,17 @@ def test_the_oldest_moments_go_where_the_folder_would_grow_beyond_its_bound(
     observations = [an_observation(NOW + 300.0 * number, pods=number) for number in range(9)]
     timeline = written(tmp_path, *observations, max_bytes=4000)
 
-    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 4000
+    assert sum(path.stat().st_size for path in tmp_path.glob("*.zst")) <= 4000
     assert timeline.moments() == tuple(item.now for item in observations[-len(timeline.moments()) :])
     assert same(timeline.observation(timeline.moments()[0]), observations[-len(timeline.moments())])
+
+
+def test_a_folder_has_one_writer_at_a_time(tmp_path: Path) -> None:
+    writer = TimelineWriter(tmp_path, LARGE)
+
+    with pytest.raises(InputError, match="is written by another process"):
+        TimelineWriter(tmp_path, LARGE)
+    assert writer.write(an_observation(), None)
 
 
 def test_a_folder_that_holds_something_else_is_not_written_to(tmp_path: Path) -> None:
