@@ -232,7 +232,7 @@ class TimelineWriter:
     def __init__(self, folder: Path, max_bytes: int) -> None:
         """Go on with the timeline of a folder, or begin one. Raises InputError when that cannot be done.
 
-        It is this writer's alone for as long as that lives. ``max_bytes`` is how much the folder may hold; the oldest moments go beyond it.
+        The folder is its own while it lives. It may hold ``max_bytes``; the oldest moments go beyond them.
         """
         self._folder = folder
         self._most = max_bytes
