@@ -254,18 +254,21 @@ class OtherMinors:
                 self._mended[minor] += agrees and not before
 
     def suspects(self) -> list[Suspect]:
-        """The minors whose rules agree more often than the present ones."""
+        """The minors whose rules agree more often than the present ones; those that agree alike are one."""
+        alike: defaultdict[tuple[int, int, int], list[str]] = defaultdict(list)
+        for minor, agreed in self._agreed.items():
+            if agreed > self._present:
+                alike[agreed, self._mended[minor], self._compared[minor]].append(minor)
         return [
             Suspect(
-                what=minor,
-                sentence=f"by the rules of Kubernetes {minor}, {agreed} of {self._compared[minor]} decisions "
-                f"would be as computed, and not {self._present}",
-                explained=self._mended[minor],
+                what=", ".join(minors),
+                sentence=f"by the rules of Kubernetes {' or '.join(minors)} {agreed} of {compared} "
+                f"decisions would be as computed, and not {self._present}",
+                explained=mended,
                 decisions=agreed,
-                compared=self._compared[minor],
+                compared=compared,
             )
-            for minor, agreed in self._agreed.most_common()
-            if agreed > self._present
+            for (agreed, mended, compared), minors in alike.items()
         ]
 
 

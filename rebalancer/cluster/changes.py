@@ -25,7 +25,7 @@ from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.pods import PodFields
 from rebalancer.cluster.records import Node
 
-MAX_CHANGES = 200_000  # kept; who takes them that rarely has lost them
+MAX_CHANGES = 100_000  # kept; who takes them that rarely has lost them
 FOLLOWED = frozenset({PODS, NODES})
 
 
@@ -96,6 +96,7 @@ class ChangeLog:
         self._changes: list[Change] = []
         self._reached: dict[Kind, int] = {}
         self.gaps = 0  # times that changes were lost
+        self.binds = 0  # pods that were bound, of the changes that are kept
 
     def begun(self, kind: Kind, version: int) -> None:
         """A kind is watched from a version on; what changed between its last watch and that is not known."""
@@ -114,17 +115,14 @@ class ChangeLog:
                 return
             if len(self._changes) >= self._most:
                 self._lose()
-            self._changes.append(Change(version, self._clock(), key, before, after))
+            change = Change(version, self._clock(), key, before, after)
+            self._changes.append(change)
+            self.binds += change.binds
 
     def _lose(self) -> None:
         self._changes.clear()
         self.gaps += 1
-
-    @property
-    def binds(self) -> int:
-        """How many pods were bound since the changes were taken."""
-        with self._lock:
-            return sum(change.binds for change in self._changes)
+        self.binds = 0
 
     def __len__(self) -> int:
         with self._lock:
@@ -144,3 +142,4 @@ class ChangeLog:
         """Forget what happened up to a version."""
         with self._lock:
             self._changes = [change for change in self._changes if change.version > version]
+            self.binds = sum(change.binds for change in self._changes)

@@ -202,16 +202,29 @@ def keep_agreement(store: StateStore | None, tally: Tally) -> None:
         LOGGER.warning("what was measured could not be kept for runs: %s", error)
 
 
+def _store(options: PlanOptions, api: RawApi) -> StateStore | None:
+    """Where runs will look; without a place that the options name, nobody has to have one."""
+    try:
+        return state_store(options.state_path, options.state_config_map, api, acts=True)
+    except InputError as error:
+        if options.state_path is not None or options.state_config_map is not None:
+            raise
+        LOGGER.warning("what is measured will not be kept for runs: %s", error)
+        return None
+
+
 def watch_agreement(
     options: PlanOptions,
     seconds: float,
     decisions: int | None,
     beside: Path | None,
     said: Callable[[Tally], None],
+    begun: Callable[[], object] = lambda: None,
 ) -> Agreement:
     """Compare decisions for so long, or so many, or until a signal; ``said`` is told of each step.
 
-    ``beside`` is another KubeSchedulerConfiguration, by which the same pods are decided.
+    ``begun`` is called once the cluster is followed. ``beside`` is another KubeSchedulerConfiguration, by
+    which the same pods are decided.
 
     What was measured is kept in the state of runs. Raises what reading a cluster does, and StopRequestedError
     for a signal before there is anything to tell.
@@ -219,7 +232,7 @@ def watch_agreement(
     loaded = policy_of(options)
     api = open_api(options)
     assert api is not None  # the command has no option for a recorded cluster
-    store = state_store(options.state_path, options.state_config_map, api, acts=True)
+    store = _store(options, api)
     end = time.monotonic() + seconds
     with stop_on_signal() as signals:
         api = api.until(Deadline(stop=signals.stop))
@@ -227,6 +240,7 @@ def watch_agreement(
             following = Following(options, cluster, beside)
             following.step(loaded, api)
             assert following.tally is not None
+            begun()
             over = False
             with contextlib.suppress(StopRequestedError):
                 while not over:
