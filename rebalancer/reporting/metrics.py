@@ -290,9 +290,9 @@ AGREEMENT = Metric(
     "rebalancer_scheduler_agreement_ratio",
     "The share of the decisions that were computed, of this process, that landed as computed.",
 )
-AGREEMENT_SECONDS = _counter(
-    "rebalancer_scheduler_agreement_processor_seconds_total",
-    "Processor time that comparing the decisions of schedulers took.",
+AGREEMENT_SECONDS = Metric(
+    "rebalancer_scheduler_agreement_processor_seconds",
+    "Processor time that comparing the decisions of schedulers took in this process so far.",
 )
 SERVICE_METRICS: tuple[Metric, ...] = (
     *(LEADER, POLICY_CURRENT, NEXT_RUN, CHECKS, COMPARISONS),
@@ -392,7 +392,7 @@ class RunMetrics(Collector):
 
         Left standing, an exit code of 3 would keep an alert firing for as long as this process lives.
         """
-        kept = (POLICY_CURRENT, SUCCESS_TIME, AGREEMENT)
+        kept = (POLICY_CURRENT, SUCCESS_TIME)
         found = {metric: samples for metric, samples in self._gauges.items() if metric in kept}
         self._gauges = {**found, LEADER: one(0)}
 
@@ -401,13 +401,13 @@ class RunMetrics(Collector):
         self._counters[CHECKS].labels(result).inc()
 
     def compared(self, added: Counter[tuple[str, str]], share: float | None, seconds: float) -> None:
-        """Decisions of schedulers, by profile and result, were computed in so much processor time."""
+        """Decisions of schedulers, by profile and result, were computed; ``seconds`` of all so far."""
         for profile in {profile for profile, _ in added}:
             for result in Compared:
                 self._counters[DECISIONS].labels(plain(profile), result.value).inc(
                     added[profile, result.value]
                 )
-        self._counters[AGREEMENT_SECONDS].inc(seconds)
+        self.set(AGREEMENT_SECONDS, seconds)
         if share is not None:
             self.set(AGREEMENT, share)
 

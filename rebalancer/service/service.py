@@ -169,11 +169,10 @@ class Runs:
             return
         end = time.monotonic() + COMPARING_SECONDS
         api = self._api.until(Deadline(end, stop=self._signals.stop))
-        before = following.tally.processor_seconds if following.tally else 0.0
         added = self._signals.interruptibly(lambda: following.step(self._policy.loaded, api))
         tally = following.tally
         assert tally is not None
-        self._metrics.compared(added, tally.share, tally.processor_seconds - before)
+        self._metrics.compared(added, tally.share, tally.processor_seconds)
         missed = sum(count for (_, result), count in added.items() if result == Result.MISSED)
         if missed:
             LOGGER.warning(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections import Counter
+
 from msgspec.structs import replace
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
@@ -96,10 +98,19 @@ def everything() -> RunMetrics:
         record("landing", 1.0, 3.5)
     metrics.follow(RunFinished(some_outcomes(an_outcome())))
     metrics.ended(0, 5.0)
+    metrics.compared(Counter({("default-scheduler", "Missed"): 1}), 0.99, 2.0)
     for metric in SERVICE_METRICS:
         if metric.kind is MetricKind.GAUGE:
             metrics.set(metric, 1)
     return metrics
+
+
+def test_a_profile_has_every_result_from_its_first_decision_on() -> None:
+    found = samples(generate_latest(everything().registry))
+
+    name, profile = "rebalancer_scheduler_decisions_total", "default-scheduler"
+    assert found[name, (profile, "Missed")] == 1
+    assert found[name, (profile, "AsComputed")] == 0
 
 
 def test_every_metric_is_in_the_table_and_named_once() -> None:
