@@ -1,6 +1,6 @@
 """The descheduler and rebalancer side by side on the same random clusters, the real scheduler placing.
 
-python -m bench.strategies [--clusters 12] [--seed 7] [--minor 1.35] [--write]
+python -m bench.strategies [--clusters 12] [--seeds 7 31] [--minor 1.35] [--write]
 
 For each plugin of the descheduler: random clusters with something to do for it, its policy (the evictor's
 arguments are those of the chart), and the same policy imported. Both evict whom they choose; what owns the
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -218,8 +219,10 @@ def put(page: Path, text: str) -> None:
 def main() -> int:
     """Measure, print, and write."""
     parser = argparse.ArgumentParser(prog="bench.strategies", description=__doc__)
-    parser.add_argument("--clusters", type=int, default=12, help="of each plugin (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument(
+        "--clusters", type=int, default=12, help="of each plugin and seed (default: %(default)s)"
+    )
+    parser.add_argument("--seeds", type=int, nargs="+", default=[7, 31])
     parser.add_argument("--minor", default="1.35", help="whose scheduler places (default: %(default)s)")
     parser.add_argument("--write", action="store_true", help="renew docs/comparison.md and the README")
     options = parser.parse_args()
@@ -227,21 +230,23 @@ def main() -> int:
     with Oracle(scheduler.program(options.minor)) as placing, Oracle(descheduler.program()) as oracle:
         for plugin in PLUGINS:
             there, here = found.setdefault(plugin, (Outcome(), Outcome()))
-            for number in range(options.clusters):
-                case = cluster(options.seed, plugin, number)
+            for seed, number in itertools.product(options.seeds, range(options.clusters)):
+                case = cluster(seed, plugin, number)
                 there.add(run(case, placing, oracle))
                 here.add(run(case, placing, None))
             sys.stdout.write(f"{plugin}\n  {there}\n  {here}\n")
             sys.stdout.flush()
+    clusters = options.clusters * len(options.seeds)
+    seeds = " and ".join(map(str, options.seeds))
     title = (
-        f"{options.clusters} random clusters of 3 to 7 nodes a plugin (seed {options.seed}), placed by "
-        f"the real kube-scheduler {options.minor}; first the descheduler v0.36.0, then rebalancer with the "
-        "same policy imported."
+        f"{clusters} random clusters of 3 to 7 nodes a plugin (seeds {seeds}), placed by the real "
+        f"kube-scheduler {options.minor}; first the descheduler v0.36.0, then rebalancer with the same "
+        "policy imported."
     )
-    sys.stdout.write(table(found, title) + summary(found, options.clusters, options.minor))
+    sys.stdout.write(table(found, title) + summary(found, clusters, options.minor))
     if options.write:
         put(_PAGE, table(found, title))
-        put(_README, summary(found, options.clusters, options.minor))
+        put(_README, summary(found, clusters, options.minor))
     return 0
 
 
