@@ -18,6 +18,7 @@ Each such move leaves the sum of what pods prefer higher than before, so they co
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from pydantic import Field
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 _HARD_EFFECTS, _SOFT_EFFECTS = ("NoSchedule", "NoExecute"), ("PreferNoSchedule",)
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_HARD, _SPREAD = "DoNotSchedule", "PodTopologySpread"
 _SOFT = "the scheduler prefers another node"
 _DIFFERENCE = "by the scheduler's own filters and scores, and only where the replacement lands well"
 _Filter = Literal[
@@ -125,23 +127,38 @@ class Misplaced(Strategy):
         """Those that ask something of their node, and all of a node that does not admit just any pod."""
         import numpy as np  # noqa: PLC0415 - not before a plan is made
 
-        prepared, pods, schedulers = self.prepared, self.prepared.pods, self.prepared.schedulers.by_name
-        asks = np.array([self._asks(item) for item in pods.classes], np.bool_)
+        prepared, pods, state = self.prepared, self.prepared.pods, plan.scenarios.all[0].after_termination
+        asks = [
+            self.settings.chooses(pod) and self._asks(kind, state) for kind, pod in enumerate(pods.classes)
+        ]
         chosen = np.array([self.settings.chooses(item) for item in pods.classes], np.bool_)
-        special = np.array([bool(node.spec.taints) for node in prepared.nodes.records], np.bool_)
-        plain = {item.scheduler_name: kind for kind, item in enumerate(pods.classes) if not asks[kind]}
-        for name in plain.keys() & schedulers.keys():
-            special |= ~schedulers[name].admitting(prepared.state, plain[name])
-        asked = (pods.node >= 0) & chosen[pods.pod_class] & (asks[pods.pod_class] | special[pods.node])
+        asked = (pods.node >= 0) & chosen[pods.pod_class]
+        asked &= np.array(asks, np.bool_)[pods.pod_class] | self._special[pods.node]
         for node in np.unique(pods.node[asked]).tolist():
             yield from (pod for pod in prepared.pods_on(node) if asked[pod])
 
-    @staticmethod
-    def _asks(pod: PodClass) -> bool:
-        """Whether pods of a class mind more of a node than its taints."""
-        spec = pod.spec
-        ports = any(port.host_port for item in spec.containers or () for port in item.ports or ())
-        return bool(spec.affinity or spec.node_selector or spec.topology_spread_constraints or ports)
+    @cached_property
+    def _special(self) -> BoolArray:
+        """(nodes,) which have taints, or do not admit a pod that asks nothing of them."""
+        import numpy as np  # noqa: PLC0415 - not before a plan is made
+
+        prepared, classes = self.prepared, self.prepared.pods.classes
+        special = np.array([bool(node.spec.taints) for node in prepared.nodes.records], np.bool_)
+        plain = {pod.scheduler_name: kind for kind, pod in enumerate(classes) if not _asks_labels(pod)}
+        for name in plain.keys() & prepared.schedulers.by_name.keys():
+            special |= ~prepared.schedulers.by_name[name].admitting(prepared.state, plain[name])
+        return special
+
+    def _asks(self, kind: int, state: ClusterState) -> bool:
+        """Whether pods of a class may mind more of a node than its taints."""
+        pod = self.prepared.pods.classes[kind]
+        if _asks_labels(pod) or pod.spec.affinity or self._dynamic(pod) - {_SPREAD}:
+            return True
+        scheduler = self.prepared.schedulers.by_name.get(pod.scheduler_name)
+        if scheduler is None or not self._dynamic(pod):
+            return False
+        counters = scheduler.spread_counters(state, kind, _HARD)
+        return any(counter.may_be_violated(state) for counter in counters)
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """The filter that would reject its own node if the pod were not there; empty when none would."""
@@ -160,8 +177,11 @@ class Misplaced(Strategy):
             return taint
         state = plan.scenarios.all[0].after_termination
         pod_class = int(self.prepared.pods.pod_class[pod])
-        rejection = scheduler.rejection_at(state, pod_class, node, self._static)
-        dynamic = self._dynamic(pod)
+        is_static = (
+            _asks_labels(own) or self._special[node]
+        )  # of the others nothing need be computed by class
+        rejection = scheduler.rejection_at(state, pod_class, node, self._static) if is_static else ""
+        dynamic = self._dynamic(own)
         if not rejection and dynamic:
             self._looked_at += 1
             state.remove(pod)
@@ -244,15 +264,15 @@ class Misplaced(Strategy):
                 return f"TaintToleration: it does not tolerate taint {taint.key}"
         return ""
 
-    def _dynamic(self, pod: PodRow) -> frozenset[str]:
-        """The filters that depend on other pods and may reject this one."""
-        spec = self.prepared.pods.class_of(pod).spec
+    def _dynamic(self, pod: PodClass) -> frozenset[str]:
+        """The filters that depend on other pods and may reject those of a class."""
+        spec = pod.spec
         names: set[str] = set()
         affinity = spec.affinity
         if affinity is not None and (affinity.pod_affinity or affinity.pod_anti_affinity):
             names.add("InterPodAffinity")
-        if any(item.when_unsatisfiable == "DoNotSchedule" for item in spec.topology_spread_constraints or ()):
-            names.add("PodTopologySpread")
+        if any(item.when_unsatisfiable == _HARD for item in spec.topology_spread_constraints or ()):
+            names.add(_SPREAD)
         if any(port.host_port for item in spec.containers or () for port in item.ports or ()):
             names.add("NodePorts")
         return frozenset(names.intersection(self.settings.filters))
@@ -309,3 +329,9 @@ class Misplaced(Strategy):
             return move.candidate.wish.message
         node = self.prepared.inputs.snapshot.nodes.names[move.candidate.source]
         return f"{node} would not admit it any more ({move.candidate.wish.message})"
+
+
+def _asks_labels(pod: PodClass) -> bool:
+    """Whether pods of a class ask for labels of their node."""
+    affinity = pod.spec.affinity
+    return bool(pod.spec.node_selector or (affinity and affinity.node_affinity))

@@ -70,6 +70,17 @@ class DomainCounter(msgspec.Struct, frozen=True, eq=False, dict=True):
             counted = sums.astype(np.int64)
         return counted + self._nominated(state) if state.counted_nominated else counted
 
+    def may_be_violated(self, state: ClusterState) -> bool:
+        """Whether some node lacks the key, or some domain has more pods than the scheduler would place."""
+        counts = self.counts(state)[self.populated]
+        few = len(counts) < self.constraint.min_domains
+        least = 0 if few or not len(counts) else int(counts.min())
+        return (
+            not self.on_every_node
+            or self.rows is not None
+            or bool((counts - least > self.constraint.max_skew).any())
+        )
+
     def _nominated(self, state: ClusterState) -> IntArray:
         """(domains + 1,) pods that count although they would not if they ran: those tried beside this one.
 
