@@ -75,7 +75,9 @@ def _expected_seconds(prepared: PreparedInputs, decided: PartialPlan) -> float:
     took, timeout = seconds_to_ready(prepared.inputs.state), prepared.policy.execution.wave_timeout
     waves: dict[int, float] = {}
     for move in decided.moves:
-        key = prepared.eviction.workload(move.candidate.row).key
+        if move.candidate.workload is None:  # it has finished, and nothing is waited for
+            continue
+        key = move.candidate.workload.key
         seconds = float(np.median(took[key])) if key in took else _USUAL_SECONDS
         waves[move.wave] = max(waves.get(move.wave, 0.0), min(seconds, timeout))
     return round(sum(waves.values()), 1)
