@@ -175,18 +175,18 @@ def backfill_table(found: Backfilled, style: Style = Style()) -> Text:
     lines.add((f"Backfilled: {counted(found.moments, 'moment')} into {plain(found.folder)}", "bold"))
     lines.message(f"{found.begins} to {found.ends}; {found.bytes / 1e6:.1f} MB", 0, "dim")
     lines.message(
-        f"{counted(found.pods, 'pod')}: {found.from_siblings} that are gone have the scheduling fields of a "
-        f"sibling or a template; of {found.unknown_pods} only requests are known, and no plan moves them.",
+        f"{counted(found.pods, 'pod')}, {found.from_siblings} of them with the scheduling fields of a sibling or "
+        f"a template; of {found.unknown_pods} only requests are known, and no plan moves them.",
         0,
     )
     lines.message(f"As they are now: {', '.join(found.as_they_are_now)}.", 0)
     for noun, names in (
-        ("workloads of which nothing is left", found.unknown_workloads),
-        ("nodes that are gone, taken as cordoned", found.unknown_nodes),
-        ("moments left out", found.left_out),
+        ("nothing is left of", found.unknown_workloads),
+        ("gone, and taken as cordoned", found.unknown_nodes),
+        ("left out", found.left_out),
     ):
         if names:
-            lines.message(f"{len(names)} {noun}: {sample([plain(name) for name in names], _MAX_NAMED)}", 0)
+            lines.message(f"{noun}: {sample([plain(name) for name in names], _MAX_NAMED)}", 0)
     return lines.text
 
 
