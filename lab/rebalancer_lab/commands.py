@@ -175,8 +175,8 @@ def backfill_table(found: Backfilled, style: Style = Style()) -> Text:
     lines.add((f"Backfilled: {counted(found.moments, 'moment')} into {plain(found.folder)}", "bold"))
     lines.message(f"{found.begins} to {found.ends}; {found.bytes / 1e6:.1f} MB", 0, "dim")
     lines.message(
-        f"{counted(found.pods, 'pod')}, {found.from_siblings} of them with the scheduling fields of a sibling "
-        f"or a template; of {found.unknown_pods} only requests are known, and no plan moves them.",
+        f"{counted(found.pods, 'pod')}, {found.from_siblings} of them with the scheduling fields of a "
+        f"sibling or a template; of {found.unknown_pods} only requests are known, and no plan moves them.",
         0,
     )
     lines.message(f"As they are now: {', '.join(found.as_they_are_now)}.", 0)
