@@ -13,6 +13,7 @@ from rebalancer.execution.safety import ClusterHealth, SafetyChecks, read_health
 from rebalancer.execution.scheduler_health import SchedulerHealth
 from rebalancer.policy.schema import Safety
 from rebalancer.policy.units import Amount
+from rebalancer.state.agreement import MeasuredAgreement
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import Answer, Request, fake_api
 
@@ -92,6 +93,19 @@ def test_a_scheduler_of_unknown_state_is_reported_where_the_policy_accepts_it() 
 def test_pause_is_a_brake() -> None:
     paused = SafetyChecks(policy=lambda: Safety(pause=True))
     assert paused.why_stop() == paused.why_stop(ClusterHealth) == "the policy is paused (safety.pause)"
+
+
+def test_a_scheduler_that_is_not_known_to_decide_as_computed_is_a_brake_where_the_policy_asks() -> None:
+    safety = Safety.model_validate({"minAgreement": "99%"})
+    good = MeasuredAgreement(decisions=1000, landed=999, until=NOW)
+
+    def why(measured: MeasuredAgreement | None) -> str:
+        checks = SafetyChecks(policy=lambda: safety, agreement=measured, now=lambda: NOW)
+        return checks.why_stop(lambda: health(nodes=[a_node("a")]))
+
+    assert why(good) == ""
+    assert "rebalancer agreement" in why(None)
+    assert "safety.minAgreement is 99.00%" in why(replace(good, landed=980))
 
 
 def test_nodes_that_are_not_ready_are_counted_against_the_share_of_all() -> None:

@@ -6,7 +6,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.policy.schema import Safety
+from rebalancer.planning.inputs import About
+from rebalancer.planning.warnings import of_agreement
+from rebalancer.policy.schema import RebalancePolicy, Safety
 from rebalancer.state.agreement import (
     MAX_AGE_SECONDS,
     MIN_DECISIONS,
@@ -70,3 +72,20 @@ def test_it_is_part_of_the_state_and_a_forged_one_is_no_state() -> None:
     with pytest.raises(Exception, match="not a RunState"):
         decode(forged, "here")
     assert "agreement" in msgspec.to_builtins(state)
+
+
+def test_a_plan_says_that_a_run_would_refuse_or_what_is_known() -> None:
+    strict = RebalancePolicy.model_validate({"safety": {"minAgreement": "99.9%"}})
+    some = RunState(agreement=replace(GOOD, landed=48_000))
+
+    (refusal,) = of_agreement(strict, None, NOW)
+    assert refusal.about is About.REFUSAL
+    assert refusal.sentence.startswith("a run would refuse to act: whether the scheduler decides as computed")
+    (known,) = of_agreement(RebalancePolicy(), some, NOW)
+    assert (known.about, known.sentence) == (
+        About.SCHEDULER,
+        "of 48,211 decisions of the scheduler 48,000 landed as computed (99.56%)",
+    )
+    assert list(of_agreement(RebalancePolicy(), None, NOW)) == []
+    every = RunState(agreement=replace(GOOD, landed=GOOD.decisions))
+    assert list(of_agreement(strict, every, NOW)) == []
