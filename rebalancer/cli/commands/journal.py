@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from rebalancer.cli.output import Output, emit
 from rebalancer.cli.user_files import default_journal
 from rebalancer.errors import InputError
 from rebalancer.files import may_exist
+from rebalancer.reporting.render import TABLES
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -67,25 +69,42 @@ def _journal_of_runs() -> Path:
 
 
 def _emit(lines: Iterable[Mapping[str, Any]], output: Output, nothing: str) -> None:
+    if output.top is not None and output.format not in TABLES:
+        raise InputError(
+            f"--top chooses rows, and -o {output.format} prints all", hint="leave out one of them"
+        )
     value = {"apiVersion": "rebalancer/v1alpha1", "kind": "Journal", "lines": list(lines)}
     emit(value, output, lambda shown, style: _table(shown, style, nothing))
 
 
 def _table(value: Mapping[str, Any], style: Style, nothing: str) -> Text:
-    from rebalancer.reporting.tables.text import Lines  # noqa: PLC0415 - imports rich
+    """A heading for each run, and below it a row for each of its lines."""
+    from rebalancer.reporting.tables.text import Column, Lines, write_table  # noqa: PLC0415 - imports rich
     from rebalancer.reporting.words import words  # noqa: PLC0415
 
-    table = Lines(style)
     recorded = value["lines"]
+    table = Lines(style, {line["from"] for line in recorded if line.get("from")})
     shown_lines = recorded[-table.shown(len(recorded), _MAX_SHOWN) :]
     if not recorded:
         table.add(nothing)
     table.more(len(recorded) - len(shown_lines), "line before these", indent=0, plural="lines before these")
-    for line in shown_lines:
-        shown = " ".join(
-            words(str(line[key])) for key in ("time", "run", "event", "pod", "from") if line.get(key)
-        )
-        table.add(shown)
-        if line.get("because"):
-            table.message(str(line["because"]), 4, "dim")
+
+    def column(title: str, key: str, **more: bool) -> Column:
+        return Column(title, lambda line: words(str(line.get(key) or "")), **more)
+
+    columns = [
+        column("TIME", "time"),
+        column("EVENT", "event"),
+        column("POD", "pod"),
+        column("FROM", "from", node=True),
+        column("TO", "node", node=True),
+        column("RESULT", "result"),
+        column("WHY", "because", sentence=True, begins_line=True),
+    ]
+    for run, of_run in groupby(shown_lines, lambda line: str(line.get("run", ""))):
+        lines = list(of_run)
+        dry = any(line.get("dryRun") for line in lines)
+        table.heading(f"RUN {words(run)}", "dry run: nothing was changed" if dry else "")
+        write_table(table, columns, lines)
+    table.say_what_is_left_out()
     return table.text
