@@ -350,7 +350,7 @@ def _judged(found: Tuning, chosen: Trial, judging: _Judging, search: Search) -> 
             day[0].append(was)
             day[1].append(item)
     margins = {
-        name: _margin([tuple(fmean(getattr(item, name) for item in side) for side in day) for day in days])
+        name: margin_of([tuple(fmean(getattr(item, name) for item in side) for side in day) for day in days])
         for name in ("excess", "hot", "cost", "evictions", "pending")
     }
     excess, cost = margins["excess"], margins["cost"]
@@ -375,7 +375,8 @@ def _judged(found: Tuning, chosen: Trial, judging: _Judging, search: Search) -> 
     )
 
 
-def _margin(days: Sequence[tuple[float, ...]]) -> Margin:
+def margin_of(days: Sequence[tuple[float, ...]]) -> Margin:
+    """How much less the second figure of each day is than the first, with the interval of the mean."""
     differences = [was - now for was, now in days]
     mean, spread = fmean(differences), math.inf
     if len(differences) > 1:

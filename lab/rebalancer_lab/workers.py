@@ -89,6 +89,10 @@ def _timeline(folder: str) -> Timeline:
     return Timeline.open(Path(folder))
 
 
+def _leave(executor: Executor) -> None:
+    executor.shutdown(wait=False, cancel_futures=True)
+
+
 class Workers:
     """Does tasks by an executor that is opened again where it breaks."""
 
@@ -97,8 +101,10 @@ class Workers:
         open_executor: Open,
         gave_up: tuple[type[Exception], ...] = (),
         work: Callable[[Task], Figures | str] = evaluate,
+        shut_down: Callable[[Executor], object] = _leave,
     ) -> None:
         """``gave_up`` are errors by which an executor says that a task has killed several workers."""
+        self._shut_down = shut_down
         self._open = open_executor
         self._gave_up = gave_up
         self._work = work
@@ -133,7 +139,7 @@ class Workers:
 
     def close(self) -> None:
         """Begin nothing more, and wait for nothing."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._shut_down(self._executor)
 
 
 def processes(count: int) -> Workers:
@@ -162,7 +168,8 @@ def dask_cluster(address: str, folders: Sequence[str]) -> Workers:
     for worker, about in found.items():
         if about != here:
             raise InputError(f"{about}, and here {here}"[:400], where=f"worker {worker}")
-    return Workers(lambda: client.get_executor(pure=False), (KilledWorker,))
+    executor = client.get_executor(pure=False)
+    return Workers(lambda: executor, (KilledWorker,), shut_down=lambda _: client.close())
 
 
 def about_this(folders: Sequence[str]) -> str:
