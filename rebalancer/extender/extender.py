@@ -48,7 +48,7 @@ LOGGER = logging.getLogger(__name__)
 MAX_BODY_BYTES = 8 << 20
 COLUMNS_SECONDS = 60.0  # between two times that nodes and pods are made columns
 _LOOK_SECONDS = 1.0
-_BUSY_SECONDS = 120.0  # that reading may take; figures are bounded by their own timeouts
+_BUSY_SECONDS = 600.0  # that reading may take; each source is bounded by its own timeouts
 _URL = "self"
 _JSON = ("Content-Type", "application/json")
 _BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -201,8 +201,8 @@ class Refresher:
         needs.requests |= dict.fromkeys(plugin_requests(configuration, queries))
         figures = needs.observe(self._api, inside=runs_in_a_cluster(), watcher=None).figures
         view, before = read_view(snapshot, figures, configuration, (), queries, moment), self._figures
-        for address, why in view.missing.items():
-            LOGGER.warning("no figures of %s: %s", address or "metrics-server", why)
+        for address in view.missing.keys() - before.view.missing.keys():
+            LOGGER.warning("no figures of %s: %s", address or "metrics-server", view.missing[address])
         return _Figures(
             SchedulerView(
                 {**before.view.watchers, **view.watchers},

@@ -54,13 +54,17 @@ class Extender:
         values: Mapping[str, float] | None = None,
         max_score: int = 100,
         read_at: float = 0.0,
+        running: Mapping[str, int] | None = None,
     ) -> None:
+        running = RUNNING if running is None else running
         pods = [
-            a_pod(f"{node}-{number}", node=node) for node, count in RUNNING.items() for number in range(count)
+            a_pod(f"{node}-{number}", node=node) for node, count in running.items() for number in range(count)
         ]
-        self.watched = Watched(a_snapshot(nodes=[a_node(name, pods=110) for name in RUNNING], pods=pods))
+        self.objects = {"nodes": [a_node(name, pods=110) for name in running], "pods": pods}
+        self.watched = Watched(a_snapshot(**self.objects))
         head = {"apiVersion": "rebalancer/v1alpha1", "kind": "ExtenderScores", "maxScore": max_score}
-        file = read_file(json.dumps({**head, "scores": list(scores)}), "scores.yaml")
+        self.text = json.dumps({**head, "scores": list(scores)})
+        file = read_file(self.text, "scores.yaml")
         self.neutral = Counter("neutral", "Neutral.", ("score",), registry=CollectorRegistry())
         self.now = 0.0
         self.answers = Answers(cast("WatchedState", self.watched), self.neutral, lambda: self.now)

@@ -10,7 +10,6 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -24,7 +23,6 @@ from rebalancer.extender.extender import (
     TlsFiles,
     read_file,
 )
-from rebalancer.extender.watched_state import WatchedState
 from rebalancer.service.endpoints import Health, answering
 from rebalancer.service.policy_in_force import FileInForce
 from tests.builders import a_pod
@@ -45,7 +43,10 @@ def port(tls: ssl.SSLContext | None = None, *, ready: bool = True) -> Iterator[t
         yield url, metrics
 
 
-def post(url: str, body: bytes = BODY, tls: ssl.SSLContext | None = None, **headers: str) -> tuple[int, str]:
+def post(
+    url: str, body: bytes = BODY, tls: ssl.SSLContext | None = None, length: int | None = None
+) -> tuple[int, str]:
+    headers = {} if length is None else {"Content-Length": str(length)}
     request = urllib.request.Request(url, data=body, method="POST", headers=headers)
     try:
         with urllib.request.urlopen(request, timeout=HANG_SECONDS, context=tls) as response:
@@ -75,8 +76,7 @@ def test_a_request_that_is_none_or_too_large_gets_one_line() -> None:
     with port() as (url, metrics):
         status, text = post(f"{url}/prioritize", b"{}")
         assert (status, text.count("\n")) == (400, 1)
-        too_large = {"Content-Length": str(MAX_BODY_BYTES + 1)}
-        assert post(f"{url}/prioritize", b"", **too_large)[0] == 400
+        assert post(f"{url}/prioritize", b"", length=MAX_BODY_BYTES + 1)[0] == 400
         assert post(f"{url}/bind")[0] == 405
         assert metrics.registry.get_sample_value("rebalancer_extender_refused_total") == 2
 
@@ -142,7 +142,3 @@ def test_a_changed_file_is_taken_over_and_a_bad_one_refused(tmp_path: Path) -> N
     path.write_text(FILE.replace("PLUGIN", "NodeResourcesBalancedAllocation"))
     assert file.refresh()
     assert (file.refused, file.loaded.scores[0].name) == ("", "NodeResourcesBalancedAllocation")
-
-
-def test_a_watched_state_is_stale_until_it_was_read() -> None:
-    assert WatchedState(cast("None", None), node_metrics=False).is_stale  # type: ignore[arg-type]
