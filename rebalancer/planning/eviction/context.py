@@ -187,7 +187,7 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False, dict=True):
         found[[row for row, name in enumerate(pods.names) if name == own]] = False
         if self.foreign_evictions.are_some:
             keys = zip(pods.namespaces, pods.names, pods.uids, strict=True)
-            found &= [not self.foreign_evictions.why_leaving(*key) for key in keys]
+            found &= np.array([not self.foreign_evictions.why_leaving(*key) for key in keys], np.bool_)
         return found
 
     @property
