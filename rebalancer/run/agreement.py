@@ -90,9 +90,9 @@ class Following:
 
     def is_due(self) -> bool:
         """Whether there is something to compare, and processor time for it."""
-        if self.tally is None:
-            return True
-        return time.monotonic() >= self._next and (self._log.binds > 0 or len(self._log) > MAX_KEPT)
+        if time.monotonic() < self._next:
+            return False
+        return self.tally is None or self._log.binds > 0 or len(self._log) > MAX_KEPT
 
     def step(self, loaded: LoadedPolicy, api: RawApi) -> Counter[tuple[str, str]]:
         """Compare what was bound since the step before; how many by profile and result.
@@ -100,6 +100,7 @@ class Following:
         Raises what reading a cluster does.
         """
         began = time.thread_time()
+        self._next = time.monotonic() + STEP_SECONDS  # also where this one fails
         options = replace(self._options, observed=lambda _observation, _state: None)  # no run's
         loaded = _by_requests(loaded)
         observation = observe(options, (loaded,), api, cluster=self._cluster)
