@@ -23,6 +23,7 @@ _PLACES = (
     ("charts/rebalancer/Chart.yaml", r"^version: "),
     ("charts/rebalancer/Chart.yaml", r"^appVersion: "),
     ("k8s/base/kustomization.yaml", r"^ +newTag: "),
+    ("k8s/extender/kustomization.yaml", r"^ +newTag: "),
     ("k8s/overlays/service/kustomization.yaml", r"^ +newTag: "),
 )
 _UNRELEASED = re.compile(r"^## \[Unreleased\].*$", re.MULTILINE)
