@@ -371,7 +371,7 @@ def _names_in(folder: Path) -> dict[float, str]:
     """The files of the moments in a folder, by moment and in order; of two of one moment the full one."""
     try:
         entries = [entry for entry in folder.iterdir() if _NAME.fullmatch(entry.name)]
-        found = sorted(entry.name for entry in entries if entry.is_file())
+        found = sorted(entry.name for entry in entries if files.is_file(entry))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read: {reason}", where=str(folder), hint="is the path right?") from error
