@@ -29,7 +29,7 @@ def whole(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_the_machine_lacks_is_said_a_line_each(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(build, "mkdocs", str)
     monkeypatch.setattr(build, "helm", str)
-    monkeypatch.setattr(build.shutil, "which", lambda name: None if name == "apt-get" else name)
+    monkeypatch.setattr("shutil.which", lambda name: None if name == "apt-get" else name)
     said = refusal(monkeypatch, tmp_path, "0.2.0")
 
     assert all(line.startswith("release: needs ") for line in said)
