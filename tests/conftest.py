@@ -40,6 +40,9 @@ NO_SKIPS = bool(os.environ.get("REBALANCER_NO_SKIPS"))
 WORKERS_A_CORE = 2
 MAX_WORKERS = 8
 
+# Programs that tests start are compiled once, not at every start: that is half of what a short command takes.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # A timed assertion is a defect: how long an example takes depends on what else the machine does.
 settings.register_profile("rebalancer", deadline=None)
 settings.load_profile("rebalancer")
