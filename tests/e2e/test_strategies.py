@@ -221,7 +221,7 @@ def _more_than_an_even_share(cluster: Cluster) -> int:
 def _much_is_wrong(cluster: Cluster) -> None:
     cluster.add_node("n-0")
     cluster.deploy("web", 6)
-    cluster.deploy("api", 3)
+    cluster.deploy("api", 2)
     cluster.patch_status(cluster.pods("web")[0], {"phase": "Failed", "reason": "Evicted"})
     wait_until(lambda: len(cluster.pods("web")) == 7, "the failed pod is replaced")
     _restarts(cluster, cluster.pods("api")[0], 100)
@@ -295,7 +295,7 @@ SCENES = (
     Scene("topologySpread", True, _a_zone_comes, _skew_beyond_one, 3),
     Scene("misplaced", {"preferredNodeAffinity": True}, _a_better_node_comes, _on_less_preferred, 3),
     Scene("fragmentation", {"pendingFor": "0s"}, _room_is_in_pieces, _waiting, 1),
-    Scene("all", _ALL, _much_is_wrong, _all_wrong, 9),
+    Scene("all", _ALL, _much_is_wrong, _all_wrong, 7),
 )
 
 
