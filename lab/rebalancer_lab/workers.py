@@ -90,7 +90,8 @@ def _timeline(folder: str) -> Timeline:
 
 
 def _leave(executor: Executor) -> None:
-    executor.shutdown(wait=False, cancel_futures=True)
+    # Processes that are not waited for may outlive the program: Python 3.11 then hangs when it exits.
+    executor.shutdown(wait=True, cancel_futures=True)
 
 
 class Workers:
@@ -138,7 +139,7 @@ class Workers:
             return self._executor.submit(self._work, task)
 
     def close(self) -> None:
-        """Begin nothing more, and wait for nothing."""
+        """Begin nothing more, and wait for what is under way."""
         self._shut_down(self._executor)
 
 
