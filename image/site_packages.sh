@@ -25,9 +25,9 @@ rm -rf "$target/kubernetes/aio" "$target"/aiohttp* "$target"/aiohappyeyeballs* "
 rm -rf "$target/numpy/f2py" "$target/numpy/distutils" "$target/zstandard/"_cffi* "$target/zstandard/backend_cffi.py"
 find "$target" -type d -name tests -prune -exec rm -rf {} +
 rm -rf "$target/bin"
-# Where pip found the wheels: a folder of this build alone.
+# Where pip found the wheels, and programs that begin with the path of this Python: both differ from build to build.
 rm -f "$target"/*.dist-info/direct_url.json
-sed -i '/direct_url\.json/d' "$target"/*.dist-info/RECORD
+sed -i '/direct_url\.json/d; /^\(\.\.\/\)*bin\//d' "$target"/*.dist-info/RECORD
 
 # Pure Python: copying the package is installing it.
 cp -R rebalancer "$target/rebalancer"
