@@ -21,8 +21,6 @@ from rebalancer_lab.space import Space, read_space
 from rebalancer_lab.tuning import Search, Tuning, chosen_policy, tune
 from rebalancer_lab.workers import Block, Figures, Task, Workers
 
-pytest.importorskip("optuna", reason="an extra of the lab, which requirements-tune.lock brings")
-
 SPACE = """\
 apiVersion: rebalancer/v1alpha1
 kind: TuningSpace

@@ -118,7 +118,7 @@ def test_the_lab_is_a_wheel_of_its_own_that_an_extra_brings_in_the_version_of_th
     lab = tomllib.loads((LAB / "pyproject.toml").read_text())["project"]
 
     with build(LAB, tmp_path) as built:
-        assert contents(built) == files(LAB, "rebalancer_lab", "*.py")
+        assert contents(built) == files(LAB, "rebalancer_lab", "*.py", "*.jinja")
     assert program["optional-dependencies"]["lab"] == [f"{lab['name']}=={__version__}"]
     assert f"{program['name']}=={__version__}" in lab["dependencies"]
     assert lab["version"] == __version__

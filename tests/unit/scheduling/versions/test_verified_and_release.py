@@ -66,7 +66,7 @@ def test_fields_of_spread_constraints_are_seen_from_their_version_on(version: st
     assert (item.min_domains, item.node_taints_policy, item.match_label_keys) == seen
 
 
-RESIZED = {
+RESIZED: dict[str, Any] = {
     "containers": [
         {"name": name, "resources": {"requests": {"cpu": "1"}}} for name in ("grows", "shrinks", "unseen")
     ]

@@ -135,8 +135,13 @@ def test_a_driver_that_publishes_capacity_needs_enough_of_it_in_reach_of_the_nod
     capacities = [
         _capacity(rack, "100Gi", maximumVolumeSize=largest) for rack, largest in (("a", "20Gi"), ("b", "5Gi"))
     ]
-    kinds = {"persistentvolumeclaims": [_claim()], "storageclasses": [LAZY], "csidrivers": [PUBLISHES]}
-    found = _rejections([a_pod("p", volumes=CLAIM)], csistoragecapacities=capacities, **kinds)
+    found = _rejections(
+        [a_pod("p", volumes=CLAIM)],
+        persistentvolumeclaims=[_claim()],
+        storageclasses=[LAZY],
+        csidrivers=[PUBLISHES],
+        csistoragecapacities=capacities,
+    )
     assert found == {"n-2": "VolumeBinding: node(s) did not have enough free storage"}
 
 
