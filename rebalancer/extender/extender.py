@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import ssl
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -33,10 +35,17 @@ from rebalancer.load.plugin_sources import plugin_requests, read_view, watcher_a
 from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.load.services import runs_in_a_cluster
+from rebalancer.observe.configuration import InstalledPlugins
 from rebalancer.observe.needs import Needs
 from rebalancer.planning.extenders import read_scores
 from rebalancer.policy.extenders import ExtenderScores
-from rebalancer.profiles.types import Extender, ExtensionPoint, Input, SchedulerConfiguration
+from rebalancer.profiles.types import (
+    Extender,
+    ExtensionPoint,
+    Input,
+    PluginDescription,
+    SchedulerConfiguration,
+)
 from rebalancer.scheduling.extenders import FILTER, PRIORITIZE, ExtenderScore, Score, with_extenders
 from rebalancer.scheduling.framework.plugin import PluginInputs
 from rebalancer.scheduling.registry import default_configuration, plugin_queries, queries_of
@@ -74,9 +83,11 @@ class _File(msgspec.Struct, frozen=True):
     configuration: SchedulerConfiguration
 
 
-def read_file(text: str, source: str) -> _File:
+def read_file(
+    text: str, source: str, installed_plugins: Callable[[], Iterable[PluginDescription]] = tuple
+) -> _File:
     """The scores of a file. Raises InputError with its line."""
-    settings, scores = read_scores(text, source)
+    settings, scores = read_scores(text, source, installed_plugins)
     asked = Extender(
         url_prefix=_URL, filter_verb=FILTER, prioritize_verb=PRIORITIZE, weight=1, node_cache_capable=True
     )
@@ -139,7 +150,7 @@ READY = "answers"
 
 def _body(environment: Environment) -> bytes:
     length = environment.get("CONTENT_LENGTH") or ""
-    if not length.isascii() or not length.isdigit() or int(length[:20]) > MAX_BODY_BYTES:
+    if re.fullmatch("[0-9]{1,9}", length) is None or int(length) > MAX_BODY_BYTES:
         raise RequestError(f"a request says its length, of {MAX_BODY_BYTES >> 20} MiB at most")
     body: bytes = environment["wsgi.input"].read(int(length))
     return body
@@ -238,7 +249,7 @@ def serve(options: ExtenderOptions) -> int:
 
     Raises InputError where the file cannot be used, there are no credentials, or the address cannot be had.
     """
-    file = FileInForce(options.config, read_file)
+    file = FileInForce(options.config, partial(read_file, installed_plugins=InstalledPlugins()))
     health, metrics = Health(), Metrics()
     tls = TlsFiles(options) if options.certificate is not None else None
     with stop_on_signal(file.ask) as signals, contextlib.suppress(StopRequestedError):

@@ -1,9 +1,12 @@
-"""Scores of extenders, from the file that says what they are."""
+"""Scores of extenders, from the file that says what they are.
+
+The file names plugins and never code: whoever may write it, or a ConfigMap that holds it, has nothing
+imported that is not installed as a plugin.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from importlib import import_module
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rebalancer.documents import Document, did_you_mean, validate
@@ -13,15 +16,20 @@ from rebalancer.profiles.types import Arguments, PluginDescription, PluginQuery,
 from rebalancer.scheduling.extenders import Score, cannot_be_computed
 from rebalancer.scheduling.framework.plugin import Normalization
 from rebalancer.scheduling.plugins.prometheus_score import Definition, Direction, described_score
-from rebalancer.scheduling.registry import CATALOGUE, described
+from rebalancer.scheduling.registry import CATALOGUE, ENTRY_POINT_GROUP
 
 
-def read_scores(text: str, source: str) -> tuple[ExtenderScores, tuple[Score, ...]]:
-    """What an extender computes; InputError with file and line for whatever it cannot."""
+def read_scores(
+    text: str, source: str, installed_plugins: Callable[[], Iterable[PluginDescription]] = tuple
+) -> tuple[ExtenderScores, tuple[Score, ...]]:
+    """What an extender computes; InputError with file and line for whatever it cannot.
+
+    ``installed_plugins`` are asked for where a plugin is none of those that are shipped.
+    """
     settings, document = parse_scores(text, source)
     scores: dict[str, Score] = {}
     for index, item in enumerate(settings.scores):
-        score = _score(item, settings.max_score, document, ("scores", index))
+        score = _score(item, settings.max_score, document, ("scores", index), installed_plugins)
         if score.name in scores:
             raise document.error(("scores", index), f"{score.name} is there twice", hint="give it a name")
         scores[score.name] = score
@@ -43,40 +51,30 @@ def described_query(name: str, score: PrometheusScore) -> PluginDescription:
     )
 
 
-def _score(item: ExtenderScore, max_score: int, document: Document, path: tuple[str | int, ...]) -> Score:
+def _score(
+    item: ExtenderScore,
+    max_score: int,
+    document: Document,
+    path: tuple[str | int, ...],
+    installed_plugins: Callable[[], Iterable[PluginDescription]],
+) -> Score:
     if item.prometheus_score is not None:
         assert item.name is not None
         plugin, arguments = described_query(item.name, item.prometheus_score), None
     else:
-        where = (*path, "plugin" if item.plugin is not None else "class")
-        if item.plugin is not None:
-            if item.plugin not in CATALOGUE:
-                raise document.error(
-                    where, f"{item.plugin} is unknown", hint=did_you_mean(item.plugin, CATALOGUE)
-                )
-            plugin = CATALOGUE[item.plugin]
-        else:
-            assert item.python_class is not None
-            plugin = _imported(item.python_class, document, where)
+        assert item.plugin is not None
+        where, known = (*path, "plugin"), CATALOGUE
+        if item.plugin not in known:
+            known = {**CATALOGUE, **{found.name: found for found in installed_plugins()}}
+        if item.plugin not in known:
+            otherwise = f"install a plugin of your own by an entry point of the group {ENTRY_POINT_GROUP}"
+            hint = did_you_mean(item.plugin, known, otherwise=otherwise)
+            raise document.error(where, f"{item.plugin} is unknown", hint=hint)
+        plugin = known[item.plugin]
         if why := cannot_be_computed(plugin):
             raise document.error(where, f"an extender cannot compute {plugin.name}: {why}")
         arguments = _arguments(plugin, item.args, document, (*path, "args"))
     return Score(item.name or plugin.name, plugin, arguments, item.weight, max_score, item.reject_above)
-
-
-def _imported(named: str, document: Document, path: tuple[str | int, ...]) -> PluginDescription:
-    module, _, name = named.partition(":")
-    try:
-        found = getattr(import_module(module), name)
-    except Exception as error:
-        hint = "is its folder on PYTHONPATH?"
-        raise document.error(
-            path, f"cannot be loaded: {type(error).__name__}: {error!s:.200}", hint=hint
-        ) from error
-    try:
-        return described(found, document.position(path))
-    except TypeError as error:
-        raise document.error(path, str(error)) from error
 
 
 def _arguments(

@@ -104,13 +104,16 @@ def configured(
     if idle:
         warning = f"{loaded.source}: scheduler.mirror: no profile enables {', '.join(idle)}"
         configuration = replace(configuration, warnings=(*configuration.warnings, warning))
-    configuration = _with_extenders(configuration, loaded, written)
+    configuration = _with_extenders(configuration, loaded, written, installed_plugins)
     check_score_rules(loaded, configuration)
     return configuration
 
 
 def _with_extenders(
-    configuration: SchedulerConfiguration, loaded: LoadedPolicy, written: ConfigurationText
+    configuration: SchedulerConfiguration,
+    loaded: LoadedPolicy,
+    written: ConfigurationText,
+    installed_plugins: Callable[[], Iterable[PluginDescription]],
 ) -> SchedulerConfiguration:
     """The configuration with what the policy's extenders compute; what it names in vain is a warning."""
     found = {extender.url: extender for extender in configuration.extenders}
@@ -119,7 +122,7 @@ def _with_extenders(
     whys = {url: not_ours(found[url]) for url in ours}
     warnings += [f"extender {url} is not computed: {why}" for url, why in whys.items() if why]
     scores = {
-        url: read_scores(text, f"{loaded.source} scheduler.extenders {url}")[1]
+        url: read_scores(text, f"{loaded.source} scheduler.extenders {url}", installed_plugins)[1]
         for url, text in sorted(written.scores.items())
     }
     told = tuple(f"{loaded.source}: scheduler.extenders: {text}" for text in sorted(warnings))

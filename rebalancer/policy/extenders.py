@@ -8,7 +8,6 @@ scores:
 - name: QuietDisks
   prometheusScore: {address: http://prometheus:9090, query: "avg by (node) (disk_busy)"}
   rejectAbove: 90
-- class: my_scores:FewImages
 """
 
 from __future__ import annotations
@@ -27,20 +26,14 @@ MAX_SCORES = 20
 
 
 class ExtenderScore(PolicyModel):
-    """One score of an extender: a plugin of the model, the result of a query, or a class."""
+    """One score of an extender: a plugin of the model or one that is installed, or the result of a query."""
 
     name: str | None = setting(
-        None, "What reports call it; by default as the plugin or the class.", min_length=1, max_length=100
+        None, "What reports call it; by default as the plugin.", min_length=1, max_length=100
     )
-    plugin: str | None = setting(None, "A plugin that is modelled, such as TargetLoadPacking.")
-    python_class: str | None = setting(
-        None,
-        "MODULE:NAME of a subclass of Plugin.",
-        alias="class",
-        pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
-    )
+    plugin: str | None = setting(None, "A plugin that is modelled, such as TargetLoadPacking, or installed.")
     prometheus_score: PrometheusScore | None = setting(None, "The result of a PromQL query.")
-    args: Mapping[str, Any] = setting({}, "Arguments of the plugin or the class.")
+    args: Mapping[str, Any] = setting({}, "Arguments of the plugin.")
     weight: int = setting(1, "Factor for what it adds to the answer.", ge=1, le=100)
     reject_above: float | None = setting(
         None, "Nodes whose value is larger are rejected, where the scheduler asks the extender to filter."
@@ -48,8 +41,8 @@ class ExtenderScore(PolicyModel):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        if sum(item is not None for item in (self.plugin, self.python_class, self.prometheus_score)) != 1:
-            raise ValueError("one of plugin, class and prometheusScore says what is computed")
+        if (self.plugin is None) == (self.prometheus_score is None):
+            raise ValueError("one of plugin and prometheusScore says what is computed")
         if self.prometheus_score is None and self.reject_above is not None:
             raise ValueError("rejectAbove goes by the value of a prometheusScore")
         if self.prometheus_score is not None and (self.name is None or self.args):

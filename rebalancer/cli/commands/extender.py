@@ -24,7 +24,7 @@ from rebalancer.errors import InputError
 @PLAN["kubeconfig"]
 @PLAN["context"]
 def extender(listen: tuple[str, int], **options: Path | str | None) -> int:
-    """Answer a kube-scheduler's filter and prioritize with scores from PromQL, plugins or classes.
+    """Answer a kube-scheduler's filter and prioritize with scores from PromQL or plugins.
 
     The scheduler's configuration names it under extenders, with nodeCacheCapable: true. The policy names its
     scores under scheduler.extenders, so that plans follow them.

@@ -26,11 +26,12 @@ from tests.builders import a_pod
 from tests.conformance.oracle import build
 from tests.conformance.oracle.process import Oracle
 from tests.conftest import ORACLE_MINOR, SUMMARY
+from tests.unit.extender.classes import own_plugins
 from tests.unit.extender.test_answers import ADDRESS, BUSY, PODS, QUERY, Extender
 
 CLUSTERS, REPEATS = 60, 10
 POD = a_pod("q", cpu="100m")
-CLASS: Mapping[str, Any] = {"class": "tests.unit.extender.classes:FewPods"}
+CLASS: Mapping[str, Any] = {"plugin": "FewPods"}
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,7 @@ def test_landings_are_those_of_the_model(oracle: Oracle, record_property: Any) -
             case = {"id": str(number), "config": config, "objects": extender.objects, "pending": pending}
             searches = {"workers": 1, "starts": [0], "repeats": REPEATS}
             (found,) = oracle.answer({**case, "searches": searches})["landings"]
-        file = read_file(extender.text, "scores.yaml")
+        file = read_file(extender.text, "scores.yaml", own_plugins)
         known = with_extenders(load_configuration(config, "c"), {url: file.scores})
         snapshot = extender.watched.counted.snapshot
         view = SchedulerView(queries={(ADDRESS, QUERY): values})

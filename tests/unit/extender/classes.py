@@ -1,10 +1,11 @@
-"""Scores of the user's own, as a file names them."""
+"""Plugins of the user's own, as if they were installed."""
 
 from __future__ import annotations
 
 from rebalancer.cluster.arrays import IntArray
-from rebalancer.profiles.types import extension_points
+from rebalancer.profiles.types import PluginDescription, extension_points
 from rebalancer.scheduling.framework.plugin import Plugin
+from rebalancer.scheduling.registry import describe
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 
@@ -26,3 +27,8 @@ class Raises(Plugin):
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         return feasible // (1 // 0)
+
+
+def own_plugins() -> tuple[PluginDescription, ...]:
+    """What the entry points would name."""
+    return describe(FewPods), describe(Raises)

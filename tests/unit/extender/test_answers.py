@@ -18,6 +18,7 @@ from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.scheduling.extenders import ExtenderScore
 from rebalancer.scheduling.framework.plugin import PluginInputs
 from tests.builders import a_node, a_pod, a_snapshot
+from tests.unit.extender.classes import own_plugins
 
 ADDRESS, QUERY = "http://prometheus:9090", "busy"
 PODS = {"plugin": "PodCapacityOfNode"}
@@ -64,7 +65,7 @@ class Extender:
         self.watched = Watched(a_snapshot(**self.objects))
         head = {"apiVersion": "rebalancer/v1alpha1", "kind": "ExtenderScores", "maxScore": max_score}
         self.text = json.dumps({**head, "scores": list(scores)})
-        file = read_file(self.text, "scores.yaml")
+        file = read_file(self.text, "scores.yaml", own_plugins)
         self.neutral = Counter("neutral", "Neutral.", ("score",), registry=CollectorRegistry())
         self.now = 0.0
         self.answers = Answers(cast("WatchedState", self.watched), self.neutral, lambda: self.now)
@@ -169,12 +170,11 @@ def test_a_pod_that_asks_for_what_no_node_offers_is_answered() -> None:
     assert extender.neutral_answers("PodCapacityOfNode") == 1
 
 
-def test_a_class_of_ten_lines_scores_and_one_that_raises_is_neutral(
+def test_an_installed_plugin_of_ten_lines_scores_and_one_that_raises_is_neutral(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    here = "tests.unit.extender.classes"
-    assert Extender({"class": f"{here}:FewPods"}).prioritize() == {"node1": 79, "node2": 83, "node3": 75}
-    failing = Extender({"class": f"{here}:Raises"}, PODS)
+    assert Extender({"plugin": "FewPods"}).prioritize() == {"node1": 79, "node2": 83, "node3": 75}
+    failing = Extender({"plugin": "Raises"}, PODS)
     assert failing.prioritize() == {"node1": 80, "node2": 84, "node3": 77}
     failing.prioritize()
     assert caplog.messages == ["extender/Raises fails: ZeroDivisionError: integer division or modulo by zero"]

@@ -113,8 +113,7 @@ def test_it_answers_by_https_and_takes_over_a_renewed_certificate(tmp_path: Path
         (FILE.replace("PLUGIN", "ImageLocality"), "what the scheduler alone knows"),
         (FILE.replace("PLUGIN", "DefaultBinder"), "it is not modelled"),
         (FILE.replace("PLUGIN", "PodTopologySpread"), "an extender cannot compute PodTopologySpread"),
-        (FILE.replace("plugin: PLUGIN", "class: os:getcwd"), "not a plugin factory"),
-        (FILE.replace("plugin: PLUGIN", "class: no_such_module:X"), "is its folder on PYTHONPATH?"),
+        (FILE.replace("PLUGIN", "antigravity:Score"), "entry point of the group rebalancer.plugins"),
         (
             FILE.replace("PLUGIN", "PodCapacityOfNode, args: {a: 1}").replace("- ", "- {") + "}",
             "no arguments",

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.errors import InputError
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.planning import scheduler_facts
 from rebalancer.planning.inputs import canonical
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.profiles.types import ConfigurationText, SchedulerConfiguration
+from rebalancer.profiles.types import ConfigurationText, PluginDescription, SchedulerConfiguration
 from rebalancer.scheduling.framework.cycle import Placement
 from rebalancer.scheduling.framework.plugin import PluginInputs
 from rebalancer.scheduling.registry import make_scheduler, plugin_queries
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions.release import Release
 from tests.builders import a_node, a_pod, a_snapshot
+from tests.unit.extender.classes import own_plugins
 from tests.unit.planning.builders import a_workload, because, moved, plan_of, planning_inputs
 
 URL, ADDRESS, QUERY = "http://localhost:8890", "http://prometheus:9090", "busy"
@@ -35,6 +38,7 @@ def configured(
     *scores: dict[str, Any],
     max_score: int = 10,
     document: Mapping[str, Any] = NO_OTHER_SCORE,
+    installed: Callable[[], Iterable[PluginDescription]] = tuple,
     **extender: Any,
 ) -> SchedulerConfiguration:
     """A configuration with one extender, which the policy says computes these scores."""
@@ -47,7 +51,7 @@ def configured(
     text = json.dumps({**head, **document, "extenders": [settings | extender]})
     known = {item.url: item.scores or "" for item in policy.scheduler.extenders}
     written = ConfigurationText(text, "c.yaml", known)
-    return scheduler_facts.configured(LoadedPolicy(policy, "p.yaml", ""), written, (), tuple)
+    return scheduler_facts.configured(LoadedPolicy(policy, "p.yaml", ""), written, (), installed)
 
 
 def placed(
@@ -203,3 +207,15 @@ def test_yaml_of_the_docs_is_read() -> None:
         {"scheduler": {"extenders": [{"urlPrefix": URL, "scores": {"scores": [PODS_PER_NODE]}}]}}
     )
     assert yaml.safe_load(policy.scheduler.extenders[0].scores or "") == {"scores": [PODS_PER_NODE]}
+
+
+def test_scores_of_a_policy_import_nothing_and_may_name_what_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "a_trap.py").write_text("raise SystemExit('imported')")
+    with pytest.raises(InputError, match="class: unknown field"):
+        configured({"class": "a_trap:Score"})
+    with pytest.raises(InputError, match=r"p.yaml scheduler.extenders .*a_trap:Score is unknown"):
+        configured({"plugin": "a_trap:Score"})
+    assert "extender/FewPods" in configured({"plugin": "FewPods"}, installed=own_plugins).plugins
