@@ -152,7 +152,10 @@ def _body(environment: Environment) -> bytes:
     length = environment.get("CONTENT_LENGTH") or ""
     if re.fullmatch("[0-9]{1,9}", length) is None or int(length) > MAX_BODY_BYTES:
         raise RequestError(f"a request says its length, of {MAX_BODY_BYTES >> 20} MiB at most")
-    body: bytes = environment["wsgi.input"].read(int(length))
+    try:
+        body: bytes = environment["wsgi.input"].read(int(length))
+    except OSError as error:  # silent for too long, or gone
+        raise RequestError(f"the request did not come to its end: {error}") from error
     return body
 
 

@@ -107,7 +107,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         self._lock = threading.Lock()
         self._open: dict[socket.socket, float] = {}  # since when, the oldest first
         super().__init__(address, _Handler)
-        self.set_app(app)
+        self.set_app(_named(app))
         if tls is not None:  # the thread of a connection shakes hands, within the time of that
             self.socket = tls.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
 
@@ -179,6 +179,18 @@ class _Handler(WSGIRequestHandler):
         return str(self.client_address[0])
 
 
+def _named(app: Application) -> Application:
+    """The application with our name as the server's in every answer."""
+
+    def answer(environment: Environment, start: Start) -> Iterable[bytes]:
+        return app(
+            environment,
+            lambda status, headers, *more: start(status, [*headers, ("Server", _NAME)], *more),
+        )
+
+    return answer
+
+
 class Endpoints:
     """Answers ``/healthz``, ``/readyz`` and ``/metrics``."""
 
@@ -188,14 +200,10 @@ class Endpoints:
 
     def __call__(self, environment: Environment, start: Start) -> Iterable[bytes]:
         """A WSGI application."""
-
-        def named(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
-            return start(status, [*headers, ("Server", _NAME)], *more)
-
         if environment.get("REQUEST_METHOD") == "HEAD":  # what GET answers, without its body
-            body = b"".join(self._answer({**environment, "REQUEST_METHOD": "GET"}, named))
+            body = b"".join(self._answer({**environment, "REQUEST_METHOD": "GET"}, start))
             return [] if body else [body]
-        return self._answer(environment, named)
+        return self._answer(environment, start)
 
     def _answer(self, environment: Environment, start: Start) -> Iterable[bytes]:
         path = environment.get("PATH_INFO", "")

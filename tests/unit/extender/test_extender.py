@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import subprocess
 import urllib.error
@@ -23,6 +24,7 @@ from rebalancer.extender.extender import (
     TlsFiles,
     read_file,
 )
+from rebalancer.service import endpoints
 from rebalancer.service.endpoints import Health, answering
 from rebalancer.service.policy_in_force import FileInForce
 from tests.builders import a_pod
@@ -79,6 +81,34 @@ def test_a_request_that_is_none_or_too_large_gets_one_line() -> None:
         assert post(f"{url}/prioritize", b"", length=MAX_BODY_BYTES + 1)[0] == 400
         assert post(f"{url}/bind")[0] == 405
         assert metrics.registry.get_sample_value("rebalancer_extender_refused_total") == 2
+
+
+@pytest.mark.parametrize("length", ["0" * 20 + "99999999999", "0" * 5000 + "5", "-1", "+5", "1_0", "²", ""])
+def test_a_length_is_a_short_number_whatever_zeros_it_begins_with(length: str) -> None:
+    with port() as (url, _):
+        assert asked(url, length).startswith(b"HTTP/1.0 400 ")
+
+
+def test_a_body_that_does_not_come_is_refused_without_a_traceback_or_a_word_about_the_server(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints._Handler, "timeout", 0.05)
+    with port() as (url, metrics):
+        answer = asked(url, "100", b"{")
+        assert metrics.registry.get_sample_value("rebalancer_extender_refused_total") == 1
+    assert answer.startswith(b"HTTP/1.0 400 ")
+    assert b"the request did not come to its end: timed out\n" in answer
+    assert b"Server: rebalancer\r\n" in answer
+    assert b"Python" not in answer
+    assert capfd.readouterr().err == ""
+
+
+def asked(url: str, length: str, body: bytes = b"") -> bytes:
+    """What a connection is answered that says a length, whatever follows."""
+    host, _, number = url.rpartition("//")[2].partition(":")
+    with socket.create_connection((host, int(number)), HANG_SECONDS) as client:
+        client.sendall(f"POST /prioritize HTTP/1.1\r\nContent-Length: {length}\r\n\r\n".encode() + body)
+        return b"".join(iter(lambda: client.recv(4096), b""))
 
 
 def test_it_answers_by_https_and_takes_over_a_renewed_certificate(tmp_path: Path) -> None:
