@@ -86,6 +86,44 @@ def test_a_class_is_refused_as_each_of_its_ordinary_pods_would_be(
         assert every_refusal(context, PodRow(row)) == every_refusal(alone, PodRow(row))
 
 
+# What ``EvictionContext.ordinary`` looks at, or what a class has.
+LOOKED_AT = {
+    *("annotations", "created", "names", "namespaces", "node", "ready", "terminating", "uids"),
+    *("class_before_binding", "class_of", "classes", "full_name", "pod_class"),
+}
+
+
+class Watched:
+    """Stands for what it wraps, and fails where anything else is read of it than is named."""
+
+    def __init__(self, wrapped: Any, named: set[str]) -> None:
+        self._wrapped, self._named = wrapped, named
+
+    def __getattr__(self, name: str) -> Any:
+        assert name in self._named, f"rules read {name}: say so in EvictionContext.ordinary, then here"
+        return getattr(self._wrapped, name)
+
+    def __len__(self) -> int:
+        return len(self._wrapped)
+
+
+@given(cluster=clusters(), surge=st.booleans())
+def test_rules_read_nothing_else_of_ordinary_pods_than_what_makes_them_ordinary(
+    cluster: Cluster, surge: bool
+) -> None:
+    if surge:
+        cluster.policy["evictable"]["singleReplica"] = "surge"
+    inputs = cluster.inputs()
+    found = prepare(replace(inputs, ignore_coverage=True)).eviction
+    pods: Any = Watched(found.pods, LOOKED_AT)
+    inputs = replace(found.inputs, snapshot=replace(found.inputs.snapshot, pods=pods))
+    watched = EvictionContext.of(inputs, found.unpredictable, found.claims, found.leaving)
+    load: Any = Watched(inputs.load, set())
+    watched = pod_by_pod(replace(watched, inputs=replace(inputs, load=load)))
+    for row in np.flatnonzero(found.ordinary).tolist():
+        assert every_refusal(watched, PodRow(row)) == every_refusal(found, PodRow(row))
+
+
 def test_ordinary_pods_are_asked_once_for_their_class() -> None:
     web = a_workload("web", ["a"] * 50)
     young(web.pods[7])
