@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Iterable
 
 import msgspec
@@ -154,6 +155,10 @@ def _no_such(
 ) -> InputError:
     near = difflib.get_close_matches(name, list(names), n=_SUGGESTIONS, cutoff=cutoff)
     listed = " or ".join(f"{kind}/{candidate}" for candidate in near)
-    every = "nodes" if kind == "node" else f"{kind}s -A"
-    hint = f"did you mean {listed}?" if listed else f"see what there is with: kubectl get {every}"
+    every = "kubectl get nodes" if kind == "node" else f"kubectl get {kind}s -A"
+    if "://" not in source:  # recorded: kubectl may speak to another cluster
+        every = (
+            f"rebalancer {'nodes' if kind == 'node' else 'explain node/NAME'} --from {shlex.quote(source)}"
+        )
+    hint = f"did you mean {listed}?" if listed else f"see what there is with: {every}"
     return InputError(f"no {kind} {name[:100]!a}", where=source, hint=hint)

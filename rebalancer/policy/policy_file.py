@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pathlib
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import PurePath
@@ -34,6 +35,7 @@ from rebalancer.policy.units import Amount
 SCHEMA_ID = "urn:rebalancer:policy:v1alpha1"
 EVERYWHERE = ("cpu", "memory")  # what every source measures
 _COUNTED = "pods"
+_OF_DESCHEDULERS = ("descheduler/", "operator.openshift.io/")  # which ``policy import`` reads
 _ABSENT = object()
 
 
@@ -163,8 +165,12 @@ def parse_policy(text: str, source: str) -> LoadedPolicy:
             if written is None:
                 raise document.error((), f"{key} is required", hint=f"write {key}: {expected}")
             if written != expected:
+                of_others = str(written).startswith(_OF_DESCHEDULERS)
+                hint = f"turn it into one of ours: rebalancer policy import {shlex.quote(source)}"
                 raise document.error(
-                    (key,), f"{written!s:.60} is not supported", hint=f"write {key}: {expected}"
+                    (key,),
+                    f"{written!s:.60} is not supported",
+                    hint=hint if of_others else f"write {key}: {expected}",
                 )
     policy = validate(RebalancePolicy, document)
     check_resources(policy, document)

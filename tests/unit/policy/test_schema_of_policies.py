@@ -154,7 +154,8 @@ def test_what_is_wrong_is_said_with_its_place_and_what_would_be_right(body: str,
         ("apiVersion: rebalancer/v1alpha1\n", "kind is required"),
         (
             "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n",
-            "p:1:13 apiVersion: descheduler/v1alpha2",
+            "p:1:13 apiVersion: descheduler/v1alpha2 is not supported (turn it into one of ours: "
+            "rebalancer policy import p)",
         ),
         ("apiVersion: rebalancer/v1alpha1\nkind: Policy\n", "p:2:7 kind: Policy is not supported"),
     ],

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import re
+
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.errors import InputError
 from rebalancer.planning.inputs import PlanningInputs
@@ -121,3 +124,22 @@ def test_a_workload_is_left_to_explain() -> None:
 
     with pytest.raises(InputError, match="rebalancer explain replicaset/default/web"):
         answer(inputs, "rs/default/web")
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "told"),
+    [
+        ("https://10.0.0.1:6443", "node", "kubectl get nodes"),
+        ("https://10.0.0.1:6443", "pod", "kubectl get pods -A"),
+        ("my dump", "node", "rebalancer nodes --from 'my dump'"),
+        ("my dump", "pod", "rebalancer explain node/NAME --from 'my dump'"),
+    ],
+)
+def test_names_of_a_recorded_cluster_are_not_looked_for_in_another_one(
+    source: str, kind: str, told: str
+) -> None:
+    snapshot = planning_inputs(NODES).snapshot
+    snapshot = replace(snapshot, source=source)
+    name = "zzzz" if kind == "node" else "zzzz/zzzz"
+    with pytest.raises(InputError, match=re.escape(f"see what there is with: {told}")):
+        find_subject(snapshot, f"{kind}/{name}")
