@@ -16,7 +16,9 @@ import math
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from typing import Annotated
 
+import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
@@ -26,6 +28,7 @@ KEPT_DECISIONS = 1000
 KEPT_MISSES = 100
 MAX_NAMES = 64  # of profiles and of reasons that are counted apart; the cluster's users may invent more
 OTHERS = "others"
+MAX_TIME = 2.5e11  # Unix seconds that a date can say
 MAX_WEIGHT = 100  # of a score plugin, as the API server of its configuration has it
 
 
@@ -55,7 +58,7 @@ class Decision(Value, frozen=True):
     pod: str  # namespace/name
     uid: str
     version: int  # of the pod once it was bound
-    at: float  # Unix seconds, when that was heard of
+    at: Annotated[float, msgspec.Meta(ge=0, le=MAX_TIME)]  # Unix seconds, when that was heard of
     scheduler: str  # the profile
     node: str
     result: Result

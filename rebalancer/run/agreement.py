@@ -36,6 +36,7 @@ from rebalancer.observe.read import observe, open_api, open_cluster, policy_of, 
 from rebalancer.observe.state_location import state_store
 from rebalancer.planning.assemble import assemble
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.plan import API_VERSION
 from rebalancer.planning.subjects import find_subject, parse_subject
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import LoadSettings
@@ -263,11 +264,30 @@ def why_there(options: PlanOptions, subject: str, namespace: str, recorded: Path
     if wanted.kind != "pod":
         raise InputError(f"{subject[:100]!a} is not a pod", hint="write pod/NAMESPACE/NAME")
     if recorded is not None:
-        found = [
-            item for item in _recorded(recorded).latest if wanted.name in (item.pod, item.pod.split("/")[-1])
-        ]
+        report = _recorded(recorded)
+        found = sorted(
+            (
+                item
+                for item in (*report.misses, *report.latest)
+                if wanted.name in (item.pod, item.pod.split("/")[-1])
+            ),
+            key=lambda item: item.version,
+        )
         if not found:
-            raise InputError(f"has no decision on pod {wanted.name[:200]}", where=str(recorded))
+            hint = (
+                "the last thousand decisions and the last hundred misses are in it; without --decisions it "
+            )
+            raise InputError(
+                f"has no decision on pod {wanted.name[:200]}",
+                where=str(recorded),
+                hint=f"{hint}is computed on the cluster as it is now",
+            )
+        if len(pods := sorted({item.pod for item in found})) > 1:
+            raise InputError(
+                f"pod {wanted.name[:200]} is in {len(pods)} namespaces",
+                where=str(recorded),
+                hint=f"write for example pod/{pods[0][:200]}",
+            )
         at = times.render(found[-1].at)
         computed = f"when it was bound, at {at}, says {recorded}"
         return WhyThere(computed=computed, recorded=True, decision=found[-1])
@@ -289,7 +309,10 @@ def why_there(options: PlanOptions, subject: str, namespace: str, recorded: Path
 
 def _recorded(path: Path) -> Agreement:
     try:
-        return msgspec.json.decode(read_text(path, largest=MAX_REPORT_BYTES), type=Agreement)
+        found = msgspec.json.decode(read_text(path, largest=MAX_REPORT_BYTES), type=Agreement)
+        if (found.api_version, found.kind) != (API_VERSION, Agreement.__name__):
+            raise msgspec.ValidationError(f"it is {found.kind} of {found.api_version}")
+        return found
     except (msgspec.DecodeError, RecursionError) as error:
         raise InputError(
             f"is not what rebalancer agreement -o json wrote: {str(error)[:200]}", where=str(path)

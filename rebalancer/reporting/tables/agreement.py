@@ -126,7 +126,7 @@ def _write_decision(lines: Lines, item: Decision, said: str) -> None:
     short = initials(differing)
 
     def score(plugin: str) -> Callable[[NodeScores], str]:
-        return lambda node: f"{node.weighted[plugin]} ({node.raw[plugin]})"
+        return lambda node: f"{node.weighted.get(plugin, '-')} ({node.raw.get(plugin, '-')})"
 
     columns = [
         Column("NODE", lambda node: (plain(node.node), "bold" if node.node == item.node else ""), node=True),
@@ -141,7 +141,9 @@ def _write_decision(lines: Lines, item: Decision, said: str) -> None:
         lines.message(f"weighted (raw) scores: {legend}", 4, "dim", most=3)
     alone = [name for name, (_, lowest, highest) in item.weights.items() if lowest <= highest]
     if item.result is Result.MISSED and alone:
-        lines.message(f"another weight of one of these alone would explain it: {', '.join(alone)}", 4, "dim")
+        lines.message(
+            f"another weight of one of these alone would explain it: {', '.join(alone)}", 4, "dim", most=3
+        )
 
 
 def _said(item: Decision) -> str:

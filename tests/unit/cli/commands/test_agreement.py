@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,6 +66,41 @@ def test_a_file_without_the_decision_is_refused_in_a_line(
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"kind": "Plan"}, "it is Plan of rebalancer/v1alpha1"),
+        ({"apiVersion": "rebalancer/v9"}, "it is Agreement of rebalancer/v9"),
+        ({"latest": [{"at": 1e300}]}, "is not what rebalancer agreement -o json wrote"),
+        (
+            {"latest": [{}, {"pod": "other/p3"}]},
+            "pod p3 is in 2 namespaces (write for example pod/default/p3)",
+        ),
+        ({"latest": [{"nodes": [{"weighted": {"A": 1}}, {"weighted": {"B": 2}, "raw": {}}]}]}, ""),
+        ({"latest": [], "misses": [{}]}, ""),
+    ],
+)
+def test_what_no_agreement_wrote_ends_in_a_line_and_a_miss_that_is_no_longer_among_the_latest_is_found(
+    rebalancer_program: Program, tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    report = json.loads(to_json(tallied(decided(scheduled(2, 6)))))
+    (known,) = [item for item in report["latest"] if item["pod"] == "default/p3"]
+    for name in {"latest", "misses"} & change.keys():
+        decisions = [{**known, **item} for item in change[name]]
+        for item in decisions:
+            item["nodes"] = [{**known["nodes"][0], **node} for node in item["nodes"]]
+        change = {**change, name: decisions}
+    file = tmp_path / "agreement.json"
+    file.write_text(json.dumps({**report, **change}))
+
+    result = rebalancer_program("why", "pod/p3", "--decisions", str(file))
+
+    assert result.exit_code == (2 if said else 0)
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == bool(said)
+    assert bool(result.stdout) != bool(said)
 
 
 @pytest.mark.parametrize("subject", ["node/hot", "pod/nobody/nothing"])
