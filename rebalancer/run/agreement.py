@@ -31,12 +31,14 @@ from rebalancer.deadlines import Deadline
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError, RebalancerError, StopRequestedError
 from rebalancer.load.scheduler_view import SchedulerView
+from rebalancer.observe.configuration import InstalledPlugins, configuration_text
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import observe, open_api, open_cluster, policy_of, read_inputs
 from rebalancer.observe.state_location import state_store
 from rebalancer.planning.assemble import assemble
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import API_VERSION
+from rebalancer.planning.scheduler_facts import configured
 from rebalancer.planning.subjects import find_subject, parse_subject
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import LoadSettings
@@ -232,6 +234,8 @@ def watch_agreement(
     for a signal before there is anything to tell.
     """
     loaded = policy_of(options)
+    if beside is not None and (written := configuration_text(loaded, beside)) is not None:
+        configured(loaded, written, options.assume_neutral, InstalledPlugins())  # a mistake is found now
     api = open_api(options)
     assert api is not None  # the command has no option for a recorded cluster
     store = _store(options, api)
@@ -282,11 +286,11 @@ def why_there(options: PlanOptions, subject: str, namespace: str, recorded: Path
                 where=str(recorded),
                 hint=f"{hint}is computed on the cluster as it is now",
             )
-        if len(pods := sorted({item.pod for item in found})) > 1:
+        if len(names := sorted({item.pod for item in found})) > 1:
             raise InputError(
-                f"pod {wanted.name[:200]} is in {len(pods)} namespaces",
+                f"pod {wanted.name[:200]} is in {len(names)} namespaces",
                 where=str(recorded),
-                hint=f"write for example pod/{pods[0][:200]}",
+                hint=f"write for example pod/{names[0][:200]}",
             )
         at = times.render(found[-1].at)
         computed = f"when it was bound, at {at}, says {recorded}"

@@ -119,3 +119,16 @@ def test_misses_and_what_would_explain_them_are_shown_in_eighty_columns() -> Non
     assert text.startswith(f"Of 60 decisions of your scheduler {report.landed} landed as computed")
     assert "if NodeResourcesBalancedAllocation had weight" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_configuration_beside_that_cannot_be_used_is_refused_before_the_cluster_is_asked(
+    rebalancer_program: Program, tmp_path: Path
+) -> None:
+    file = tmp_path / "other.yaml"
+    file.write_text("kind: ConfigMap")
+
+    result = rebalancer_program("agreement", "--beside", str(file), "--kubeconfig", str(tmp_path / "none"))
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"error: {file}:1")
+    assert len(result.stderr.splitlines()) == 1
