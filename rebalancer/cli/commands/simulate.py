@@ -100,7 +100,7 @@ def simulate(
 
     \b
     rebalancer simulate --from recorded/ --cycles 20
-    rebalancer simulate --from recorded/ --policy now.yaml --policy bolder.yaml -o html > both.html
+    rebalancer simulate --from recorded/ --policy now.yaml -o html > days.html
     rebalancer simulate --replay days/ --policy now.yaml --policy bolder.yaml
     """
     if replay is not None:

@@ -56,6 +56,6 @@ def tune(folders: tuple[Path, ...], output: Output, **values: object) -> None:
 
     \b
     rebalancer tune --space policies/tuning/space.yaml days/
-    rebalancer tune --space space.yaml --policy now.yaml --storage trials.log --write chosen.yaml days/
+    rebalancer tune --space space.yaml --policy now.yaml --write chosen.yaml days/
     """
     study("tuning_command").tune_policy(folders, output, **values)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
 from rebalancer import __version__
-from rebalancer.cli.program import COMMANDS, answer
+from rebalancer.cli.program import COMMANDS, answer, main
 from tests.unit.cli.conftest import Program
 
 
@@ -104,3 +107,21 @@ def test_the_version_is_shown_with_the_schedulers_it_is_verified_against(rebalan
     assert shown.splitlines()[0] == f"rebalancer {__version__}"
     assert value["version"] == __version__
     assert ", ".join(value["verifiedKubernetes"]) in shown
+
+
+def paths_of(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words of every command, that of all first."""
+    yield path
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from paths_of(found, (*path, name))
+
+
+def test_help_fits_a_terminal_of_80_columns() -> None:
+    for words in paths_of(main):
+        shown = CliRunner().invoke(main, [*words, "--help"], terminal_width=80).output
+        assert shown.startswith("Usage:")
+        assert [line for line in shown.splitlines() if len(line) > 80] == []
