@@ -21,7 +21,7 @@ def parse(text: str) -> float:
     """Unix seconds of a Kubernetes timestamp; ValueError when it is none."""
     if not _TIME.fullmatch(text):
         raise ValueError(f"{text[:40]!r} is not a time such as 2026-11-20T12:00:00Z")
-    return datetime.fromisoformat(text).timestamp()
+    return checked(datetime.fromisoformat(text).timestamp())  # an offset may lead out of the years
 
 
 def parse_optional(text: str | None) -> float:

@@ -26,6 +26,12 @@ def test_a_number_is_a_time_or_a_value_error(seconds: float) -> None:
             assert times.parse(text) == pytest.approx(seconds, abs=1)
 
 
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])
+def test_an_offset_that_leads_out_of_the_years_is_no_time(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a time between the years 1 and 9999"):
+        times.parse(text)
+
+
 def test_micro_times_have_six_decimals_even_when_they_are_zero() -> None:
     assert times.render_micro(1795176000.0) == "2026-11-20T12:00:00.000000Z"
 
