@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from rebalancer import files
 from rebalancer.documents import to_yaml as dump_yaml
 from rebalancer.errors import InputError
 from rebalancer.planning.plan import API_VERSION, ChangedSetting, Value
@@ -101,10 +103,16 @@ class Tuning(Value, frozen=True):
 def blocks_of(folders: Sequence[Path], seconds: float, every: int) -> tuple[Block, ...]:
     """The blocks of the timelines, by multiples of ``seconds``; each ``every``-th of a folder is held out.
 
-    One with fewer than two moments is left out. InputError where too few are left to tune on, or to judge.
+    One with fewer than two moments is left out. InputError where too few are left to tune on, or to judge,
+    and for a folder that is named twice: its days would count as further ones.
     """
     found: list[Block] = []
+    known: set[Path] = set()
     for folder in folders:
+        place = Path(os.path.realpath(folder))
+        if place in known:
+            raise InputError("is named twice", where=str(folder), hint="name each timeline once")
+        known.add(place)
         parts = [
             list(moments) for _, moments in groupby(Timeline.open(folder).moments(), lambda at: at // seconds)
         ]
@@ -207,7 +215,7 @@ def _searched(
     from optuna.trial import TrialState, create_trial  # noqa: PLC0415 - an extra
 
     distributions = {path: _distribution(setting) for path, setting in space.settings.items()}
-    trials = _written(study)
+    trials = _written(study, len(blocks))
     for _ in trials:
         progress("found in the storage")
     while len(trials) < search.trials:
@@ -269,6 +277,8 @@ def _study(storage: Path | None, digest: str) -> Study:
     import optuna  # noqa: PLC0415 - an extra
     from optuna.storages.journal import JournalFileBackend  # noqa: PLC0415
 
+    if storage is not None and files.is_there(storage) and not files.is_file(storage):
+        raise InputError("is no file", where=str(storage), hint="name a new file")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
         backend: Any = None
@@ -281,7 +291,8 @@ def _study(storage: Path | None, digest: str) -> Study:
             load_if_exists=True,
         )
         known = study.user_attrs.get("inputs", digest)
-        study.set_user_attr("inputs", digest)
+        if known == digest:  # the mark of another search stays
+            study.set_user_attr("inputs", digest)
     except Exception as error:  # Optuna fails in many ways on a file that is none of its own
         raise InputError(
             f"cannot be used as Optuna's journal: {type(error).__name__}: {error!s:.200}", where=str(storage)
@@ -295,8 +306,8 @@ def _study(storage: Path | None, digest: str) -> Study:
     return study
 
 
-def _written(study: Study) -> list[Trial]:
-    """The trials of a study, in the order of their numbers."""
+def _written(study: Study, blocks: int) -> list[Trial]:
+    """The trials of a study, in the order of their numbers, each with the figures of so many blocks."""
     try:
         found = [
             msgspec.convert(item.user_attrs["trial"], Trial) for item in study.get_trials(deepcopy=False)
@@ -305,6 +316,8 @@ def _written(study: Study) -> list[Trial]:
         raise InputError("the storage holds trials of another program", hint="name a new file") from error
     if [trial.number for trial in found] != list(range(len(found))):
         raise InputError("the storage lacks trials, or two searches wrote to it", hint="name a new file")
+    if any(not trial.error and len(trial.blocks) != blocks for trial in found):
+        raise InputError("the storage holds trials of other blocks", hint="name a new file")
     return [trial if trial.error else _with_figures(trial, trial.blocks) for trial in found]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -47,6 +48,8 @@ def tune_policy(
         raise InputError("tune needs Optuna", hint="install rebalancer-lab[tune]")
     if write is not None and files.is_there(write):
         raise InputError("already exists", where=str(write), hint="choose another file name")
+    if write is not None and not os.access(write.parent, os.W_OK | os.X_OK):
+        raise InputError("cannot be written: no such folder, or not yours", where=str(write))
     today = default_policy() if policy_path is None else load_policy(policy_path)
     searched = read_space(read_text(space), str(space), today)
     blocks = blocks_of(folders, block, every)
@@ -58,6 +61,7 @@ def tune_policy(
             found = tune(searched, blocks, search, opened, storage, _with_time_left(advance, trials))
     finally:
         opened.close()
+    emit(found, output, tuning_table)
     if write is not None and found.better:
         if shown(today.policy)[1]:
             LOGGER.warning("secrets of the policy are written as REDACTED: it cannot be used as it is")
@@ -65,7 +69,6 @@ def tune_policy(
             write.write_text(chosen_policy(found, searched), encoding="utf-8")
         except OSError as error:
             raise InputError(f"cannot write: {error.strerror or error}", where=str(write)) from error
-    emit(found, output, tuning_table)
 
 
 def _with_time_left(advance: Callable[[str], None], trials: int) -> Callable[[str], None]:

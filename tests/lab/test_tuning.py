@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -131,6 +132,38 @@ def test_a_storage_of_another_search_or_of_none_is_refused_in_one_line(space: Sp
         with pytest.raises(InputError) as raised:
             tuned(space, path)
         assert "\n" not in str(raised.value)
+
+
+def test_a_storage_that_was_refused_stays_that_of_its_own_search(space: Space, tmp_path: Path) -> None:
+    storage = tmp_path / "trials.log"
+    found = tuned(space, storage)
+
+    for _ in range(2):
+        with pytest.raises(InputError, match="another space, policy, seed or recording"):
+            tuned(space, storage, search=replace(SEARCH, seed=9))
+    assert to_json(tuned(space, storage)) == to_json(found)
+
+
+def test_a_storage_without_the_figures_of_the_blocks_or_that_never_ends_is_refused(
+    space: Space, tmp_path: Path
+) -> None:
+    storage = tmp_path / "trials.log"
+    tuned(space, storage)
+    storage.write_text(re.sub(r'"blocks": ?\[\{[^]]*\]', '"blocks":[]', storage.read_text()))
+
+    with pytest.raises(InputError, match="trials of other blocks"):
+        tuned(space, storage)
+    with pytest.raises(InputError, match="is no file"):
+        tuned(space, Path("/dev/full"))
+
+
+def test_a_timeline_that_is_named_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "20261120T120000.000Z.full.zst").touch()
+    (tmp_path / "link").symlink_to(tmp_path)
+
+    for folders in ([tmp_path, tmp_path], [tmp_path / "link", tmp_path]):
+        with pytest.raises(InputError, match="is named twice"):
+            tuning.blocks_of(folders, 86_400.0, 3)
 
 
 def test_a_trial_that_fails_costs_itself_only(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:

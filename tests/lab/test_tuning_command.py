@@ -38,6 +38,7 @@ def test_the_table_says_the_verdict_the_front_and_what_is_changed() -> None:
         (("--space", "{tmp}/none.yaml", "{tmp}"), "none.yaml"),
         (("--space", str(SHIPPED), "{tmp}"), "holds no timeline"),
         (("--space", str(SHIPPED), "--write", str(SHIPPED), "{tmp}"), "already exists"),
+        (("--space", str(SHIPPED), "--write", "{tmp}/no/chosen.yaml", "{tmp}"), "no such folder"),
         (("--space", str(SHIPPED), "--max-cost", "-1", "{tmp}"), "max-cost"),
     ],
 )
