@@ -29,6 +29,7 @@ from rebalancer.errors import UnreachableError
 from rebalancer.scheduling.state.cluster_state import UNBOUND, ClusterState
 
 _CLOSING_SECONDS = 0.5
+MAX_NEW_CLASSES = 4096  # that requests and events may add, until the columns are made anew
 
 
 class Counted:
@@ -42,10 +43,14 @@ class Counted:
         self._numbers = dict(snapshot.pods.row)  # of the pods in the state, by namespace and name
         keys = map(key_of, snapshot.pods.classes)
         self._classes = {key: number for number, key in enumerate(keys)}
+        self._most_classes = len(self._classes) + MAX_NEW_CLASSES
 
     def class_of(self, key: bytes, pod: PodClass) -> int | None:
-        """The number of a class; None where it asks for what no node of the snapshot offers."""
+        """The number of a class; None where no node offers what it asks for, or too many came."""
         if key not in self._classes:
+            if len(self._classes) >= self._most_classes:
+                self.is_stale = True
+                return None
             try:
                 self._classes[key] = self.state.classes.add(pod)
             except ValueError:

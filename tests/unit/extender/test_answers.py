@@ -11,6 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.extender import watched_state
 from rebalancer.extender.answers import MAX_NODES, Answers, InForce, LiveScore, RequestError
 from rebalancer.extender.extender import read_file
 from rebalancer.extender.watched_state import Counted, WatchedState
@@ -178,3 +179,15 @@ def test_an_installed_plugin_of_ten_lines_scores_and_one_that_raises_is_neutral(
     assert failing.prioritize() == {"node1": 80, "node2": 84, "node3": 77}
     failing.prioritize()
     assert caplog.messages == ["extender/Raises fails: ZeroDivisionError: integer division or modulo by zero"]
+
+
+def test_pods_of_ever_new_classes_are_neutral_and_do_not_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watched_state, "MAX_NEW_CLASSES", 2)
+    extender = Extender(PODS)
+    for number in range(4):
+        pod = a_pod("p", labels={"number": str(number)})
+        extender.answers.prioritize(json.dumps({"Pod": pod, "NodeNames": list(RUNNING)}).encode())
+    assert extender.neutral_answers("PodCapacityOfNode") == 2
+    assert extender.watched.counted.is_stale
