@@ -63,6 +63,7 @@ def recordings(path: Path, every_seconds: float) -> Iterator[tuple[float, Record
         try:
             change = _change.decode(line)
             at = times.parse(change.time)
+            times.checked(at + every_seconds)  # the moment that the change belongs to
             version, name = header(change.resource)
             kind, named = BY_NAME.get(name), _named.decode(change.resource).metadata
             if change.event not in ("Add", "Update", "Delete"):

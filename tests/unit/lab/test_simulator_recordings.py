@@ -66,6 +66,18 @@ def test_a_line_that_is_no_change_is_named(tmp_path: Path) -> None:
         list(recordings(path, 300.0))
 
 
+def test_a_change_at_the_end_of_time_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "changes.jsonl"
+    path.write_bytes(
+        a_change(0, "Add", "Node", a_node("a"))
+        .replace(b"2026-", b"9999-")
+        .replace(b"-11-20T12:00:00", b"-12-31T23:59:59")
+    )
+
+    with pytest.raises(InputError, match=r"changes\.jsonl:1: .* is not a time between the years 1 and 9999"):
+        list(recordings(path, 300.0))
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
 @given(content=st.binary(max_size=300))
 def test_a_file_of_anything_is_refused_or_holds_nothing(
