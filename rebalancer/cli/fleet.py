@@ -9,6 +9,7 @@ A command gets the clusters as ``fleet``, empty where one cluster is meant.
 from __future__ import annotations
 
 import functools
+import glob
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -71,9 +72,11 @@ def fleet_options(
         def wrapped(options: PlanOptions, contexts: tuple[str, ...] = (), **values: Any) -> Any:
             one = replace(options, context=contexts[0]) if contexts else options
             check_options(one)
-            from rebalancer.run.fleet import clusters_of  # noqa: PLC0415 - not for --help
+            fleet: tuple[Cluster, ...] = ()
+            if len(set(contexts)) > 1 or glob.has_magic(str(one.source)):
+                from rebalancer.run.fleet import clusters_of  # noqa: PLC0415 - not for one cluster
 
-            fleet = clusters_of(one, contexts)
+                fleet = clusters_of(one, contexts)
             if fleet:
                 _refuse_others(allowed)
             return command(options=one, fleet=fleet, **values)

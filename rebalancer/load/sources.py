@@ -127,7 +127,7 @@ def _no_source_answered(where: str, failures: list[RebalancerError], *, live: bo
             "load.sources, or try with load.sources: [{requests: {}}]",
         )
     if live:
-        hint = "see load.sources of the policy"
+        hint = "see load.sources of the policy, or try with load.sources: [{requests: {}}]"
         return UnreachableError(f"no load source answered: {tried}", where=where, hint=hint)
     hint = "add nodemetrics.json: kubectl get --raw /apis/metrics.k8s.io/v1beta1/nodes"
     return InputError(f"no load figures: {tried}", where=where, hint=hint)

@@ -23,7 +23,6 @@ from pathlib import Path
 
 import msgspec
 import zstandard
-from filelock import FileLock, Timeout
 from msgspec.structs import replace
 
 from rebalancer import files
@@ -234,6 +233,8 @@ class TimelineWriter:
 
         The folder is its own while it lives. It may hold ``max_bytes``; the oldest moments go beyond them.
         """
+        from filelock import FileLock, Timeout  # noqa: PLC0415 - not for commands that only read a timeline
+
         self._folder = folder
         self._most = max_bytes
         self._base = ""

@@ -21,6 +21,7 @@ NO_SAFETY = {
     "test_rights.py",
     "test_article_stack.py",
     "test_chart.py",
+    "test_extender.py",
     "test_protected_clusters.py",
     "test_replanning.py",
 }

@@ -197,7 +197,7 @@ def test_a_dry_run_evicts_nothing() -> None:
     with a_hot_cluster() as runner:
         found, outcomes = results(runner, "web-0", "web-1", dry_run=True)
         assert evictions(runner) == 0
-    assert found == [Result.SKIPPED] * 2
+    assert found == [Result.WOULD_EVICT] * 2
     assert outcomes.exit_code == ExitCode.DONE
 
 

@@ -43,7 +43,8 @@ def _versions(document: dict[str, Any]) -> list[str]:
         ("1.31", ""),
         ("1.34", ""),
         ("1.36", ""),
-        ("1.37", "was read but not compared (1.31 to 1.36 were); run refuses a plan that moves pods which"),
+        ("1.37", ""),
+        ("1.28", "was read but not compared (1.31 to 1.37 were); run refuses a plan that moves pods which"),
         ("1.99", "what changed after 1.37 is not known; run refuses to act on it"),
     ],
 )

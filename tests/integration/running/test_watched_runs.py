@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from rebalancer.cluster.changes import ChangeLog
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer_demo import Fault
@@ -18,8 +19,8 @@ __all__ = ["cluster"]
 def watch_everything(monkeypatch: pytest.MonkeyPatch, max_wait_seconds: float) -> None:
     """Let runs watch every kind, however few objects it has."""
 
-    def everything_watched(api: RawApi) -> LiveCluster:
-        return LiveCluster(api, watch_above=0, large=0, max_wait_seconds=max_wait_seconds)
+    def everything_watched(api: RawApi, log: ChangeLog | None = None) -> LiveCluster:
+        return LiveCluster(api, watch_above=0, large=0, max_wait_seconds=max_wait_seconds, log=log)
 
     monkeypatch.setattr(LiveCluster, "open", everything_watched)
 

@@ -132,9 +132,8 @@ def check_obstacles(plan: Plan) -> None:
         return
     assert abs(sum(item.share for item in plan.obstacles) - 1) < 1e-4
     assert {item.pods_in_all for item in plan.obstacles} == {sum(item.pods for item in plan.obstacles)}
-    assert [item.share for item in plan.obstacles] == sorted(
-        (item.share for item in plan.obstacles), reverse=True
-    )
+    alone = [(item.share_alone, item.share) for item in plan.obstacles]
+    assert alone == sorted(alone, reverse=True)
     kept = {item.pod.full_name: item for item in plan.kept if item.node in plan.unsolved}
     for item in plan.obstacles:
         example = kept[item.example]
