@@ -40,6 +40,7 @@ from rebalancer.state.run_state import RunState
 
 MAX_MOMENTS = 100_000
 _MAX_DIFFERENCES = 288  # moments that lean on one full moment: what is damaged with it
+_MAX_REPEATED = 64 << 20  # bytes that lines of a base may grow to, beyond twice the base
 _LEVEL = 3
 _NAME = re.compile(r"(\d{8}T\d{6}\.\d{3}Z)\.(full|diff)\.zst", re.ASCII)
 _STAMP = "%Y%m%dT%H%M%S.%f"
@@ -176,7 +177,11 @@ class Timeline:
         _, digest, base = self.full_moment(stored.base)
         if digest != stored.digest:
             raise _damaged(self.folder / name, f"{stored.base} is not the one it leans on")
-        left = ByteAllowance(self._max_bytes)
+        # A difference may repeat lines of its base; one that would grow far beyond that is no recording.
+        own = sum(
+            len(piece) for pieces in stored.changed.values() for piece in pieces if isinstance(piece, bytes)
+        )
+        left = ByteAllowance(min(self._max_bytes, _MAX_REPEATED + 2 * sum(map(len, base.values())) + own))
         found = dict(stored.whole)
         try:
             found |= {file: base[file] for file in stored.same}

@@ -200,6 +200,18 @@ def test_a_moment_that_leans_on_what_is_not_there_is_refused(
         Timeline.open(tmp_path, max_bytes=1 << 19).contents(NOW + 300)
 
 
+def test_a_small_difference_cannot_fill_the_memory_by_repeating_its_base(tmp_path: Path) -> None:
+    """180 MiB of a line of 100 kB are refused although a timeline may hold more."""
+    whole = timelines._Stored(whole={"pods.json": b"x" * 100_000})
+    digest = stored(tmp_path, "20261120T120000.000Z.full.zst", whole)
+    repeated: dict[str, list[bytes | tuple[int, int]]] = {"pods.json": [(0, 1)] * 1800}
+    difference = timelines._Stored(base="20261120T120000.000Z.full.zst", digest=digest, changed=repeated)
+    stored(tmp_path, "20261120T120500.000Z.diff.zst", difference)
+
+    with pytest.raises(InputError, match="larger than 64 MiB"):
+        Timeline.open(tmp_path).contents(NOW + 300)
+
+
 def test_the_oldest_moments_go_where_the_folder_would_grow_beyond_its_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
