@@ -13,6 +13,8 @@ import yaml
 
 from rebalancer.planning.extenders import read_scores
 from rebalancer.policy.policy_file import parse_policy
+from rebalancer.scheduling.extenders import cannot_be_computed
+from rebalancer.scheduling.registry import described
 from rebalancer_demo import Sandbox
 from rebalancer_demo.hot_cluster import hot_cluster
 from tests.docs.blocks import PAGES, ROOT, Block, blocks, commands
@@ -31,15 +33,24 @@ def of_language(*languages: str) -> list[Any]:
 
 
 def test_every_block_is_of_a_language_that_is_checked() -> None:
-    elsewhere = {"python": "CONTRIBUTING.md"}  # tests/unit/planning/strategies/test_strategy_contributing.py
+    # tests/unit/planning/strategies/test_strategy_contributing.py, and the test below
+    elsewhere = ("CONTRIBUTING.md", "docs/extender.md")
     unknown = {
         block.where: block.language
         for block in BLOCKS
-        if not block.where.startswith(elsewhere.get(block.language, "no page"))
+        if not (block.language == "python" and block.where.startswith(elsewhere))
     }
     checked = SHOWN | {"console", "yaml", "toml", "json"}
 
     assert {where: language for where, language in unknown.items() if language not in checked} == {}
+
+
+def test_an_extender_can_compute_the_plugin_of_its_page() -> None:
+    (block,) = (item for item in BLOCKS if item.language == "python" and "extender.md" in item.where)
+    names: dict[str, Any] = {}
+    exec(block.text, names)
+
+    assert cannot_be_computed(described(names["FewPods"], block.where)) == ""
 
 
 def test_only_what_needs_another_program_is_not_run() -> None:

@@ -31,6 +31,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     with ControlPlane(tmp_path_factory.mktemp("controlplane")) as started:
         started.start(scheduler=False, kwok=False)
         started.api.create(namespace(NAMESPACE))
+        started.api.create(namespace("scheduler-plugins"))  # of the scheduler with an extender
         yield started
 
 

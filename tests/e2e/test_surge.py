@@ -226,7 +226,7 @@ def test_the_plan_says_that_the_pod_is_restarted_and_why_the_others_stay(surged:
 
 def test_a_dry_run_and_a_run_without_the_right_leave_the_deployment_alone(surged: Surged) -> None:
     (outcome,) = surged.dry_run.document["outcomes"]
-    assert outcome["result"] == "Skipped"
+    assert outcome["result"] == "WouldRestart"
     assert "would let Deployment/shop be restarted" in outcome["because"]
     assert surged.refused.exit_code == ExitCode.RIGHTS_MISSING
     assert 'cannot get resource "deployments"' in surged.refused.document["stopped"]

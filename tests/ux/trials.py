@@ -264,7 +264,7 @@ _REFUSED: tuple[tuple[str, int, str], ...] = (
     (f"explain api-7d9f-03 {EXAMPLE}", 2, "names neither a pod nor a node nor a workload"),
     (f"explain pod/shop/api-7d9f-99 {EXAMPLE}", 2, "did you mean pod/shop/api-7d9f-0"),
     (f"explain pod/other/api-7d9f-03 {EXAMPLE}", 2, "did you mean pod/shop/api-7d9f-03"),
-    (f"explain node/nope {EXAMPLE}", 2, "kubectl get nodes"),
+    (f"explain node/nope {EXAMPLE}", 2, "rebalancer nodes --from examples/hot-cluster"),
     (f"explain nod/node-2 {EXAMPLE}", 2, "did you mean node/node-2?"),
     (f"explain deploy/wbe {EXAMPLE}", 2, "did you mean deployment/shop/web?"),
     (f"explain pod/shop/api-7d9f-03 -n other {EXAMPLE}", 2, "-n asks for"),
