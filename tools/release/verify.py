@@ -123,7 +123,7 @@ def installation(release: Path, stage: Path, version: str, work: Path) -> Iterat
     before = time.monotonic()
     played = done(program, "demo", folder=work, environment=environment)
     seconds = time.monotonic() - before
-    require("Plan: evict" in played, "installed: the demo plans nothing")
+    require("pods restart" in played, "installed: the demo plans nothing")
     recorded = ("--from", stage / "examples" / "hot-cluster", "--policy", stage / "examples" / "policy.yaml")
     plan = json.loads(done(program, "plan", *recorded, "-o", "json", folder=work, environment=environment))
     require(plan["moves"], "installed: the plan of the recorded cluster moves nothing")
