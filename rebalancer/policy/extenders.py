@@ -23,6 +23,7 @@ from rebalancer.policy.schedulers import PrometheusScore
 from rebalancer.policy.units import Duration
 
 MAX_SCORES = 20
+KIND = "ExtenderScores"
 
 
 class ExtenderScore(PolicyModel):
@@ -77,6 +78,13 @@ class ExtenderScores(PolicyModel):
 
 
 def parse_scores(text: str, source: str) -> tuple[ExtenderScores, Document]:
-    """The scores in a text, and the text with its positions; InputError with file and line."""
+    """The scores in a text, and the text with its positions; InputError with file and line.
+
+    A policy may name any file of the machine, so nothing is quoted of a text that is another document.
+    """
     document = parse(text, source)
+    value = document.value
+    if not isinstance(value, dict) or value.get("kind") != KIND:
+        hint = f"it begins with apiVersion: rebalancer/v1alpha1 and kind: {KIND}"
+        raise document.error((), f"is not an {KIND}", hint=hint)
     return validate(ExtenderScores, document), document

@@ -35,6 +35,15 @@ BODY = json.dumps({"Pod": a_pod("p"), "Nodes": None, "NodeNames": list(RUNNING)}
 FILE = "apiVersion: rebalancer/v1alpha1\nkind: ExtenderScores\nscores:\n- plugin: PLUGIN\n"
 
 
+@pytest.mark.parametrize("text", ["root:x:0:0\nhunter2:x:1:1\n", "root:*:20228::\nhunter2:*:20228::\n"])
+def test_nothing_is_quoted_of_a_file_that_holds_something_else(text: str) -> None:
+    """A policy may name any file of the machine as one of scores."""
+    with pytest.raises(InputError, match=r"scores.yaml:1:1: is not an ExtenderScores") as found:
+        read_file(text, "scores.yaml")
+    assert "root" not in str(found.value)
+    assert "hunter2" not in str(found.value)
+
+
 @contextmanager
 def port(tls: ssl.SSLContext | None = None, *, ready: bool = True) -> Iterator[tuple[str, Metrics]]:
     health, metrics = Health(lambda: 0.0), Metrics()
