@@ -5,7 +5,7 @@ bring them, and the figures of the scores are read in the background. A score th
 same for all nodes, and counted:
 
     figures older than staleAfter, or none at all    neutral
-    a class that raises                              neutral, and logged
+    a plugin that raises, or says too little         neutral, and logged
     a node that came a moment ago                    0 until the columns are made anew
 
 Source: kube-scheduler v0.34.4 extender/v1/types.go.
@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -82,6 +83,26 @@ _requests = msgspec.json.Decoder(_Request)
 _answers = msgspec.json.Encoder()
 
 
+_Said = TypeVar("_Said")
+
+
+def _added(score: LiveScore, state: ClusterState, pod_class: int, rows: IntArray) -> IntArray | None:
+    """(rows,) what a score adds to the answer for nodes; None: nothing. Raises what its plugin does."""
+    added = score.plugin.answer(state, pod_class, rows, score.weight)
+    if added is not None and added.shape != rows.shape:
+        raise ValueError(f"{added.size} scores of {len(rows)} nodes")
+    return added
+
+
+def _reasons(score: LiveScore, state: ClusterState, pod_class: int, rows: IntArray) -> dict[int, str]:
+    """Why nodes are rejected, by their place in ``rows``; of −1 nothing is known. Raises as above."""
+    codes = score.plugin.filter(state, pod_class)
+    if codes.shape != (len(state.nodes),):
+        raise ValueError(f"{codes.size} verdicts on {len(state.nodes)} nodes")
+    rejected = np.flatnonzero(np.where(rows >= 0, codes[rows], 0)).tolist()
+    return {at: str(score.plugin.reason(state, pod_class, int(codes[rows[at]]))) for at in rejected}
+
+
 class RequestError(ValueError):
     """A request is none of a scheduler's."""
 
@@ -119,11 +140,8 @@ class Answers:
         with self._watched.changed:
             state, pod_class, rows = self._numbers(asked)
             for score in self.in_force.scores if pod_class is not None else ():
-                codes = self._computed(score, partial(score.plugin.filter, state, pod_class or 0))
-                if codes is None:
-                    continue
-                for at in np.flatnonzero(np.where(rows >= 0, codes[rows], 0)).tolist():
-                    reason = score.plugin.reason(state, pod_class or 0, int(codes[rows[at]]))
+                reasons = self._computed(score, partial(_reasons, score, state, pod_class or 0, rows))
+                for at, reason in (reasons or {}).items():
                     failed.setdefault(asked.names[at], reason)
         return _answers.encode(_Filtered([name for name in asked.names if name not in failed], failed))
 
@@ -173,21 +191,20 @@ class Answers:
                 continue
             added = None
             if pod_class is not None and len(known):
-                compute = partial(score.plugin.answer, state, pod_class, known, score.weight)
-                added = self._computed(score, compute)
+                added = self._computed(score, partial(_added, score, state, pod_class, known))
             if added is None:
                 self._neutral.labels(score.plugin.name).inc()
             else:
                 total += np.where(rows >= 0, added[known.searchsorted(rows).clip(max=len(known) - 1)], 0)
         return total
 
-    def _computed(self, score: LiveScore, compute: Callable[[], IntArray | None]) -> IntArray | None:
-        """What a score says; None where it has no fresh figures, or its class fails."""
+    def _computed(self, score: LiveScore, compute: Callable[[], _Said | None]) -> _Said | None:
+        """What a score says; None where it has no fresh figures, or its plugin fails."""
         if self._clock() - score.read_at > self.in_force.stale_after:
             return None
         try:
             return compute()
-        except Exception as error:  # noqa: BLE001 - a class of the user's may raise anything
+        except Exception as error:  # noqa: BLE001 - an installed plugin may raise anything
             if score.plugin.name not in self._said:
                 self._said.add(score.plugin.name)
                 LOGGER.error("%s fails: %s: %.200s", score.plugin.name, type(error).__name__, error)

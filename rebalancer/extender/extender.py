@@ -233,7 +233,10 @@ class Refresher:
         profile = configuration.profiles[0]
         description = configuration.plugins[name]
         assert description.make is not None
-        plugin = description.make(profile.argument(name), inputs)
+        try:
+            plugin = description.make(profile.argument(name), inputs)
+        except Exception as error:
+            raise InputError(f"{name} cannot be made: {type(error).__name__}: {error!s:.200}") from error
         assert isinstance(plugin, ExtenderScore)
         sources: list[object] = [
             (item.address, item.query) for item in queries_of(configuration, profile, name)

@@ -29,6 +29,29 @@ class Raises(Plugin):
         return feasible // (1 // 0)
 
 
+class TooFew(Plugin):
+    """One that scores the first node only."""
+
+    name = "TooFew"
+    points = extension_points("score")
+
+    def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
+        return feasible[:1]
+
+
+class Wordless(Plugin):
+    """One that rejects every node, and fails where it is to say why."""
+
+    name = "Wordless"
+    points = extension_points("filter")
+
+    def filter(self, state: ClusterState, pod_class: int) -> IntArray:
+        return 1 - super().filter(state, pod_class)
+
+    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
+        raise KeyError(code)
+
+
 def own_plugins() -> tuple[PluginDescription, ...]:
     """What the entry points would name."""
-    return describe(FewPods), describe(Raises)
+    return describe(FewPods), describe(Raises), describe(TooFew), describe(Wordless)

@@ -181,6 +181,13 @@ def test_an_installed_plugin_of_ten_lines_scores_and_one_that_raises_is_neutral(
     assert caplog.messages == ["extender/Raises fails: ZeroDivisionError: integer division or modulo by zero"]
 
 
+@pytest.mark.parametrize("plugin", ["TooFew", "Wordless"])
+def test_a_plugin_that_says_too_little_rejects_no_node_and_adds_no_score(plugin: str) -> None:
+    failing = Extender({"plugin": plugin}, PODS)
+    assert failing.prioritize() == {"node1": 80, "node2": 84, "node3": 77}
+    assert failing.filter() == (list(RUNNING), {})
+
+
 def test_pods_of_ever_new_classes_are_neutral_and_do_not_fill_the_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
