@@ -161,14 +161,17 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 _LATEST_UNIX = 253_402_300_799.0  # the last second of the year 9999
 
 
+_TO_THE_MINUTE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d)(Z|[+-]\d\d:\d\d)", re.ASCII)
+
+
 def _moment(text: str) -> float:
-    """Unix seconds of RFC 3339 or Unix seconds."""
+    """Unix seconds of RFC 3339, whose seconds may be left out, or Unix seconds."""
     from rebalancer.cluster import times  # noqa: PLC0415 - not for --help
 
     if re.fullmatch(r"\d{1,12}(\.\d{1,9})?", text, re.ASCII) and float(text) <= _LATEST_UNIX:
         return float(text)
     try:
-        return times.parse(text)
+        return times.parse(_TO_THE_MINUTE.sub(r"\1:00\2", text) if _TO_THE_MINUTE.fullmatch(text) else text)
     except ValueError:
         example = "write e.g. 2026-11-20T12:00:00Z or 1795176000"
         raise ValueError(f"{text[:60]!a} is not a time; {example}") from None
