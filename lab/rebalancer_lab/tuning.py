@@ -272,6 +272,14 @@ def _distribution(setting: Setting) -> BaseDistribution:
     return distributions.FloatDistribution(float(first), float(last), step=setting.step)
 
 
+def _end_last_line(journal: Path) -> None:
+    """Cut off the line that a killed search was writing, after which Optuna could not read its journal."""
+    content = journal.read_bytes() if files.is_file(journal) else b""
+    whole = content.rfind(b"\n") + 1
+    if content.startswith(b'{"op_code"') and whole < len(content):
+        os.truncate(journal, whole)
+
+
 def _study(storage: Path | None, digest: str) -> Study:
     """The study of a journal, or a new one."""
     import optuna  # noqa: PLC0415 - an extra
@@ -283,6 +291,7 @@ def _study(storage: Path | None, digest: str) -> Study:
     try:
         backend: Any = None
         if storage is not None:
+            _end_last_line(storage)
             backend = optuna.storages.JournalStorage(JournalFileBackend(str(storage)))
         study = optuna.create_study(
             study_name=_STUDY,

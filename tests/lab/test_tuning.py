@@ -113,6 +113,15 @@ def test_a_search_that_was_killed_and_is_resumed_finds_the_same(
     assert to_json(tuned(space, storage)) == to_json(tuned(space))
 
 
+def test_a_search_goes_on_where_its_journal_ends_within_a_line(space: Space, tmp_path: Path) -> None:
+    storage = tmp_path / "trials.log"
+    with pytest.raises(KeyboardInterrupt):
+        tuned(space, storage, most=6 + 3 * 3)
+    storage.write_bytes(storage.read_bytes()[:-40])
+
+    assert to_json(tuned(space, storage)) == to_json(tuned(space))
+
+
 def test_what_was_told_before_a_kill_is_not_replayed_again(space: Space, tmp_path: Path) -> None:
     storage = tmp_path / "trials.log"
     tuned(space, storage)
