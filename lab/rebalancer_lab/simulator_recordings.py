@@ -22,7 +22,7 @@ from rebalancer.cluster.wire.json_items import header
 from rebalancer.errors import InputError
 
 _BLOCK = 1 << 20
-_MAX_GAP_SECONDS = 7 * 86_400.0  # nothing is told of a time in which nothing changed for so long
+_MAX_GAP_SECONDS = 7 * 86_400.0  # after a longer time without a change its moments are left out
 _KINDS = (
     "Namespace",
     "PriorityClass",

@@ -1,6 +1,6 @@
 """A search for a better policy on some recorded days, and its judgement on others.
 
-Each trial is a point of a space. Optuna is told its excess and its disruption a day, on the days that the
+Each trial is a point of a space. It is judged by its excess and its disruption a day, on the days that the
 search may see; trials that no other beats in both are the front. Hours of a day depend on each other, so days
 are blocks: every third is held out, and never seen before the end.
 

@@ -33,11 +33,10 @@ from rebalancer.load.scheduler_view import (
     SchedulerView,
     WatcherMetrics,
 )
+from rebalancer.planning.coverage import OF_THEIR_NODE
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.simulation.cycles import NOWHERE, LandingDraws
-
-_BOUND_TO_THEIR_NODE = ("DaemonSet", "Node")
 
 
 class Slot(msgspec.Struct, frozen=True):
@@ -134,7 +133,7 @@ class World:
 
     @staticmethod
     def _free(pods: PodTable, row: int) -> bool:
-        return pods.class_of(row).owner.kind not in _BOUND_TO_THEIR_NODE
+        return pods.class_of(row).owner.kind not in OF_THEIR_NODE
 
     def _place(self, moment: Moment, rows: Iterable[int], recorded: PlanningInputs) -> None:
         """Bind pods one after another, each to the recorded node where it may still land there."""

@@ -1,7 +1,7 @@
 """The same stream of decisions by another configuration of the scheduler.
 
-Each decision is computed on the cluster as it really was, so differences do not build on each other. What
-they add up to is told by requests: where the pods that are still there would be, each on its likeliest node.
+Each decision is computed on the cluster as it really was, so differences do not build on each other. Their
+sum is given in requests: those of the pods that are still there, each on its likeliest node.
 """
 
 from __future__ import annotations

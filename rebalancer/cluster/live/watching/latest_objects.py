@@ -67,7 +67,7 @@ class LatestObjects:
         self._last, self._last_key = WatchEvent("", -1), ("", "")
         self._made: Listing | None = listing
         self._decode = decoding_of(self.kind)
-        self.log: ChangeLog | None = None  # is told what changes
+        self.log: ChangeLog | None = None  # receives every change
 
     def apply(self, event: WatchEvent) -> bool:
         """Take an event; returns whether an object changed. Raises ValueError when it cannot be believed."""

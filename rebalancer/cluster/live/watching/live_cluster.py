@@ -95,7 +95,7 @@ class LiveCluster:
     ) -> None:
         """Kinds of more than ``watch_above`` objects are watched, those of more than ``large`` waited for.
 
-        ``log`` is told what changes of pods and nodes, which are watched then however few there are.
+        ``log`` receives every change of pods and nodes, which are then watched however few there are.
         """
         self.log = log
         self._api = api
