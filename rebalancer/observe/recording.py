@@ -31,7 +31,7 @@ from rebalancer.observe.recorded import (
     unread_of,
 )
 from rebalancer.observe.state_location import known_state
-from rebalancer.observe.timeline import TimelineWriter, read_recording
+from rebalancer.observe.timeline import Timeline, TimelineWriter, is_timeline, read_recording
 from rebalancer.planning.inputs import Observation
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.reporting.tables.snapshot import (
@@ -185,6 +185,7 @@ def describe_recording(
 ) -> SnapshotInfo:
     """What a recorded cluster holds; InputError when there is none."""
     read = read_recording(path, at, max_bytes, progress)
+    timeline = Timeline.open(path).moments() if is_timeline(path) else ()
     about = about_recording(read)
     # What does not fit into columns is malformed too; without nodes and pods there are no columns.
     recording = build_snapshot(read).recording if all(map(read.has, REQUIRED)) else read
@@ -217,6 +218,9 @@ def describe_recording(
             if name != ABOUT
         ),
         warnings=recording.warnings,
+        moments=max(len(timeline), 1),
+        first_moment=times.render(timeline[0]) if timeline else "",
+        last_moment=times.render(timeline[-1]) if timeline else "",
         recorded_from=str(about.get("source") or ""),
         recorded_at="" if math.isnan(recorded) else times.render(recorded),
         newest_metric=times.render(moments[-1]) if moments else "",

@@ -78,6 +78,9 @@ class SnapshotInfo(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     malformed: tuple[str, ...]
     documents: tuple[RecordedDocument, ...]
     warnings: tuple[str, ...] = ()
+    moments: int = 1  # of a timeline; what is described is one of them
+    first_moment: str = ""  # empty where it is no timeline
+    last_moment: str = ""
     recorded_from: str = ""
     recorded_at: str = ""
     newest_metric: str = ""
@@ -93,6 +96,9 @@ def snapshot_table(info: SnapshotInfo, style: Style = Style()) -> Text:
     lines.add(("Snapshot: ", "bold"), (words(info.source), "bold"))
     if info.recorded_at:
         lines.add(("recorded ", "dim"), plain(info.recorded_at), " from ", words(info.recorded_from) or "?")
+    if info.first_moment:
+        span = f"{counted(info.moments, 'moment')} from {info.first_moment} to {info.last_moment}"
+        lines.add(("timeline ", "dim"), span, ("; --at chooses one, by default the last", "dim"))
     lines.add(("digest   ", "dim"), info.inputs)
     lines.add(("metrics  ", "dim"), _metrics(info))
     lines.heading("KINDS")

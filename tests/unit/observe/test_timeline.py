@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rebalancer import files
+from rebalancer.cluster import times
 from rebalancer.cluster.dumps.writer import ABOUT
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.errors import InputError
@@ -19,8 +20,10 @@ from rebalancer.load.raw_figures import RawFigures
 from rebalancer.observe import timeline as timelines
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import read_snapshot
+from rebalancer.observe.recording import describe_recording
 from rebalancer.observe.timeline import Timeline, TimelineWriter, contents_of, read_recording
 from rebalancer.planning.inputs import Observation, canonical
+from rebalancer.reporting.tables.snapshot import snapshot_table
 from rebalancer.state.run_state import RunState
 from tests.builders import a_node, a_pod, a_recording
 
@@ -246,6 +249,18 @@ def test_the_moment_at_or_before_a_time_is_read_and_by_default_the_newest(tmp_pa
     assert len(read_recording(tmp_path, NOW + 299).listings["pods"]) == 3
     with pytest.raises(InputError, match="nothing is recorded at 2026-11-20T11:59:59Z or before"):
         read_recording(tmp_path, NOW - 1)
+
+
+def test_a_timeline_is_described_by_when_it_begins_and_ends(tmp_path: Path) -> None:
+    written(tmp_path, *(an_observation(NOW + 300 * number) for number in range(3)))
+    info = describe_recording(tmp_path)
+    assert (info.moments, info.first_moment, info.last_moment) == (
+        3,
+        times.render(NOW),
+        times.render(NOW + 600),
+    )
+    shown = snapshot_table(info).plain
+    assert f"3 moments from {times.render(NOW)} to {times.render(NOW + 600)}; --at chooses one" in shown
 
 
 def test_a_single_recording_has_no_moments_to_choose(tmp_path: Path) -> None:
