@@ -320,9 +320,9 @@ class TimelineWriter:
         return stored
 
     def _forget_oldest(self) -> None:
-        """Remove the oldest full moment and all that lean on it while the folder is too large."""
+        """Remove the oldest full moment and all that lean on it while the folder holds too much."""
         sizes = {name: (self._folder / name).stat().st_size for name in _names_in(self._folder).values()}
-        while sum(sizes.values()) > self._most:
+        while sum(sizes.values()) > self._most or len(sizes) >= MAX_MOMENTS:
             names = list(sizes)
             fulls = [at for at, name in enumerate(names) if name.endswith(".full.zst") and at]
             oldest = names[: fulls[0]] if fulls else []

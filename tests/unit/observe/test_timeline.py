@@ -227,6 +227,16 @@ def test_the_oldest_moments_go_where_the_folder_would_grow_beyond_its_bound(
     assert same(timeline.observation(timeline.moments()[0]), observations[-len(timeline.moments())])
 
 
+def test_the_oldest_moments_go_before_there_are_more_than_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timelines, "MAX_MOMENTS", 6)
+    monkeypatch.setattr(timelines, "_MAX_DIFFERENCES", 1)
+    timeline = written(tmp_path, *(an_observation(NOW + number) for number in range(20)))
+    assert timeline.moments()[-1] == NOW + 19
+    assert 2 <= len(timeline.moments()) <= 6
+
+
 def test_a_folder_has_one_writer_at_a_time(tmp_path: Path) -> None:
     writer = TimelineWriter(tmp_path, LARGE)
 
