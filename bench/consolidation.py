@@ -27,12 +27,10 @@ from bench.emptying_clusters import HOT, MAX_REQUESTED, PACKING, policy, random_
 from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.planning.builder import PartialPlan, PlanBuilder
-from rebalancer.planning.eviction import why_protected
-from rebalancer.planning.planner import plan_prepared, prepare_to_plan
+from rebalancer.planning.planner import one_by_one, plan_prepared, prepare_to_plan
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.consolidation import Consolidation
-from rebalancer.planning.strategies.consolidation.search import Search
 from rebalancer.run.plan import plan_inputs
 from rebalancer.scheduling.registry import default_configuration, load_configuration
 
@@ -42,12 +40,9 @@ _SECONDS = 20.0
 
 def most_emptied(prepared: PreparedInputs, strategy: Consolidation) -> tuple[int, bool]:
     """The most nodes that can be emptied if landings could be chosen, and whether that is proven."""
-    state, nodes = prepared.schedulers.state, strategy.nodes
-    leaving = {
-        node: nodes.leaving(node)
-        for node in nodes.candidates()
-        if all(why_protected(prepared.eviction, pod) is None for pod in nodes.leaving(node))
-    }
+    state = prepared.schedulers.state
+    leaving = {NodeRow(node): pods for node, (_, pods) in strategy.nodes.candidates.items()}
+    empty = {node for node, pods in enumerate(strategy.nodes.leaving) if not len(pods)}
     count = len(prepared.nodes)
     column = {node: at for at, node in enumerate(leaving)}
     pods = [(pod, node) for node, found in leaving.items() for pod in found]
@@ -62,7 +57,7 @@ def most_emptied(prepared: PreparedInputs, strategy: Consolidation) -> tuple[int
     for pod, node in pods:
         kind = prepared.candidate(pod).replacement
         mask = prepared.schedulers.scheduler(kind).feasible(_emptied_state(prepared), kind)
-        options = [at for at in np.flatnonzero(mask).tolist() if at != node and at not in nodes.empty]
+        options = [at for at in np.flatnonzero(mask).tolist() if at != node and at not in empty]
         row = []
         for target in options:
             at = lands[pod, target] = len(column) + len(lands)
@@ -92,12 +87,12 @@ def most_emptied(prepared: PreparedInputs, strategy: Consolidation) -> tuple[int
                 [(at, float(load.pod_usage[pod][resource]) / 1e3 ** (resource + 1)) for pod, at in arriving],
                 float(hot) / 1e3 ** (resource + 1),
             )
-    add([(at, 1.0) for at in column.values()], count - len(nodes.empty) - 1.0)
+    add([(at, 1.0) for at in column.values()], count - len(empty) - 1.0)
     columns = len(column) + len(lands)
     if not column:
         return 0, True
-    rows, at, values = zip(*terms, strict=True)
-    matrix = coo_matrix((values, (rows, at)), shape=(len(upper), columns)).tocsr()
+    rows, places, values = zip(*terms, strict=True)
+    matrix = coo_matrix((values, (rows, places)), shape=(len(upper), columns)).tocsr()
     gain = np.zeros(columns)
     gain[: len(column)] = -1.0
     solved = milp(
@@ -128,16 +123,18 @@ def most_reached(
     """
     random = np.random.default_rng(0)
     so_far = PartialPlan(PlanBuilder(prepared, (strategy,)), {})
-    search = Search(strategy, strategy.nodes, so_far, len(prepared.nodes), closes=closes)
-    movable = dict(search.movable)
+    movable = {node: pods for node, (_, pods) in strategy.nodes.candidates.items()}
+    strategy.closing = closes
     for size in range(min(bound, len(movable)), found, -1):
         for chosen in itertools.islice(itertools.combinations(movable, size), _MAX_SETS):
             for number in range(_ORDERS):
                 for node in chosen:
                     pods = movable[node]
                     order = random.permutation(len(pods)) if number else range(len(pods))
-                    search.movable[node] = [pods[at] for at in order]
-                if len(search.in_order([chosen[at] for at in random.permutation(size)]).emptied) == size:
+                    strategy.nodes.candidates[node] = 1.0, [pods[at] for at in order]
+                strategy.order = tuple(chosen[at] for at in random.permutation(size))
+                one_by_one(prepared, strategy, so_far)
+                if len(strategy.emptying) == size:
                     return size
     return found
 
@@ -155,7 +152,7 @@ def small_clusters(count: int, first_seed: int) -> None:
         proven = 0
         seconds = 0.0
         for seed in range(first_seed, first_seed + count):
-            inputs = random_cluster(seed, configuration, **settings)
+            inputs = random_cluster(seed, configuration, None, **settings)
             began = time.process_time()
             plan = plan_prepared(prepare_to_plan(inputs))
             seconds += time.process_time() - began
@@ -194,7 +191,7 @@ def recorded_cluster(path: Path, scheduler: Path | None) -> None:
     inputs = plan_inputs(PlanOptions(source=path, scheduler_config=scheduler))
     for name, settings in (("no taint", {}), ("taint", {"taintFor": "30m"})):
         began = time.process_time()
-        plan = plan_prepared(prepare_to_plan(replace(inputs, policy=policy(**settings))))
+        plan = plan_prepared(prepare_to_plan(replace(inputs, policy=policy({}, **settings))))
         took = time.process_time() - began
         print(f"\n{path.name}, {name}: {took:.1f} s, {len(plan.moves)} moves")
         print(plan.strategies["consolidation"].message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,20 +29,29 @@ MAX_REQUESTED, HOT = 100.0, 92.0
 _HELD = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 
 
-def policy(**settings: Any) -> RebalancePolicy:
-    """Limits out of the way."""
+EVERY_OTHER = {
+    "misplaced": {"preferredNodeAffinity": True, "preferredPodAffinity": True, "preferNoSchedule": True},
+    "topologySpread": {"constraints": ["DoNotSchedule", "ScheduleAnyway"], "defaultConstraints": True},
+    **dict.fromkeys(("duplicates", "fragmentation", "failed", "lifetime", "restarts"), True),
+}
+
+
+def policy(others: Mapping[str, Any], **settings: Any) -> RebalancePolicy:
+    """Limits out of the way; ``others`` are the strategies beside consolidation, which has these settings."""
     consolidation = {"maxNodes": 1000, "maxRequested": MAX_REQUESTED, "minNodeAge": "0s", **settings}
     return RebalancePolicy.model_validate(
         {
             "hotNodes": {"forRuns": 1, "any": [{"utilization": {"cpu": HOT, "memory": HOT}}]},
             "evictable": {"minAge": "0s", "protect": []},
             "limits": {"perRun": 10_000, "perNode": 1000, "perNamespace": 10_000, "perWorkload": "100%"},
-            "strategies": {"consolidation": consolidation},
+            "strategies": {"consolidation": consolidation, **others},
         }
     )
 
 
-def random_cluster(seed: int, configuration: SchedulerConfiguration, **settings: Any) -> PlanningInputs:
+def random_cluster(
+    seed: int, configuration: SchedulerConfiguration, others: Mapping[str, Any] | None = None, **settings: Any
+) -> PlanningInputs:
     """4 to 12 nodes that request between a quarter and two thirds of their cpu; a few pods are held."""
     random = np.random.default_rng([seed, 22])
     nodes = int(random.integers(4, 13))
@@ -80,5 +90,5 @@ def random_cluster(seed: int, configuration: SchedulerConfiguration, **settings:
             items["pods"].append(pod_item(f"{name}-{made}", name, node, spec, "default", held))
             made += 1
         items["replicasets"].append(replica_set_item(name, made, spec))
-    found = inputs_of(items, usage, f"empty-{seed}", policy(**settings))
+    found = inputs_of(items, usage, f"empty-{seed}", policy(others or {}, **settings))
     return replace(found, scheduler=replace(found.scheduler, configuration=configuration))

@@ -1,6 +1,6 @@
 """Many runs that empty nodes, while pods come and go: whether any pod moves too often, or a node fills again.
 
-python -m bench.emptying_cycles [--cycles 50] [--clusters 5] [--churn 0.03] [--seed 0]
+python -m bench.emptying_cycles [--cycles 50] [--clusters 5] [--churn 0.03] [--seed 0] [--all]
 
 Between two runs some pods end, and the scheduler places those that take their place: one that fills nodes, so
 what fills an emptied node again is either a lack of room elsewhere, or a mistake of ours.
@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.emptying_clusters import PACKING, random_cluster
+from bench.emptying_clusters import EVERY_OTHER, PACKING, random_cluster
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
 from rebalancer.scheduling.registry import load_configuration
-from rebalancer.simulation.cycles import NOWHERE, LandingDraws, SimulatedExecution, is_again
+from rebalancer.simulation.cycles import is_again
+from rebalancer.simulation.execution import NOWHERE, LandingDraws, SimulatedExecution
 from rebalancer.simulation.world import LoadShape, SimulatedCluster
 from rebalancer.state.run_state import MoveHistory, PastMove, RunState, after_moves, memory_seconds
 
@@ -100,11 +101,13 @@ def main() -> None:
     parser.add_argument("--clusters", type=int, default=5)
     parser.add_argument("--churn", type=float, default=0.03, help="share of pods replaced in each cycle")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--all", action="store_true", help="every other strategy as well")
     given = parser.parse_args()
     configuration = load_configuration(PACKING, "packing")
     print("cluster  in use  emptied  moves  in cooldown  onto emptied  emptied again  refilled  last move")
     for seed in range(given.seed, given.seed + given.clusters):
-        found = run_cycles(random_cluster(seed, configuration), given.cycles, given.churn, seed)
+        inputs = random_cluster(seed, configuration, EVERY_OTHER if given.all else None)
+        found = run_cycles(inputs, given.cycles, given.churn, seed)
         print(
             f"{seed:7d} {found.in_use[0]:3d} {found.in_use[1]:3d} {found.emptied:8d} {found.moves:6d} "
             f"{found.again:12d} {found.landed_on_emptied:13d} {found.emptied_again:14d} "

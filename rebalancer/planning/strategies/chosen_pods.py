@@ -14,7 +14,8 @@ from rebalancer.policy.units import Duration
 if TYPE_CHECKING:
     from rebalancer.cluster.arrays import BoolArray
     from rebalancer.cluster.pod_classes import PodClass
-    from rebalancer.cluster.pods import PodCondition, PodFields, PodTable
+    from rebalancer.cluster.pods import PodCondition as Condition
+    from rebalancer.cluster.pods import PodFields, PodTable
 
 Texts = Annotated[tuple[str, ...], Unique]
 Codes = Annotated[tuple[int, ...], Unique]
@@ -51,11 +52,12 @@ class ConditionFor(PolicyModel):
     def _is_read(self) -> Self:
         from rebalancer.cluster.pods import USUAL_CONDITIONS  # noqa: PLC0415 - imports numpy
 
-        if self.type in USUAL_CONDITIONS and self.status not in ("False", "Unknown"):
-            raise ValueError(f'since when {self.type} is True is not read; write status: "False" or Unknown')
+        if self.type in USUAL_CONDITIONS - {"Ready"} and self.status not in ("False", "Unknown"):
+            other = 'write status: "False" or Unknown, or type: Ready'
+            raise ValueError(f"since when {self.type} is True is not read; {other}")
         return self
 
-    def is_met(self, found: PodCondition, now: float) -> bool:
+    def is_met(self, found: Condition, now: float) -> bool:
         """Whether a pod's condition is this one; one since nobody knows when has lasted for no time."""
         return (
             found.type == self.type
@@ -98,18 +100,22 @@ class ChosenStates(ChosenPods):
         if self.states:
             phases = [at for at, name in enumerate(PHASES) if name in self.states]
             found &= np.isin(table.phase, phases) | have("reason", "containers")
-        found &= have("conditions") if self.conditions else found
+        if self.conditions:
+            by_ready = any(item.type == "Ready" and item.status in ("", "True") for item in self.conditions)
+            found &= have("conditions") | (table.ready & by_ready)
         found &= have("containers") if self.exit_codes else found
         return found
 
     def words(self, fields: PodFields, now: float) -> Sequence[str] | None:
         """Which of the states a pod is in, one of each kind; None where it is in none of one kind."""
-        from rebalancer.cluster.pods import PHASES  # noqa: PLC0415 - imports numpy
+        from rebalancer.cluster.pods import PHASES, PodCondition  # noqa: PLC0415 - imports numpy
 
         init = self.including_init_containers
         states = {PHASES[fields.phase], *fields.reasons(init=init)}
         codes = {item.exit_code for item in fields.reports(init=init)}
-        met = (item for item in fields.conditions if any(one.is_met(item, now) for one in self.conditions))
+        ready = (PodCondition("Ready", "True", "", fields.ready_since),) if fields.ready else ()
+        conditions = (*ready, *fields.conditions)
+        met = (item for item in conditions if any(one.is_met(item, now) for one in self.conditions))
         found = (
             (self.states, (f"its state is {item}" for item in self.states if item in states)),
             (self.conditions, (f"its condition {item.type} is {item.status}" for item in met)),

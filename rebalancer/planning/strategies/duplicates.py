@@ -65,7 +65,7 @@ class Duplicates(Strategy):
         pods, node = self.prepared.pods, self.prepared.pods.node
         disruption = Disruption(self.prepared.inputs, self.prepared.eviction.workloads)
         found: list[tuple[int, str, int, bool, float, PodRow]] = []
-        for alike in self._shares.crowded():
+        for alike in () if plan.used.is_spent else self._shares.crowded():
             counts = Counter(node[alike.rows].tolist())
             rows = [PodRow(row) for row in alike.rows.tolist() if counts[int(node[row])] > alike.share]
             for row, cost in zip(rows, disruption.costs(rows).tolist(), strict=True):

@@ -51,7 +51,8 @@ class EvenShares:
                 key = eviction.workload(row).key, *sorted(item.image for item in own.spec.containers)
                 self._number[pod_class] = numbers.setdefault(key, len(numbers))
         self._of_pod = self._number[pods.pod_class[self._bound]]
-        self._order = np.argsort(self._of_pod, kind="stable")
+        order = np.argsort(self._of_pod, kind="stable")
+        self._rows, self._numbers = self._bound[order], self._of_pod[order]  # (pods,) by their number
         self._found: dict[int, Alike] = {}
 
     def of(self, pod: PodRow) -> Alike | None:
@@ -80,8 +81,8 @@ class EvenShares:
 
     def _numbered(self, number: int) -> Alike:
         if number not in self._found:
-            begin, end = np.searchsorted(self._of_pod[self._order], [number, number + 1]).tolist()
-            pods, rows = self._prepared.pods, self._bound[self._order[begin:end]]
+            begin, end = np.searchsorted(self._numbers, [number, number + 1]).tolist()
+            pods, rows = self._prepared.pods, self._rows[begin:end]
             classes = set(pods.pod_class[rows].tolist())
             suited = self._suited(classes)
             self._found[number] = Alike(

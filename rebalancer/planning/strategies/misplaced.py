@@ -17,36 +17,41 @@ Each such move leaves the sum of what pods prefer higher than before, so they co
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
+from msgspec.structs import replace
 from pydantic import Field
 
 from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, LEAVING_TAINTS, matches_taint
+from rebalancer.cluster.records import Affinity
 from rebalancer.planning.strategies.chosen_pods import ChosenPods
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
 from rebalancer.policy.model import PolicyModel, Unique
 
 if TYPE_CHECKING:
-    from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodRow
+    from rebalancer.cluster.arrays import BoolArray, FloatArray, PodRow
     from rebalancer.cluster.pod_classes import PodClass
+    from rebalancer.cluster.records import Taint
     from rebalancer.planning.builder import PlanBuilder, PlannedMove
     from rebalancer.planning.landing.landing_check import Landings, Purpose
     from rebalancer.planning.prepared import PreparedInputs
     from rebalancer.scheduling.framework.cycle import Placement
     from rebalancer.scheduling.state.cluster_state import ClusterState
 
-_HARD_EFFECTS, _SOFT_EFFECTS = ("NoSchedule", "NoExecute"), ("PreferNoSchedule",)
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_HARD, _SPREAD = "DoNotSchedule", "PodTopologySpread"
-_SOFT = "the scheduler prefers another node"
+_TAINTS, _SOFT_RULES = "TaintToleration", ("NodeAffinity", "InterPodAffinity", "TaintToleration")
+_PREFERS = "the scheduler prefers another node"
 _DIFFERENCE = "by the scheduler's own filters and scores, and only where the replacement lands well"
+# Whose verdict on a class depends on nodes alone, and those of other pods.
+_OF_NODES = frozenset({"TaintToleration", "NodeAffinity", "NodeName"})
+_OF_PODS = frozenset({"InterPodAffinity", "PodTopologySpread", "NodePorts"})
 _Filter = Literal[
     "TaintToleration", "NodeAffinity", "NodeName", "InterPodAffinity", "PodTopologySpread", "NodePorts"
 ]
-_STATIC = frozenset({"NodeAffinity", "NodeName"})
 _TaintPattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9._/-]+(/\*)?(=[A-Za-z0-9._-]*)?$", max_length=400)]
 
 
@@ -109,178 +114,152 @@ class Misplaced(Strategy):
 
         super().__init__(prepared, settings)
         self._tolerates_any = tolerates_any
-        self._static = _STATIC.intersection(self.settings.filters)
-        self._is_limited = False  # a limit keeps pods that prefer another node
         self._looked_at = 0  # pods for which filters or scores were computed anew
+        self._is_limited = False  # a limit keeps pods that prefer another node
         self._placements: dict[Hashable, Placement] = {}
-        self._asked_for = tuple(  # the score plugins of the soft rules that count
-            plugin
-            for plugin, counts in (
-                ("NodeAffinity", self.settings.preferred_node_affinity),
-                ("InterPodAffinity", self.settings.preferred_pod_affinity),
-                ("TaintToleration", self.settings.prefer_no_schedule),
-            )
-            if counts
-        )
+        soft = self.settings
+        asked = (soft.preferred_node_affinity, soft.preferred_pod_affinity, soft.prefer_no_schedule)
+        self._soft = tuple(name for name, counts in zip(_SOFT_RULES, asked, strict=True) if counts)
 
     def pods(self, plan: PlanBuilder) -> Iterator[PodRow]:
-        """Those that ask something of their node, and all of a node that does not admit just any pod."""
+        """Those that a filter might reject on their node, or that might score higher on another one."""
         import numpy as np  # noqa: PLC0415 - not before a plan is made
 
         prepared, pods, state = self.prepared, self.prepared.pods, plan.scenarios.all[0].after_termination
-        asks = [
-            self.settings.chooses(pod) and self._asks(kind, state) for kind, pod in enumerate(pods.classes)
-        ]
-        chosen = np.array([self.settings.chooses(item) for item in pods.classes], np.bool_)
-        asked = (pods.node >= 0) & chosen[pods.pod_class]
-        asked &= np.array(asks, np.bool_)[pods.pod_class] | self._special[pods.node]
-        for node in np.unique(pods.node[asked]).tolist():
+        asked = np.zeros(len(pods), np.bool_)
+        of_nodes, of_pods = dict[Hashable, list[int]](), dict[Hashable, list[int]]()
+        for kind, own in enumerate(pods.classes):
+            spec, affinity = own.spec, own.spec.affinity
+            asks = spec.node_selector or (affinity and affinity.node_affinity)
+            alike = own.scheduler_name, kind if asks else -1, *(spec.tolerations or ())
+            of_nodes.setdefault(alike, []).append(kind)
+            if affinity or spec.topology_spread_constraints or state.classes.ports(kind):
+                of_pods[kind] = [kind]
+        for classes, rules in ((of_nodes, _OF_NODES), (of_pods, _OF_PODS)):
+            filters, soft = rules.intersection(self.settings.filters), rules.intersection(self._soft)
+            for first, *others in classes.values():
+                scheduler = prepared.schedulers.by_name.get(pods.classes[first].scheduler_name)
+                if scheduler is not None:
+                    rows = state.first_of(first)
+                    if others:
+                        rows = np.isin(pods.pod_class, [first, *others]).nonzero()[0]
+                    nodes = pods.node[rows]
+                    asked[rows] |= scheduler.may_reject(filters, state, first, nodes)
+                    asked[rows] |= scheduler.may_score_higher(soft, state, first, nodes)
+        for kind in np.unique(pods.pod_class[asked]).tolist():
+            if not self.settings.chooses(pods.classes[kind]):
+                asked[state.first_of(kind)] = False
+        for node in np.unique(pods.node[asked & (pods.node >= 0)]).tolist():
             yield from (pod for pod in prepared.pods_on(node) if asked[pod])
 
     @cached_property
-    def _special(self) -> BoolArray:
-        """(nodes,) which have taints, or do not admit a pod that asks nothing of them."""
-        import numpy as np  # noqa: PLC0415 - not before a plan is made
+    def _taints(self) -> Mapping[int, Sequence[Taint]]:
+        """By node that has any: the taints that count."""
+        from rebalancer.planning.steering import EMPTIED, TAINT_KEY  # noqa: PLC0415 - imports numpy
 
-        prepared, classes = self.prepared, self.prepared.pods.classes
-        special = np.array([bool(node.spec.taints) for node in prepared.nodes.records], np.bool_)
-        plain = {pod.scheduler_name: kind for kind, pod in enumerate(classes) if not _asks_labels(pod)}
-        for name in plain.keys() & prepared.schedulers.by_name.keys():
-            special |= ~prepared.schedulers.by_name[name].admitting(prepared.state, plain[name])
-        return special
+        ignored = (*self.settings.excluded_taints, EMPTIED.key, TAINT_KEY)
+        taints = {
+            row: [item for item in node.spec.taints or () if not matches_taint(item, ignored)]
+            for row, node in enumerate(self.prepared.nodes.records)
+        }
+        return {row: found for row, found in taints.items() if found}
 
-    def _asks(self, kind: int, state: ClusterState) -> bool:
-        """Whether pods of a class may mind more of a node than its taints."""
-        pod = self.prepared.pods.classes[kind]
-        if _asks_labels(pod) or pod.spec.affinity or self._dynamic(pod) - {_SPREAD}:
-            return True
-        scheduler = self.prepared.schedulers.by_name.get(pod.scheduler_name)
-        if scheduler is None or not self._dynamic(pod):
-            return False
-        counters = scheduler.spread_counters(state, kind, _HARD)
-        return any(counter.may_be_violated(state) for counter in counters)
+    def _untolerated(self, pod: PodClass, node: int, *effects: str) -> str:
+        """The first taint of a node with one of these effects that pods of a class do not tolerate."""
+        taints = (item for item in self._taints.get(node, ()) if item.effect in effects)
+        return next((item.key for item in taints if not self._tolerates_any(pod.spec.tolerations, item)), "")
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """The filter that would reject its own node if the pod were not there; empty when none would."""
-        found = self._rejection(pod, plan)
-        return found if found and self.settings.chooses(self.prepared.pods.class_of(pod)) else ""
-
-    def _rejection(self, pod: PodRow, plan: PlanBuilder) -> str:
-        if self._looked_at >= self.prepared.policy.planning.max_placements:
+        prepared, filters = self.prepared, self.settings.filters
+        node, own = prepared.node_of(pod), prepared.pods.class_of(pod)
+        scheduler = prepared.schedulers.by_name.get(own.scheduler_name)
+        if node < 0 or scheduler is None or not self.settings.chooses(own):
             return ""
-        node, own = int(self.prepared.pods.node[pod]), self.prepared.pods.class_of(pod)
-        scheduler = self.prepared.schedulers.by_name.get(own.scheduler_name)
-        if node < 0 or scheduler is None:
-            return ""
-        taint = self._untolerated(pod, node) if "TaintToleration" in self.settings.filters else ""
+        taint = self._untolerated(own, node, "NoSchedule", "NoExecute") if _TAINTS in filters else ""
         if taint:
-            return taint
-        state = plan.scenarios.all[0].after_termination
-        pod_class = int(self.prepared.pods.pod_class[pod])
-        is_static = (
-            _asks_labels(own) or self._special[node]
-        )  # of the others nothing need be computed by class
-        rejection = scheduler.rejection_at(state, pod_class, node, self._static) if is_static else ""
-        dynamic = self._dynamic(own)
-        if not rejection and dynamic:
-            self._looked_at += 1
-            state.remove(pod)
-            try:
-                rejection = scheduler.rejection_at(state, pod_class, node, dynamic)
-            finally:
-                state.restore(pod, node)
+            return f"{_TAINTS}: it does not tolerate taint {taint}"
+        if self._looked_at >= prepared.policy.planning.max_placements:
+            return ""
+        self._looked_at += 1
+        state, kind = plan.scenarios.all[0].after_termination, int(prepared.pods.pod_class[pod])
+        with self._without(state, pod):
+            rejection = scheduler.rejection_at(state, kind, node, {*filters} - {_TAINTS})
         return rejection or self._preferred_elsewhere(pod, plan)
+
+    def _without(self, state: ClusterState, pod: PodRow) -> AbstractContextManager[None]:
+        from rebalancer.planning.landing.evaluation import (  # noqa: PLC0415 - imports numpy
+            Predecessor,
+            with_predecessor,
+        )
+
+        return with_predecessor(state, pod, self.prepared.node_of(pod), Predecessor.GONE)
 
     def _preferred_elsewhere(self, pod: PodRow, plan: PlanBuilder) -> str:
         """That the scheduler would now choose a better node by a soft rule, and which; empty if not.
 
         Of the pods that a limit keeps anyway only the first is looked at: it names the limit.
         """
-        state = plan.scenarios.all[0].after_termination
-        is_looked_at = self._asked_for and not (self._is_limited and plan.used.is_spent)
-        rules = self._soft_rules(pod, self.prepared.node_of(pod)) if is_looked_at else ()
-        if not rules:
+        node, kind = self.prepared.node_of(pod), int(self.prepared.pods.pod_class[pod])
+        rules = self._rules(self.prepared.pods.class_of(pod), node)
+        if not rules or (self._is_limited and plan.used.is_spent):
             return ""
-        if plan.used.reached(self.prepared.candidate(pod)):
-            if self._is_limited:
-                return ""
-            self._is_limited = True
-        placement = self._without(state, pod, int(self.prepared.pods.pod_class[pod]))
-        here = (placement.feasible == self.prepared.node_of(pod)).nonzero()[0].tolist()
-        better = self._better(placement, here[0]) if here else None
-        if better is None or not (better & (placement.chance > 0)).any():
+        is_limited = bool(plan.used.reached(self.prepared.candidate(pod)))
+        if is_limited and self._is_limited:
             return ""
-        there = int((better * placement.chance).argmax())
-        rule = next(name for name in self._asked_for if placement.beside(name, here[0])[there] > 0)
+        self._is_limited |= is_limited
+        placement = self._placed(plan.scenarios.all[0].after_termination, pod, kind)
+        better = self._better(placement, node)
+        if better is None or not (better * placement.chance).any():
+            return ""
+        there, here = int((better * placement.chance).argmax()), int((placement.feasible == node).argmax())
+        rule = next(name for name in self._soft if placement.beside(name, here)[there] > 0)
         return (
-            f"{_SOFT} by {rule}: {self.prepared.nodes.names[int(placement.feasible[there])]} scores "
-            f"{placement.totals[there]} in total, its own node would score {placement.totals[here[0]]}"
+            f"{_PREFERS} by {rule}: {self.prepared.nodes.names[int(placement.feasible[there])]} scores "
+            f"{placement.totals[there]} in total, its own node would score {placement.totals[here]}"
         )
 
-    def _soft_rules(self, pod: PodRow, node: NodeRow) -> tuple[str, ...]:
-        """The score plugins that may prefer another node to this one for a pod."""
-        affinity = self.prepared.table_of(pod).class_of(pod).spec.affinity
-        has = {
-            "NodeAffinity": affinity and affinity.node_affinity and affinity.node_affinity.preferred,
-            "InterPodAffinity": affinity
-            and any(item and item.preferred for item in (affinity.pod_affinity, affinity.pod_anti_affinity)),
-            "TaintToleration": self._untolerated(pod, node, _SOFT_EFFECTS),
-        }
-        return tuple(name for name in self._asked_for if has[name])
+    def _rules(self, pod: PodClass, node: int) -> Collection[str]:
+        """The soft rules by which pods of a class may prefer another node to this one."""
+        affinity = pod.spec.affinity or Affinity()
+        of_pods, of_nodes = (affinity.pod_affinity, affinity.pod_anti_affinity), affinity.node_affinity
+        has = (
+            bool(of_nodes and of_nodes.preferred),
+            any(item and item.preferred for item in of_pods),
+            _TAINTS in self._soft and bool(self._untolerated(pod, node, "PreferNoSchedule")),
+        )
+        return [name for name, it_has in zip(_SOFT_RULES, has, strict=True) if it_has and name in self._soft]
 
-    def _without(self, state: ClusterState, pod: PodRow, pod_class: int) -> Placement:
+    def _placed(self, state: ClusterState, pod: PodRow, kind: int) -> Placement:
         """Where the scheduler would place a pod of a class if this one were not there."""
-        node = self.prepared.node_of(pod)
-        key = state.key, pod_class, int(state.pod_class[pod]), node
+        key = state.key, kind, int(state.pod_class[pod]), self.prepared.node_of(pod)
         if key not in self._placements:
             self._looked_at += 1
-            state.remove(pod)
-            try:
-                found = self.prepared.schedulers.scheduler(pod_class).place(state, pod_class)
-            finally:
-                state.restore(pod, node)
+            with self._without(state, pod):
+                found = self.prepared.schedulers.scheduler(kind).place(state, kind)
             self._placements = {key: found}  # asked again for the same landings
         return self._placements[key]
 
-    def _better(self, placement: Placement, at: int) -> BoolArray:
-        """(feasible,) scores higher than the node ``at`` in total and by a soft rule, and lower by none."""
-        higher = placement.totals > placement.totals[at]
+    def _better(self, placement: Placement, node: int) -> BoolArray | None:
+        """(feasible,) scores higher than a node in total and by a soft rule, and lower by none.
+
+        None where a filter rejects the node.
+        """
+        here = (placement.feasible == node).nonzero()[0].tolist()
+        if not here:
+            return None
+        higher = placement.totals > placement.totals[here[0]]
         one = higher & False
-        for name in self._asked_for:
-            sign = placement.beside(name, at)
+        for name in self._soft:
+            sign = placement.beside(name, here[0])
             one, higher = one | (sign > 0), higher & (sign >= 0)
         better: BoolArray = one & higher
         return better
 
-    def _untolerated(self, pod: PodRow, node: int, effects: tuple[str, ...] = _HARD_EFFECTS) -> str:
-        from rebalancer.planning.steering import EMPTIED, TAINT_KEY  # noqa: PLC0415 - imports numpy
-
-        tolerations = self.prepared.table_of(pod).class_of(pod).spec.tolerations
-        ignored = (*self.settings.excluded_taints, EMPTIED.key, TAINT_KEY)
-        for taint in self.prepared.inputs.snapshot.nodes.records[node].spec.taints or ():
-            if taint.effect not in effects or matches_taint(taint, ignored):
-                continue
-            if not self._tolerates_any(tolerations, taint):
-                return f"TaintToleration: it does not tolerate taint {taint.key}"
-        return ""
-
-    def _dynamic(self, pod: PodClass) -> frozenset[str]:
-        """The filters that depend on other pods and may reject those of a class."""
-        spec = pod.spec
-        names: set[str] = set()
-        affinity = spec.affinity
-        if affinity is not None and (affinity.pod_affinity or affinity.pod_anti_affinity):
-            names.add("InterPodAffinity")
-        if any(item.when_unsatisfiable == _HARD for item in spec.topology_spread_constraints or ()):
-            names.add(_SPREAD)
-        if any(port.host_port for item in spec.containers or () for port in item.ports or ()):
-            names.add("NodePorts")
-        return frozenset(names.intersection(self.settings.filters))
-
     @property
     def purpose(self) -> Purpose:
         """Filters admit the pod wherever it lands; where its node is too busy, the landing must be cooler."""
-        return self if self._asked_for else self.prepared.cooler_node
+        return self if self._soft else replace(self.prepared.cooler_node, relieves=False)
 
     def gains(self, landings: Landings) -> FloatArray | None:
         return self.prepared.cooler_node.gains(landings)
@@ -294,30 +273,24 @@ class Misplaced(Strategy):
         good = self.prepared.cooler_node.serves(landings)
         if landings.state is None or landings.replacement is None:
             return good
-        placement = self._without(landings.state, landings.pod, landings.replacement)
-        feasible = placement.feasible.tolist()
-        rules = self._soft_rules(landings.pod, landings.source)
-        if landings.source not in feasible or not rules:
-            return good  # a filter rejects its own node
-        better = self._better(placement, feasible.index(landings.source))
-        preferred = set(placement.feasible[better].tolist())
-        for at, row in enumerate(landings.rows.tolist()):
-            good[at] &= row in preferred
-        return good
+        if not self._rules(self.prepared.table_of(landings.pod).class_of(landings.pod), landings.source):
+            return good
+        placement = self._placed(landings.state, landings.pod, landings.replacement)
+        better = self._better(placement, landings.source)
+        preferred = () if better is None else set(placement.feasible[better].tolist())
+        return good if better is None else good & [row in preferred for row in landings.rows.tolist()]
 
     def spoils(self, landings: Landings) -> BoolArray | None:
         """Nodes from which the scheduler would rather have the replacement on another one."""
         state, replacement = landings.state, landings.replacement
-        if not self._asked_for or state is None or replacement is None:
+        if not self._soft or state is None or replacement is None:
             return None
-        spoiled = landings.rows < 0
+        own, spoiled = self.prepared.table_of(landings.pod).class_of(landings.pod), landings.rows < 0
         for at, row in enumerate(landings.rows.tolist()):
-            rules = self._soft_rules(landings.pod, row)
-            if rules:
-                placement = self._without(state, landings.pod, replacement)
-                here = (placement.feasible == row).nonzero()[0].tolist()
-                likely = placement.chance > 0
-                spoiled[at] = bool(here) and bool((self._better(placement, here[0]) & likely).any())
+            if self._rules(own, row):
+                placement = self._placed(state, landings.pod, replacement)
+                better = self._better(placement, row)
+                spoiled[at] = better is not None and bool((better & (placement.chance > 0)).any())
         return spoiled
 
     def spoiled(self, landings: Landings, at: int) -> str:
@@ -325,13 +298,7 @@ class Misplaced(Strategy):
 
     def sentence(self, move: PlannedMove) -> str:
         """Which filter or soft rule it is."""
-        if move.candidate.wish.message.startswith(_SOFT):
+        if move.candidate.wish.message.startswith(_PREFERS):
             return move.candidate.wish.message
         node = self.prepared.inputs.snapshot.nodes.names[move.candidate.source]
         return f"{node} would not admit it any more ({move.candidate.wish.message})"
-
-
-def _asks_labels(pod: PodClass) -> bool:
-    """Whether pods of a class ask for labels of their node."""
-    affinity = pod.spec.affinity
-    return bool(pod.spec.node_selector or (affinity and affinity.node_affinity))

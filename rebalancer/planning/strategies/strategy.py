@@ -25,7 +25,8 @@ light. What needs arrays or the scheduler's model is imported for types, or wher
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -120,6 +121,14 @@ class Strategy:
         """What pods move together, all or none: they come one after the other. Empty for a pod by itself."""
         return ""
 
+    def groups(self, plan: PlanBuilder) -> Iterable[Iterable[PodRow]]:
+        """The pods to move, those that move all or none in one group; each is asked for once others moved."""
+        return (pods for _, pods in groupby(self.pods(plan), key=lambda pod: self.group(pod) or pod))
+
+    def choose(self, attempt: Callable[[], PartialPlan]) -> PartialPlan:
+        """The best of some attempts to move its pods, each of which asks for them anew; by default one."""
+        return attempt()
+
     def extend(self, so_far: PartialPlan) -> PartialPlan | None:
         """The plan with its moves added, for a strategy that chooses among whole plans.
 
@@ -153,13 +162,17 @@ class Strategy:
         """The classes of Pending pods that are to take the room which its pods leave."""
         return ()
 
+    def objections(self, landings: Landings) -> Sequence[str]:
+        """(nodes,) why each would not serve the purpose, in words that follow its name; empty: it would."""
+        return [""] * len(landings.rows)
+
     def objection(self, landings: Landings, at: int) -> str:
-        """Why a node would not serve the purpose, in words that follow its name; empty where it would."""
-        return ""
+        """Why one of the nodes would not."""
+        return self.objections(landings)[at]
 
     def serves(self, landings: Landings) -> Sequence[bool] | BoolArray:
         """(nodes,) whether each node would serve the purpose."""
-        return [not self.objection(landings, at) for at in range(len(landings.rows))]
+        return [not words for words in self.objections(landings)]
 
     def gains(self, landings: Landings) -> FloatArray | None:
         """(nodes, resources) points of load that are gained; None where that is not what it is for."""

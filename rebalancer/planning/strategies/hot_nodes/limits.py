@@ -71,7 +71,10 @@ class RaisedLimits:
         pods, builder = self._pods, self._found.builder
         above = pods.excess(pods.percent(builder))[pods.node] > 0
         kept = Counter(builder.used.reached(pods.candidates[at]) for at in self._found.kept if above[at])
-        del kept[()]
+        # What earlier runs used of a rate, or a limit for some pods, is not for a plan to lift.
+        kept = Counter(
+            {names: count for names, count in kept.items() if names and set(names) <= _LIFTED.keys()}
+        )
         return sorted(kept, key=lambda names: (-kept[names], names))[:_MAX_ESTIMATES]
 
     def _without(self, names: tuple[str, ...]) -> _Estimate:

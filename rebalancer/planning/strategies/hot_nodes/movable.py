@@ -28,10 +28,12 @@ from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.disruption_cost import Disruption, least_relief
 from rebalancer.planning.hotness import Hotness
 from rebalancer.planning.landing.evaluation import Candidate
+from rebalancer.planning.landing.scenarios import LandingDistribution
 from rebalancer.planning.prepared import PreparedInputs
 
 NEGLIGIBLE = 1e-9  # points; floating-point error of sums
 DIGITS = 6  # of points; pods that differ by less are alike
+ALL = slice(None)  # pods
 
 
 class MovablePods:
@@ -54,8 +56,12 @@ class MovablePods:
         self.node: IntArray = np.repeat(np.arange(len(count)), count)  # (pods,) which of ``nodes``
         ends = np.cumsum(count).tolist()
         self._on = [range(end - many, end) for end, many in zip(ends, count, strict=True)]  # pods, by node
-        self.relief = _relief_of(self.candidates, load.allocatable[self.nodes][self.node])
-        rows = [[item.row for item in self.candidates if item.source == node] for node in candidates]
+        self._allocatable = load.allocatable[self.nodes]
+        self.relief = np.zeros((0, len(self.hotness.names)))
+        if self.candidates:
+            amounts = with_pods(np.array([item.relief for item in self.candidates]), 1.0)
+            self.relief = _points(amounts, self._allocatable[self.node])
+        rows = [[self.candidates[at].row for at in pods] for pods in self._on]
         self.price = 1.0 + _joined(disruption.costs(pods) for pods in rows if pods)
         weights = prepared.policy.planning.weights
         shape = (
@@ -88,20 +94,39 @@ class MovablePods:
         np.subtract.at(left, self.node, self.relief)
         return left
 
-    def relieved(self, percent: FloatArray) -> FloatArray:
+    def on_changed(self, before: FloatArray, after: FloatArray) -> list[slice]:
+        """The pods of the nodes whose percentages differ, as few slices as there are such nodes."""
+        changed = np.flatnonzero((before != after).any(axis=1)).tolist()
+        if len(changed) == len(self._on):
+            return [ALL]
+        return [slice(self._on[node].start, self._on[node].stop) for node in changed]
+
+    def relieved(self, percent: FloatArray, pods: slice = ALL) -> FloatArray:
         """(pods,) points above coolTo that leave with each pod alone."""
         need = self.hotness.above(self.nodes, percent)
-        return np.asarray(np.minimum(self.relief, need[self.node]).sum(axis=1), np.float64)
+        return np.asarray(np.minimum(self.relief[pods], need[self.node[pods]]).sum(axis=1), np.float64)
 
     def relieves(self, at: int, percent: FloatArray) -> float:
         """Points above coolTo that leave with a pod whose node is at (resources,) ``percent``."""
         need = self.hotness.above(int(self.nodes[self.node[at]]), percent)
         return float(np.minimum(self.relief[at], need).sum())
 
-    def value(self, percent: FloatArray) -> FloatArray:
+    def value(self, percent: FloatArray, pods: slice = ALL) -> FloatArray:
         """(pods,) points of excess that leave with each pod alone, for each unit of its price."""
-        rows = self.nodes[self.node]
-        return self.hotness.removed(rows, percent[self.node], self.relief) / self._value_price
+        node = self.node[pods]
+        removed = self.hotness.removed(self.nodes[node], percent[node], self.relief[pods])
+        return removed / self._value_price[pods]
+
+    def added(self, pod: Candidate, landings: LandingDistribution) -> FloatArray:
+        """(hot nodes, resources) points that the replacement of any pod brings them, by its chances."""
+        chance = np.zeros(len(self.hotness.hot))
+        chance[landings.rows] = landings.chance
+        on = np.flatnonzero(chance[self.nodes])
+        points = np.zeros((len(self.nodes), len(self.hotness.names)))
+        if len(on):
+            amounts = np.repeat(with_pods(pod.usage[None], 1.0), len(on), axis=0)
+            points[on] = chance[self.nodes[on], None] * _points(amounts, self._allocatable[on])
+        return points
 
     def least(self, asked: float, percent: FloatArray) -> FloatArray:
         """(pods,) points above coolTo without which moving a pod can never pay.
@@ -112,12 +137,11 @@ class MovablePods:
         stays = self.still_hot(self.with_all_gone(percent))
         return np.where(stays, asked, least_relief(asked, 0.0))[self.node] * self.price
 
-    def ends_heat(self, percent: FloatArray) -> BoolArray:
+    def ends_heat(self, percent: FloatArray, pods: slice = ALL) -> BoolArray:
         """(pods,) which cool a node that is hot by leaving alone."""
-        need = self.hotness.above(self.nodes, percent).sum(axis=1)
-        return np.asarray(
-            self.still_hot(percent)[self.node] & (self.relieved(percent) >= need[self.node] - NEGLIGIBLE)
-        )
+        need, node = self.hotness.above(self.nodes, percent).sum(axis=1), self.node[pods]
+        enough = self.relieved(percent, pods) >= need[node] - NEGLIGIBLE
+        return np.asarray(self.still_hot(percent)[node] & enough)
 
     def best(self, value: FloatArray, percent: FloatArray) -> int:
         """The pod of most value, of the hottest node; of the pods that cool that alone the best fit."""
@@ -144,11 +168,8 @@ def _joined(parts: Iterable[FloatArray]) -> FloatArray:
     return np.concatenate([np.zeros(0), *parts])
 
 
-def _relief_of(candidates: Sequence[Candidate], whole: FloatArray) -> FloatArray:
-    """(pods, resources) points that leave with each; ``whole`` is what the nodes of the pods have."""
-    if not candidates:
-        return np.zeros_like(whole)
-    amounts = with_pods(np.array([item.relief for item in candidates]), 1.0)
+def _points(amounts: FloatArray, whole: FloatArray) -> FloatArray:
+    """(pods, resources) amounts in points of (pods, resources) what a node has; 0 where either is unknown."""
     return np.nan_to_num(np.where(whole > 0, 100.0 * amounts / np.where(whole > 0, whole, 1.0), 0.0))
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodRow
+from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.load.report import with_pods
 from rebalancer.planning.builder import PartialPlan
 from rebalancer.planning.disruption_cost import Disruption
@@ -67,7 +67,7 @@ def report_fields(prepared: PreparedInputs, plan: PartialPlan, *, raised_limit: 
     return {
         "hot_count": int(np.count_nonzero(prepared.hotness.hot)),
         "unsolved": _unsolved(prepared, plan),
-        "obstacles": find_obstacles(prepared, plan),
+        "obstacles": find_obstacles(prepared, plan) if prepared.inputs.explains else (),
         "benefit": benefit_of(prepared, plan),
         "raised_limit": raised_limit,
     }
@@ -195,22 +195,27 @@ def find_obstacles(
 
 def _staying(prepared: PreparedInputs, plan: PartialPlan) -> Iterator[tuple[PodRow, NotMoved, float]]:
     """The pods that stay on nodes above coolTo, with their points of what these nodes have too much of."""
-    load, pods = prepared.inputs.load, prepared.pods
-    left: dict[NodeRow, BoolArray] = {}
-    for node in map(NodeRow, np.flatnonzero(prepared.hotness.hot).tolist()):
-        excess = prepared.hotness.excess(node, plan.scenarios.expected_percent(node))
-        above = np.asarray(excess > NEGLIGIBLE, np.bool_)
-        if above.any():
-            left[node] = above
-    for row, kept in plan.kept.items():
-        if prepared.has_finished(row):
-            continue
-        node = NodeRow(int(pods.node[row]))
-        if node not in left or kept.reason in _NEVER_MOVE or not pods.class_of(row).owner.kind:
-            continue
-        above, whole = left[node], load.allocatable[node]
-        used = with_pods(load.relief[row], 1.0)[above]
-        yield row, kept, float(np.nan_to_num(100.0 * used / whole[above]).sum())
+    load, pods, hotness = prepared.inputs.load, prepared.pods, prepared.hotness
+    above = np.zeros(hotness.hot_above.shape, np.bool_)
+    for node in map(NodeRow, np.flatnonzero(hotness.hot).tolist()):
+        above[node] = hotness.excess(node, plan.scenarios.expected_percent(node)) > NEGLIGIBLE
+    # The last one is for pods on no node.
+    is_left = np.append(above.any(axis=1), False)[pods.node].tolist()
+    movable = [bool(item.owner.kind) for item in pods.classes]
+    found = [
+        (row, kept)
+        for row, kept in plan.kept.items()
+        if not prepared.has_finished(row)
+        and is_left[row]
+        and kept.reason not in _NEVER_MOVE
+        and movable[pods.pod_class[row]]
+    ]
+    rows = np.array([row for row, _ in found], np.int64)
+    on = pods.node[rows]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        points = 100.0 * with_pods(load.relief[rows], 1.0) / load.allocatable[on]
+    amounts = np.where(above[on], np.nan_to_num(points), 0.0).sum(axis=1)
+    return ((row, kept, amount) for (row, kept), amount in zip(found, amounts.tolist(), strict=True))
 
 
 def _obstacle(prepared: PreparedInputs, setting: str, group: _Kept, total: float, count: int) -> Obstacle:

@@ -8,12 +8,21 @@ is placed. A refused pod is placed again once another has landed on the node tha
     b 90 %, cool at 65 %   pods of 27, 10, 10 points: the first removes 25
     b moves 27; a moves 20, and then another 20, which removes the 10 points that are left
 
+A node that was hot takes pods of hotter ones, up to its threshold like any node, once its own moves have made
+it cooler than that. Such a move must remove more excess from its node than it brings to the other one:
+
+    a 95 %, b 95 %, cool at 65 %, hot above 80 %   two pods of b have left for c: b 70 %
+    a pod of 10 points goes from a to b            a 85 %, b 80 %: neither starves, and less is above 80 %
+
 **Drafts.** What is taken early may be in the way later, and where the scheduler puts one pod decides where it
 puts the next. So where excess is left, drafts are made: the same, but pods are drawn, those of more value
-more often, and pods that may land on several nodes come last. The generator is seeded by the number of the
+more often, and pods that may land on several nodes come last; where few may move, in every second draft. Most
+drafts begin with the moves of the best one so far but a few. The generator is seeded by the number of the
 draft, and placements are counted, never time, so the same cluster has the same plan. In a draft each move is
-a wave of its own and nothing is placed twice. A draft that promises less excess than the best plan is made a
-plan, which is held to waves and scenarios like any other.
+a wave of its own, no pod is refused more than a few times and nothing is placed twice. The best drafts are
+made plans, which are held to waves and scenarios like any other. Plans are compared by what they leave:
+excess, each node that stays hot counted as some points more, and leastRelief points for each unit of what
+their moves cost.
 
 **Room.** A pod of a hot node may have no landing but on a cool node that it would make hot. So at the end
 pods of such a node are moved as well, largest first, if few of them let the pod of the hot node in:
@@ -46,16 +55,23 @@ _PLACEMENTS_A_POD = 20  # that drafts may ask for
 _CELLS = 600_000  # placements times nodes that they may ask for: large clusters can afford less
 _POWERS = (4.0, 2.0, 1.0, 0.5)  # of their value, by which pods are drawn, draft by draft
 
+_ANEW = 3  # one of so many drafts begins anew, the others with most moves of the best one
+_FEW_PODS = 30  # that may move: drafts have placements as if there were so many
+_MOST_TRIED = 3  # times that a draft places a pod which is refused
+_MOST_MADE = 2  # of the drafts, the best, that are made plans
+_MOST_LEFT_OUT = 4  # moves of the best plan, where a draft begins with the others
+_POINTS_A_HOT_NODE = 10.0  # of excess, that a node which stays hot counts beside its own
 _ROOM_SHARE = 4  # of the placements of drafts, one of so many parts is for making room
 _MOST_FOR_ROOM = 3  # pods that leave a cool node for one of a hot node
 _LEAST_FOR_ROOM = 1.0  # points that all of them remove for each unit of their cost, whatever leastRelief is
 
 _NOT_NEEDED = NotMoved(Reason.NOT_NEEDED, "its node cools without moving it")
+_NO_LESS_HEAT = "another hot node would be that much warmer"
 _NO_RELIEF = NotMoved(Reason.NO_RELIEF, "it uses nothing of what its node is above coolTo in")
 # Reasons that later moves may remove: a landing has cooled down, or room has become free.
 _DEPENDS_ON_MOVES = frozenset({Reason.NO_BETTER_LANDING, Reason.NO_LANDING, Reason.ROOM_TAKEN, Reason.BUDGET})
 
-Quality = tuple[float, int, float, int]
+Quality = tuple[float, float, int]
 Room = Mapping[int, Sequence[Candidate]]  # by pod: the pods of a cool node that move before it
 Choice = Callable[[FloatArray, FloatArray], int]  # of (pods,) values, at (hot nodes, resources) percent
 
@@ -63,10 +79,12 @@ Choice = Callable[[FloatArray, FloatArray], int]  # of (pods,) values, at (hot n
 class Found(msgspec.Struct, frozen=True, eq=False):
     """A plan, and why each of the pods that it could have moved stays."""
 
-    quality: Quality  # what plans are compared by, less is better: excess, nodes still hot, cost, moves
+    quality: Quality  # what plans are compared by, less is better: see ``ReliefSearch.quality``
+    excess: float  # points left
     builder: PlanBuilder
     order: tuple[int, ...]  # of the pods moved
     room: Room  # what moves besides
+    shifts: Mapping[int, FloatArray]  # by pod moved: (hot nodes, resources) points that this changes
     closed: Mapping[int, NotMoved]  # the pods that it was not to move
     kept: Mapping[int, NotMoved]  # all pods that stay
 
@@ -83,7 +101,9 @@ class ReliefSearch:
         self.start = start
         self.asked = policy.least_relief if asked is None else asked
         self.nodes = len(prepared.nodes)
-        self._share = min(_PLACEMENTS_A_POD * len(pods.candidates), _CELLS // max(self.nodes, 1))
+        self._share = min(
+            _PLACEMENTS_A_POD * max(len(pods.candidates), _FEW_PODS), _CELLS // max(self.nodes, 1)
+        )
         self._partial = policy.partial_relief
         self.known: dict[Hashable, AcceptedMove | NotMoved] = {}  # what became of a pod after which moves
         self.levels: dict[Hashable, FloatArray] = {frozenset(): pods.percent(start)}  # after which moves
@@ -94,24 +114,31 @@ class ReliefSearch:
         placements = self.start.evaluator.placements
         began = placements.asked
         best = self.plan()
-        first = placements.asked - began  # about what a draft asks for at most
+        usual = len(self.pods.candidates)  # about what a draft asks for
+        is_dear = placements.asked - began > self._share
         most = placements.asked + self._share
         all_gone = self.pods.with_all_gone(self.levels[frozenset()])
         least = float(self.pods.excess(all_gone).sum())
-        tried = set[tuple[int, ...]]()
-        number = 0
-        while best.quality[0] > least + NEGLIGIBLE and placements.asked + first < most:
+        drafts = {best.order: best.quality}
+        number, model = 0, best.order
+        while best.excess > least + NEGLIGIBLE and placements.asked + usual < most:
             draft = Attempt(self, {}, is_draft=True)
             asked = placements.asked
-            draft.run(_drawn(np.random.default_rng(number), _POWERS[number % len(_POWERS)]))
-            number += 1
+            random = np.random.default_rng(number)
+            first = _some(model, random) if number % _ANEW else ()
+            # What follows from each of several landings is asked for: affordable where few pods may move.
+            waits = not number % 2 or len(self.pods.candidates) > _FEW_PODS
+            draft.run(_drawn(random, _POWERS[number % len(_POWERS)]), first, waits=waits)
+            number, usual = number + 1, placements.asked - asked
             order = tuple(draft.order)
-            if draft.excess < best.quality[0] - NEGLIGIBLE and order not in tried:
-                best = min(best, self.plan(order), key=lambda item: item.quality)
-            elif order in tried and placements.asked == asked:
+            if order in drafts and placements.asked == asked:
                 most -= len(order) + 1  # nothing new: such drafts must end as well
-            tried.add(order)
-        if best.quality[0] <= least + NEGLIGIBLE or first > self._share:
+            drafts[order] = min(drafts.get(order, self.quality(draft)), self.quality(draft))
+            model = min(drafts, key=lambda item: drafts[item])
+        for order in sorted(drafts, key=lambda item: drafts[item])[:_MOST_MADE]:
+            if drafts[order] < best.quality:
+                best = min(best, self.plan(order), key=lambda item: item.quality)
+        if best.excess <= least + NEGLIGIBLE or is_dear:
             return best
         return self._with_room(best)
 
@@ -162,14 +189,36 @@ class ReliefSearch:
 
     def _found(self, attempt: Attempt, closed: Mapping[int, NotMoved]) -> Found:
         builder, order = attempt.builder, tuple(attempt.order)
-        still_hot = int(np.count_nonzero(self.pods.still_hot(attempt.percent)))
-        cost = sum(self.price(at, attempt.room.get(at, ())) for at in order)
-        quality = round(attempt.excess, DIGITS), still_hot, round(cost, DIGITS), len(builder.moves)
-        return Found(quality, builder, order, attempt.room, closed, attempt.kept())
+        return Found(
+            self.quality(attempt),
+            attempt.excess,
+            builder,
+            order,
+            attempt.room,
+            attempt.shifts,
+            closed,
+            attempt.kept(),
+        )
+
+    def quality(self, attempt: Attempt) -> Quality:
+        """Excess left, with what moves cost at leastRelief and nodes that stay hot; excess left; moves."""
+        cost = sum(self.price(at, attempt.room.get(at, ())) for at in attempt.order)
+        still_hot = np.count_nonzero(self.pods.still_hot(attempt.percent))
+        points = attempt.excess + self.asked * cost + _POINTS_A_HOT_NODE * still_hot
+        moves = len(attempt.order) + sum(map(len, attempt.room.values()))
+        return round(float(points), DIGITS), round(attempt.excess, DIGITS), moves
 
     def price(self, at: int, room: Sequence[Candidate] = ()) -> float:
         """What moving a pod costs, with the pods that make room for it."""
         return float(self.pods.price[at] + self.pods.prices(room).sum())
+
+    def pays(self, at: int, percent: FloatArray, added: FloatArray, price: float) -> bool:
+        """Whether a move removes more excess than it adds to hot nodes: enough, or its node's heat."""
+        after = percent + added
+        after[self.pods.node[at]] -= self.pods.relief[at]
+        gained = float(self.pods.excess(percent).sum() - self.pods.excess(after).sum())
+        ends = bool(self.pods.ends_heat(percent)[at])
+        return gained > NEGLIGIBLE and (ends or gained >= self.asked * price - NEGLIGIBLE)
 
     def for_room(self, at: int, node: NodeRow, builder: PlanBuilder) -> list[Candidate]:
         """The pods of a cool node that may leave it for a pod of a hot one, those as large as that first."""
@@ -216,8 +265,7 @@ class ReliefSearch:
                 unpaid |= dict.fromkeys(here, self._stays_hot(node, percent))
                 continue
             for at in here:
-                back = percent.copy()
-                back[node] += pods.relief[at]
+                back = percent - found.shifts[at]
                 if relieved[at] < least * price[at] - NEGLIGIBLE and (
                     still_hot[node] or not pods.still_hot(back)[node]
                 ):
@@ -229,8 +277,7 @@ class ReliefSearch:
         """The moves without which the plan leaves as little excess, the first of them first."""
         percent, needless = self.pods.percent(found.builder), set[int]()
         for at in found.order:
-            back = percent.copy()
-            back[self.pods.node[at]] += self.pods.relief[at]
+            back = percent - found.shifts[at]
             if self.pods.excess(back).sum() <= self.pods.excess(percent).sum() + NEGLIGIBLE:
                 percent = back
                 needless.add(at)
@@ -286,6 +333,7 @@ class Attempt:
         self._room = room  # what moves before some pods
         self.room: dict[int, Sequence[Candidate]] = {}
         self.order: list[int] = []
+        self.shifts: dict[int, FloatArray] = {}
         self.percent = search.levels[frozenset()]
         pods = len(self._pods.candidates)
         self._open = np.ones(pods, np.bool_)
@@ -293,6 +341,7 @@ class Attempt:
         self._late = np.zeros(pods, np.bool_)  # several nodes may take it, so a draft moves it last
         # By pod: the node that refused it (the last entry: none did), and how many moves there were then.
         self._refused_by, self._refused_at = np.full(pods, -1, np.int64), np.zeros(pods, np.int64)
+        self._tried = np.zeros(pods, np.int64)  # how often each was refused
         self._better = np.zeros(search.nodes + 1, np.int64)  # by node: the last move after which to ask again
         self._waits = self._ended = False
 
@@ -317,34 +366,55 @@ class Attempt:
         """Points of excess left."""
         return float(self._pods.excess(self.percent).sum())
 
-    def run(self, choose: Choice, first: Sequence[int] = ()) -> None:
-        """Move these pods, where that holds, and go on until no open pod relieves anything."""
+    def run(self, choose: Choice, first: Sequence[int] = (), *, waits: bool = False) -> None:
+        """Move these pods, where that holds, and go on until no open pod relieves anything.
+
+        A draft that ``waits`` moves pods last that may land on several nodes.
+        """
+        self._waits = waits
         for at in first:
             if at in self._room:
                 self._try_after(at, self._room[at])
             elif self._open[at]:
                 self._try(at)
-        if self._is_draft:
-            self._waits = True
-            self.go_on(choose)
+        self.go_on(choose)
+        if waits:
             self._waits = False
             self._open |= self._late
-        self.go_on(choose)
+            self.go_on(choose)
         while not self._is_draft and self._reopen():
             self.go_on(choose)
 
     def go_on(self, choose: Choice) -> None:
         """Place the pods that this chooses until no open pod relieves anything."""
-        moves, value = -1, np.zeros(0)
+        seen, value = np.full_like(self.percent, np.nan), np.zeros(len(self._pods.candidates))
         while not self._ended:
-            if moves != len(self.order):
-                moves, value = len(self.order), self._pods.value(self.percent)
-                pays = self._pods.relieved(self.percent) >= self._search.least - NEGLIGIBLE
-                value[~(pays | self._pods.ends_heat(self.percent))] = 0.0
+            if seen is not self.percent:
+                for pods in self._pods.on_changed(seen, self.percent):
+                    worth, relieved = (
+                        self._pods.value(self.percent, pods),
+                        self._pods.relieved(self.percent, pods),
+                    )
+                    pays = relieved >= self._search.least[pods] - NEGLIGIBLE
+                    worth[~(pays | self._pods.ends_heat(self.percent, pods))] = 0.0
+                    value[pods] = worth
+                seen = self.percent
             of_open = np.where(self._open, value, 0.0)
-            if not (of_open > NEGLIGIBLE).any():
+            left = np.flatnonzero(of_open > NEGLIGIBLE)
+            if not len(left):
                 return
-            self._try(choose(of_open, self.percent))
+            if not self._is_spent:
+                self._try(choose(of_open, self.percent))
+                continue
+            for at in left.tolist():  # each is refused by the limit, in whatever order they are asked
+                self._try(at)
+
+    @property
+    def _is_spent(self) -> bool:
+        """Whether limits.perRun leaves no further move."""
+        used = self._search.start.used
+        made = used.total + len(self.order) if self._builder is None else self._builder.used.total
+        return made >= used.limits.per_run
 
     def _reopen(self) -> bool:
         """Let pods be tried again that were refused before the last move; whether there are any."""
@@ -391,7 +461,12 @@ class Attempt:
                 continue
             moved.append(pod)
             found = builder.find(self._pods.candidates[at])
-            if not isinstance(found, NotMoved):
+            if not isinstance(found, NotMoved) and self._search.pays(
+                at,
+                self.percent,
+                self._pods.percent(builder) - self.percent + self._added(at, found),
+                self._search.price(at, moved),
+            ):
                 self.room[at] = tuple(moved)
                 self._open[at] = False
                 self._move(at, found)
@@ -406,19 +481,32 @@ class Attempt:
         if isinstance(found, NotMoved):
             self._ended = found.reason is Reason.SEARCH_ENDED
             if not self._ended:
-                self._refused[at] = found
-                self._refused_by[at] = -1 if found.node is None else found.node
-                self._refused_at[at] = len(self.order)
+                self._refuse(at, found)
             return
         rows = found.evaluation.landings().rows
         if self._waits and len(rows) > 1:
             self._late[at] = True
             return
         self._late[at] = False
+        added, price = self._added(at, found), float(self._pods.price[at])
+        if added.any() and not self._search.pays(at, self.percent, added, price):
+            self._refuse(at, NotMoved(Reason.NO_BETTER_LANDING, _NO_LESS_HEAT, node=int(rows[0])))
+            return
         self._move(at, found)
+
+    def _added(self, at: int, found: AcceptedMove) -> FloatArray:
+        return self._pods.added(self._pods.candidates[at], found.evaluation.landings())
+
+    def _refuse(self, at: int, why: NotMoved) -> None:
+        self._tried[at] += 1
+        self._refused[at] = why
+        self._refused_by[at] = -1 if why.node is None else why.node
+        self._refused_at[at] = len(self.order)
 
     def _move(self, at: int, found: AcceptedMove) -> None:
         rows = found.evaluation.landings().rows
+        self.shifts[at] = self._added(at, found)
+        self.shifts[at][self._pods.node[at]] -= self._pods.relief[at]
         self.order.append(at)
         self._accepted.append(found)
         self._refused.pop(at, None)
@@ -459,11 +547,13 @@ class Attempt:
                 levels[self._made] = percent
         self.percent = percent
         self._better[rows] = len(self.order)
-        if not self._pods.excess(percent)[node]:
+        if not self._pods.still_hot(percent)[node]:
             self._better[self._pods.nodes[node]] = len(self.order)
         self._better[-1] = len(self.order)
         again = [row for row in self._refused if self._better[self._refused_by[row]] > self._refused_at[row]]
         again = [row for row in again if self._refused[row].reason in _DEPENDS_ON_MOVES]
+        if self._is_draft:
+            again = [row for row in again if self._tried[row] < _MOST_TRIED]
         self._open[again] = True
 
     def kept(self) -> dict[int, NotMoved]:
@@ -476,6 +566,12 @@ class Attempt:
             for at in range(len(self._pods.candidates))
             if at not in moved
         }
+
+
+def _some(order: Sequence[int], random: np.random.Generator) -> list[int]:
+    """All of these moves but a few."""
+    left_out = random.permutation(len(order))[: random.integers(1, _MOST_LEFT_OUT + 1)]
+    return [at for place, at in enumerate(order) if place not in left_out]
 
 
 def _drawn(random: np.random.Generator, power: float) -> Choice:

@@ -174,11 +174,11 @@ def test_before_a_later_wave_it_looks_whether_the_room_is_still_needed() -> None
     assert all(isinstance(item, str) for item in revalidate_moves(placed, plan.moves).verdicts.values())
 
 
-def two_rooms(wave: int) -> Any:
+def two_rooms(wave: int, *, api: str = "a") -> Any:
     """Nodes a and d each have room for one of two Pending pods once a pod has left for b or e."""
     workloads = [
         a_workload("web", ["a", "d"], cpu="2"),
-        a_workload("api", ["a"], cpu="1100m"),
+        a_workload("api", [api], cpu="1100m"),
         a_workload("job", ["d"], cpu="1100m"),
         a_workload("lib", ["b", "e"], cpu="2500m"),
         a_workload("big", ["", ""], cpu="2", created=at(-3600)),
@@ -200,6 +200,15 @@ def test_room_for_a_second_pod_is_still_made_before_the_first_one_has_taken_its_
     assert {move.pod.name for move in moves} == {"api-0", "job-0"}
     landings = {uid: item if isinstance(item, str) else item.landings for uid, item in found.items()}
     assert landings == {move.pod.uid: move.landings for move in moves}
+
+
+def test_the_second_wave_goes_on_while_the_pod_of_the_first_one_is_not_bound_yet() -> None:
+    first, second = plan_of(two_rooms(1)).moves
+    found = revalidate_moves(two_rooms(1, api="b"), [second]).verdicts[second.pod.uid]
+
+    assert first.pod.name == "api-0"
+    assert not isinstance(found, str)
+    assert [landing.node for landing in found.landings] == ["e"]
 
 
 def test_what_makes_room_together_stays_together_before_a_later_wave() -> None:

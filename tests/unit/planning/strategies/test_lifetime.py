@@ -244,15 +244,26 @@ def test_before_a_later_wave_the_pod_is_looked_at_again() -> None:
     assert later == {moves[0].pod.uid: "NotNeeded: its lifetime is not over any more"}
 
 
-def test_since_when_a_pod_is_ready_cannot_be_asked() -> None:
+@pytest.mark.parametrize(("since", "moves"), [("29h", 1), ("31h", 0)])
+def test_since_when_a_pod_is_ready_counts_while_it_is(since: str, moves: int) -> None:
+    web = a_workload("web", ["a"], created=OLDER)
+    web.pods[0]["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": OLD}]
+    settings = {"conditions": [{"type": "Ready", "status": "True", "minSince": since}]}
+
+    assert len(plan(web, settings=settings).moves) == moves
+    web.pods[0]["status"]["conditions"][0]["lastTransitionTime"] = None
+    assert plan(web, settings=settings).moves == ()  # since nobody knows when
+
+
+def test_since_when_a_pod_has_been_scheduled_cannot_be_asked() -> None:
     text = """\
 apiVersion: rebalancer/v1alpha1
 kind: RebalancePolicy
 strategies:
   lifetime:
     conditions:
-    - {type: Ready, minSince: 1h}
+    - {type: PodScheduled, minSince: 1h}
 """
-    with pytest.raises(InputError, match="since when Ready is True is not read"):
+    with pytest.raises(InputError, match="since when PodScheduled is True is not read"):
         parse_policy(text, "p.yaml")
-    parse_policy(text.replace("type: Ready", 'type: Ready, status: "False"'), "p.yaml")
+    parse_policy(text.replace("type: PodScheduled", 'type: PodScheduled, status: "False"'), "p.yaml")

@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.plan import Plan
+from rebalancer.planning.prepared import prepare
 from rebalancer.planning.revalidation import revalidate_moves
+from rebalancer.planning.strategies.misplaced import Misplaced
 from rebalancer.scheduling.registry import load_configuration
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, because, kept, moved, plan_of, planning_inputs
@@ -163,6 +168,20 @@ def test_a_misplaced_pod_is_not_sent_where_it_would_make_a_node_hot() -> None:
     assert kept(plan) == {"web-0": "NoBetterLanding"}
 
 
+@pytest.mark.parametrize("more", [{}, {"preferNoSchedule": True}])
+def test_a_node_that_was_cooled_is_not_filled_again_by_a_misplaced_pod(more: dict[str, Any]) -> None:
+    nodes = [a_node("a", cpu=10), a_node("b", cpu=10, labels={"disk": "ssd"}), a_node("c", cpu=10)]
+    workloads = [a_workload("hot", ["b"] * 9, cpu="900m"), a_workload("web", ["a"], cpu="900m", spec=SSD)]
+    policy = a_policy(
+        strategies={"misplaced": more or True},
+        hotNodes={"any": [{"utilization": {"cpu": 80}, "coolTo": {"cpu": 65}}]},
+        limits={"perNode": 9, "perWorkload": 9},
+    )
+    plan = plan_of(planning_inputs(nodes, workloads, policy=policy))
+    assert [move.from_node for move in plan.moves] == ["b", "b"]
+    assert "it is hot, and may be filled up to 65.0 % only" in because(plan, "web-0")
+
+
 def test_a_misplaced_move_still_holds_before_its_wave_although_its_node_is_cool() -> None:
     inputs = planning_inputs(
         [a_node("a"), a_node("b", labels={"disk": "ssd"})], [a_workload("web", ["a"], spec=SSD)], policy=ON
@@ -285,3 +304,54 @@ def test_what_the_scheduler_adds_to_every_pod_counts_for_pods_that_ask_for_nothi
     workloads = [a_workload("web", ["a"]), a_workload("api", ["b"])]
     plan = plan_of(planning_inputs(nodes, workloads, policy=ON, configuration=configuration))
     assert moved(plan) == {"web-0": "b"}
+
+
+def asks(kind: str, app: str, key: str) -> dict[str, Any]:
+    """To be where pods of an app are, or not, by a rule of this kind over nodes or zones."""
+    selector = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key}
+    if kind == "spread":
+        return {
+            "topologySpreadConstraints": [{**selector, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]
+        }
+    side, _, rule = kind.partition(" ")
+    if rule == "preferred":
+        preferred = [{"weight": 10, "podAffinityTerm": selector}]
+        return {"affinity": {side: {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
+    return {"affinity": {side: {"requiredDuringSchedulingIgnoredDuringExecution": [selector]}}}
+
+
+KINDS = [
+    f"{side} {rule}" for side in ("podAffinity", "podAntiAffinity") for rule in ("preferred", "required")
+]
+ASKS = st.builds(
+    asks,
+    st.sampled_from([*KINDS, "spread"]),
+    st.sampled_from(["w0", "w1"]),
+    st.sampled_from(["kubernetes.io/hostname", "zone"]),
+)
+SPECS = st.one_of(ASKS, ASKS, st.sampled_from([{}, SSD, PREFERS_SSD]))
+ON_NODES = st.lists(st.sampled_from("abcd"), min_size=1, max_size=4)
+
+
+@given(
+    st.lists(st.tuples(SPECS, ON_NODES), min_size=1, max_size=4),
+    st.sampled_from(["", *LEAVING, "own", "soft"]),
+)
+def test_every_pod_that_its_node_would_reject_is_looked_at(
+    drawn: list[tuple[dict[str, Any], list[str]]], taint: str
+) -> None:
+    """Looking at classes and domains finds every pod that is found when each pod is asked about."""
+    labels = [{"zone": "x", "disk": "ssd"}, {"zone": "x"}, {"zone": "y"}, {}]
+    effect = "PreferNoSchedule" if taint == "soft" else "NoSchedule"
+    taints = [{"key": taint, "value": "", "effect": effect}] if taint else []
+    nodes = [
+        a_node(name, cpu=64, labels=found, taints=taints if name == "a" else ())
+        for name, found in zip("abcd", labels, strict=True)
+    ]
+    workloads = [a_workload(f"w{at}", on, spec=spec) for at, (spec, on) in enumerate(drawn)]
+    prepared = prepare(planning_inputs(nodes, workloads, policy=soft()))
+    strategy = Misplaced(prepared, soft().strategies.misplaced)
+    plan = PlanBuilder(prepared, (strategy,))
+    wishes = {pod for pod in prepared.bound_pods() if strategy.why(pod, plan)}
+
+    assert wishes <= set(Misplaced(prepared, soft().strategies.misplaced).pods(plan))

@@ -117,20 +117,7 @@ class Running:
         pod["spec"]["nodeName"] = node
         pod["status"].pop("containerStatuses", None)
         evicted_at = NOW + self._clock
-        self._past.append(
-            PastMove(
-                namespace=move.pod.namespace,
-                name=move.pod.name,
-                uid=move.pod.uid,
-                workload=move.pod.workload,
-                controller_uid=move.pod.controller_uid,
-                from_node=move.from_node,
-                to_node=node,
-                result="Landed",
-                evicted_at=evicted_at,
-                landed_at=evicted_at + 5,
-            )
-        )
+        self._past.append(move.made("Landed", node, evicted_at, evicted_at + 5))
 
 
 def a_rule(kind: str, app: str, other: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.spread import spread_constraints
+from rebalancer.planning.landing.spread import SpreadConstraints
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.prepared import prepare
 from tests.builders import a_budget, a_node
@@ -182,7 +182,9 @@ def test_moves_left_are_the_fewest_that_any_order_of_moves_needs(counts: list[in
     on = [f"{'abcdef'[zone]}1" for zone, number in enumerate(counts) for _ in range(number)]
     web = a_workload("web", on or [""], spec=spread(skew=skew))
     prepared = prepare(planning_inputs(zones(len(counts)), [web]))
-    (constraint,) = spread_constraints(prepared.schedulers, prepared.pods, [HARD], defaults=False)
+    (constraint,) = SpreadConstraints(prepared.schedulers, prepared.pods, [HARD], defaults=False).all()
+    quick = constraint.may_be_skewed(prepared.state)
+    passing = constraint.counter.counts(prepared.state, keep=False)
     left, reached = 0, {tuple(sorted(counts))}
     while not any(max(each) - min(each) <= skew for each in reached):
         left += 1
@@ -195,6 +197,8 @@ def test_moves_left_are_the_fewest_that_any_order_of_moves_needs(counts: list[in
         }
 
     assert constraint.moves_left(constraint.counter.counts(prepared.state)) == left
+    assert constraint.moves_left(passing) == left
+    assert quick or not left
 
 
 def test_a_terminating_pod_counts_for_no_constraint_and_is_not_looked_at() -> None:

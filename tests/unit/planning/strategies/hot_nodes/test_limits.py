@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.planning.plan import Plan
 from tests.builders import a_node
@@ -87,3 +88,14 @@ def test_where_little_relief_keeps_pods_the_next_bolder_value_is_named_with_its_
     assert len(bolder.moves) == 14
     assert bolder.benefit is not None
     assert bolder.benefit.excess.after == 25.0
+
+
+def test_a_plan_whose_words_nobody_reads_makes_the_same_moves() -> None:
+    nodes = [a_node("a", cpu=10), a_node("b", cpu=10), a_node("c", cpu=100)]
+    workloads = [a_workload("web", ["a"] * 9), a_workload("api", ["b"] * 9)]
+    inputs = planning_inputs(nodes, workloads, policy=a_policy(limits={"perRun": 2}))
+    plan, silent = plan_of(inputs), plan_of(replace(inputs, explains=False))
+    assert plan.raised_limit
+    assert plan.obstacles
+    assert silent.raised_limit == silent.strategies["hotNodes"].message == ""
+    assert silent == replace(plan, raised_limit="", obstacles=(), strategies=silent.strategies)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from tests.conftest import examples
 from tests.unit.planning.random_clusters import Cluster, clusters, excess_left
 
 # Each from the strictest value to the boldest.
@@ -36,7 +37,7 @@ def with_setting(cluster: Cluster, section: str, key: str, value: Any) -> Cluste
 
 @pytest.mark.parametrize(("section", "key", "values"), VALUES, ids=[item[1] for item in VALUES])
 def test_a_bolder_setting_never_leaves_more_excess(section: str, key: str, values: list[Any]) -> None:
-    @settings(max_examples=12, deadline=None)
+    @settings(max_examples=examples(12), deadline=None)
     @given(clusters())
     def holds(cluster: Cluster) -> None:
         left = [excess_left(with_setting(cluster, section, key, value)) for value in values]

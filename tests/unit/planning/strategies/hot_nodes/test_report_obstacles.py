@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.plan import Obstacle, Plan
-from rebalancer.planning.reasons import Reason
+from rebalancer.planning.planner import search
+from rebalancer.planning.prepared import prepare
+from rebalancer.planning.reasons import NotMoved, Reason
+from rebalancer.planning.strategies.hot_nodes.report import find_obstacles
 from rebalancer.policy.evictability import Protection
 from rebalancer.policy.schema import RebalancePolicy
 from tests.builders import a_node
@@ -126,3 +131,16 @@ def test_the_settings_of_reasons_are_keys_of_the_policy() -> None:
         for key in path.split("."):
             section = section[key]
         assert not value or value in section or (path == "evictable.protect" and value in set(Protection))
+
+
+def test_a_pod_on_no_node_keeps_no_node_hot() -> None:
+    nodes = (a_node("cool", cpu=100), a_node("z", cpu=10))  # the last one is hot
+    web, new = a_workload("web", ["z"] * 9, spec=ON_DISK), a_workload("new", [""], cpu="200")
+    prepared = prepare(planning_inputs(nodes, [web, new], policy=protecting("LocalStorage")))
+    found = search(prepared)
+    pending = PodRow(prepared.pods.row["default", "new-0"])
+    assert prepared.pods.node[pending] == -1
+    why = NotMoved(Reason.LOCAL_STORAGE, "because", ("evictable.protect",))
+    kept = {**found.kept, pending: why}
+    (obstacle,) = find_obstacles(prepared, replace(found, kept=kept))
+    assert obstacle.pods == 9

@@ -95,3 +95,22 @@ def test_what_makes_room_moves_only_as_long_as_the_pod_does_for_which_it_does() 
     verdicts = revalidate_moves(inputs, (*moves[:2], other)).verdicts
     nobody = "NotNeeded: the pod for which it would make room does not move"
     assert [verdicts[move.pod.uid] for move in moves] == [nobody, nobody, "the pod runs on another node"]
+
+
+@pytest.mark.parametrize(("small", "moves"), [("1", {"away-0", "small-0"}), ("50m", {"away-0"})])
+def test_a_node_that_has_been_cooled_takes_pods_of_a_hotter_one_where_that_pays(
+    small: str, moves: set[str]
+) -> None:
+    """The pod of a may run on a and b only; b is at 70 % once its own pod has left for c."""
+    pool = {"pool": "one"}
+    nodes = [a_node("a", cpu=10, labels=pool), a_node("b", cpu=10, labels=pool), a_node("c", cpu=10)]
+    workloads = [
+        a_workload("held-a", ["a"], cpu="8500m", annotations=PROTECTED),
+        a_workload("held-b", ["b"], cpu="7", annotations=PROTECTED),
+        a_workload("small", ["a"], cpu=small, spec={"nodeSelector": pool}),
+        a_workload("away", ["b"], cpu="2500m"),
+    ]
+    plan = plan_of(planning_inputs(nodes, workloads, policy=a_policy()))
+
+    assert set(moved(plan)) == moves
+    assert moved(plan).get("small-0", "b") == "b"

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from rebalancer.errors import InputError
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.revalidation import check_landing, revalidate_moves
 from rebalancer.planning.steering import EMPTIED, reopened
+from rebalancer.planning.strategies.consolidation import Consolidation, ConsolidationSettings
+from rebalancer.policy.policy_file import load_policy
 from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling.registry import load_configuration
 from rebalancer.state.run_state import RunState
@@ -218,7 +223,7 @@ def test_a_limit_that_other_strategies_have_reached_is_named(packing: Any) -> No
     nodes = [a_node(name) for name in "abc"]
     plan = plan_of(planning_inputs(nodes, USUAL, policy=policy, configuration=packing))
     assert [move.strategy for move in plan.moves] == ["lifetime"]
-    assert "; perRun 1 is reached by other strategies" in plan.strategies["consolidation"].message
+    assert "; perRun 1 is reached" in plan.strategies["consolidation"].message
 
 
 def test_only_the_nodes_that_the_policy_selects_are_emptied(packing: Any) -> None:
@@ -248,6 +253,40 @@ def test_a_node_whose_annotation_is_no_price_is_left_alone(packing: Any, price: 
     plan = planned(packing, graded("400m", "500m", "1"), nodes)
     assert moved(plan) == {"on-b-0": "c"}
     assert plan.strategies["consolidation"].figures["saving"] == 1.5
+    named = "the annotation rebalancer/price of a is no price" in plan.strategies["consolidation"].message
+    assert named == (price != "0")
+
+
+PRICED = """\
+apiVersion: rebalancer/v1alpha1
+kind: RebalancePolicy
+strategies: {consolidation: {prices: {small: 2}, pricesFile: prices.yaml}}
+"""
+
+
+def test_prices_of_a_file_are_taken_where_the_policy_has_none(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(PRICED)
+    (tmp_path / "prices.yaml").write_text("small: 1\nlarge: 0.5\n")
+    settings = Consolidation.settings_in(load_policy(tmp_path / "policy.yaml").policy)
+    assert isinstance(settings, ConsolidationSettings)
+    assert settings.prices == {"small": 2.0, "large": 0.5}
+
+
+@pytest.mark.parametrize("text", ["root:x:0:0", "a: .inf", "a: .nan", "a: -1", "a: dear", "[1]", "{", ""])
+def test_a_file_of_prices_that_holds_something_else_is_refused_and_not_quoted(
+    tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "policy.yaml").write_text(PRICED)
+    (tmp_path / "prices.yaml").write_text(text)
+    with pytest.raises(InputError) as found:
+        load_policy(tmp_path / "policy.yaml")
+    assert found.value.message == "is no table of prices: numbers of 0 or more by instance type"
+
+
+@pytest.mark.parametrize("price", [float("inf"), float("nan"), -1.0])
+def test_a_price_of_the_policy_is_a_finite_number_of_0_or_more(price: float) -> None:
+    with pytest.raises(ValidationError):
+        a_policy(strategies={"consolidation": {"prices": {"small": price}}})
 
 
 def test_before_a_later_wave_the_node_is_still_one_to_be_emptied(packing: Any) -> None:

@@ -1,0 +1,250 @@
+"""The strategy that empties nodes, so that an autoscaler, or whoever pays for them, can remove them.
+
+A node is emptied as a whole or not at all: every pod that must leave it may be evicted and lands, by the
+user's own scheduler configuration and in every scenario, on a node that is neither empty nor to be emptied.
+
+A node on which such a pod may land stays in use. So what can be emptied depends on the order, and others are
+tried as long as that is better and placements are left. Better is what saves more, then what costs less.
+
+    n1 and n2 have 2 pods each, n3 has 3; the pods of n1 land on n2
+    n1, n2, n3       n1 is emptied, n2 is in use now, and n3 finds no room: 1 node
+    n3, n1, n2       the pods of n3 land on n2 and n4, and so do those of n1: 2 nodes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec.structs import replace
+from pydantic import Field
+
+from rebalancer.planning.reasons import Reason
+from rebalancer.planning.strategies.strategy import Replaced, Strategy
+from rebalancer.policy.model import Percent, PolicyModel, Selector
+from rebalancer.policy.units import Amount, AmountField, Duration
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.arrays import BoolArray, PodRow
+    from rebalancer.planning.builder import PartialPlan, PlanBuilder
+    from rebalancer.planning.landing.landing_check import Landings
+    from rebalancer.planning.plan import Move, StrategyReport
+    from rebalancer.planning.strategies.whole_nodes import WholeNodes
+
+_CELLS, _DIGITS = 600_000, 6  # placements times nodes that orders after the first may take
+_MAX_FAILED = 100_000  # nodes of one order that are not emptied, times all nodes
+_TAKEN = "is empty, or is to be emptied"
+_DIFFERENCE = (
+    "empties whole nodes, and only where the scheduler places each of their pods on nodes that stay in use; "
+    "no threshold chooses them, but what that saves for each eviction"
+)
+
+
+class ConsolidationSettings(PolicyModel):
+    """Which nodes may be emptied, and how full others become."""
+
+    node_selector: Selector = Field(
+        default=Selector.model_construct(), description="Labels of the nodes that may be emptied."
+    )
+    max_nodes: int = Field(default=2, ge=1, description="Maximum number of nodes emptied in one run.")
+    keep: AmountField = Field(
+        default=Amount(1), description="Least nodes that stay in use: a number, or a percentage of all nodes."
+    )
+    max_requested: Percent = Field(
+        default=100.0,
+        description="Percent of a node's cpu, and of its memory, up to which requests may fill it.",
+    )
+    min_node_age: Duration = Field(default=3600.0, description="A younger node is not emptied.")
+    settle: Duration = Field(
+        default=3600.0, description="A node that pods left or came to by a run is not emptied for so long."
+    )
+    taint_for: Duration = Field(
+        default=0.0,
+        description="With more than 0s, nodes have a NoSchedule taint while they are emptied, and so long "
+        "afterwards if nobody removes them. It needs the right to patch nodes.",
+    )
+    prices: Mapping[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
+        default={},
+        description="Price of a node by its label node.kubernetes.io/instance-type; its annotation "
+        "rebalancer/price comes first. Without any price every node saves the same.",
+    )
+    prices_file: str = Field(
+        default="",
+        description="A file with more of them beside the policy, in YAML or JSON; prices comes first.",
+    )
+    allow_karpenter: bool = Field(
+        default=False, description="Empty nodes of Karpenter as well, which consolidates them itself."
+    )
+
+
+class Consolidation(Strategy):
+    """Empties nodes one after the other, those first that save most for what it costs."""
+
+    name = "consolidation"
+    label = "EmptiedNode"
+    description = "Empty whole nodes, so that they can be removed: true, false, or its settings."
+    settled = "its node is not emptied any more"
+    settings_type = ConsolidationSettings
+    settings: ConsolidationSettings
+    replaces = {"HighNodeUtilization": Replaced(difference=_DIFFERENCE)}
+    emptying: frozenset[int] = frozenset()  # rows of nodes that are to be empty
+    order: tuple[int, ...] = ()  # in which nodes are tried
+    closing = False  # whether the taint of emptied nodes is tried although the policy does not ask for it
+
+    @cached_property
+    def nodes(self) -> WholeNodes:
+        """What leaves each node, and what its removal saves."""
+        from rebalancer.planning.strategies.whole_nodes import WholeNodes  # noqa: PLC0415 - imports numpy
+
+        return WholeNodes(self.prepared, self.settings)
+
+    @property
+    def _most(self) -> int:
+        used, count = len(self.nodes.leaving) - len(self.nodes.empty), len(self.nodes.leaving)
+        return min(self.settings.max_nodes, used - self.settings.keep.of(count))
+
+    def why(self, pod: PodRow, plan: PlanBuilder) -> str:
+        """How few pods its node would be rid of."""
+        node = self.prepared.node_of(pod)
+        if node < 0 or not self.nodes.saves[node]:
+            return ""
+        name, count = self.prepared.nodes.names[node], len(self.nodes.leaving[node])
+        return f"{name} is to be emptied: {count} pod{'s' * (count != 1)} must leave it"
+
+    def why_still(self, pod: PodRow, plan: PlanBuilder) -> str:
+        return "its node is being emptied" if self.prepared.node_of(pod) in self.emptying else ""
+
+    def resume(self, moves: Sequence[Move]) -> None:
+        left = {move.from_node for move in moves if move.strategy == self.name}
+        self.emptying = frozenset(row for name, row in self.prepared.nodes.row.items() if name in left)
+
+    def group(self, pod: PodRow) -> str:
+        """The node that is emptied as a whole."""
+        return self.prepared.nodes.names[self.prepared.node_of(pod)]
+
+    def groups(self, plan: PlanBuilder) -> Iterator[Iterator[PodRow]]:
+        """Node by node, in an order; none on which pods may land, and no more pods after one that stays."""
+        from rebalancer.planning.steering import EMPTIED  # noqa: PLC0415 - imports numpy
+
+        if plan.used.is_spent or self._most < 1:
+            return
+        used, emptied, failed = self.nodes.in_use(plan), list[int](), 0
+        self.order = self.order or tuple(self.nodes.candidates)
+        yield from (iter([pod]) for pod in self.nodes.held)
+        for node in self.order:
+            if len(emptied) >= self._most or failed * len(self.nodes.leaving) > _MAX_FAILED:
+                break
+            if node in used:
+                continue
+            self.emptying = frozenset((*emptied, node))
+            if self.closing or (self.may_close and self.prepared.inputs.closed is None):
+                plan.taint(EMPTIED, (*self.nodes.idle, *self.emptying))
+            made = len(plan.moves)
+            yield self._until_one_stays(node, plan)
+            failed += len(plan.moves) == made
+            if len(plan.moves) > made:
+                emptied.append(node)
+                used.update(*(move.evaluation.landings().rows.tolist() for move in plan.moves[made:]))
+        self.emptying = frozenset(emptied)
+
+    def _until_one_stays(self, node: int, plan: PlanBuilder) -> Iterator[PodRow]:
+        for made, pod in enumerate(self.nodes.candidates[node][1], len(plan.moves)):
+            yield pod
+            if len(plan.moves) == made:
+                return
+
+    def choose(self, attempt: Callable[[], PartialPlan]) -> PartialPlan:
+        """The order that saves most, then costs least; and what a taint would add to it."""
+        nodes = self.nodes
+
+        def tried(order: tuple[int, ...]) -> tuple[tuple[float, float], PartialPlan, frozenset[int]]:
+            self.order = order
+            plan, emptied = attempt(), self.emptying
+            cost = sum(nodes.candidates[node][0] for node in emptied)
+            saved = sum(nodes.saves[node] for node in emptied)
+            return (round(saved, _DIGITS), -round(cost, _DIGITS)), plan, emptied
+
+        best, order = tried(()), self.order
+        placements, known = best[1].builder.evaluator.placements, {order}
+        cells = placements.asked + _CELLS // max(len(nodes.leaving), 1)
+        last = min(cells, self.prepared.policy.planning.max_placements // 2)
+        while len(best[2]) < self._most and placements.asked < last:
+            other = next((item for item in _others(order, best[2]) if item not in known), None)
+            if other is None:
+                break
+            known.add(other)
+            found = tried(other)
+            if found[0] > best[0]:
+                best, order = found, other
+        plan = best[1]
+        refused = [why for pod, why in plan.kept.items() if self.prepared.node_of(pod) in order]
+        if not self.may_close and any(why.reason is Reason.NO_BETTER_LANDING for why in refused):
+            self.closing = True
+            more = len(tried(())[2])
+            self.closing = False
+            if more > len(best[2]):
+                words = f"{more} node{'s' * (more != 1)} could be emptied if they had a taint meanwhile"
+                plan = replace(plan, notes={**plan.notes, self.name: f"{words} (taintFor)"})
+        self.emptying = best[2]
+        return plan
+
+    @property
+    def may_close(self) -> bool:
+        return self.settings.taint_for > 0
+
+    def closes(self, so_far: PartialPlan) -> Collection[str]:
+        """The nodes that the plan empties, and with them those that are empty and would be filled."""
+        left = {move.candidate.source for move in so_far.moves if move.candidate.wish.strategy == self.name}
+        nodes = (*left, *self.nodes.idle) if left and self.may_close else ()
+        return [self.prepared.nodes.names[node] for node in nodes]
+
+    def objections(self, landings: Landings) -> Sequence[str]:
+        """That a node is empty or to be emptied, or that too much of it would be requested."""
+        state, rows, most = landings.state or self.prepared.state, landings.rows, self.settings.max_requested
+        wanted = state.classes.requests[self.prepared.eviction.replacement(landings.pod).pod_class].incoming
+        after = state.requested[rows, :2] + [wanted.get("cpu", 0), wanted.get("memory", 0)]
+        percent = (100.0 * after / state.classes.allocatable[rows, :2].clip(1)).max(axis=1).tolist()
+        taken = self.emptying.union(self.nodes.empty)
+        return [
+            _TAKEN
+            if row in taken
+            else f"would be requested to {requested:.1f} %, maxRequested {most:g}" * (requested > most)
+            for row, requested in zip(rows.tolist(), percent, strict=True)
+        ]
+
+    def settings_behind(self, landings: Landings, at: int) -> tuple[str, ...] | None:
+        """The setting without which the landing would do."""
+        words = self.objection(landings, at)
+        setting = "taintFor" if words == _TAKEN else "maxRequested"
+        return (f"strategies.{self.name}.{setting}",) if words else ()
+
+    def spoils(self, landings: Landings) -> BoolArray | None:
+        """(nodes,) those that are to be emptied, for pods of other strategies as well."""
+        import numpy as np  # noqa: PLC0415 - not before a plan is made
+
+        return np.isin(landings.rows, list(self.emptying)) if self.emptying else None
+
+    def spoiled(self, landings: Landings, at: int) -> str:
+        return "is to be emptied"
+
+    def report(self, plan: PartialPlan) -> StrategyReport:
+        """How many nodes are emptied, at what cost, and what fits on the others then."""
+        report = super().report(plan)
+        moves = [move for move in plan.moves if move.candidate.wish.strategy == self.name]
+        emptied = {int(move.candidate.source) for move in moves}
+        words, figures = self.nodes.emptied(emptied, report.moves, plan)
+        said = "; ".join(filter(None, (words, report.message, *self.nodes.left_alone(plan))))
+        return replace(report, message=said, figures=figures)
+
+    def plan_fields(self, plan: PartialPlan) -> Mapping[str, Any]:
+        """Which nodes are closed while they are emptied, and for how long."""
+        closed = self.prepared.inputs.closed if plan.moves else None
+        return {"closed": closed, "closed_seconds": self.settings.taint_for} if closed else {}
+
+
+def _others(order: tuple[int, ...], emptied: Collection[int]) -> Iterator[tuple[int, ...]]:
+    """The same order with one of the nodes left first, or one of the emptied ones last."""
+    for node in sorted(order, key=emptied.__contains__):
+        rest = tuple(other for other in order if other != node)
+        yield (*rest, node) if node in emptied else (node, *rest)

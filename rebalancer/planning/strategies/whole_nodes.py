@@ -1,0 +1,236 @@
+"""Nodes as wholes: the pods that must leave each before it can be removed, and what that saves and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+
+from rebalancer.cluster import times
+from rebalancer.cluster.arrays import BoolArray, IntArray, PodRow
+from rebalancer.cluster.leaving_nodes import why_leaving
+from rebalancer.planning.builder import PartialPlan, PlanBuilder
+from rebalancer.planning.disruption_cost import Disruption
+from rebalancer.planning.eviction import why_protected
+from rebalancer.planning.prepared import PreparedInputs
+from rebalancer.planning.steering import closed_until, is_karpenters
+from rebalancer.policy.model import Selector
+from rebalancer.scheduling.state.cluster_state import ClusterState
+
+_PRICE, _INSTANCE_TYPE = "rebalancer/price", "node.kubernetes.io/instance-type"
+_KEEP = ("cluster-autoscaler.kubernetes.io/scale-down-disabled", "karpenter.sh/do-not-disrupt")
+_CONTROL_PLANE = {"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
+_STAYING_OWNERS = ("DaemonSet", "Node")  # their pods stay as long as the node does
+_MAX_NODES, _MAX_TRIED = 2000, 300_000  # that are looked at; and that may be emptied, times all nodes
+_UNITS = np.array([1000.0, 2.0**30])  # thousandths of a core in a core, bytes in a GiB
+
+
+def pods_to_leave(prepared: PreparedInputs) -> Sequence[IntArray]:
+    """(nodes,) the pods that must leave each before it is empty."""
+    pods = prepared.pods
+    stays = np.array([item.owner.kind in _STAYING_OWNERS for item in pods.classes], np.bool_)
+    rows = np.flatnonzero((pods.node >= 0) & ~pods.terminating)
+    rows = rows[~stays[pods.pod_class[rows]]] if len(stays) else rows
+    rows = rows[np.argsort(pods.node[rows], kind="stable")]
+    edges = np.searchsorted(pods.node[rows], np.arange(len(prepared.nodes) + 1)).tolist()
+    return [rows[begin:end] for begin, end in pairwise(edges)]
+
+
+def most_emptied(state: ClusterState, used: BoolArray) -> int:
+    """Nodes in use, less the fewest that hold all requests, the largest first: no plan empties more."""
+    room, requested = state.classes.allocatable[used, :2], state.requested[:, :2].sum(axis=0)
+    largest = np.cumsum(-np.sort(-room, axis=0), axis=0)
+    needed = [int(np.searchsorted(largest[:, at], requested[at])) + (requested[at] > 0) for at in (0, 1)]
+    return max(len(room) - int(max(needed)), 0)
+
+
+class EmptyingSettings(Protocol):
+    """What a policy says of the nodes that may be emptied."""
+
+    node_selector: Selector
+    min_node_age: float
+    settle: float
+    taint_for: float
+    prices: Mapping[str, float]
+    allow_karpenter: bool
+
+
+class WholeNodes:
+    """Those of a cluster, by what the settings of ``consolidation`` say of them."""
+
+    def __init__(self, prepared: PreparedInputs, settings: EmptyingSettings) -> None:
+        self._prepared, self._settings = prepared, settings
+        self.leaving = pods_to_leave(prepared)
+        self.empty = frozenset(node for node, pods in enumerate(self.leaving) if not len(pods))
+
+    @cached_property
+    def _prices(self) -> Sequence[float | None]:
+        """(nodes,) what each costs: None where nobody says, below 0 where what is said is no price."""
+        found: list[float | None] = []
+        for node in self._prepared.nodes.records:
+            written = (node.metadata.annotations or {}).get(_PRICE)
+            price = self._settings.prices.get((node.metadata.labels or {}).get(_INSTANCE_TYPE, ""))
+            if written is not None:
+                try:
+                    price = float(written)
+                except ValueError:
+                    price = -1.0
+            found.append(-1.0 if price is not None and not 0 <= price < float("inf") else price)
+        return found
+
+    @cached_property
+    def saves(self) -> Sequence[float]:
+        """(nodes,) what is saved without each: its price, 1 if none is known; 0 if it may not be emptied."""
+        inputs = self._prepared.inputs
+        moves = inputs.state.moves if inputs.state else ()
+        recent = [move for move in moves if abs(inputs.now - move.evicted_at) < self._settings.settle]
+        settling = {name for move in recent for name in (move.from_node, move.to_node)}
+        settling -= {move.from_node for move in inputs.made}  # this run goes on with them
+        unknown = 0.0 if any(price is not None and price >= 0 for price in self._prices) else 1.0
+        return [
+            max(unknown if price is None else price, 0.0)
+            * (name not in settling and self._may_be_emptied(row))
+            for row, (price, name) in enumerate(zip(self._prices, self._prepared.nodes.names, strict=True))
+        ]
+
+    def _may_be_emptied(self, node: int) -> bool:
+        """Whether its owner and the policy let it be, whatever runs on it."""
+        prepared, settings, record = self._prepared, self._settings, self._prepared.nodes.records[node]
+        labels, annotations = record.metadata.labels or {}, record.metadata.annotations or {}
+        closed, age = prepared.inputs.closed, settings.min_node_age
+        return bool(
+            prepared.nodes.ready[node]
+            and not (prepared.hotness.hot[node] or node in prepared.landing_check.settling)
+            and (settings.allow_karpenter or not is_karpenters(labels))
+            and not _CONTROL_PLANE & labels.keys()
+            and not any(annotations.get(key, "false") != "false" for key in _KEEP)
+            and settings.node_selector.matches(labels)
+            and not why_leaving(record)
+            and (not settings.taint_for or closed is None or record.metadata.name in closed)
+            and (
+                not age
+                or prepared.inputs.now - times.parse_optional(record.metadata.creation_timestamp) >= age
+            )
+        )
+
+    @cached_property
+    def idle(self) -> Sequence[int]:
+        """The empty nodes that may be closed, and are not yet."""
+        records = self._prepared.nodes.records
+        return [
+            row for row in sorted(self.empty) if self.saves[row] > 0 and closed_until(records[row]) is None
+        ]
+
+    @property
+    def candidates(self) -> dict[int, tuple[float, list[PodRow]]]:
+        """By node that may be emptied, the best first: what moving its pods costs, and these in order."""
+        return self._found[0]
+
+    @property
+    def held(self) -> Sequence[PodRow]:
+        """A protected pod of each node that would be one of them without it."""
+        return self._found[1]
+
+    @cached_property
+    def _found(self) -> tuple[dict[int, tuple[float, list[PodRow]]], list[PodRow]]:
+        prepared, pods, limits = self._prepared, self._prepared.pods, self._prepared.policy.limits
+        saves, count = np.array(self.saves), np.array([len(rows) for rows in self.leaving])
+        fits = (count > 0) & (count <= min(limits.per_node, limits.per_run)) & (saves > 0)
+        order = np.argsort(-saves / np.maximum(count, 1), kind="stable")
+        costs = Disruption(prepared.inputs, prepared.eviction.workloads).costs
+        held: list[PodRow] = []
+        found: dict[int, tuple[float, list[PodRow]]] = {}
+        for node in order[fits[order]].tolist()[:_MAX_NODES]:
+            if len(found) * len(count) >= _MAX_TRIED:
+                break
+            sizes = {
+                PodRow(pod): (-prepared.state.classes.present(int(pods.pod_class[pod]))[:2]).tolist()
+                for pod in self.leaving[node].tolist()
+            }
+            rows = sorted(sizes, key=lambda pod: (sizes[pod], pods.full_name(pod)))
+            protected = next((pod for pod in rows if why_protected(prepared.eviction, pod)), None)
+            if protected is not None:
+                held.append(protected)
+            else:
+                found[node] = len(rows) + float(costs(rows).sum()), rows
+        best_first = sorted(found.items(), key=lambda item: (-saves[item[0]] / item[1][0], item[0]))
+        return dict(best_first), held
+
+    def in_use(self, plan: PlanBuilder) -> set[int]:
+        """The nodes that pods come to or leave by the moves so far, and those where Pending pods may go."""
+        nodes = self._prepared.pods.node
+        bound = np.bincount(nodes[nodes >= 0], minlength=len(self.leaving))
+        taken = [item.after_termination.pod_count > bound for item in plan.scenarios.all]
+        return {
+            *np.flatnonzero(np.any(taken, axis=0)).tolist(),
+            *(move.candidate.source for move in plan.moves),
+        }
+
+    def emptied(
+        self, emptied: Collection[int], moves: int, plan: PartialPlan
+    ) -> tuple[str, Mapping[str, float]]:
+        """What it comes to that these are, in words and figures."""
+        used = np.array([len(rows) > 0 for rows in self.leaving], np.bool_)
+        count, most, each = (
+            int(used.sum()),
+            most_emptied(self._prepared.state, used),
+            moves / max(len(emptied), 1),
+        )
+        before = self._filled(self._prepared.state, used)
+        used[list(emptied)] = False
+        after = self._filled(plan.scenarios.likeliest.after_termination, used)
+        figures = {
+            "emptied": len(emptied),
+            "inUse": count,
+            "emptyBefore": len(used) - count,
+            "mostByResources": most,
+            "saving": sum(self.saves[node] for node in emptied),
+            "evictionsPerNode": each,
+            **{f"{name}Before": value for name, value in before.items()},
+            **{f"{name}After": value for name, value in after.items()},
+        }
+        words = f"none of {count} nodes in use can be emptied now, {most} at most by requests"
+        if emptied:
+            cpu, memory, cores, gib = (
+                f"{x:.{d}f} → {y:.{d}f}"
+                for x, y, d in zip(before.values(), after.values(), (0, 0, 1, 1), strict=True)
+            )
+            words = (
+                f"{len(emptied)} of {count} nodes in use emptied ({most} at most by requests), {each:.1f} "
+                f"evictions each; requested of nodes in use: {cpu} % cpu, {memory} % memory; "
+                f"largest pod that fits: {cores} cores and {gib} GiB"
+            )
+        elif spent := plan.builder.used.spent:
+            words += f"; {spent} is reached"
+        return words, {key: round(float(value), 2) for key, value in figures.items()}
+
+    @staticmethod
+    def _filled(state: ClusterState, used: BoolArray) -> dict[str, float]:
+        """Percent of nodes in use that is requested; cores and GiB of the largest pod that fits on any node.
+
+        The largest is as large in both as the nodes allow.
+        """
+        room, requested = np.maximum(state.classes.allocatable[:, :2], 1), state.requested[:, :2]
+        share = 100.0 * requested[used].sum(axis=0) / np.maximum(room[used].sum(axis=0), 1.0)
+        free = np.maximum(room - requested, 0.0)
+        best = int(np.argmax((free / room.max(axis=0)).min(axis=1)))
+        names = ("requestedCpu", "requestedMemory", "largestPodCores", "largestPodGib")
+        return dict(zip(names, (*share.tolist(), *(free[best] / _UNITS).tolist()), strict=True))
+
+    def left_alone(self, plan: PartialPlan) -> Iterator[str]:
+        """Why there are not more: a limit, nodes of Karpenter, an annotation that cannot be read."""
+        limits, nodes = plan.builder.used.limits, self._prepared.nodes
+        large = sum(len(rows) > limits.per_node for rows in self.leaving)
+        karpenters = sum(is_karpenters(node.metadata.labels or {}) for node in nodes.records)
+        priced = zip(nodes.names, self._prices, strict=True)
+        wrong = [name for name, price in priced if price is not None and price < 0]
+        if large:
+            yield f"perNode {limits.per_node} keeps {large} with more pods"
+        if karpenters and not self._settings.allow_karpenter:
+            yield f"{karpenters} left to Karpenter (allowKarpenter)"
+        if wrong:
+            also = f" and {len(wrong) - 1} more" * (len(wrong) > 1)
+            yield f"the annotation {_PRICE} of {wrong[0]}{also} is no price"
