@@ -23,9 +23,10 @@ from __future__ import annotations
 import copy
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
+from pydantic.alias_generators import to_camel
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.cluster.pod_classes import PodClass
@@ -41,17 +42,92 @@ from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.workloads.lookup import WorkloadInfo
 from rebalancer.policy.schema import Limits
+from rebalancer.policy.scopes import Scope, namespace_matches
 from rebalancer.scheduling.state.pod_classes import PodClasses
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """A limit on evictions within some time, or from some nodes or namespaces."""
+
+    key: str  # perHour
+    setting: str  # limits.scoped[0].perHour
+    words: str  # perHour 10 of pool=batch
+    most: int
+    before: int  # evictions that count, of earlier runs and of earlier plans of this one
+    is_rate: bool  # the removal of a finished pod does not count, for no state keeps it
+    namespaces: tuple[str, ...]  # empty: all
+    nodes: frozenset[int] | None  # rows; None: all
+
+    @property
+    def is_for_all(self) -> bool:
+        """Whether it counts every pod."""
+        return not self.namespaces and self.nodes is None
+
+    def counts(self, pod: Candidate) -> bool:
+        """Whether the eviction of a pod counts."""
+        if (self.is_rate and pod.has_finished) or (self.nodes is not None and pod.source not in self.nodes):
+            return False
+        return not self.namespaces or namespace_matches(pod.namespace, self.namespaces)
+
+
+_RATES = {"per_hour": 3600.0, "per_day": 86_400.0}
+
+
+def _bounds(inputs: PlanningInputs) -> Iterator[Bound]:
+    """The limits of a policy that count more than a run, or less than the cluster."""
+    limits, table, state = inputs.policy.limits, inputs.snapshot.nodes, inputs.state
+    if not (limits.rates or limits.scoped):
+        return
+    labels = {
+        name: record.metadata.labels or {} for name, record in zip(table.names, table.records, strict=True)
+    }
+    made = {move.pod.uid: (move.pod.namespace, move.from_node) for move in inputs.made}
+    rated = {move.pod.uid for move in inputs.made if not move.finished}
+    for at, scope in enumerate((Scope(), *limits.scoped)):
+        given = limits if at == 0 else limits.scoped[at - 1]
+        nodes = None
+        if scope.node_selector is not None:
+            matches = scope.node_selector.matches
+            nodes = frozenset(row for row, name in enumerate(table.names) if matches(labels[name]))
+        for name in ("per_run", *_RATES) if at else _RATES:
+            most: int | None = getattr(given, name)
+            if most is None:
+                continue
+            places = {uid: place for uid, place in made.items() if name == "per_run" or uid in rated}
+            since = inputs.now - _RATES.get(name, 0.0)
+            known = True
+            if name in _RATES and state is not None:
+                known = state.forgotten_until <= since
+                # One dated in the future was evicted just now, by a clock that goes ahead of ours.
+                places |= {
+                    move.uid: (move.namespace, move.from_node)
+                    for move in state.moves
+                    if move.evicted_at > since
+                }
+            before = sum(scope.selects(namespace, labels.get(node)) for namespace, node in places.values())
+            key = to_camel(name)
+            yield Bound(
+                key=key,
+                setting=f"limits.scoped[{at - 1}].{key}" if at else f"limits.{key}",
+                words=f"{key} {most}{scope.in_words}",
+                most=most,
+                before=before if known else max(before, most),
+                is_rate=name in _RATES,
+                namespaces=scope.namespaces,
+                nodes=nodes,
+            )
 
 
 class UsedLimits(msgspec.Struct):
     """Evictions of the plan so far, by what limits count."""
 
     limits: Limits
+    bounds: tuple[Bound, ...] = ()
     total: int = 0
     by_node: Counter[NodeRow] = msgspec.field(default_factory=Counter)
     by_namespace: Counter[str] = msgspec.field(default_factory=Counter)
     by_workload: Counter[str] = msgspec.field(default_factory=Counter)
+    by_bound: Counter[Bound] = msgspec.field(default_factory=Counter)
 
     @classmethod
     def of(cls, inputs: PlanningInputs) -> UsedLimits:
@@ -59,6 +135,7 @@ class UsedLimits(msgspec.Struct):
         made, row_of = inputs.made, inputs.snapshot.nodes.row
         return cls(
             inputs.policy.limits,
+            tuple(_bounds(inputs)),
             len(made),
             Counter(NodeRow(row_of[move.from_node]) for move in made if move.from_node in row_of),
             Counter(move.pod.namespace for move in made),
@@ -69,16 +146,28 @@ class UsedLimits(msgspec.Struct):
         """An independent count, under other limits if given."""
         return UsedLimits(
             limits or self.limits,
+            self.bounds,
             self.total,
             self.by_node.copy(),
             self.by_namespace.copy(),
             self.by_workload.copy(),
+            self.by_bound.copy(),
         )
 
     @property
     def is_spent(self) -> bool:
-        """Whether no pod at all may be evicted any more."""
-        return self.total >= self.limits.per_run
+        """Whether no pod that runs may be evicted any more."""
+        return bool(self.spent)
+
+    @property
+    def spent(self) -> str:
+        """The limit on all pods that is reached, such as perRun 20; empty where there is none."""
+        if self.total >= self.limits.per_run:
+            return f"perRun {self.limits.per_run}"
+        return next((bound.words for bound in self._full() if bound.is_for_all), "")
+
+    def _full(self) -> Iterator[Bound]:
+        return (bound for bound in self.bounds if bound.before + self.by_bound[bound] >= bound.most)
 
     def room_on(self, node: NodeRow) -> int:
         """How many pods may still leave a node."""
@@ -95,10 +184,11 @@ class UsedLimits(msgspec.Struct):
     def reached(self, pod: Candidate) -> tuple[str, ...]:
         """The names of the limits that each allow no further eviction of a pod."""
         return (
-            *(("per_run",) if self.is_spent else ()),
+            *(("per_run",) if self.total >= self.limits.per_run else ()),
             *(("per_node",) if self.room_on(pod.source) <= 0 else ()),
             *(("per_namespace",) if self.room_in(pod.namespace) <= 0 else ()),
             *(("per_workload",) if pod.workload and self.room_of(pod.workload) <= 0 else ()),
+            *(bound.setting for bound in self._full() if bound.counts(pod)),
         )
 
     def refusal(self, pod: Candidate) -> NotMoved | None:
@@ -114,10 +204,14 @@ class UsedLimits(msgspec.Struct):
         if pod.workload:
             most = limits.per_workload.of(pod.workload.desired or 0)
             words["per_workload"] = f"perWorkload {limits.per_workload} ({most}) for {pod.workload.name}"
+        settings = {name: f"limits.{text.split()[0]}" for name, text in words.items()}
+        for bound in self.bounds:
+            earlier = f" ({bound.before} by earlier runs)" if bound.is_rate and bound.before else ""
+            words[bound.setting], settings[bound.setting] = bound.words + earlier, bound.setting
         message = (
             f"{' and '.join(words[name] for name in names)} {'is' if len(names) == 1 else 'are'} reached"
         )
-        return NotMoved(Reason.LIMIT, message, tuple(f"limits.{words[name].split()[0]}" for name in names))
+        return NotMoved(Reason.LIMIT, message, tuple(settings[name] for name in names))
 
     def most_used(self, name: str) -> int:
         """The most evictions that one node, namespace or workload has in the plan, or all for perRun."""
@@ -137,6 +231,7 @@ class UsedLimits(msgspec.Struct):
         self.by_namespace[pod.namespace] += 1
         if pod.workload:
             self.by_workload[pod.workload.key] += 1
+        self.by_bound.update(bound for bound in self.bounds if bound.counts(pod))
 
 
 class WaveQuotas:

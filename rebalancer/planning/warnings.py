@@ -11,7 +11,7 @@ misspelt profile moves no pod, and that its pods are not moved is not said again
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -22,6 +22,7 @@ from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.kinds import BY_NAME, NAMESPACES, NODES, STORAGE_CLASSES
 from rebalancer.cluster.leaving_nodes import matches_taint
 from rebalancer.cluster.pods import PHASES
+from rebalancer.cluster.records.pods import CONFIG_FLAG, flag_values
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.documents import did_you_mean
 from rebalancer.load.report import LoadReport, named
@@ -32,20 +33,19 @@ from rebalancer.planning.inputs import About, Observation, PlanningInputs, PlanW
 from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.landing.schedulers import neutral_everywhere
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.planning.scheduler_facts import gates_running
+from rebalancer.planning.scheduler_facts import gates_running, scheduler_pods
 from rebalancer.planning.workloads.lookup import Workloads
-from rebalancer.policy.evictability import Namespaces, namespace_matches
+from rebalancer.policy.evictability import Namespaces
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.model import Selector
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.profiles.defaults import OF_KUBERNETES
-from rebalancer.profiles.types import ExtensionPoint, Profile, SchedulerConfiguration
+from rebalancer.policy.scopes import Scope, namespace_matches
+from rebalancer.profiles.types import OF_KUBERNETES, ExtensionPoint, Profile, SchedulerConfiguration
 from rebalancer.scheduling.versions.release import Release
 from rebalancer.scheduling.versions.rules import OPPORTUNISTIC_BATCHING
 from rebalancer.scheduling.versions.verified import version_warnings
-from rebalancer.state.agreement import why_refused
-from rebalancer.state.run_state import RunState
+from rebalancer.state.run_state import RunState, why_refused
 
 _ALWAYS_EXCLUDED = "kube-system"  # by default, whether it is there or not
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -91,6 +91,18 @@ def _of_scheduler(
     policy: RebalancePolicy, snapshot: Snapshot, scheduler: SchedulerFacts
 ) -> Iterator[PlanWarning]:
     configuration = scheduler.configuration
+    started_with = {
+        path
+        for _, container in scheduler_pods(snapshot)
+        for path in flag_values(container.args or (), CONFIG_FLAG)
+    }
+    named = policy.scheduler.config_map or policy.scheduler.file or policy.scheduler.inline
+    if started_with and not named and configuration.source == "defaults":
+        files = ", ".join(sorted(started_with)[:3])
+        text = (
+            f"the scheduler is started with --config={files}, which was not given: the defaults are assumed"
+        )
+        yield PlanWarning(About.SCHEDULER, f"{text}; name it in scheduler.configMap or scheduler.file")
     for text in version_warnings(scheduler.version, configuration.api_version):
         yield PlanWarning(About.SCHEDULER if scheduler.version else About.REFUSAL, text)
     neutral = neutral_everywhere(configuration)
@@ -200,6 +212,10 @@ def of_plan(prepared: PreparedInputs) -> Iterator[PlanWarning]:
         text = f"{unknown} nodes have no fresh load figure: neither hot nor a landing to count on"
         yield PlanWarning(About.LOAD, text)
     runs = inputs.policy.hot_nodes.for_runs
+    if inputs.state is None and inputs.policy.limits.rates:
+        rates = " and ".join(inputs.policy.limits.rates)
+        text = f"no state of earlier runs: what they evicted is not counted against {rates}"
+        yield PlanWarning(About.LOAD, text)
     if inputs.state is None and runs > 1 and inputs.policy.hot_nodes.every_rule:
         yield PlanWarning(About.LOAD, f"no state of earlier runs: hotNodes.forRuns {runs} is taken as met")
     yield from _figures_that_differ(inputs)
@@ -307,8 +323,9 @@ def unmatched_names(
 ) -> Iterator[PlanWarning]:
     """One sentence for each setting of the policy, or option, that names what is not there."""
     yield from _unmatched_in_configuration(policy, configuration, assumed_neutral)
-    namespaces = _namespaces("evictable.namespaces", policy.evictable.namespaces, snapshot)
-    of_pods = (*namespaces, *_nodes(policy, snapshot), *_pods(policy, snapshot))
+    given = _include_exclude("evictable.namespaces", policy.evictable.namespaces)
+    given += [(f"{place}.namespaces", scope.namespaces) for place, scope in _scopes(policy)]
+    of_pods = (*_namespaces(given, snapshot), *_nodes(policy, snapshot), *_pods(policy, snapshot))
     found = (*of_pods, *_strategies(policy, snapshot))
     yield from (PlanWarning(About.NAME, text) for text in found)
 
@@ -338,15 +355,30 @@ def _unmatched_in_configuration(
                 yield PlanWarning(About.NAME, text, alone)
 
 
-def _namespaces(place: str, settings: Namespaces, snapshot: Snapshot) -> Iterator[str]:
+def _scopes(policy: RebalancePolicy) -> list[tuple[str, Scope]]:
+    """What is for some nodes or namespaces only, by its place in the policy."""
+    evictable, scoped = policy.evictable, policy.limits.scoped
+    lists: dict[str, Sequence[Scope]] = {
+        "evictable.windows": evictable.windows,
+        "evictable.blackouts": evictable.blackouts,
+        "limits.scoped": scoped,
+    }
+    return [(f"{place}[{at}]", item) for place, items in lists.items() for at, item in enumerate(items)]
+
+
+def _include_exclude(place: str, settings: Namespaces) -> list[tuple[str, Sequence[str]]]:
+    return [(f"{place}.include", settings.include), (f"{place}.exclude", settings.exclude)]
+
+
+def _namespaces(given: Iterable[tuple[str, Sequence[str]]], snapshot: Snapshot) -> Iterator[str]:
     known = set(snapshot.pods.namespaces)
     for item in snapshot.recording.records(NAMESPACES):
         if isinstance(item, records.Namespace):
             known.add(item.metadata.name)
-    for setting, names in (("include", settings.include), ("exclude", settings.exclude)):
+    for setting, names in given:
         for name in names:
             if name != _ALWAYS_EXCLUDED and not any(namespace_matches(item, (name,)) for item in known):
-                yield _unmatched(f"{place}.{setting}", "namespace", name, known, "the cluster")
+                yield _unmatched(setting, "namespace", name, known, "the cluster")
 
 
 # Reasons and states that pods may come to have, whether or not one has them now.
@@ -406,7 +438,7 @@ def _strategies(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
         for key, value in settings or ():
             place = f"strategies.{to_camel(strategy)}.{to_camel(key)}"
             if isinstance(value, Namespaces):
-                yield from _namespaces(place, value, snapshot)
+                yield from _namespaces(_include_exclude(place, value), snapshot)
             elif isinstance(value, Selector):
                 of_nodes = key == "node_selector"
                 objects = [item.metadata.labels or {} for item in snapshot.nodes.records]
@@ -432,6 +464,7 @@ def _nodes(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
     selectors += [
         (f"hotNodes.pools {pool.name}: nodeSelector", pool.node_selector) for pool in policy.hot_nodes.pools
     ]
+    selectors += [(f"{place}.nodeSelector", scope.node_selector) for place, scope in _scopes(policy)]
     for setting, selector in selectors:
         if selector is not None and not any(map(selector.selects, labels)):
             yield f"{setting} selects no node: {selector}"
@@ -441,6 +474,9 @@ def _pods(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
     selector = policy.evictable.pod_selector
     if selector is not None and not any(selector.selects(item.labels) for item in snapshot.pods.classes):
         yield f"evictable.podSelector selects no pod: {selector}"
+    selector, labels = policy.evictable.namespace_selector, snapshot.namespaces
+    if selector is not None and labels is not None and not any(map(selector.selects, labels.values())):
+        yield f"evictable.namespaceSelector selects no namespace: {selector}"
     if not snapshot.has(STORAGE_CLASSES):
         return
     known = [
@@ -486,13 +522,13 @@ def unprotected_server(host: str, *, verifies_certificates: bool) -> str:
 
 def _of_the_policy(policy: RebalancePolicy) -> Iterator[str]:
     for source in policy.load.sources:
-        if not isinstance(source, PrometheusSource):
+        if not isinstance(source, PrometheusSource) or source.prometheus.address is None:
             continue
         settings = source.prometheus
         logs_in = settings.bearer_token_file is not None or settings.basic_auth is not None
-        if logs_in and _sent_in_the_clear(settings.address):
+        if logs_in and _sent_in_the_clear(source.prometheus.address):
             yield f"Prometheus {settings.address} gets credentials over plain http (write https://)"
-        if settings.insecure_skip_verify and urlsplit(settings.address).scheme == "https":
+        if settings.insecure_skip_verify and urlsplit(source.prometheus.address).scheme == "https":
             yield f"the certificate of Prometheus {settings.address} is not verified (insecureSkipVerify)"
 
 

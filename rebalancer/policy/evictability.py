@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from rebalancer.policy.model import PolicyModel, Selector, Unique, setting
-from rebalancer.policy.units import Duration, Window
+from rebalancer.policy.scopes import Blackout, NamespaceName, Window, namespace_matches
+from rebalancer.policy.units import Duration
 
 
 class Protection(StrEnum):
@@ -36,23 +34,6 @@ class Protection(StrEnum):
 
 
 SYSTEM_NAMESPACE = "kube-system"
-_NAMESPACE = re.compile(r"[a-z0-9*]([-a-z0-9*]{0,61}[a-z0-9*])?", re.ASCII)
-
-
-def _namespace(name: str) -> str:
-    if not _NAMESPACE.fullmatch(name):
-        hint = "; the only pattern is *, as in team-*" if set(name) & set("?[]^$") else ""
-        raise ValueError(f"{name[:70]!r} cannot be the name of a namespace{hint}")
-    return name
-
-
-NamespaceName = Annotated[str, AfterValidator(_namespace)]
-"""A name that a namespace can have, of lower-case letters, digits and hyphens; * stands for any of these."""
-
-
-def namespace_matches(name: str, patterns: Iterable[str]) -> bool:
-    """Whether one of the names, in which * stands for anything, is that of a namespace."""
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 class Namespaces(PolicyModel):
@@ -105,7 +86,9 @@ class Evictable(PolicyModel):
     priority_below: int = setting(
         2_000_000_000, "Evict only pods with a priority below this.", ge=-(2**31), lt=2**31
     )
-    namespaces: Namespaces = setting(Namespaces(), "Which namespaces pods may be evicted from.")
+    namespaces: Namespaces = setting(
+        Namespaces.model_construct(), "Which namespaces pods may be evicted from."
+    )
     namespace_selector: Selector | None = setting(None, "Evict only from namespaces with these labels.")
     protect: Annotated[tuple[Protection, ...], Unique] = setting(
         (Protection.LOCAL_STORAGE, Protection.PERSISTENT_VOLUMES, Protection.SINGLE_REPLICA),
@@ -137,5 +120,10 @@ class Evictable(PolicyModel):
         (), "Protect pods with PersistentVolumeClaims of these storage classes."
     )
     windows: tuple[Window, ...] = setting(
-        (), "Evict only within these windows of time; at any time when empty."
+        (),
+        "Evict only within these windows of time; at any time when empty. Pods that a window for some nodes "
+        "or namespaces selects are evicted only within such windows.",
+    )
+    blackouts: tuple[Blackout, ...] = setting(
+        (), "Days on which nothing is evicted, within no window either."
     )

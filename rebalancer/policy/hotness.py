@@ -149,7 +149,11 @@ class HotNodes(PolicyModel):
         le=86400,
     )
     any: tuple[HotRule, ...] = setting(
-        (UtilizationRule(utilization={"cpu": 80, "memory": 85}, cool_to={"cpu": 65, "memory": 75}),),
+        (
+            UtilizationRule.model_construct(
+                utilization={"cpu": 80.0, "memory": 85.0}, cool_to={"cpu": 65.0, "memory": 75.0}
+            ),
+        ),
         "Rules; a node is hot if any of them matches. With [], no node is ever hot.",
     )
     node_selector: Selector | None = setting(

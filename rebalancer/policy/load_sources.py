@@ -110,16 +110,20 @@ class BasicAuth(PolicyModel):
 class Prometheus(PolicyModel):
     """Prometheus or a server with the same HTTP API, such as Thanos, Mimir or VictoriaMetrics."""
 
-    address: PrometheusAddress = Field(
+    address: PrometheusAddress | None = setting(
+        None,
+        "URL of Prometheus, without /api/v1 and without a user name. Unset: the one Prometheus, Thanos or "
+        "VictoriaMetrics that the labels of the cluster's Services show.",
         json_schema_extra={"examples": ["http://prometheus.monitoring:9090"]},
-        description="URL of Prometheus, without /api/v1 and without a user name.",
     )
     preset: Literal["nodeExporter", "cadvisor", "kubePrometheus"] = setting(
         "nodeExporter",
         "Whose metrics are read: node_exporter, the kubelet's cAdvisor, or kube-prometheus' recording rules.",
     )
-    queries: PrometheusQueries = setting(PrometheusQueries(), "Queries that replace those of the preset.")
-    network: Network = setting(Network(), "Which network traffic is read, and how.")
+    queries: PrometheusQueries = setting(
+        PrometheusQueries.model_construct(), "Queries that replace those of the preset."
+    )
+    network: Network = setting(Network.model_construct(), "Which network traffic is read, and how.")
     node_label: Label | None = setting(
         None,
         "Label that holds the node's name, address or address:port; by default the first present of node, "
@@ -144,13 +148,15 @@ class Prometheus(PolicyModel):
             raise ValueError("at most one of bearerTokenFile and basicAuth may be given")
         if self.insecure_skip_verify and self.ca_file:
             raise ValueError("caFile has no effect with insecureSkipVerify: true")
+        if self.address is None and (self.bearer_token_file or self.basic_auth):
+            raise ValueError("needs an address: credentials go to no server that was merely found")
         return self
 
 
 class PrometheusSource(PolicyModel):
     """Load from Prometheus."""
 
-    prometheus: Prometheus = Field(description="Read Prometheus at an address.")
+    prometheus: Prometheus = Field(description="Read Prometheus.")
 
 
 class Signal(PolicyModel):

@@ -34,6 +34,7 @@ class PolicyModel(BaseModel):
         populate_by_name=True,
         allow_inf_nan=False,
         use_attribute_docstrings=False,
+        defer_build=True,  # a policy builds all of its models at once, when the first is read
     )
 
 

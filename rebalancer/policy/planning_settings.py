@@ -156,7 +156,9 @@ class Planning(PolicyModel):
     max_placements: int = setting(
         20000, "Maximum number of placements the planner computes in one run.", ge=1
     )
-    weights: Weights = setting(Weights(), "Which of several equally small sets of pods is moved.")
+    weights: Weights = setting(
+        Weights.model_construct(), "Which of several equally small sets of pods is moved."
+    )
 
     @model_validator(mode="after")
     def _by_aggressiveness(self) -> Self:

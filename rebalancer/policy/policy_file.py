@@ -7,13 +7,12 @@ import json
 import pathlib
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import resources
 from pathlib import PurePath
 from typing import Any, ClassVar
 
 import msgspec
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core.core_schema import WithDefaultSchema
+from pydantic_core.core_schema import BeforeValidatorFunctionSchema, WithDefaultSchema
 
 from rebalancer.documents import (
     Document,
@@ -27,6 +26,7 @@ from rebalancer.documents import (
     validate,
 )
 from rebalancer.documents import to_yaml as dump_yaml
+from rebalancer.errors import InputError
 from rebalancer.policy.hotness import DeviationRule, HotRule, UtilizationRule
 from rebalancer.policy.load_sources import BUILT_IN_RESOURCES, PrometheusSource
 from rebalancer.policy.schema import API_VERSION, KIND, RebalancePolicy
@@ -141,8 +141,32 @@ class LoadedPolicy(msgspec.Struct, frozen=True):
 
 
 def load_policy(path: str | pathlib.Path) -> LoadedPolicy:
-    """The policy in a file; InputError with file:line:column when it cannot be used."""
-    return parse_policy(read_text(path), str(path))
+    """The policy in a file, and in what it names as prices; InputError when one cannot be used."""
+    loaded = parse_policy(read_text(path), str(path))
+    return msgspec.structs.replace(loaded, policy=_with_prices(loaded.policy, pathlib.Path(path).parent))
+
+
+def _with_prices(policy: RebalancePolicy, folder: pathlib.Path) -> RebalancePolicy:
+    """The policy with the prices of the file that it names; its own come first.
+
+    A policy may name any file of the machine, so nothing is quoted of it.
+    """
+    strategies: Any = policy.strategies
+    settings = strategies.consolidation
+    if settings is None or not settings.prices_file:
+        return policy
+    path = folder / settings.prices_file
+    text = read_text(path)
+    try:
+        table = json.dumps({"prices": parse(text, str(path)).value})
+        found = type(settings).model_validate_json(table, strict=True).prices
+    except (InputError, TypeError, ValueError):
+        problem = "is no table of prices: numbers of 0 or more by instance type"
+        hint = "strategies.consolidation.pricesFile of the policy names it"
+        raise InputError(problem, where=str(path), hint=hint) from None
+    consolidation = settings.model_copy(update={"prices": {**found, **settings.prices}})
+    update = {"strategies": strategies.model_copy(update={"consolidation": consolidation})}
+    return policy.model_copy(update=update)
 
 
 def place_of(loaded: LoadedPolicy) -> str:
@@ -179,6 +203,8 @@ def parse_policy(text: str, source: str) -> LoadedPolicy:
 
 def starter() -> str:
     """The commented policy that ``rebalancer policy init`` prints."""
+    from importlib import resources  # noqa: PLC0415 - imports compression, for this alone
+
     return resources.files("rebalancer.policy").joinpath("starter.yaml").read_text("utf-8")
 
 
@@ -204,8 +230,29 @@ def shown(policy: RebalancePolicy) -> tuple[Any, bool]:
     return safe, safe != value
 
 
-class _WrittenDefaults(GenerateJsonSchema):
-    """Shows a default as a policy would write it: ``10m``, where the program holds 600 seconds."""
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+
+
+class _AsWritten(GenerateJsonSchema):
+    """The schema of what a policy writes: ``10m`` as a default, where the program holds 600 seconds."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic calls it so
+        """Without titles: they would be the keys once more."""
+        return False
+
+    def function_before_schema(self, schema: BeforeValidatorFunctionSchema) -> JsonSchemaValue:
+        """The schema of what is written, with the bounds of the number that is read from it."""
+        written = super().function_before_schema(schema)
+        read = self.generate_inner(schema["schema"])
+        bounds = {key: read[key] for key in _BOUNDS if key in read}
+        if bounds and written.get("type") in ("integer", "number"):
+            return {**written, **bounds}
+        if bounds and "anyOf" in written:
+            choices = (
+                {**each, **bounds} if each.get("type") == "number" else each for each in written["anyOf"]
+            )
+            return {**written, "anyOf": list(choices)}
+        return written
 
     def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
         """The schema of a field that has a default."""
@@ -220,12 +267,21 @@ class _WrittenDefaults(GenerateJsonSchema):
         return super().encode_default(str(dft) if isinstance(dft, Amount) else dft)
 
 
+def _in_words_of_json_schema(value: Any) -> Any:
+    """A schema in which pydantic left bounds under its own names, as it does of optional numbers."""
+    if isinstance(value, list):
+        return [_in_words_of_json_schema(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    standard = {"ge": "minimum", "le": "maximum"}
+    return {standard.get(key, key): _in_words_of_json_schema(item) for key, item in value.items()}
+
+
 def schema() -> dict[str, Any]:
     """The JSON schema of a policy, keys in camelCase, with a sentence for each."""
-    policy = RebalancePolicy.model_json_schema(
-        by_alias=True, mode="validation", schema_generator=_WrittenDefaults
-    )
+    policy = RebalancePolicy.model_json_schema(by_alias=True, mode="validation", schema_generator=_AsWritten)
     policy["required"] = ["apiVersion", "kind"]
+    policy = _in_words_of_json_schema(policy)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **policy}
 
 

@@ -25,6 +25,7 @@ from rebalancer.policy.load_sources import (
 from rebalancer.policy.model import CountOfPods, PolicyModel, setting
 from rebalancer.policy.planning_settings import Planning
 from rebalancer.policy.schedulers import SchedulerSettings
+from rebalancer.policy.scopes import Scope
 from rebalancer.policy.strategies import Strategies, no_strategies
 from rebalancer.policy.units import Amount, AmountField, Duration, Percentage
 
@@ -43,7 +44,7 @@ class LoadSettings(PolicyModel):
     """How the load of nodes and pods is measured."""
 
     sources: tuple[LoadSource, ...] = setting(
-        (MetricsServerSource(metrics_server=MetricsServer()),),
+        (MetricsServerSource.model_construct(metrics_server=MetricsServer.model_construct()),),
         "Load sources; for each node and resource, the first with a fresh figure is used.",
         min_length=1,
     )
@@ -74,6 +75,26 @@ class LoadSettings(PolicyModel):
         return self
 
 
+Rate = Annotated[CountOfPods, Field(ge=0)] | None
+
+
+class ScopedLimit(Scope):
+    """How many of the pods of some nodes or namespaces may be evicted."""
+
+    per_run: Rate = setting(None, "Maximum number of evictions of these pods in one run.")
+    per_hour: Rate = setting(None, "The same within an hour, by this run and earlier ones.")
+    per_day: Rate = setting(None, "The same within 24 hours.")
+
+    @model_validator(mode="after")
+    def _limits_something(self) -> Self:
+        if self.is_for_all or (self.per_run, self.per_hour, self.per_day) == (None, None, None):
+            raise ValueError(
+                "needs nodeSelector or namespaces, and perRun, perHour or perDay; "
+                "limits for all pods are keys of limits"
+            )
+        return self
+
+
 class Limits(PolicyModel):
     """How many pods may be evicted."""
 
@@ -86,6 +107,24 @@ class Limits(PolicyModel):
         Amount(10, percent=True),
         "Maximum number of evictions from one workload in one run; a percentage is of its desired replicas.",
     )
+    per_hour: Rate = setting(
+        None,
+        "Maximum number of evictions within an hour, by this run and earlier ones; a run that does not know "
+        "those refuses to act. The removal of finished pods does not count.",
+    )
+    per_day: Rate = setting(None, "The same within 24 hours.")
+    scoped: tuple[ScopedLimit, ...] = setting(
+        (),
+        "Further limits for the pods of some nodes or namespaces; a pod is moved within all of its limits.",
+    )
+
+    @property
+    def rates(self) -> tuple[str, ...]:
+        """The keys that count evictions of earlier runs; empty where none does."""
+        every: tuple[Limits | ScopedLimit, ...] = (self, *self.scoped)
+        hour = any(item.per_hour is not None for item in every)
+        day = any(item.per_day is not None for item in every)
+        return (*(("perHour",) if hour else ()), *(("perDay",) if day else ()))
 
 
 class Execution(PolicyModel):
@@ -94,6 +133,21 @@ class Execution(PolicyModel):
     wave_size: int = setting(5, "Maximum number of evictions in one wave.", ge=1)
     first_wave: int = setting(1, "Maximum number of evictions in the first wave.", ge=1)
     wave_timeout: Duration = setting(300.0, "How long a wave waits for its replacements to be ready.", gt=0)
+    pause_between_waves: Duration = setting(
+        0.0, "How long a run waits after a wave before the next one begins.", le=86_400
+    )
+    max_duration: Duration | None = setting(
+        None,
+        "A run begins no wave after this time; the last one takes up to waveTimeout more. The option "
+        "--max-duration goes before it. Unset: no limit for a run by itself, 5m for one of serve.",
+        gt=0,
+    )
+    wait_for_measurement: Duration = setting(
+        0.0,
+        "How long a run waits at its end, at most, for load figures that hold nothing of the time before its "
+        "moves, within maxDuration and one waveTimeout. 0s: it says what is measured by then.",
+        le=3600,
+    )
     on_unexpected_landing: Literal["stop", "continue"] = setting(
         "stop", "What to do when a replacement lands on a node that the plan did not allow."
     )
@@ -164,15 +218,17 @@ class RebalancePolicy(PolicyModel):
 
     api_version: Literal["rebalancer/v1alpha1"] = setting("rebalancer/v1alpha1", "Version of this schema.")
     kind: Literal["RebalancePolicy"] = setting("RebalancePolicy", "Kind of this document.")
-    metadata: Metadata = setting(Metadata(), "Name of the policy.")
-    scheduler: SchedulerSettings = setting(SchedulerSettings(), "The scheduler that places replacements.")
-    load: LoadSettings = setting(LoadSettings(), "How load is measured.")
-    hot_nodes: HotNodes = setting(HotNodes(), "What makes a node hot.")
-    evictable: Evictable = setting(Evictable(), "Which pods may be evicted.")
-    limits: Limits = setting(Limits(), "How many pods may be evicted.")
+    metadata: Metadata = setting(Metadata.model_construct(), "Name of the policy.")
+    scheduler: SchedulerSettings = setting(
+        SchedulerSettings.model_construct(), "The scheduler that places replacements."
+    )
+    load: LoadSettings = setting(LoadSettings.model_construct(), "How load is measured.")
+    hot_nodes: HotNodes = setting(HotNodes.model_construct(), "What makes a node hot.")
+    evictable: Evictable = setting(Evictable.model_construct(), "Which pods may be evicted.")
+    limits: Limits = setting(Limits.model_construct(), "How many pods may be evicted.")
     planning: Planning = setting(Planning(), "When an eviction is worthwhile.")
     strategies: Strategies = Field(
         default_factory=no_strategies, description="What else is moved, besides pods of hot nodes."
     )
-    execution: Execution = setting(Execution(), "How evictions are carried out.")
-    safety: Safety = setting(Safety(), "Conditions that stop a run.")
+    execution: Execution = setting(Execution.model_construct(), "How evictions are carried out.")
+    safety: Safety = setting(Safety.model_construct(), "Conditions that stop a run.")

@@ -1,28 +1,16 @@
-"""The units of a policy: durations, percentages, a number or a percentage of a total, and windows of time.
+"""The units of a policy: durations, percentages, and a number or a percentage of a total.
 
 Each is parsed strictly and printed back as text that parses to the same value.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import re
-import zoneinfo
 from fractions import Fraction
-from typing import Annotated, Literal, Self
+from typing import Annotated
 
 import msgspec
-from pydantic import (
-    BeforeValidator,
-    Field,
-    InstanceOf,
-    PlainSerializer,
-    ValidationInfo,
-    WithJsonSchema,
-    model_validator,
-)
-
-from rebalancer.policy.model import PolicyModel, Unique, setting
+from pydantic import BeforeValidator, InstanceOf, PlainSerializer, ValidationInfo, WithJsonSchema
 
 DURATION_PATTERN = (
     r"(?=\d)(?:(\d{1,6}(?:\.\d{1,6})?)h)?(?:(\d{1,6}(?:\.\d{1,6})?)m(?!s))?"
@@ -165,72 +153,3 @@ AmountField = Annotated[
     ),
 ]
 """An :class:`Amount` as a field of a policy."""
-
-
-Day = Literal["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
-_DAYS: tuple[Day, ...] = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
-TimeOfDay = Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$", examples=["22:00"])]
-
-
-def _minutes(text: str) -> int:
-    match = _TIME.fullmatch(text)
-    assert match is not None  # the field's pattern
-    return int(match[1]) * 60 + int(match[2])
-
-
-class Window(PolicyModel):
-    """When pods may be evicted: from one time of day to another, past midnight if that is the earlier one."""
-
-    days: Annotated[tuple[Day, ...], Unique] = setting(
-        _DAYS, "Days on which the window begins.", min_length=1
-    )
-    from_time: TimeOfDay = Field(alias="from", description="When it begins, such as 22:00.")
-    to_time: TimeOfDay = Field(
-        alias="to",
-        description="When it ends, on the next day if not later than from; the same time means 24 hours.",
-    )
-    time_zone: str = setting("UTC", "Time zone, such as Europe/Berlin.")
-
-    @model_validator(mode="after")
-    def _zone_is_known(self) -> Self:
-        self._zone()
-        return self
-
-    def _zone(self) -> dt.tzinfo:
-        if self.time_zone == "UTC":
-            return dt.UTC
-        try:
-            return zoneinfo.ZoneInfo(self.time_zone)
-        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
-            raise ValueError(f"timeZone {self.time_zone[:60]!a} is unknown on this machine") from error
-
-    def holds(self, now: float) -> bool:
-        """Whether a moment, in Unix seconds, lies in the window."""
-        moment = dt.datetime.fromtimestamp(now, self._zone())
-        minute = moment.hour * 60 + moment.minute
-        begins, ends = _minutes(self.from_time), _minutes(self.to_time)
-        today, yesterday = _DAYS[moment.weekday()], _DAYS[moment.weekday() - 1]
-        if begins < ends:
-            return today in self.days and begins <= minute < ends
-        return (today in self.days and minute >= begins) or (yesterday in self.days and minute < ends)
-
-    def next_begin(self, now: float) -> float:
-        """When it begins next, in Unix seconds, after a moment outside it."""
-        zone = self._zone()
-        today = dt.datetime.fromtimestamp(now, zone).date()
-        hour, minute = divmod(_minutes(self.from_time), 60)
-        begins = (
-            dt.datetime.combine(today + dt.timedelta(days=days), dt.time(hour, minute), zone)
-            for days in range(len(_DAYS) + 1)
-        )
-        return next(
-            begin.timestamp()
-            for begin in begins
-            if _DAYS[begin.weekday()] in self.days and begin.timestamp() > now
-        )
-
-    def __str__(self) -> str:
-        """In words."""
-        days = "every day" if len(self.days) == len(_DAYS) else ", ".join(self.days)
-        return f"{days} {self.from_time} to {self.to_time} {self.time_zone}"

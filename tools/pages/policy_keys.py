@@ -1,7 +1,8 @@
 """Generates docs/policy.md: every key of a policy with its unit, default and meaning, from the schema.
 
 An entry of the schema becomes a row. A key that holds further keys becomes a row of its own and one for each
-of them, with the path that leads there: ``limits.perRun``, ``hotNodes.pools[].name``.
+of them, with the path that leads there: ``limits.perRun``, ``hotNodes.pools[].name``. Keys that stand in
+several places are listed at the first, to which the others refer.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _HEAD = """\
 This page is generated from the policy's schema. `rebalancer policy init` prints a commented policy to start
 from, `rebalancer policy schema` prints the schema itself, for completion and checks in an editor, and
 `rebalancer policy show FILE` prints a policy with every default filled in. A key whose default is "required"
-must be given where the keys around it are. Durations are written as `90s`, `15m` or `1h30m`.
+must be given where the keys around it are. Keys that stand in several places, as a selector's do, are listed
+at the first of them, and the others name it. Durations are written as `90s`, `15m` or `1h30m`.
 
 The first lines of a policy are always these:
 
@@ -41,11 +43,12 @@ def policy_page() -> str:
     """The page as Markdown."""
     whole, shown = schema(), examples()
     parts = [_HEAD]
+    listed: dict[int, str] = {}
     for name, entry in whole["properties"].items():
         if name in _SKIPPED:
             continue
         meaning = entry.get("description") or _resolved(entry, whole).get("description", "")
-        rows = "".join(_row(*row, example=shown.get(row[0])) for row in _rows(name, entry, whole))
+        rows = "".join(_row(*row, example=shown.get(row[0])) for row in _rows(name, entry, whole, listed))
         parts.append(
             f"## {name}\n\n{meaning}\n\n| key | value | default | example | meaning |\n"
             f"|---|---|---|---|---|\n{rows}"
@@ -84,8 +87,9 @@ def _values(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def _row(path: str, entry: Entry, unit: str, default: str, *, example: Any) -> str:
     meaning = str(entry.get("description", "")).replace("|", "\\|").replace("\n", " ")
-    text = "" if unit in ("keys below", "list of keys below") else _other(entry, unit)
-    if example is not None and not unit.endswith("keys below"):
+    holds_keys = unit.endswith("keys below") or unit.startswith("keys of ")
+    text = "" if holds_keys else _other(entry, unit)
+    if example is not None and not holds_keys:
         text = _code(_flow(example))
     return f"| `{path}` | {unit} | {default} | {text} | {meaning} |\n"
 
@@ -109,16 +113,29 @@ def _code(text: str) -> str:
     return f"`{text}`".replace("|", "\\|")
 
 
-def _rows(path: str, entry: Entry, whole: Entry) -> Iterator[tuple[str, Entry, str, str]]:
-    """The keys below a path: path, entry, value in words, default."""
+def _rows(
+    path: str, entry: Entry, whole: Entry, listed: dict[int, str] | None = None
+) -> Iterator[tuple[str, Entry, str, str]]:
+    """The keys below a path: path, entry, value in words, default.
+
+    ``listed`` is where the keys of an entry stand already, by the identity of the entry; without it they are
+    listed everywhere.
+    """
     found = _resolved(entry, whole)
     required = found.get("required", ())
     for name, inner in found.get("properties", {}).items():
         place = f"{path}.{name}"
         value = _value(inner, whole)
-        yield place, inner, value, _default(inner, value, required=name in required)
-        for suffix, part in _parts(inner, whole):
-            yield from _rows(place + suffix, part, whole)
+        parts = list(_parts(inner, whole))
+        default = _default(inner, value, required=name in required)
+        first = listed.get(id(parts[0][1])) if listed and value == "keys below" else None
+        if first:
+            value, default = f"keys of `{first}`", "as there" if default == "below" else default
+        yield place, inner, value, default
+        for suffix, part in () if first else parts:
+            if listed is not None:
+                listed.setdefault(id(part), place + suffix)
+            yield from _rows(place + suffix, part, whole, listed)
 
 
 def _parts(entry: Entry, whole: Entry) -> Iterator[tuple[str, Entry]]:

@@ -132,7 +132,9 @@ containers:
       {{- if .Values.act }}
       - --lease={{ $name }}   # in the namespace of this pod, as the state
       - --state-config-map={{ $name }}-state
+      {{- if not (dig "execution" "maxDuration" "" (.Values.policy | default dict)) }}
       - --max-duration={{ .Values.maxDuration }}
+      {{- end }}
       {{- if and .Values.metricsPush (eq .Values.kind "CronJob") }}
       - --metrics-push={{ .Values.metricsPush }}
       {{- end }}

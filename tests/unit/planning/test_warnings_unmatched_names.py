@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+import typing
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.planning.strategies import STRATEGIES
 from rebalancer.planning.warnings import NAMED, sentences, unmatched_names
+from rebalancer.policy.evictability import Namespaces
+from rebalancer.policy.model import Selector
 from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.policy.scopes import Scope
 from rebalancer.scheduling.registry import default_configuration
 from tests.builders import a_node, a_pod, a_recording
 
@@ -17,6 +23,7 @@ def warnings(neutral: tuple[str, ...] = (), **policy: Any) -> tuple[str, ...]:
         None,
         nodes=[a_node("n1")],
         pods=[a_pod("web-1", node="n1", namespace="shop", labels={"app": "web"})],
+        namespaces=[{"metadata": {"name": "shop", "labels": {"team": "web"}}}],
         storageclasses=[{"metadata": {"name": "fast"}, "provisioner": "x"}],
     )
     found = RebalancePolicy.model_validate(policy)
@@ -42,7 +49,23 @@ def warnings(neutral: tuple[str, ...] = (), **policy: Any) -> tuple[str, ...]:
             {"hotNodes": {"pools": [{"name": "gpu", "nodeSelector": {"matchLabels": {"a": "b"}}}]}},
             "hotNodes.pools gpu: nodeSelector selects no node: a=b",
         ),
+        (
+            {"evictable": {"windows": [{"from": "00:00", "to": "00:00", "namespaces": ["shopp"]}]}},
+            "evictable.windows[0].namespaces names the namespace shopp",
+        ),
+        (
+            {"evictable": {"blackouts": [{"from": "12-24", "to": "12-26", "namespaces": ["no-*"]}]}},
+            "evictable.blackouts[0].namespaces names the namespace no-*",
+        ),
+        (
+            {"limits": {"scoped": [{"perRun": 1, "nodeSelector": {"matchLabels": {"a": "b"}}}]}},
+            "limits.scoped[0].nodeSelector selects no node: a=b",
+        ),
         ({"evictable": {"podSelector": {"matchLabels": {"app": "wep"}}}}, "podSelector selects no pod"),
+        (
+            {"evictable": {"namespaceSelector": {"matchLabels": {"a": "b"}}}},
+            "evictable.namespaceSelector selects no namespace: a=b",
+        ),
         ({"evictable": {"protectStorageClasses": ["fats"]}}, "names the storage class fats"),
         (
             {"strategies": {"failed": {"excludeOwnerKinds": ["Jobb"]}}},
@@ -114,3 +137,38 @@ def test_every_list_of_a_strategy_that_names_things_is_looked_up() -> None:
     }
 
     assert {key for _, key in lists} - NAMES_NOTHING == set(NAMED)
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    yield annotation
+    for part in typing.get_args(annotation):
+        yield from _parts(part)
+
+
+def _choosing(model: type[BaseModel], seen: set[type[BaseModel]]) -> Iterator[tuple[str, str]]:
+    """Model and field of whatever chooses nodes, pods or namespaces in a policy, strategies left out."""
+    seen.add(model)
+    for name, field in model.model_fields.items():
+        for part in _parts(field.annotation):
+            if not (isinstance(part, type) and issubclass(part, BaseModel)):
+                continue
+            if issubclass(part, (Selector, Namespaces)):
+                yield model.__name__, name
+            elif part not in seen:
+                yield from _choosing(part, seen)
+        if name == "namespaces" and typing.get_origin(field.annotation) is tuple:
+            yield model.__name__, name
+
+
+def test_every_field_that_chooses_nodes_pods_or_namespaces_is_one_that_is_looked_at() -> None:
+    scopes = {
+        (scope, field) for scope in ("Window", "Blackout", "ScopedLimit") for field in Scope.model_fields
+    }
+    of_pods = {("Evictable", name) for name in ("namespaces", "namespace_selector", "pod_selector")}
+
+    assert set(_choosing(RebalancePolicy, set())) == {
+        *scopes,
+        *of_pods,
+        ("HotNodes", "node_selector"),
+        ("Pool", "node_selector"),
+    }, "let unmatched_names look at it, and add a case above"

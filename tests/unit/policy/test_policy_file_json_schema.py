@@ -54,3 +54,27 @@ def test_it_accepts_every_policy_that_is_shipped(path: Path) -> None:
 def test_it_refuses_a_misspelt_key() -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"apiVersion": API_VERSION, "kind": KIND, "limts": {}}, schema())
+
+
+@pytest.mark.parametrize(
+    ("section", "value"),
+    [
+        ("limits", {"perRun": -1}),
+        ("limits", {"perHour": -1}),
+        ("hotNodes", {"any": [{"utilization": {"cpu": 150}}]}),
+        ("hotNodes", {"any": [{"deviation": {"cpu": -5}}]}),
+    ],
+)
+def test_a_number_out_of_its_bounds_is_found_by_an_editor(section: str, value: object) -> None:
+    policy = {"apiVersion": API_VERSION, "kind": KIND, section: value}
+
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(policy, schema())
+
+
+def test_a_percentage_may_be_a_text_and_no_key_is_titled_by_itself() -> None:
+    policy = {"apiVersion": API_VERSION, "kind": KIND, "hotNodes": {"any": [{"utilization": {"cpu": "80%"}}]}}
+
+    jsonschema.validate(policy, schema())
+    titles = [part["title"] for part in schema()["properties"].values() if "title" in part]
+    assert titles == []

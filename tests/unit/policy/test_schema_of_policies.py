@@ -13,6 +13,7 @@ from rebalancer.errors import InputError
 from rebalancer.policy.evictability import Namespaces, Protection
 from rebalancer.policy.hotness import DeviationRule, ScoreRule, UtilizationRule
 from rebalancer.policy.load_sources import LoadWatcher, LoadWatcherSource, MetricsServer, MetricsServerSource
+from rebalancer.policy.model import PolicyModel
 from rebalancer.policy.policy_file import parse_policy, schema, to_yaml
 from rebalancer.policy.schema import RebalancePolicy
 from tests.unit.policy.policy_texts import DESIGN, read, refusal
@@ -220,6 +221,23 @@ def test_reading_a_policy_needs_neither_numpy_nor_pandas_nor_the_client() -> Non
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "set()"
+
+
+def test_the_models_of_a_policy_are_not_built_one_by_one_while_they_are_imported() -> None:
+    code = (
+        "import rebalancer.policy.schema; from rebalancer.policy.model import PolicyModel;"
+        "print([kind.__name__ for kind in PolicyModel.__subclasses__() if kind.__pydantic_complete__])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "['Planning']"  # what it leaves out depends on its aggressiveness
+
+
+def test_what_a_policy_leaves_out_is_as_if_an_empty_section_had_been_read() -> None:
+    sections = [name for name, value in RebalancePolicy() if isinstance(value, PolicyModel)]
+    empty = RebalancePolicy.model_validate({name: {} for name in sections})
+    assert len(sections) == 10
+    assert empty == RebalancePolicy()
+    assert to_yaml(empty) == to_yaml(RebalancePolicy())
 
 
 @pytest.mark.parametrize(
