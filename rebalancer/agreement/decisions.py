@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -69,9 +69,11 @@ class Decision(Value, frozen=True):
     feasible: int = 0
     sampled: bool = False  # the scheduler compared some of the feasible nodes only
     nodes: tuple[NodeScores, ...] = ()  # the one chosen first, then the likeliest
-    # By score plugin that took part: its weight, and the lowest and highest with which the node chosen would
-    # be the best; the lowest is above the highest where none would do. Empty where only a sample is compared.
-    weights: dict[str, tuple[int, int, int]] = {}
+    # By score plugin that took part: its weight, then the lowest and highest of each range of weights with
+    # which the node could be chosen. Where a sample is compared, some weights are tried for few decisions.
+    weights: dict[str, tuple[int, ...]] = {}
+    edited: dict[str, str] = {}  # by plugin, the fields by which it differs from a pod of its controller
+    as_sibling: float = 0.0  # the chance of the node if it had come as that one
     api_version: str = API_VERSION
     kind: str = "SchedulerDecision"
 
@@ -129,6 +131,7 @@ class Agreement(Value, frozen=True):
     processor_seconds: float
     profiles: tuple[OfProfile, ...]
     suspects: tuple[Suspect, ...] = ()
+    edits: tuple[Suspect, ...] = ()  # pods that came otherwise than their siblings; no misses
     beside: Elsewhere | None = None
     misses: tuple[Decision, ...] = ()  # the latest last
     latest: tuple[Decision, ...] = ()
@@ -160,16 +163,23 @@ class _Counts:
         self.possible = 0
         self.compared: Counter[str] = Counter()  # by plugin: decisions whose weights are known
         self.weights: dict[str, int] = {}
+        self.weighed = 0  # misses for which other weights were tried
         self.rejecting: Counter[str] = Counter()  # misses by the filter that rejects the node chosen
         # (weights,) by plugin: decisions that a weight would lead to, of all and of the misses
         self.fitting: defaultdict[str, IntArray] = defaultdict(lambda: np.zeros(MAX_WEIGHT + 1, np.int64))
         self.mended: defaultdict[str, IntArray] = defaultdict(lambda: np.zeros(MAX_WEIGHT + 1, np.int64))
+        self.edited: Counter[str] = Counter()  # by plugin: pods that came otherwise than their siblings
+        self.elsewhere: Counter[str] = Counter()  # those of them that a sibling would not have followed
+        self.fields: dict[str, str] = {}
 
     def add(self, item: Decision) -> None:
         self.results[item.result] += 1
         if item.result is Result.UNPREDICTABLE:
             return
         self.possible += item.possible
+        self.edited.update(item.edited.keys())
+        self.elsewhere.update(plugin for plugin in item.edited if not item.as_sibling)
+        self.fields |= item.edited
         missed = item.result is Result.MISSED
         if not missed:
             self.surprise -= math.log(item.chance)
@@ -179,11 +189,28 @@ class _Counts:
         if item.result is Result.REORDERED:
             return  # the weights are those of another order
         self.compared.update(item.weights.keys())
-        for plugin, (weight, lowest, highest) in item.weights.items():
+        self.weighed += missed and bool(item.weights or not item.sampled)
+        for plugin, (weight, *ranges) in item.weights.items():
             self.weights[plugin] = weight
-            self.fitting[plugin][lowest : highest + 1] += 1
-            if missed:
-                self.mended[plugin][lowest : highest + 1] += 1
+            for lowest, highest in zip(ranges[::2], ranges[1::2], strict=True):
+                self.fitting[plugin][lowest : highest + 1] += 1
+                if missed:
+                    self.mended[plugin][lowest : highest + 1] += 1
+
+    def edits(self, scheduler: str) -> Iterator[Suspect]:
+        """What edits pods on their way, by the plugin that looks at it."""
+        for plugin, count in self.edited.most_common():
+            elsewhere = self.elsewhere[plugin]
+            pods = "1 pod" if count == 1 else f"{count} pods"
+            yield Suspect(
+                what=plugin,
+                sentence=f"{pods} of {scheduler} came with other {self.fields[plugin]} than pods of their "
+                f"controller that were there, {elsewhere} of them to a node that those would not go to: does "
+                f"an admission webhook edit what {plugin} looks at?",
+                explained=elsewhere,
+                decisions=count,
+                compared=self.inside + self.results[Result.MISSED],
+            )
 
     @property
     def inside(self) -> int:
@@ -219,7 +246,7 @@ class _Counts:
         for plugin, fitting in self.fitting.items():
             present, best = self.weights[plugin], int(np.argmax(fitting))
             explained = int(self.mended[plugin][best])
-            if fitting[best] <= fitting[present] or 2 * explained < missed:
+            if fitting[best] <= fitting[present] or 2 * explained < self.weighed:
                 continue
             alike = np.flatnonzero(fitting == fitting[best])
             found = f"weight {alike[0]}" + (f" to {alike[-1]}" if len(alike) > 1 else "")
@@ -234,44 +261,46 @@ class _Counts:
             )
 
 
-class OtherMinors:
-    """Whether the rules of another minor explain the misses."""
+class Alternatives:
+    """Whether the rules of another minor, or a plugin that is off, would explain the misses."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: Callable[[str], str]) -> None:
+        """``words`` begin a sentence on alternatives, named as ``A or B``."""
+        self._words = words
         self._agreed: Counter[str] = Counter()
         self._mended: Counter[str] = Counter()
         self._compared: Counter[str] = Counter()
         self._present = 0  # of the same decisions, those as computed by the rules that count
 
-    def add(self, present: Sequence[Decision], by_minor: Mapping[str, Sequence[Decision]]) -> None:
-        """Count the same decisions by the present rules and by those of other minors."""
+    def add(self, present: Sequence[Decision], by_name: Mapping[str, Sequence[Decision]]) -> None:
+        """Count the same decisions as they are computed and by each alternative."""
         inside = [item.result in (Result.AS_COMPUTED, Result.REORDERED) for item in present]
         self._present += sum(inside)
-        for minor, decisions in by_minor.items():
+        for name, decisions in by_name.items():
             for before, item in zip(inside, decisions, strict=True):
                 if item.result is Result.UNPREDICTABLE:
                     continue
                 agrees = item.result is not Result.MISSED
-                self._compared[minor] += 1
-                self._agreed[minor] += agrees
-                self._mended[minor] += agrees and not before
+                self._compared[name] += 1
+                self._agreed[name] += agrees
+                self._mended[name] += agrees and not before
 
     def suspects(self) -> list[Suspect]:
-        """The minors whose rules agree more often than the present ones; those that agree alike are one."""
+        """The alternatives that agree more often than what is; those that agree alike are one."""
         alike: defaultdict[tuple[int, int, int], list[str]] = defaultdict(list)
-        for minor, agreed in self._agreed.items():
+        for name, agreed in self._agreed.items():
             if agreed > self._present:
-                alike[agreed, self._mended[minor], self._compared[minor]].append(minor)
+                alike[agreed, self._mended[name], self._compared[name]].append(name)
         return [
             Suspect(
-                what=", ".join(minors),
-                sentence=f"by the rules of Kubernetes {' or '.join(minors)} {agreed} of {compared} "
+                what=", ".join(names),
+                sentence=f"{self._words(' or '.join(names))} {agreed} of {compared} "
                 f"decisions would be as computed, and not {self._present}",
                 explained=mended,
                 decisions=agreed,
                 compared=compared,
             )
-            for (agreed, mended, compared), minors in alike.items()
+            for (agreed, mended, compared), names in alike.items()
         ]
 
 
@@ -285,7 +314,10 @@ class Tally:
         self._reasons: Counter[str] = Counter()
         self._misses: deque[Decision] = deque(maxlen=KEPT_MISSES)
         self._latest: deque[Decision] = deque(maxlen=KEPT_DECISIONS)
-        self.minors = OtherMinors()
+        self.minors = Alternatives(lambda minors: f"by the rules of Kubernetes {minors}")
+        self.plugins = Alternatives(
+            lambda names: f"with {names}, which is off in the configuration that was read,"
+        )
         self.left_out = 0
         self.gaps = 0
         self.processor_seconds = 0.0
@@ -328,7 +360,7 @@ class Tally:
 
     def _suspects(self) -> list[Suspect]:
         found = [item for name, counts in self._profiles.items() for item in counts.suspects(name)]
-        found += self.minors.suspects()
+        found += [*self.minors.suspects(), *self.plugins.suspects()]
         return sorted(
             found, key=lambda item: (-item.decisions / max(item.compared, 1), -item.explained, item.what)
         )
@@ -349,6 +381,7 @@ class Tally:
             processor_seconds=round(self.processor_seconds, 3),
             profiles=profiles,
             suspects=tuple(self._suspects()),
+            edits=tuple(it for name, counts in self._profiles.items() for it in counts.edits(name)),
             misses=tuple(self._misses),
             latest=tuple(self._latest),
         )

@@ -14,6 +14,7 @@ A decision that agrees only then is counted apart, and its chance is divided by 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import msgspec
@@ -24,19 +25,30 @@ from rebalancer.agreement.decisions import MAX_WEIGHT, Decision, NodeScores, Res
 from rebalancer.agreement.moments import Following, turned_back
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.changes import Change, PodThen
+from rebalancer.cluster.pod_classes import PodClass
+from rebalancer.cluster.pods import PodTable
+from rebalancer.cluster.records import Container, PodSpec
+from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.scenarios import LandingDistribution, mean_of
-from rebalancer.planning.landing.schedulers import ProfileSchedulers
-from rebalancer.scheduling.framework.cycle import Placement
+from rebalancer.planning.landing.schedulers import ProfileSchedulers, sees_otherwise
+from rebalancer.scheduling.framework.cycle import Placement, Scheduler
+from rebalancer.scheduling.framework.plugin import PluginInputs
+from rebalancer.scheduling.registry import make_scheduler
 from rebalancer.scheduling.state.volumes import claim_names
 
 MAX_AROUND = 8
 AT_ONCE_SECONDS = 2.0
+_EDGES = (1.0, -1.0, 2.0, -2.0)  # seconds by which times of binding may be wrong
+_MOMENT_SECONDS = 30.0  # after which pods that were bound at its beginning may be in the figures
+_NEAR_SECONDS = 1.0  # from a decision until its binding is heard of
 MAX_REORDERED = 20  # decisions of one replay that are computed in other orders
 MAX_STATES = 12  # of one replay: a state is made anew where a node changed before a binding
 MAX_SHOWN = 3  # nodes beside the one chosen
 MAX_SHOWN_NOW = 20  # the same where one decision alone is asked for
+_TRIED_WEIGHTS = (0, 1, 2, 3, 5, 10, 20, 50, 100)  # of a plugin, where a sample of the nodes is compared
 _CHURN = "nodes changed faster than states of the cluster can be made anew"
+_OLDER = "its load-aware plugins may still have had figures from before the cluster was followed"
 _CLAIMS = "a volume of it was being bound at the same time"
 
 
@@ -52,6 +64,78 @@ def decide_now(inputs: PlanningInputs, row: int) -> Decision:
     claims = {(fields.namespace, claim) for claim in claim_names(unbound.spec)}
     found = decide_again(inputs, (change,), upto=fields.version, bound_claims=claims, shown=MAX_SHOWN_NOW)
     return next(found)
+
+
+def _of_containers(read: Callable[[Container], object]) -> Callable[[PodSpec], object]:
+    return lambda spec: [
+        [(item.name, read(item)) for item in items or ()] for items in (spec.containers, spec.init_containers)
+    ]
+
+
+# What of a spec scheduling looks at, and the plugin that does, by the field that differs.
+_READERS: Mapping[str, tuple[str, Callable[[PodSpec], object]]] = {
+    "nodeSelector": ("NodeAffinity", lambda spec: spec.node_selector or {}),
+    "nodeAffinity": ("NodeAffinity", lambda spec: spec.affinity and spec.affinity.node_affinity),
+    "podAffinity": (
+        "InterPodAffinity",
+        lambda spec: spec.affinity and (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity),
+    ),
+    "tolerations": ("TaintToleration", lambda spec: spec.tolerations or []),
+    "topologySpreadConstraints": (
+        "PodTopologySpread",
+        lambda spec: spec.topology_spread_constraints or [],
+    ),
+    "resources": (
+        "NodeResourcesFit",
+        lambda spec: (_of_containers(lambda item: item.resources)(spec), spec.overhead, spec.resources),
+    ),
+    "images": ("ImageLocality", _of_containers(lambda item: item.image)),
+    "ports": ("NodePorts", _of_containers(lambda item: item.ports)),
+    "priority": ("PrioritySort", lambda spec: spec.priority or 0),
+}
+
+
+def _edited_fields(pod: PodClass, sibling: PodClass) -> dict[str, str]:
+    """The fields by which a pod differs from its sibling, by the plugin that looks at them."""
+    found: dict[str, list[str]] = {}
+    for field, (plugin, read) in _READERS.items():
+        if read(pod.spec) != read(sibling.spec):
+            found.setdefault(plugin, []).append(field)
+    return {plugin: ", ".join(fields) for plugin, fields in found.items()}
+
+
+class Siblings:
+    """The pods of each controller that are on nodes at a moment; others may come otherwise.
+
+    A plan takes a replacement to be what its predecessor is. Where an admission webhook was installed since,
+    or edits some pods only, the scheduler decides on another pod than the plan computed:
+
+        web-7f9c-abcde, there since Monday       nodeSelector: {}
+        web-7f9c-xyzzy, of the same ReplicaSet   nodeSelector: {pool: spot}      NodeAffinity
+    """
+
+    def __init__(self, pods: PodTable) -> None:
+        self._pods = pods
+        self._classes: dict[str, set[int]] = {}
+        for kind in np.unique(pods.pod_class[pods.node >= 0]).tolist():
+            if owner := pods.classes[kind].owner.uid:
+                self._classes.setdefault(owner, set()).add(kind)
+
+    def beside(self, kind: int) -> tuple[int, Mapping[str, str]] | None:
+        """The class of a sibling that differs, and the fields by plugin; None where none does."""
+        classes = self._pods.classes
+        for other in sorted(self._classes.get(classes[kind].owner.uid, ())):
+            if other != kind and (fields := _edited_fields(classes[kind], classes[other])):
+                return other, fields
+        return None
+
+
+class SeenView(msgspec.Struct, frozen=True, eq=False):
+    """Figures that load-aware plugins could read from a moment on, and until another; Unix seconds."""
+
+    view: SchedulerView
+    since: float  # at the earliest
+    until: float = math.inf  # at the latest
 
 
 class _Computed(msgspec.Struct, frozen=True, eq=False):
@@ -70,18 +154,71 @@ class _Computed(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Moment:
-    """The cluster from a moment on, until a node changes."""
+    """The cluster from a moment on, until a node changes or the figures are others."""
 
-    def __init__(self, inputs: PlanningInputs, undone: Sequence[Change]) -> None:
+    def __init__(
+        self,
+        inputs: PlanningInputs,
+        undone: Sequence[Change],
+        seen: Sequence[SeenView],
+        bound_at: Mapping[str, float],
+    ) -> None:
         snapshot = turned_back(inputs.snapshot, undone)
         self.schedulers = ProfileSchedulers(replace(inputs, snapshot=snapshot))
         self.following = Following(snapshot, self.schedulers.state)
         self.unpredictable = self.schedulers.unpredictable()
         self.nodes = snapshot.nodes
+        self.siblings = Siblings(snapshot.pods)
+        known = self.schedulers.plugin_inputs
+        if bound_at and known.bound_at is not None:
+            heard = [bound_at.get(uid, math.nan) for uid in snapshot.pods.uids]
+            known = replace(known, bound_at=np.where(np.isnan(heard), known.bound_at, heard))
+        self.edges = _EDGES if any(item.view.watchers for item in seen) else ()
+        self._seen = seen
+        self._plugin_inputs = [replace(known, view=item.view) for item in seen]
+        self._by_view: dict[tuple[int, str, float], Scheduler] = {}
 
-    def compute(self, pod: PodThen, following: Following) -> _Computed:
-        kind, number = following.class_of(pod), following.number_of(pod)
-        views = self.schedulers.views(kind)
+    def _views(self, kind: int, at: float, edge: float) -> Sequence[Scheduler]:
+        """The scheduler of a class by each view that its plugins may have had at a moment.
+
+        ``edge``: pods were heard of so many seconds later than they were bound.
+        """
+        profile = self.schedulers.scheduler(kind).profile
+        configuration = self.schedulers.inputs.scheduler.configuration
+        inputs = [
+            (number, replace(known, unseen_seconds=known.unseen_seconds + edge))
+            for number, (item, known) in enumerate(zip(self._seen, self._plugin_inputs, strict=True))
+            if item.since <= at + _NEAR_SECONDS and item.until >= at - item.view.lag_seconds - _NEAR_SECONDS
+        ]
+        found: list[Scheduler] = []
+        kept: list[PluginInputs] = []
+        for number, item in reversed(inputs):
+            if all(sees_otherwise(configuration, profile, other, item) for other in kept):
+                kept.append(item)
+                key = number, profile.scheduler_name, edge
+                if key not in self._by_view:
+                    self._by_view[key] = make_scheduler(configuration, profile, item)
+                found.append(self._by_view[key])
+        return found or self.schedulers.views(kind)
+
+    def may_have_older_figures(self, kind: int, at: float) -> bool:
+        """Whether load-aware plugins of a class may have had figures at a moment that nobody here saw."""
+        scheduler = self.schedulers.scheduler(kind)
+        plugins = self.schedulers.inputs.scheduler.configuration.plugins
+        known = [plugins[name].inputs for name in scheduler.profile.weights if name in plugins]
+        return (
+            bool(self._seen)
+            and at - self._seen[0].view.lag_seconds < self._seen[0].since
+            and any(item.is_load for inputs in known for item in inputs)
+        )
+
+    def compute(
+        self, pod: PodThen, following: Following, at: float, kind: int | None = None, edge: float = 0.0
+    ) -> _Computed:
+        """``kind`` is another class than the pod's, ``edge`` as above."""
+        kind = following.class_of(pod) if kind is None else kind
+        number = following.number_of(pod)
+        views = self._views(kind, at, edge)
         placements = [scheduler.place(following.state, kind, number) for scheduler in views]
         lands = all(len(item.feasible) and item.chance.any() for item in placements)
         landings = mean_of(placements, len(self.nodes)) if lands else None
@@ -94,31 +231,40 @@ def decide_again(
     *,
     upto: int,
     bound_claims: Collection[tuple[str, str]],
+    seen: Sequence[SeenView] = (),
+    bound_at: Mapping[str, float] = {},
     chosen: Callable[[int], Collection[int]] = range,
+    weighed: int = 0,
     shown: int = MAX_SHOWN,
 ) -> Iterator[Decision]:
     """Every binding up to a version, computed on the cluster as it was just before.
 
     ``inputs`` are of the cluster after them, ``changes`` what happened since the replay before, in order.
-    ``bound_claims`` are the PersistentVolumeClaims that were bound then. ``chosen`` says which of so many
-    bindings are computed; the others happen all the same. So many nodes are ``shown`` beside the one chosen.
+    ``bound_claims`` are the PersistentVolumeClaims that were bound then, ``seen`` what load-aware plugins may
+    have read meanwhile, in order, ``bound_at`` when pods were bound, by uid, as far as that was heard.
+    ``chosen`` says which of so many bindings are computed; the others happen all the same. Other weights are
+    tried for the first ``weighed`` decisions that compare a sample, which takes many times as long. So many
+    nodes are ``shown`` beside the one chosen.
     """
     binding = [at for at, change in enumerate(changes) if change.binds and change.version <= upto]
     wanted = {binding[number] for number in chosen(len(binding))}
     moment: _Moment | None = None
     states = done = reordered = 0
-    stale = False
+    stale, began = False, 0.0
     for at in binding:
         stale = stale or any(change.of_node for change in changes[done:at])
         if at not in wanted:
             continue
-        if moment is None or (stale and states < MAX_STATES):
+        aged = bool(seen) and changes[at].at > began + _MOMENT_SECONDS
+        if moment is None or ((stale or aged) and states < MAX_STATES):
             done = _since(changes, at)
-            moment, stale, states = _Moment(inputs, changes[done:]), False, states + 1
+            moment, stale, states = _Moment(inputs, changes[done:], seen, bound_at), False, states + 1
+            began = changes[done].at
         moment.following.apply(changes[done:at])
         done = at
         doubt = _CHURN if stale else _why_unpredictable(moment, changes[at], bound_claims)
-        item = _decided(moment, changes, at, doubt, MAX_REORDERED - reordered, shown)
+        item = _decided(moment, changes, at, doubt, MAX_REORDERED - reordered, shown, weighs=weighed > 0)
+        weighed -= item.sampled
         reordered += item.result in (Result.REORDERED, Result.MISSED)
         yield item
 
@@ -132,7 +278,14 @@ def _since(changes: Sequence[Change], at: int) -> int:
 
 
 def _decided(
-    moment: _Moment, changes: Sequence[Change], at: int, doubt: str, reorders: int, shown: int
+    moment: _Moment,
+    changes: Sequence[Change],
+    at: int,
+    doubt: str,
+    reorders: int,
+    shown: int,
+    *,
+    weighs: bool,
 ) -> Decision:
     change = changes[at]
     before, after = _of_binding(change)
@@ -149,24 +302,34 @@ def _decided(
     node = moment.nodes.row.get(after.fields.node_name)
     if doubt or node is None:
         return replace(decision, because=doubt or "its node is not known")
-    computed = moment.compute(before, moment.following)
+    computed = moment.compute(before, moment.following, change.at)
     chance, result = computed.chance_of(node), Result.AS_COMPUTED
     weights = _weights(moment, computed, node)
+    if weighs and _is_sampled(moment, computed):
+        weights = _tried_weights(moment, computed, node)
     if not chance:
         result = Result.MISSED
-        orders = list(_orders(changes, at)) if reorders > 0 else []
-        for undone, early in orders:
+        orders: list[tuple[Sequence[Change], Sequence[Change], float]] = []
+        if reorders > 0:
+            orders += [(*order, 0.0) for order in _orders(changes, at)]
+            orders += [((), (), edge) for edge in moment.edges]
+        for undone, early, edge in orders:
             following = moment.following.copy()
             following.undo(undone)
             following.apply(early)
-            other = moment.compute(before, following)
+            other = moment.compute(before, following, change.at, edge=edge)
             if other.chance_of(node):
                 computed, result = other, Result.REORDERED
                 chance = other.chance_of(node) / (1 + len(orders))
                 break
     landings = computed.landings
+    edited, as_sibling = moment.siblings.beside(moment.following.class_of(before)), 0.0
+    if edited is not None:
+        as_sibling = moment.compute(before, moment.following, change.at, edited[0]).chance_of(node)
     return replace(
         decision,
+        edited={} if edited is None else edited[1],
+        as_sibling=as_sibling,
         result=result,
         chance=chance,
         expected=_expected(landings),
@@ -195,6 +358,8 @@ def _why_unpredictable(moment: _Moment, change: Change, bound_claims: Collection
     ephemeral = any(volume.ephemeral for volume in spec.volumes or ())
     if ephemeral or any((namespace, claim) not in bound_claims for claim in claim_names(spec)):
         return _CLAIMS
+    if moment.may_have_older_figures(kind, change.at):
+        return _OLDER
     return moment.unpredictable.get(kind, "")
 
 
@@ -229,7 +394,7 @@ def _is_sampled(moment: _Moment, computed: _Computed) -> bool:
     return len(computed.placement.feasible) > moment.schedulers.nodes_to_find(computed.pod_class)
 
 
-def _weights(moment: _Moment, computed: _Computed, node: int) -> Mapping[str, tuple[int, int, int]]:
+def _weights(moment: _Moment, computed: _Computed, node: int) -> Mapping[str, tuple[int, ...]]:
     """By score plugin: its weight, and between which weights the node would have the highest total."""
     placement = computed.placement
     at = np.flatnonzero(placement.feasible == node)
@@ -245,15 +410,29 @@ def _weights(moment: _Moment, computed: _Computed, node: int) -> Mapping[str, tu
     return found
 
 
-def _best_between(others: IntArray, score: IntArray, at: int) -> tuple[int, int]:
-    """The weights from 0 to ``MAX_WEIGHT`` with which no node beats the one ``at``; 1, 0 where none."""
+def _tried_weights(moment: _Moment, computed: _Computed, node: int) -> Mapping[str, tuple[int, ...]]:
+    """As ``_weights``, where a sample of the nodes is compared: each weight tried is a range of its own."""
+    scheduler, state = moment.schedulers.scheduler(computed.pod_class), moment.following.state
+    weights = scheduler.profile.weights
+    found = {name: [weights[name]] for name in computed.placement.scores if weights[name]}
+    tried = sorted({*_TRIED_WEIGHTS, *weights.values()})
+    for name, weight, feasible, chance in scheduler.chances_by_weight(
+        state, computed.pod_class, computed.number, tried
+    ):
+        if name in found and chance[feasible == node].any():
+            found[name] += [weight, weight]
+    return {name: tuple(ranges) for name, ranges in found.items()}
+
+
+def _best_between(others: IntArray, score: IntArray, at: int) -> tuple[int, ...]:
+    """The lowest and highest weight to ``MAX_WEIGHT`` with which no node beats the one ``at``, if any."""
     ahead, behind = score[at] - score, others - others[at]  # weight × ahead ≥ behind for every node
     if (behind[ahead == 0] > 0).any():
-        return 1, 0
+        return ()
     better, worse = ahead > 0, ahead < 0
     lowest = int((-(-behind[better] // ahead[better])).max(initial=0))
     highest = int((behind[worse] // ahead[worse]).min(initial=MAX_WEIGHT))
-    return (lowest, highest) if lowest <= highest else (1, 0)
+    return (lowest, highest) if lowest <= highest else ()
 
 
 def _nodes(moment: _Moment, computed: _Computed, node: int, most: int) -> tuple[NodeScores, ...]:

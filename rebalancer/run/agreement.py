@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,22 +20,23 @@ from msgspec.structs import replace
 
 from rebalancer.agreement.beside import BesideTally
 from rebalancer.agreement.decisions import Agreement, Decision, Result, Tally, WhyThere
-from rebalancer.agreement.replay import decide_again, decide_now
+from rebalancer.agreement.replay import SeenView, decide_again, decide_now
 from rebalancer.cluster import times
-from rebalancer.cluster.changes import ChangeLog
+from rebalancer.cluster.changes import ChangeLog, PodThen
 from rebalancer.cluster.kinds import CLAIMS, NODES, PODS
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.cluster.pods import version_number
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.deadlines import Deadline
+from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError, RebalancerError, StopRequestedError
+from rebalancer.load.plugin_sources import watcher_addresses
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.configuration import InstalledPlugins, configuration_text
+from rebalancer.observe.needs import read_figures
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.observe.read import observe, open_api, open_cluster, policy_of, read_inputs
-from rebalancer.observe.state_location import state_store
+from rebalancer.observe.read import observe, open_api, open_cluster, policy_of, read_inputs, state_store
 from rebalancer.planning.assemble import assemble
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import API_VERSION
@@ -42,19 +44,25 @@ from rebalancer.planning.scheduler_facts import configured
 from rebalancer.planning.subjects import find_subject, parse_subject
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import LoadSettings
+from rebalancer.scheduling.registry import plugin_queries, with_each_plugin
 from rebalancer.scheduling.versions.verified import VERIFIED
 from rebalancer.signals import stop_on_signal
-from rebalancer.state.agreement import MeasuredAgreement, the_one_to_keep
+from rebalancer.state.run_state import MeasuredAgreement, the_one_to_keep
 from rebalancer.state.stores import StateStore
 
 LOGGER = logging.getLogger(__name__)
+LOOK_SECONDS = 10.0  # between two times that the figures of load-aware plugins are read
+MAX_SEEN = 64
+_KEPT_SECONDS = 240.0  # that figures and times of binding count: windows, a scheduler's lag and a long step
 STEP_SECONDS = 10.0  # between two steps, at least
 MAX_SHARE = 0.05  # of one processor, on average
 MAX_DECISIONS = 500  # of a step; of more bindings, so many are chosen by chance
 MAX_KEPT = 50_000  # changes that wait without a binding, before a step is made all the same
 MAX_REPORT_BYTES = 64 << 20  # of what ``rebalancer agreement -o json`` wrote
-_MISSES = 3  # of a step, for which the rules of other minors are tried
-_TRIES = 4  # steps in which they are
+_MISSES = 3  # since the last try, for which the rules of other minors are tried
+MAX_WEIGHED = 60  # decisions of such a step for which other weights are tried, where nodes are sampled
+TRIES = 4  # steps in which they are, one after the other; then one now and then
+TRY_AGAIN_SECONDS = 3600.0
 _LOOK_SECONDS = 0.2
 _ARRIVING_SECONDS = 3.0  # for a watch to bring what a LIST has shown
 
@@ -71,12 +79,17 @@ class Following:
         """
         self._beside_path = beside
         self._beside = BesideTally(str(beside)) if beside is not None else None
-        self._tries = _TRIES
+        self._tried = 0  # times that what may explain misses was
+        self._try_next = -float("inf")  # by the monotonic clock
+        self._untried = 0  # misses since
         self._options = options
         self._cluster = cluster
         self._random = np.random.default_rng(seed)
         self._claims: Collection[tuple[str, str]] = ()
-        self._views: tuple[SchedulerView, ...] = ()
+        self._inputs: PlanningInputs | None = None  # of the step before
+        self._seen: list[SeenView] = []  # what load-aware plugins could read lately, in order
+        self._looked_at = self._look_next = -float("inf")
+        self._bound_at: dict[str, float] = {}  # by uid, of pods that were bound lately
         self._next = -float("inf")  # by the monotonic clock
         self.tally: Tally | None = None
 
@@ -97,9 +110,39 @@ class Following:
             return False
         return self.tally is None or self._log.binds > 0 or len(self._log) > MAX_KEPT
 
-    def step(self, loaded: LoadedPolicy, api: RawApi) -> Counter[tuple[str, str]]:
+    def look(self, api: RawApi) -> None:
+        """Read the figures of load-aware plugins again where that is due: the scheduler keeps older ones."""
+        if self._inputs is None or time.monotonic() < self._look_next:
+            return
+        began, started, now = time.thread_time(), time.monotonic(), time.time()
+        configuration = self._inputs.scheduler.configuration
+        if watcher_addresses(configuration) or plugin_queries(configuration):
+            self._see(read_figures(self._inputs.snapshot, configuration, api, now), now)
+        took = time.monotonic() - started  # long where a source does not answer
+        self._look_next = time.monotonic() + max(LOOK_SECONDS, took / MAX_SHARE)
+        assert self.tally is not None
+        self.tally.processor_seconds += time.thread_time() - began
+
+    def _see(self, view: SchedulerView, now: float) -> None:
+        """Remember what the sources say now, and until when they said otherwise, for as long as it counts.
+
+        Of a source that does not answer a scheduler keeps what it said before.
+        """
+        if self._seen:
+            before = self._seen[-1].view
+            watchers, queries = {**before.watchers, **view.watchers}, {**before.queries, **view.queries}
+            view = SchedulerView(watchers, view.missing, queries)
+        if not self._seen or view != self._seen[-1].view:
+            if self._seen:
+                self._seen[-1] = replace(self._seen[-1], until=now)
+            self._seen.append(SeenView(view, self._looked_at if self._seen else now))
+        self._looked_at = now
+        self._seen = [item for item in self._seen if item.until > now - _KEPT_SECONDS][-MAX_SEEN:]
+
+    def step(self, loaded: LoadedPolicy, api: RawApi, most: int | None = None) -> Counter[tuple[str, str]]:
         """Compare what was bound since the step before; how many by profile and result.
 
+        ``most``: the tally ends with so many decisions, and later ones of this step do not count.
         Raises what reading a cluster does.
         """
         began = time.thread_time()
@@ -110,6 +153,7 @@ class Following:
         inputs = assemble(observation, loaded, None, ignore_coverage=True)
         if self.tally is None:  # the watches have just begun
             self.tally = Tally(inputs.snapshot.source, time.time())
+            self._see(inputs.view, inputs.now)
             self._known(inputs, began)
             return Counter()
         tally, upto = self.tally, _version(inputs.snapshot)
@@ -117,31 +161,58 @@ class Following:
             self._known(inputs, began, claims=False)
             return Counter()  # a later step sees it
         changes = self._log.since_taken()
-        earlier = (*inputs.scheduler.earlier_views, *self._views)
-        scheduler = replace(inputs.scheduler, earlier_views=(inputs.view, *earlier) if earlier else ())
-        inputs = replace(inputs, scheduler=scheduler)
+        self._see(inputs.view, inputs.now)
+        self._bound_at = {uid: at for uid, at in self._bound_at.items() if at > inputs.now - _KEPT_SECONDS}
+        self._bound_at |= {
+            item.after.fields.uid: math.floor(item.at)  # as Trimaran's handler rounds it
+            for item in changes
+            if item.binds and isinstance(item.after, PodThen)
+        }
         bindings = sum(change.binds and change.version <= upto for change in changes)
         chosen = self._chosen(bindings)
 
-        def decided(inputs: PlanningInputs) -> list[Decision]:
+        def decided(inputs: PlanningInputs, weighed: int = 0) -> list[Decision]:
             numbers = lambda _count: chosen  # noqa: E731 - the same for each
-            found = decide_again(inputs, changes, upto=upto, bound_claims=self._claims, chosen=numbers)
+            found = decide_again(
+                inputs,
+                changes,
+                upto=upto,
+                bound_claims=self._claims,
+                seen=self._seen,
+                bound_at=self._bound_at,
+                chosen=numbers,
+                weighed=weighed,
+            )
             return list(found)
 
         found = decided(inputs)
+        counted = len(found) if most is None else until_compared(found, most - tally.decisions)
+        found = found[:counted]
         if self._beside is not None:
             other = replace(options, scheduler_config=self._beside_path, now=observation.now)
             theirs = observe(other, (loaded,), api, snapshot=observation.snapshot)
-            self._beside.add(decided(assemble(theirs, loaded, None, ignore_coverage=True)), inputs.snapshot)
+            elsewhere = decided(assemble(theirs, loaded, None, ignore_coverage=True))
+            self._beside.add(elsewhere[:counted], inputs.snapshot)
         missed = sum(item.result is Result.MISSED for item in found)
-        if missed >= _MISSES and self._tries > 0:
-            self._tries -= 1
+        self._untried += missed
+        if missed and self._untried >= _MISSES and time.monotonic() >= self._try_next:
+            self._tried, self._untried = self._tried + 1, 0
+            self._try_next = time.monotonic() + (TRY_AGAIN_SECONDS if self._tried >= TRIES else 0.0)
+            if any(item.sampled for item in found):
+                found = decided(inputs, MAX_WEIGHED)[:counted]
+            scheduler = inputs.scheduler
             others = [minor for minor in VERIFIED if minor != scheduler.version]
             by_minor = {
-                minor: decided(replace(inputs, scheduler=replace(scheduler, version=minor)))
+                minor: decided(replace(inputs, scheduler=replace(scheduler, version=minor)))[:counted]
                 for minor in others
             }
             tally.minors.add(found, by_minor)
+            configurations = with_each_plugin(inputs.scheduler.configuration)
+            by_plugin = {
+                name: decided(replace(inputs, scheduler=replace(scheduler, configuration=it)))[:counted]
+                for name, it in configurations.items()
+            }
+            tally.plugins.add(found, by_plugin)
         added = tally.add(found)
         tally.left_out += bindings - len(chosen)
         self._log.take(upto)
@@ -152,8 +223,9 @@ class Following:
     def _known(self, inputs: PlanningInputs, began: float, *, claims: bool = True) -> None:
         """Keep what the next step has to know of this one, which began at that thread time."""
         assert self.tally is not None
+        self._inputs = inputs
         if claims:
-            self._claims, self._views = _bound_claims(inputs.snapshot), (inputs.view,)
+            self._claims = _bound_claims(inputs.snapshot)
         spent = time.thread_time() - began
         self.tally.processor_seconds += spent
         self._next = time.monotonic() + max(STEP_SECONDS, spent / MAX_SHARE)
@@ -175,6 +247,12 @@ class Following:
         if bindings <= MAX_DECISIONS:
             return range(bindings)
         return frozenset(self._random.choice(bindings, MAX_DECISIONS, replace=False).tolist())
+
+
+def until_compared(found: Sequence[Decision], count: int) -> int:
+    """How many of these there are up to the last of so many that could be compared."""
+    compared = np.cumsum([item.result is not Result.UNPREDICTABLE for item in found])
+    return int(compared.searchsorted(count)) + 1 if count <= compared[-1:].sum() else len(found)
 
 
 def _by_requests(loaded: LoadedPolicy) -> LoadedPolicy:
@@ -224,11 +302,12 @@ def watch_agreement(
     beside: Path | None,
     said: Callable[[Tally], None],
     begun: Callable[[], object] = lambda: None,
+    stop: StopRequest | None = None,
 ) -> Agreement:
     """Compare decisions for so long, or so many, or until a signal; ``said`` is told of each step.
 
-    ``begun`` is called once the cluster is followed. ``beside`` is another KubeSchedulerConfiguration, by
-    which the same pods are decided.
+    ``begun`` is called once the cluster is followed, ``stop`` ends it where not by a signal. ``beside`` is
+    another KubeSchedulerConfiguration, by which the same pods are decided.
 
     What was measured is kept in the state of runs. Raises what reading a cluster does, and StopRequestedError
     for a signal before there is anything to tell.
@@ -241,7 +320,8 @@ def watch_agreement(
     store = _store(options, api)
     end = time.monotonic() + seconds
     with stop_on_signal() as signals:
-        api = api.until(Deadline(stop=signals.stop))
+        stop = stop or signals.stop
+        api = api.until(Deadline(stop=stop))
         with open_cluster(api, ChangeLog()) as cluster:
             following = Following(options, cluster, beside)
             following.step(loaded, api)
@@ -250,9 +330,10 @@ def watch_agreement(
             over = False
             with contextlib.suppress(StopRequestedError):
                 while not over:
-                    over = signals.stop.wait(_LOOK_SECONDS) or time.monotonic() >= end
-                    if following.is_due() or (over and not signals.stop.is_set()):
-                        following.step(loaded, api)
+                    over = stop.wait(_LOOK_SECONDS) or time.monotonic() >= end
+                    following.look(api)
+                    if following.is_due() or (over and not stop.is_set()):
+                        following.step(loaded, api, decisions)
                         said(following.tally)
                     over = over or (decisions is not None and following.tally.decisions >= decisions)
         keep_agreement(store, following.tally)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import math
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from rebalancer.agreement.decisions import Agreement, Result
+from rebalancer.agreement.decisions import Agreement, Decision, Result, Tally
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.run import agreement
 from rebalancer.scheduling.registry import default_configuration
@@ -32,23 +34,35 @@ def cluster() -> Iterator[Sandbox]:
         yield sandbox
 
 
-def followed(cluster: Sandbox, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Agreement:
-    """What is found of pods that are created once the cluster is followed."""
+def followed(
+    cluster: Sandbox,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    pods: int = PODS,
+    one_by_one: bool = False,
+    told: Path | None = None,
+) -> Agreement:
+    """What is found of pods that are created once the cluster is followed; ``told`` is a configuration."""
     monkeypatch.setattr(agreement, "STEP_SECONDS", 0.0)
-    state = folder / "state.json"
-    options = PlanOptions(kubeconfig=cluster.write_kubeconfig(folder / "kubeconfig"), state_path=state)
-    begun, found = threading.Event(), list[Agreement]()
+    monkeypatch.setattr(agreement, "MAX_SHARE", 1000.0)
+    kubeconfig, state = cluster.write_kubeconfig(folder / "kubeconfig"), folder / "state.json"
+    options = PlanOptions(kubeconfig=kubeconfig, state_path=state, scheduler_config=told)
+    begun, found, compared = threading.Event(), list[Agreement](), [0]
+
+    def said(tally: Tally) -> None:
+        compared[0] = tally.decisions
 
     def follow() -> None:
-        found.append(
-            agreement.watch_agreement(options, 600.0, PODS, None, lambda _tally: None, begun=begun.set)
-        )
+        found.append(agreement.watch_agreement(options, 600.0, pods, None, said, begun=begun.set))
 
     thread = threading.Thread(target=follow)
     thread.start()
     assert begun.wait(600.0)
-    for number in range(PODS):
+    for number in range(pods):
         cluster.store.create("pods", a_pod(f"web-{number}", cpu="100m"))
+        if one_by_one:
+            eventually(lambda number=number: compared[0] > number, awaited="the decision is compared")  # type: ignore[misc]
     eventually(lambda: not thread.is_alive(), awaited="all decisions were compared")
     return found[0]
 
@@ -64,3 +78,37 @@ def test_every_binding_is_compared_and_what_was_measured_is_kept_for_runs(
     kept = decode((tmp_path / "state.json").read_bytes(), "state.json").agreement
     assert kept is not None
     assert (kept.decisions, kept.landed) == (PODS, PODS)
+
+
+def test_so_many_decisions_as_asked_for_are_counted_though_more_came_at_once() -> None:
+    unpredictable, compared = Result.UNPREDICTABLE, Result.AS_COMPUTED
+    found = [_decision(result) for result in (compared, unpredictable, compared, unpredictable, compared)]
+
+    assert [agreement.until_compared(found, count) for count in (1, 2, 3, 4)] == [1, 3, 5, 5]
+    assert agreement.until_compared([], 1) == agreement.until_compared(found[1:2], 1) - 1 == 0
+
+
+def _decision(result: Result) -> Decision:
+    return Decision("default/web", "uid", 1, 1.0, "default-scheduler", "node-1", result)
+
+
+@pytest.mark.parametrize(("again", "tried"), [(0.0, 2), (math.inf, 1)])
+def test_misses_that_come_one_by_one_are_explained_again_and_again_but_not_all_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: float, tried: int
+) -> None:
+    monkeypatch.setattr(agreement, "TRIES", 1)
+    monkeypatch.setattr(agreement, "TRY_AGAIN_SECONDS", again)
+    taint = {"key": "gpu", "value": "", "effect": "NoSchedule"}
+    nodes = [a_node("small"), a_node("large", cpu=64, memory="256Gi", taints=[taint])]
+    objects = [{"apiVersion": "v1", "kind": "Node", **item} for item in nodes]
+    told = tmp_path / "told.yaml"
+    off = {"filter": {"disabled": [{"name": "TaintToleration"}]}}
+    off |= {"preScore": off["filter"], "score": off["filter"]}
+    document = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    told.write_text(json.dumps({**document, "profiles": [{"plugins": off}]}))
+    with Sandbox(objects, decide=ModelDecider(default_configuration()), bookmark_seconds=0.05) as cluster:
+        found = followed(cluster, tmp_path, monkeypatch, pods=7, one_by_one=True, told=told)
+
+    assert (found.decisions, found.landed) == (7, 0)
+    (suspect,) = (item for item in found.suspects if item.what == "TaintToleration")
+    assert (suspect.decisions, suspect.compared) == (tried, tried)

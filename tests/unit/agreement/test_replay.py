@@ -16,21 +16,32 @@ from rebalancer.agreement.decisions import Agreement, Decision, Result, Tally
 from rebalancer.agreement.replay import MAX_STATES, decide_again
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.profiles import SchedulerConfiguration
-from rebalancer.scheduling.registry import default_configuration
+from rebalancer.profiles.types import ExtensionPoint as P
+from rebalancer.scheduling.registry import default_configuration, with_each_plugin
 from tests.builders import a_node
+from tests.conftest import examples
 from tests.unit.agreement.watched import Watched
 
 DEFAULTS = default_configuration()
 
 
 def decided(
-    cluster: Watched, claims: Collection[tuple[str, str]] = (), chosen: Any = range, **given: Any
+    cluster: Watched,
+    claims: Collection[tuple[str, str]] = (),
+    chosen: Any = range,
+    weighed: int = 0,
+    **given: Any,
 ) -> list[Decision]:
     """All bindings of a cluster, decided again."""
-    inputs = cluster.inputs(**given)
-    return list(
-        decide_again(inputs, cluster.changes, upto=cluster.version, bound_claims=claims, chosen=chosen)
+    found = decide_again(
+        cluster.inputs(**given),
+        cluster.changes,
+        upto=cluster.version,
+        bound_claims=claims,
+        chosen=chosen,
+        weighed=weighed,
     )
+    return list(found)
 
 
 def results(found: list[Decision]) -> dict[str, Result]:
@@ -43,10 +54,12 @@ def with_weights(weights: Mapping[str, int]) -> SchedulerConfiguration:
     return replace(DEFAULTS, profiles=(replace(profile, weights={**profile.weights, **weights}),))
 
 
-def scheduled(seed: int, pods: int, configuration: SchedulerConfiguration = DEFAULTS) -> Watched:
+def scheduled(
+    seed: int, pods: int, configuration: SchedulerConfiguration = DEFAULTS, nodes: int = 6
+) -> Watched:
     """A cluster whose pods come, are placed by the model with a configuration, and go."""
     chance = random.Random(seed)
-    cluster = Watched(*(a_node(f"n{number}", cpu=2 + number % 3) for number in range(6)))
+    cluster = Watched(*(a_node(f"n{number}", cpu=2 + number % 3) for number in range(nodes)))
     for number in range(pods):
         labels = {"app": f"app-{chance.randrange(3)}"}
         spread: dict[str, Any] = {
@@ -76,7 +89,7 @@ def tallied(found: list[Decision]) -> Agreement:
     return tally.report(60.0)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(st.integers(0, 1 << 16))
 def test_a_scheduler_that_decides_as_the_model_always_agrees(seed: int) -> None:
     found = decided(scheduled(seed, 25))
@@ -118,6 +131,51 @@ def test_a_node_that_a_filter_rejects_names_the_filter() -> None:
     assert miss.nodes[0].rejected == "NodeResourcesFit: Insufficient cpu"
     (suspect,) = tallied([miss]).suspects
     assert suspect.what == "NodeResourcesFit"
+
+
+def test_a_filter_that_the_scheduler_has_and_the_configuration_has_not_is_named() -> None:
+    taint = {"key": "gpu", "value": "", "effect": "NoSchedule"}
+    cluster = Watched(a_node("empty", cpu=8, taints=[taint]), a_node("other"))
+    for number in range(4):
+        cluster.create(f"web-{number}")
+        cluster.bind(f"web-{number}", "other")
+    profile = DEFAULTS.profiles[0]
+    filters = tuple(name for name in profile.enabled(P.FILTER) if name != "TaintToleration")
+    weights = {**profile.weights, "TaintToleration": 0}
+    without = replace(profile, plugins={**profile.plugins, P.FILTER: filters}, weights=weights)
+    told = replace(DEFAULTS, profiles=(without,))
+    tally = Tally("test", 0.0)
+
+    found = decided(cluster, configuration=told)
+    tally.add(found)
+    others = with_each_plugin(told).items()
+    tally.plugins.add(found, {name: decided(cluster, configuration=item) for name, item in others})
+
+    assert not tally.landed
+    suspect = tally.report(1.0).suspects[0]
+    assert (suspect.what, suspect.decisions) == ("TaintToleration", 4)
+    assert "with TaintToleration, which is off in the configuration" in suspect.sentence
+
+
+def test_pods_that_come_otherwise_than_those_of_their_controller_are_named_by_what_looks_at_them() -> None:
+    cluster = Watched(
+        a_node("big", cpu=8, labels={"pool": "a"}), a_node("spot", cpu=1, labels={"pool": "spot"})
+    )
+    owner = {"kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": True, "apiVersion": "apps/v1"}
+    cluster.create("web-0", owner=owner)
+    cluster.bind("web-0", "big")
+    cluster.log.take(cluster.version)
+    cluster.create("web-1", owner=owner)
+    cluster.bind("web-1", "big")
+    cluster.create("web-2", owner=owner, nodeSelector={"pool": "spot"})
+    cluster.bind("web-2", "spot")
+
+    report = tallied(decided(cluster))
+
+    assert report.share == 1.0
+    (edit,) = report.edits
+    assert (edit.what, edit.decisions, edit.explained, edit.compared) == ("NodeAffinity", 1, 1, 2)
+    assert "came with other nodeSelector than pods of their controller" in edit.sentence
 
 
 def full(first: str, second: str, *, seconds: float) -> Watched:
@@ -239,6 +297,28 @@ def test_another_weight_is_found_within_200_decisions_and_its_plugin_named(plugi
     assert report.landed < report.decisions
     assert report.suspects[0].what == plugin
     assert report.suspects[0].explained >= 0.9 * (report.decisions - report.landed)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "weight"), [("NodeResourcesBalancedAllocation", 10), ("NodeResourcesFit", 0)]
+)
+def test_another_weight_is_named_where_a_sample_of_the_nodes_is_compared(plugin: str, weight: int) -> None:
+    cluster = scheduled(12, 40, with_weights({plugin: weight}), nodes=130)
+    found = decided(cluster, weighed=40)
+
+    assert all(item.sampled for item in found)
+    for item in found:
+        present, *ranges = item.weights[plugin]
+        assert weight in ranges  # with what the scheduler has it may have chosen so
+        assert (present in ranges) == (item.result is Result.AS_COMPUTED)
+    report = tallied(found)
+    assert report.landed < report.decisions
+    assert report.suspects[0].what == plugin
+    assert report.suspects[0].explained == report.decisions - report.landed
+    # Misses for which no other weight was tried neither name a plugin nor keep one from being named.
+    later = [replace(item, weights={}) for item in found]
+    assert not tallied(later).suspects
+    assert tallied([*found, *later]).suspects[0].what == plugin
 
 
 def test_with_the_weight_that_is_named_every_decision_that_is_compared_would_agree() -> None:

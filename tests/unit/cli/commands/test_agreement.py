@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.agreement.decisions import Tally
 from rebalancer.cluster.kinds import BY_PLURAL
+from rebalancer.reporting.html.pages import agreement_page
 from rebalancer.reporting.render import to_json
 from rebalancer.reporting.tables.agreement import agreement_table
 from tests.unit.agreement.test_replay import decided, scheduled, tallied, with_weights
@@ -119,6 +121,18 @@ def test_misses_and_what_would_explain_them_are_shown_in_eighty_columns() -> Non
     assert text.startswith(f"Of 60 decisions of your scheduler {report.landed} landed as computed")
     assert "if NodeResourcesBalancedAllocation had weight" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_page_shows_what_would_explain_the_misses_and_trusts_no_name() -> None:
+    report = tallied(decided(scheduled(11, 60, with_weights({"NodeResourcesBalancedAllocation": 6}))))
+    misses = (replace(report.misses[0], pod="shop/<script>alert(1)</script>"), *report.misses[1:])
+
+    page = agreement_page(replace(report, misses=misses))
+
+    assert f"Of 60 decisions of your scheduler {report.landed} landed as computed" in page
+    assert "if NodeResourcesBalancedAllocation had weight" in page
+    assert "a miss among" in page
+    assert "<script" not in page
 
 
 def test_a_configuration_beside_that_cannot_be_used_is_refused_before_the_cluster_is_asked(
