@@ -1,16 +1,15 @@
-"""A day of a recorded cluster, made from one dump of it, and what replaying that day takes.
+"""Days of a recorded cluster, made from one dump of it, and what replaying them takes.
 
-    python -m bench.replayed_day DUMP FOLDER [--moments 288] [--policy policies/default.yaml]
+    python -m bench.replayed_day DUMP FOLDER [--moments 288] [--every 5] [--policy policies/default.yaml]
 
-The load of each pod follows a curve over the day with a phase of its workload and some noise; every moment
-some pods leave and others come, so that the recording has what real ones have. Node figures and load-watcher
-follow from the pods.
+The load of each pod follows the published curves of `bench.demand` by its workload, with some noise; every
+moment some pods leave and others come, so that the recording has what real ones have. Node figures and
+load-watcher follow from the pods, which together get no more processor time than their node has.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import math
 import resource
 import time
@@ -21,6 +20,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from bench import demand
 from rebalancer.cluster import quantities, times
 from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, Recording
 from rebalancer.cluster.dumps.reader import DumpReader
@@ -33,9 +33,9 @@ from rebalancer.observe.timeline import Timeline, TimelineWriter
 from rebalancer.policy.policy_file import load_policy
 from rebalancer_lab.replay import replay
 
-_EVERY = 300.0
-_AMPLITUDE, _NOISE = 0.5, 0.05
-_COMES_AND_GOES = 0.06  # share of the pods that are not there all day
+_NOISE = 0.05
+_DAY = 86_400.0
+_COMES_AND_GOES = 0.06  # share of the pods that are not there all the time
 
 
 def listing(plural: str, items: list[dict[str, Any]]) -> Listing:
@@ -53,9 +53,9 @@ def items_of(recording: Recording, plural: str) -> list[dict[str, Any]]:
 
 
 class Day:
-    """The recording, moment by moment."""
+    """The recording, moment by moment, from the beginning of a Monday on."""
 
-    def __init__(self, recording: Recording, seed: int = 1) -> None:
+    def __init__(self, recording: Recording, days: float, seed: int = 1) -> None:
         self._recording = recording
         self._random = np.random.default_rng(seed)
         self._pods = items_of(recording, PODS.plural)
@@ -64,7 +64,7 @@ class Day:
             for item in items_of(recording, POD_METRICS.plural)
         }
         self._node_metrics = items_of(recording, NODE_METRICS.plural)
-        self._began = times.parse(self._node_metrics[0]["timestamp"])
+        self._began = math.ceil(times.parse(self._node_metrics[0]["timestamp"]) / _DAY) * _DAY
         snapshot = build_snapshot(recording)
         self._capacity = {
             name: snapshot.nodes.capacity[row, :2].astype(float) for name, row in snapshot.nodes.row.items()
@@ -73,33 +73,33 @@ class Day:
         churning = self._random.random(count) < _COMES_AND_GOES
         half = self._random.random(count) < 0.5
         moment = self._random.random(count)
-        self._from = np.where(churning & half, moment, -1.0)  # share of the day
-        self._until = np.where(churning & ~half, moment, 2.0)
-        self._phase = np.array([self._phase_of(item) for item in self._pods])
+        self._from = np.where(churning & half, moment * days, -1.0)  # days
+        self._until = np.where(churning & ~half, moment * days, np.inf)
+        names = [self._workload_of(item) for item in self._pods]
+        self._names, self._workloads = np.unique(names, return_inverse=True)
         self._watcher = (
             msgspec.json.decode(recording.documents[WATCHER]) if WATCHER in recording.documents else None
         )
 
     @staticmethod
-    def _phase_of(pod: dict[str, Any]) -> float:
+    def _workload_of(pod: dict[str, Any]) -> str:
         owners = pod["metadata"].get("ownerReferences") or [{"name": pod["metadata"]["name"]}]
-        digest = hashlib.sha256(owners[0]["name"].encode()).digest()
-        return digest[0] / 256.0 * 0.5  # workloads of one cluster peak within half a day of each other
+        return str(owners[0]["name"])
 
-    def moment(self, share: float) -> tuple[Recording, float]:
-        """The recording at a share of the day, and when that is."""
-        now = self._began + share * 86_400.0
+    def moment(self, day: float) -> tuple[Recording, float]:
+        """The recording after so many days, and when that is."""
+        now = self._began + day * _DAY
         stamp = times.render(now)
-        there = (self._from <= share) & (share < self._until)
-        factors = 1.0 + _AMPLITUDE * np.sin(2 * math.pi * (share - self._phase))
+        there = (self._from <= day) & (day < self._until)
+        factors = np.array([demand.factor(name, day * 24.0) for name in self._names])[self._workloads]
         factors *= np.maximum(1.0 + _NOISE * self._random.standard_normal(len(factors)), 0.0)
-        pods, metrics = [], []
+        pods, using = [], []
         used = {name: np.zeros(2) for name in self._capacity}
         for item, present, factor, since in zip(self._pods, there, factors, self._from, strict=True):
             if not present:
                 continue
             if since >= 0:
-                created = times.render(self._began + since * 86_400.0)
+                created = times.render(self._began + since * _DAY)
                 metadata = {**item["metadata"], "creationTimestamp": created}
                 item = {**item, "metadata": metadata, "status": {**item["status"], "startTime": created}}  # noqa: PLW2901
             pods.append(item)
@@ -107,13 +107,20 @@ class Day:
             found = self._pod_metrics.get((metadata["namespace"], metadata["name"]))
             if found is None:
                 continue
-            containers = []
-            for container in found["containers"]:
-                cpu = quantities.cpu_milli(container["usage"]["cpu"]) * factor
-                memory = quantities.units(container["usage"]["memory"])
-                used[item["spec"]["nodeName"]] += (cpu, memory)
-                usage = {"cpu": f"{round(cpu)}m", "memory": str(memory)}
-                containers.append({**container, "usage": usage})
+            usages = [item["usage"] for item in found["containers"]]
+            cores = [quantities.cpu_milli(usage["cpu"]) * factor for usage in usages]
+            sizes = [quantities.units(usage["memory"]) for usage in usages]
+            used[item["spec"]["nodeName"]] += (sum(cores), sum(sizes))
+            using.append((found, item["spec"]["nodeName"], cores, sizes))
+        share = {name: min(1.0, self._capacity[name][0] / max(used[name][0], 1.0)) for name in used}
+        for name, part in share.items():
+            used[name][0] *= part
+        metrics = []
+        for found, name, cores, sizes in using:
+            containers = [
+                {**container, "usage": {"cpu": f"{round(milli * share[name])}m", "memory": str(size)}}
+                for container, milli, size in zip(found["containers"], cores, sizes, strict=True)
+            ]
             metrics.append({**found, "timestamp": stamp, "containers": containers})
         nodes = []
         for item in self._node_metrics:
@@ -149,12 +156,13 @@ class Day:
         return msgspec.json.encode(answer)
 
 
-def record_day(dump: Path, folder: Path, moments: int) -> None:
-    """Write the day as a timeline."""
-    day, writer = Day(DumpReader(dump).read()), TimelineWriter(folder, 8 << 30)
+def record_day(dump: Path, folder: Path, moments: int, every: float = 300.0) -> None:
+    """Write so many moments as a timeline, ``every`` seconds."""
+    day = Day(DumpReader(dump).read(), moments * every / _DAY)
+    writer = TimelineWriter(folder, 8 << 30)
     size, seconds = 0, 0.0
     for number in range(moments):
-        recording, now = day.moment(number * _EVERY / 86_400.0)
+        recording, now = day.moment(number * every / _DAY)
         observation = replace(observation_of(build_snapshot(recording), ""), now=now)
         began = time.process_time()
         size += writer.write(observation, None)
@@ -168,11 +176,12 @@ def main() -> None:
     parser.add_argument("dump", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--moments", type=int, default=288)
+    parser.add_argument("--every", type=float, default=5.0, help="minutes")
     parser.add_argument("--policy", type=Path, default=Path("policies/default.yaml"))
     parser.add_argument("--only-policy", action="store_true", help="without the rows that are always there")
     chosen = parser.parse_args()
     if not chosen.folder.exists():
-        record_day(chosen.dump, chosen.folder, chosen.moments)
+        record_day(chosen.dump, chosen.folder, chosen.moments, chosen.every * 60.0)
     timeline, loaded = Timeline.open(chosen.folder), load_policy(chosen.policy)
     cycles: list[float] = []
     last = [time.process_time()]

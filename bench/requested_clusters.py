@@ -29,7 +29,7 @@ _APPETITE = 0.8  # sigma of what replicas use of what they request
 _UNLIKE = 0.25, 0.3  # sigma of cpu and memory among the replicas of a workload
 _PROTECTED = 0.15  # of the workloads
 _BUSIEST = 1.15  # of what a node has: it does not use much more, so its pods are scaled down to that
-_HELD = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+HELD = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 _HOT = {
     "forRuns": 1,
     "any": [{"utilization": {"cpu": 80, "memory": 85}, "coolTo": {"cpu": 65, "memory": 75}}],
@@ -95,7 +95,7 @@ def _place(
         number, request = len(items["replicasets"]), int(random.choice(_REQUESTS))
         memory = int(random.choice(_MEMORY))
         appetite = request * random.lognormal(0.0, _APPETITE) + 50.0
-        annotations = _HELD if random.random() < _PROTECTED else {}
+        annotations = HELD if random.random() < _PROTECTED else {}
         name, namespace = f"app-{number:04d}", f"team-{number % _NAMESPACES}"
         requests = {"cpu": f"{request}m", "memory": f"{memory}Mi"}
         containers = [{"name": "main", "image": "app:v1", "resources": {"requests": requests}}]

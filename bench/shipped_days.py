@@ -1,75 +1,130 @@
-"""The shipped policies day by day on recorded timelines, beside no policy at all, as a table in Markdown.
+"""The shipped policies on recorded timelines, beside no policy at all, as a table in Markdown.
 
     python -m bench.tuning_days daily /tmp/daily
     python -m bench.shipped_days daily=/tmp/daily
 
-Every day is replayed by itself, from the pods as they were recorded when it began, and all are judged by the
-thresholds of policies/default.yaml. The last column is how much less excess a day has than with the default
-policy, in the mean, with the interval that holds the mean of such days with 95 %.
+Every block, by default a day, is replayed by itself from the pods as they were recorded when it began, and
+all are judged by the thresholds of policies/default.yaml. The last but one column is how much less excess a
+day has than with the default policy, in the mean, with the interval that holds the mean of such days with
+95 %.
+
+The last column is a choice by the other days: each block is left out once, and of the policies that evict at
+most so many times as often as the default (``--most``) the one with the least excess on the others is chosen.
+Its margin is that on the blocks left out. A default is changed where that margin's interval is above 0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
 import click
 
 from rebalancer.documents import to_yaml
-from rebalancer.policy.policy_file import load_policy
-from rebalancer_lab.tuning import blocks_of, margin_of
-from rebalancer_lab.workers import Block, Figures, Task, evaluate
+from rebalancer.policy.policy_file import LoadedPolicy, load_policy, parse_policy
+from rebalancer.policy.units import parse_duration
+from rebalancer_lab.replay import Measures, Span, replay
+from rebalancer_lab.timeline import Timeline
+from rebalancer_lab.tuning import Margin, blocks_of, margin_of
 
 POLICIES = Path(__file__).parents[1] / "policies"
 _NAMES = ("default", "conservative", "balanced")
-_DAY = 86_400.0
+_NOTHING = "nothing done"
+_DAY_MINUTES = 1440.0
+_LEAST_EVICTIONS = 1.0  # a day, of the default: a policy may replace one that does nothing
+
+Day = dict[str, Measures]  # by policy, each figure as if the block were a day
 
 
-def _text(name: str) -> str:
-    """A policy as YAML; that of "nothing done" is the default one, which may move no pod."""
-    policy = load_policy(POLICIES / f"{name if name in _NAMES else 'default'}.yaml").policy
-    document = policy.model_dump(mode="json", by_alias=True, exclude_none=True)
-    if name not in _NAMES:
-        document["limits"]["perRun"] = 0
-    return to_yaml(document)
+def policies() -> list[tuple[str, LoadedPolicy]]:
+    """The shipped policies, and the default one where it may move no pod."""
+    found = [(name, load_policy(POLICIES / f"{name}.yaml")) for name in _NAMES]
+    document = found[0][1].policy.model_dump(mode="json", by_alias=True, exclude_none=True)
+    document["limits"]["perRun"] = 0
+    return [(_NOTHING, parse_policy(to_yaml(document), _NOTHING)), *found]
 
 
-def _figures(blocks: tuple[Block, ...], name: str, seed: int) -> list[Figures]:
-    found = [evaluate(Task(block, _text(name), _text("default"), name, seed)) for block in blocks]
-    wrong = next((item for item in found if isinstance(item, str)), "")
-    if wrong:
-        raise click.ClickException(wrong)
-    return [item for item in found if isinstance(item, Figures)]
+def days_of(folder: Path, seconds: float, seed: int) -> list[Day]:
+    """What each policy would have made of each block of a timeline."""
+    timeline, named, days = Timeline.open(folder), policies(), []
+    for block in blocks_of([str(folder)], seconds, 2):
+        span = Span(block.begins, block.ends)
+        found = replay(timeline, named, seed=seed, judge=named[1][1], baselines=False, span=span)
+        days.append({run.policy: run for run in found.runs})
+        share = found.minutes / _DAY_MINUTES
+        click.echo(
+            f"{folder.name} {found.begins}: "
+            + ", ".join(f"{run.policy} {run.excess_minutes / share:,.0f}" for run in found.runs),
+            err=True,
+        )
+    return days
 
 
-def rows_of(kind: str, folder: Path, seed: int) -> list[str]:
+def _figure(run: Measures, name: str) -> float:
+    minutes = sum(item.minutes for item in run.moments)
+    return float(getattr(run, name)) * _DAY_MINUTES / minutes
+
+
+def _excess(days: Sequence[Day], name: str) -> float:
+    return fmean(_figure(day[name], "excess_minutes") for day in days)
+
+
+def _chosen(days: Sequence[Day], most: float) -> str:
+    """The policy with the least excess among those that evict not much more than the default one."""
+    evictions = {name: fmean(_figure(day[name], "evictions") for day in days) for name in _NAMES}
+    bound = most * max(evictions["default"], _LEAST_EVICTIONS)
+    allowed = [name for name in _NAMES if evictions[name] <= bound]
+    return min(allowed, key=lambda name: (_excess(days, name), _NAMES.index(name)))
+
+
+def held_out(days: Sequence[Day], most: float) -> tuple[list[str], Margin]:
+    """Which policy the other blocks choose for each, and how much less excess than the default it has."""
+    chosen = [_chosen([*days[:at], *days[at + 1 :]], most) for at in range(len(days))]
+    return chosen, _margin(days, chosen)
+
+
+def _margin(days: Sequence[Day], names: Sequence[str]) -> Margin:
+    """How much less excess than the default a policy has, which is named for each day."""
+    named = zip(days, names, strict=True)
+    return margin_of([(_excess([day], "default"), _excess([day], name)) for day, name in named])
+
+
+def _words(margin: Margin) -> str:
+    return f"{margin.mean:,.0f} ({margin.low:,.0f} to {margin.high:,.0f})"
+
+
+def rows_of(kind: str, days: Sequence[Day], most: float) -> list[str]:
     """A row of the table for each policy."""
-    blocks = blocks_of([folder], _DAY, 2)
-    days = {name: _figures(blocks, name, seed) for name in ("nothing done", *_NAMES)}
     rows = []
-    for name, figures in days.items():
-        pairs = [(was.excess, now.excess) for was, now in zip(days["default"], figures, strict=True)]
-        margin = margin_of(pairs)
-        words = f"{margin.mean:,.0f} ({margin.low:,.0f} to {margin.high:,.0f})" if name != "default" else "-"
-        means = [
-            fmean(getattr(item, key) for item in figures) for key in ("hot", "excess", "evictions", "cost")
-        ]
-        rows.append(f"| {kind} | {name} | " + " | ".join(f"{mean:,.1f}" for mean in means) + f" | {words} |")
+    chosen, choice = held_out(days, most)
+    for name in (_NOTHING, *_NAMES):
+        figures = ("hot_node_minutes", "excess_minutes", "evictions", "disruption_cost", "refused_landings")
+        means = [fmean(_figure(day[name], figure) for day in days) for figure in figures]
+        words = _words(_margin(days, [name] * len(days))) if name != "default" else "-"
+        rows.append(
+            f"| {kind} | {name} | {' | '.join(f'{mean:,.1f}' for mean in means)} | {words} "
+            f"| {chosen.count(name)} of {len(days)} |"
+        )
+    rows.append(f"| {kind} | chosen by the other days | | | | | | {_words(choice)} | |")
     return rows
 
 
 @click.command()
 @click.argument("timelines", nargs=-1, required=True, metavar="KIND=FOLDER...")
 @click.option("--seed", type=int, default=0, show_default=True)
-def main(timelines: tuple[str, ...], seed: int) -> None:
+@click.option("--block", default="24h", show_default=True, help="What is left out as a whole.")
+@click.option("--most", type=float, default=2.0, show_default=True, help="Times default's evictions.")
+def main(timelines: tuple[str, ...], seed: int, block: str, most: float) -> None:
     """Print the table."""
     click.echo(
-        "| cluster | policy | hot node-minutes | excess | evictions | disruption | less excess than default |"
+        "| cluster | policy | hot node-minutes | excess | evictions | disruption | refused "
+        "| less excess than default | chosen |"
     )
-    click.echo("|---|---|---:|---:|---:|---:|---:|")
+    click.echo("|---|---|---:|---:|---:|---:|---:|---:|---:|")
     for item in timelines:
         kind, _, folder = item.partition("=")
-        for row in rows_of(kind, Path(folder), seed):
+        for row in rows_of(kind, days_of(Path(folder), parse_duration(block), seed), most):
             click.echo(row)
 
 

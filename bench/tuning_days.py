@@ -1,10 +1,11 @@
-"""Recorded days of three kinds of clusters, for `rebalancer tune` and replays.
+"""Recorded days of four kinds of clusters, for `rebalancer tune` and replays.
 
     python -m bench.tuning_days daily /tmp/days --days 9 --nodes 24 --pods 260
 
 The pods are those of `bench.cluster`; what they use changes from moment to moment. `daily`: a curve over the
 day, office hours for two workloads of three and the night for the others. `steady`: a level of each workload
 that drifts over hours. `bursty`: now and then some workloads use two and a half times as much for some hours.
+`published`: the demand of `bench.demand` over the week.
 In each of them pods of Deployments are replaced now and then, on a node that has room. The same arguments
 give the same days.
 """
@@ -21,6 +22,7 @@ from typing import Any
 import click
 import numpy as np
 
+from bench import demand
 from bench.cluster import generate, write_list
 from rebalancer.cluster import times
 from rebalancer.cluster.dumps.reader import DumpReader
@@ -70,7 +72,14 @@ class Bursty:
         return np.where(self._until > hours, 2.5, 0.9) * random.lognormal(0.0, 0.05, workloads)
 
 
+def published(hours: float, workloads: int, random: np.random.Generator) -> np.ndarray:
+    """See ``daily``; by the curves of ``bench.demand``."""
+    level = np.array([demand.factor(f"workload-{number}", hours) for number in range(workloads)])
+    return level * random.lognormal(0.0, 0.05, workloads)
+
+
 KINDS: dict[str, Callable[[], Callable[..., np.ndarray]]] = {
+    "published": lambda: published,
     "daily": lambda: daily,
     "steady": Steady,
     "bursty": Bursty,

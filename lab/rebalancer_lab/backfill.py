@@ -9,7 +9,8 @@ only the requests are known, and the pod is of a scheduler that nobody configure
     etl-99-z8     gone with its Job          schedulerName "unknown": stays where it was
     node-9        gone                       cordoned: its labels are not known, so nothing lands there
 
-Budgets, classes, volumes and configurations are as they are now.
+Workloads have the replicas, and budgets the counts, that kube-state-metrics tells; their templates, classes,
+volumes and configurations are as they are now.
 """
 
 from __future__ import annotations
@@ -26,12 +27,15 @@ from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, Recording
 from rebalancer.cluster.dumps.writer import list_pieces
 from rebalancer.cluster.kinds import (
     BY_PLURAL,
+    DEPLOYMENTS,
+    DISRUPTION_BUDGETS,
     NODE_METRICS,
     NODES,
     POD_METRICS,
     PODS,
     REPLICA_SETS,
     STATEFUL_SETS,
+    KindOf,
 )
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.errors import InputError, RebalancerError
@@ -76,6 +80,29 @@ _NODE_EXPORTER = {
     "node_memory": "node_memory_MemTotal_bytes - node_memory_MemAvailable_bytes",
 }
 
+# What kube-state-metrics tells of objects: their kind, the label that names them, the field, the metric.
+_COUNTS: tuple[tuple[KindOf[Any], str, tuple[str, str], str], ...] = (
+    (DEPLOYMENTS, "deployment", ("spec", "replicas"), "kube_deployment_spec_replicas"),
+    (REPLICA_SETS, "replicaset", ("spec", "replicas"), "kube_replicaset_spec_replicas"),
+    (REPLICA_SETS, "replicaset", ("status", "readyReplicas"), "kube_replicaset_status_ready_replicas"),
+    (STATEFUL_SETS, "statefulset", ("spec", "replicas"), "kube_statefulset_replicas"),
+    (STATEFUL_SETS, "statefulset", ("status", "readyReplicas"), "kube_statefulset_status_replicas_ready"),
+    *(
+        (
+            DISRUPTION_BUDGETS,
+            "poddisruptionbudget",
+            ("status", field),
+            f"kube_poddisruptionbudget_status_{name}",
+        )
+        for field, name in (
+            ("disruptionsAllowed", "pod_disruptions_allowed"),
+            ("currentHealthy", "current_healthy"),
+            ("desiredHealthy", "desired_healthy"),
+            ("expectedPods", "expected_pods"),
+        )
+    ),
+)
+
 Item = dict[str, Any]
 
 
@@ -93,7 +120,7 @@ class Backfilled(Value, frozen=True):
     unknown_workloads: tuple[str, ...] = ()  # of these
     unknown_nodes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()  # moments that Prometheus has nothing of, and why
-    as_they_are_now: tuple[str, ...] = ("budgets", "classes", "volumes", "configurations", "workloads")
+    as_they_are_now: tuple[str, ...] = ("classes", "volumes", "configurations", "templates of workloads")
     api_version: str = API_VERSION
     kind: str = "Backfill"
 
@@ -116,11 +143,19 @@ class Objects:
         self._addresses: dict[str, str] = {
             address["address"]: name
             for name, item in self.nodes.items()
-            for address in item["status"].get("addresses") or ()
+            for address in (item.get("status") or {}).get("addresses") or ()
+            if address.get("address")  # a node may have one that is empty, which is not written then
         }
+        self._counted: dict[str, list[Item]] = {}
         self.seen: dict[str, str] = {}  # uid of each pod: how it is known
         self.unknown: Counter[str] = Counter()  # pods of a workload of which only requests are known
         self.unknown_nodes: dict[str, None] = {}
+
+    def of(self, plural: str) -> list[Item]:
+        """The live objects of a kind."""
+        if plural not in self._counted:
+            self._counted[plural] = _items(self.recording, plural)
+        return self._counted[plural]
 
     def _add_template(self, kind: str, version: str, item: Item) -> None:
         metadata, template = item["metadata"], item["spec"].get("template")
@@ -190,6 +225,7 @@ class Moments:
         pods = self._pods(found, nodes)
         listings = {
             **self._objects.recording.listings,
+            **self._counted(moment),
             NODES.plural: _listing(NODES.plural, list(nodes.values())),
             PODS.plural: _listing(PODS.plural, list(pods.values())),
             NODE_METRICS.plural: _listing(NODE_METRICS.plural, self._node_metrics(moment, nodes)),
@@ -207,6 +243,28 @@ class Moments:
 
     def _asked(self, query: str, moment: float) -> list[Sample]:
         return [item for item in self._history.at(query, moment) if 0 <= item.value <= _MAX_FIGURE]
+
+    def _counted(self, moment: float) -> dict[str, Listing]:
+        """The kinds of which counts are known, with those of the moment."""
+        changed: dict[str, list[Item]] = {}
+        for kind, label, (part, field), metric in _COUNTS:
+            values = {
+                (
+                    item.labels.get("exported_namespace") or item.labels.get("namespace", ""),
+                    item.labels.get(label),
+                ): item.value
+                for item in self._asked(metric, moment)
+            }
+            items = changed.get(kind.plural) or self._objects.of(kind.plural)
+            if values:
+                changed[kind.plural] = [
+                    item
+                    if (value := values.get((item["metadata"]["namespace"], item["metadata"]["name"])))
+                    is None
+                    else {**item, part: {**(item.get(part) or {}), field: round(value)}}
+                    for item in items
+                ]
+        return {plural: _listing(plural, items) for plural, items in changed.items()}
 
     def _nodes(self, found: Mapping[str, list[Sample]]) -> dict[str, Item]:
         amounts: dict[str, dict[str, dict[str, str]]] = defaultdict(

@@ -160,11 +160,15 @@ def _connection(loaded: LoadedPolicy, address: str | None) -> Connection:
     """Which Prometheus is asked: the one of the policy, with its login, or the one at an address."""
     named = [item.prometheus for item in loaded.policy.load.sources if isinstance(item, PrometheusSource)]
     for settings in named:
+        if settings.address is None:
+            continue
         if address is None or settings.address.rstrip("/") == address.rstrip("/"):
             return connection_of(settings)
     if address is None:
         raise InputError(
-            "the policy names no Prometheus", where=loaded.source, hint="give its address with --prometheus"
+            "the policy names no address of a Prometheus",
+            where=loaded.source,
+            hint="give its address with --prometheus",
         )
     return Connection(address.rstrip("/"))
 

@@ -6,18 +6,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 if TYPE_CHECKING:
-    from rebalancer_lab.replay import Replay
+    from rebalancer_lab.replay import Measures, Replay
 
 _RESOURCES = ("cpu", "memory")
 
 
+def policies(replay: Replay) -> pd.DataFrame:
+    """One row per policy: all its measures over the whole replay; peaks in percent."""
+    names = ["policy", "hot_node_minutes", "excess_minutes", "evictions", "disruption_cost", "moved_twice"]
+    names += ["pending_minutes", "refused_landings", "unexpected", "refusals"]
+    return pd.DataFrame(
+        {
+            **{name: getattr(run, name) for name in names},
+            **{f"peak_{name}": run.peak.get(name, float("nan")) for name in _RESOURCES},
+        }
+        for run in replay.runs
+    )
+
+
 def moments(replay: Replay) -> pd.DataFrame:
-    """One row per policy and moment: what was hot, and what was done; times are timestamps in UTC."""
+    """One row per policy and moment: what was hot, and what was done; times are timestamps in UTC.
+
+    ``again`` are evictions of pods that this policy had moved before.
+    """
     return pd.DataFrame(
         {
             "policy": run.policy,
@@ -29,12 +46,21 @@ def moments(replay: Replay) -> pd.DataFrame:
             "pending": item.pending,
             "evictions": len(item.moves),
             "cost": sum(move.cost for move in item.moves),
+            "again": again,
             "refused": sum(bool(move.refused) for move in item.moves),
             "stopped": item.stopped,
         }
         for run in replay.runs
-        for item in run.moments
+        for item, again in zip(run.moments, _again(run), strict=True)
     )
+
+
+def _again(run: Measures) -> Iterator[int]:
+    """At each moment, how many evictions were of pods that had been moved."""
+    moved = set[str]()
+    for item in run.moments:
+        yield sum(move.pod in moved for move in item.moves)
+        moved.update(move.pod for move in item.moves)
 
 
 def moves(replay: Replay) -> pd.DataFrame:
@@ -58,7 +84,7 @@ def moves(replay: Replay) -> pd.DataFrame:
 
 
 def hourly(replay: Replay, every: str = "1h") -> pd.DataFrame:
-    """One row per policy and hour, or as ``every`` says: hot and excess minutes, peaks, evictions."""
+    """One row per policy and hour, or as ``every`` says: the sums of its moments, and the peaks."""
     frame = moments(replay)
     frame["hot_node_minutes"] = frame["hot"] * frame["minutes"]
     frame["excess_minutes"] = frame["excess"] * frame["minutes"]
@@ -71,6 +97,8 @@ def hourly(replay: Replay, every: str = "1h") -> pd.DataFrame:
         peak_cpu=("peak_cpu", "max"),
         peak_memory=("peak_memory", "max"),
         evictions=("evictions", "sum"),
+        again=("again", "sum"),
         cost=("cost", "sum"),
+        refused=("refused", "sum"),
     )
     return found

@@ -28,7 +28,6 @@ from rebalancer.cluster.arrays import FloatArray, PodRow
 from rebalancer.cluster.nodes import CPU, MEMORY, PODS_COLUMN
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.errors import InputError, RebalancerError, SafetyError, UnreachableError
-from rebalancer.load.report import LoadReport
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import observe
 from rebalancer.observe.recorded import recorded_state
@@ -37,7 +36,7 @@ from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.inputs import Observation, PlanningInputs
 from rebalancer.planning.plan import API_VERSION, Value
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
-from rebalancer.planning.prepared import PreparedInputs
+from rebalancer.planning.prepared import hotness_of
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.policy_file import (
@@ -46,7 +45,7 @@ from rebalancer.policy.policy_file import (
     pressure_resources,
     required_resources,
 )
-from rebalancer.simulation.cycles import NOWHERE, LandingDraws, SimulatedExecution
+from rebalancer.simulation.execution import NOWHERE, LandingDraws, SimulatedExecution
 from rebalancer.state.results import Result
 from rebalancer.state.run_state import (
     PastMove,
@@ -172,7 +171,7 @@ def replay(
     left_out: list[str] = []
     moments = [at for at in timeline.moments() if span.begins <= at <= span.ends]
     minutes = _minutes(moments)
-    counted, happened = 0.0, Happened()
+    counted, happened, before = 0.0, Happened(), None
     every = (judged, *(loaded for _, loaded in policies))
     for moment, observation in _read(timeline, moments, every, options, left_out):
         state = recorded_state(moment.snapshot.recording)
@@ -181,7 +180,7 @@ def replay(
         try:
             reading = _Reading(observation)
             inputs = reading.inputs(judged, state)
-            standard = _Standard(prepare_to_plan(inputs))
+            standard = _Standard(inputs)
         except RebalancerError as error:
             left_out.append(f"{times.render(moment.at)}: {error.args[0]}")
             continue
@@ -189,6 +188,9 @@ def replay(
         for row in [*rows, as_recorded] if baselines else rows:
             row.advance(moment, {} if row is as_recorded else undone, inputs, minutes[moment.at])
             row.act(moment, reading, inputs, standard)
+        if baselines:
+            as_recorded.tell(recorded_moves.take(), moment, before or standard)
+        before = standard
         if check is not None:
             check.advance(moment, inputs)
         progress(times.render(moment.at))
@@ -242,11 +244,17 @@ def _minutes(moments: Sequence[float]) -> dict[float, float]:
 
 
 class _Standard:
-    """What all rows are judged by, at one moment."""
+    """What all rows are judged by, at one moment. Raises SafetyError where the load is not known."""
 
-    def __init__(self, prepared: PreparedInputs) -> None:
-        self.load: LoadReport = prepared.inputs.load
-        self.hot_above: FloatArray = prepared.hotness.hot_above
+    def __init__(self, judged: PlanningInputs) -> None:
+        self.load, hotness = hotness_of(judged)
+        self.hot_above: FloatArray = hotness.hot_above
+        self.workloads = Workloads(judged.snapshot)
+        self._disruption = Disruption(judged, self.workloads)
+
+    def cost(self, row: PodRow) -> float:
+        """Of restarting a pod."""
+        return 1.0 + float(self._disruption.costs([row])[0])
 
     def points(self, percent: FloatArray) -> FloatArray:
         """(nodes,) points above the thresholds, by the worst resource of each; an unknown load has none."""
@@ -348,9 +356,9 @@ class _Row:
         self._open = []
         try:
             if self._policy is not None:
-                moves, stopped = self._run(moment, reading, self._policy, recorded)
+                moves, stopped = self._run(moment, reading, self._policy, standard)
             elif self._rule is not None:
-                moves = self._evict(moment, self._rule, recorded)
+                moves = self._evict(moment, self._rule, recorded, standard)
         except (SafetyError, InputError, UnreachableError) as error:  # as a run of that moment would have
             stopped = str(error)
         percent = self._world.percent(moment, standard.load)
@@ -368,13 +376,31 @@ class _Row:
             )
         )
 
+    def tell(self, made: Sequence[tuple[str, PastMove]], moment: Moment, before: _Standard) -> None:
+        """Count moves that were made in the recording, by their pods' first uids; ``before`` weighs them."""
+        known = moment.before.row if moment.before else {}
+        moves = [
+            ReplayedMove(
+                pod=f"{move.namespace}/{move.name}",
+                workload=move.workload,
+                from_node=move.from_node,
+                node=move.to_node,
+                result=move.result,
+                cost=round(before.cost(PodRow(known[move.uid])), _DIGITS) if move.uid in known else 1.0,
+            )
+            for _, move in made
+        ]
+        for uid, _ in made:
+            self._moved[uid] = self._moved.get(uid, 0) + 1
+        self._moments[-1] = replace(self._moments[-1], moves=tuple(moves))
+
     def _run(
-        self, moment: Moment, reading: _Reading, loaded: LoadedPolicy, judged: PlanningInputs
+        self, moment: Moment, reading: _Reading, loaded: LoadedPolicy, standard: _Standard
     ) -> tuple[list[ReplayedMove], str]:
         state = self._state
         if state is None:  # what was known when the recording began
             state = recorded_state(moment.snapshot.recording) or RunState()
-        inputs = self._world.inputs(moment, reading.inputs(loaded, state))
+        inputs = replace(self._world.inputs(moment, reading.inputs(loaded, state)), explains=False)
         prepared = prepare_to_plan(inputs)
         plan = plan_prepared(prepared)
         execution = SimulatedExecution(prepared, self._random, self._draws)
@@ -385,7 +411,7 @@ class _Row:
                 self._world.remove_finished(item.move.pod.uid)
                 continue
             node = "" if item.node == NOWHERE else names[item.node]
-            moves.append(self._moved_to(moment, item.row, node, item.result.value, judged))
+            moves.append(self._moved_to(moment, item.row, node, item.result.value, standard))
         for row, at in execution.retry_pending():
             if moment.uids[row] in self._world.elsewhere:
                 self._world.bind(moment, row, names[at])
@@ -393,7 +419,7 @@ class _Row:
         return moves, execution.stopped
 
     def _evict(
-        self, moment: Moment, rule: LowNodeUtilization, recorded: PlanningInputs
+        self, moment: Moment, rule: LowNodeUtilization, recorded: PlanningInputs, standard: _Standard
     ) -> list[ReplayedMove]:
         prepared = prepare_to_plan(self._world.inputs(moment, recorded))
         names, state = moment.snapshot.nodes.names, prepared.schedulers.state.copy()
@@ -408,29 +434,26 @@ class _Row:
                 state.bind(state.add(kind), node)
             result = Result.PENDING if node == NOWHERE else Result.LANDED
             moves.append(
-                self._moved_to(moment, row, "" if node == NOWHERE else names[node], result.value, recorded)
+                self._moved_to(moment, row, "" if node == NOWHERE else names[node], result.value, standard)
             )
         return moves
 
     def _moved_to(
-        self, moment: Moment, row: PodRow, node: str, result: str, judged: PlanningInputs
+        self, moment: Moment, row: PodRow, node: str, result: str, standard: _Standard
     ) -> ReplayedMove:
         pods, uid = moment.snapshot.pods, moment.uids[row]
         slot = self._world.elsewhere.get(uid)
         here = slot.node if slot else moment.snapshot.nodes.names[int(pods.node[row])]
-        workloads = Workloads(moment.snapshot)
-        cost = 1.0 + float(Disruption(judged, workloads).costs([row])[0])
         self._world.move(moment, row, node)
         self._moved[uid] = self._moved.get(uid, 0) + 1
         self._open.append((uid, len(self._open)))
-        owner = workloads.of(row)
         return ReplayedMove(
             pod=pods.full_name(row),
-            workload=owner.name,
+            workload=standard.workloads.of(row).name,
             from_node=here,
             node=node,
             result=result,
-            cost=round(cost, _DIGITS),
+            cost=round(standard.cost(row), _DIGITS),
         )
 
     def measures(self) -> Measures:

@@ -69,11 +69,15 @@ class RecordedMoves:
     def __init__(self) -> None:
         self._moves: dict[str, PastMove] = {}  # by uid
         self.replacements: dict[str, str] = {}  # the uid of a replacement -> that of the pod it replaced
+        self._made: list[PastMove] = []  # and not taken yet
 
     def of(self, moment: Moment) -> dict[str, str]:
         """The pods that a recorded eviction brought to this moment, and whose place each takes."""
         state = recorded_state(moment.snapshot.recording)
-        self._moves |= {move.uid: move for move in (state.moves if state else ())}
+        known = {move.uid: move for move in (state.moves if state else ())}
+        if moment.before is not None:
+            self._made += [move for uid, move in known.items() if uid not in self._moves]
+        self._moves |= known
         if moment.before is None:
             return {}
         left = [
@@ -81,6 +85,17 @@ class RecordedMoves:
         ]
         found = dict(self._matched(moment, left)) if left else {}
         self.replacements |= found
+        return found
+
+    def take(self) -> list[tuple[str, PastMove]]:
+        """The moves that were not taken yet, each with the uid that its pod had before it was ever moved."""
+        made, self._made = self._made, []
+        found = []
+        for move in made:
+            uid = move.uid
+            while uid in self.replacements:
+                uid = self.replacements[uid]
+            found.append((uid, move))
         return found
 
     @staticmethod

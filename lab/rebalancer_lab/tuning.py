@@ -14,6 +14,7 @@ are blocks: every third is held out, and never seen before the end.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import os
@@ -25,6 +26,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from filelock import FileLock, Timeout
 from msgspec.structs import replace
 
 from rebalancer import files
@@ -32,6 +34,7 @@ from rebalancer.documents import to_yaml as dump_yaml
 from rebalancer.errors import InputError
 from rebalancer.planning.plan import API_VERSION, ChangedSetting, Value
 from rebalancer.policy.policy_file import changed_settings, shown
+from rebalancer_lab.places import folder_of, is_url, plainly
 from rebalancer_lab.space import Point, Setting, Space
 from rebalancer_lab.timeline import Timeline
 from rebalancer_lab.workers import Block, Figures, Task, Workers
@@ -100,24 +103,24 @@ class Tuning(Value, frozen=True):
     kind: str = "Tuning"
 
 
-def blocks_of(folders: Sequence[Path], seconds: float, every: int) -> tuple[Block, ...]:
-    """The blocks of the timelines, by multiples of ``seconds``; each ``every``-th of a folder is held out.
+def blocks_of(places: Sequence[str], seconds: float, every: int) -> tuple[Block, ...]:
+    """The blocks of timelines by multiples of ``seconds``; each ``every``-th of a timeline is held out.
 
-    One with fewer than two moments is left out. InputError where too few are left to tune on, or to judge,
-    and for a folder that is named twice: its days would count as further ones.
+    ``places`` are folders, or URLs of such. A block with fewer than two moments is left out. InputError where
+    too few are left to tune on, or to judge, and for a place that is named twice: its days would count twice.
     """
     found: list[Block] = []
-    known: set[Path] = set()
-    for folder in folders:
-        place = Path(os.path.realpath(folder))
-        if place in known:
-            raise InputError("is named twice", where=str(folder), hint="name each timeline once")
-        known.add(place)
-        parts = [
-            list(moments) for _, moments in groupby(Timeline.open(folder).moments(), lambda at: at // seconds)
-        ]
+    known: set[str] = set()
+    for place in places:
+        real = place.rstrip("/") if is_url(place) else os.path.realpath(place)
+        if real in known:
+            raise InputError("is named twice", where=plainly(place), hint="name each timeline once")
+        known.add(real)
+        all_moments = Timeline.open(folder_of(place)).moments()
+        parts = [list(moments) for _, moments in groupby(all_moments, lambda at: at // seconds)]
         for number, part in enumerate((part for part in parts if len(part) > 1), 1):
-            found.append(Block(str(folder.absolute()), part[0], part[-1], held_out=number % every == 0))
+            name = place if is_url(place) else str(Path(place).absolute())
+            found.append(Block(name, part[0], part[-1], held_out=number % every == 0))
     if len(found) > MAX_BLOCKS:
         raise InputError(f"{len(found)} blocks are more than {MAX_BLOCKS}", hint="write a longer --block")
     judging = sum(block.held_out for block in found)
@@ -144,9 +147,12 @@ def tune(
     judging = _Judging(space, workers)
     (today,) = judging.trials([{}], tuned_on, search.seed)
     if today.error:
-        raise InputError(f"today's policy cannot be replayed: {today.error}", where=tuned_on[0].folder)
-    study = _study(storage, _digest(space, blocks, search))
-    trials = _searched(study, judging, space, tuned_on, search, progress)
+        raise InputError(
+            f"today's policy cannot be replayed: {today.error}", where=plainly(tuned_on[0].folder)
+        )
+    with _held(storage) as lock:
+        study = _study(storage, lock, _digest(space, blocks, search))
+        trials = _searched(study, judging, space, tuned_on, search, progress)
     done = [trial for trial in trials if not trial.error]
     front = _front(done)
     chosen = _chosen(front, today, search.most_cost)
@@ -280,19 +286,48 @@ def _end_last_line(journal: Path) -> None:
         os.truncate(journal, whole)
 
 
-def _study(storage: Path | None, digest: str) -> Study:
+@contextlib.contextmanager
+def _held(storage: Path | None) -> Iterator[FileLock | None]:
+    """The lock of a journal while it is written: one search at a time, and none once the process is killed.
+
+    Optuna's own lock is a link that a killed process leaves behind, and it waits for ever for one to nowhere.
+    """
+    if storage is None:
+        yield None
+        return
+    if files.is_there(storage) and not files.is_file(storage):
+        raise InputError("is no file", where=str(storage), hint="name a new file")
+    if not storage.parent.is_dir():  # FileLock would make it
+        raise InputError("is in a folder that is not there", where=str(storage))
+    lock = FileLock(f"{storage}.lock")
+    try:
+        if Path(lock.lock_file).is_symlink():
+            hint = f"remove {lock.lock_file} if nothing writes to it any more"
+            raise InputError("is locked by another program of Optuna", where=str(storage), hint=hint)
+        lock.acquire(blocking=False)
+    except Timeout as error:
+        hint = "stop that one, or name another file"
+        raise InputError("is written by another search", where=str(storage), hint=hint) from error
+    except OSError as error:
+        raise InputError(f"cannot be locked: {error.strerror or error}", where=str(storage)) from error
+    try:
+        yield lock
+    finally:
+        lock.release()
+
+
+def _study(storage: Path | None, lock: FileLock | None, digest: str) -> Study:
     """The study of a journal, or a new one."""
     import optuna  # noqa: PLC0415 - an extra
     from optuna.storages.journal import JournalFileBackend  # noqa: PLC0415
 
-    if storage is not None and files.is_there(storage) and not files.is_file(storage):
-        raise InputError("is no file", where=str(storage), hint="name a new file")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
         backend: Any = None
         if storage is not None:
             _end_last_line(storage)
-            backend = optuna.storages.JournalStorage(JournalFileBackend(str(storage)))
+            journal: Any = JournalFileBackend(str(storage), lock)
+            backend = optuna.storages.JournalStorage(journal)
         study = optuna.create_study(
             study_name=_STUDY,
             directions=["minimize", "minimize"],

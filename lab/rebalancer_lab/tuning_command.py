@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.text import Text
 
 from rebalancer import files
-from rebalancer.cli.logs import LOGGER
+from rebalancer.cli.invocation import LOGGER
 from rebalancer.cli.output import Output, emit, progress_bar
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError
@@ -27,7 +27,7 @@ _MAX_TRIALS = 12
 
 
 def tune_policy(
-    folders: Sequence[Path],
+    places: Sequence[str],
     output: Output,
     *,
     space: Path,
@@ -52,7 +52,7 @@ def tune_policy(
         raise InputError("cannot be written: no such folder, or not yours", where=str(write))
     today = default_policy() if policy_path is None else load_policy(policy_path)
     searched = read_space(read_text(space), str(space), today)
-    blocks = blocks_of(folders, block, every)
+    blocks = blocks_of(places, block, every)
     known = sorted({item.folder for item in blocks})
     opened = processes(workers) if dask is None else dask_cluster(dask, known)
     try:

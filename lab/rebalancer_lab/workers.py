@@ -17,15 +17,15 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
 from functools import lru_cache, partial
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from rebalancer import __version__, files
+from rebalancer import __version__
 from rebalancer.errors import InputError, RebalancerError, UnreachableError
 from rebalancer.planning.plan import Value
 from rebalancer.policy.policy_file import parse_policy
+from rebalancer_lab.places import folder_of, is_there, plainly
 from rebalancer_lab.replay import Span, replay
 from rebalancer_lab.timeline import Timeline
 
@@ -36,7 +36,7 @@ _DASK_SECONDS = 15
 class Block(Value, frozen=True):
     """A part of a timeline, usually a day."""
 
-    folder: str
+    folder: str  # of the timeline, or its URL
     begins: float  # Unix seconds
     ends: float
     held_out: bool = False  # policies are judged on it, and none is chosen by it
@@ -86,7 +86,7 @@ def evaluate(task: Task) -> Figures | str:
 
 @lru_cache(maxsize=4)
 def _timeline(folder: str) -> Timeline:
-    return Timeline.open(Path(folder))
+    return Timeline.open(folder_of(folder))
 
 
 def _leave(executor: Executor) -> None:
@@ -175,6 +175,6 @@ def dask_cluster(address: str, folders: Sequence[str]) -> Workers:
 
 def about_this(folders: Sequence[str]) -> str:
     """What has to be the same at each worker."""
-    lacks = [folder for folder in folders if not files.is_there(Path(folder))]
+    lacks = [plainly(folder) for folder in folders if not is_there(folder)]
     known = f"rebalancer {__version__}, Python {platform.python_version()}"
     return f"{known}, without {', '.join(lacks)}" if lacks else known

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from rebalancer.cluster.arrays import FloatArray, PodClassIndex
+from rebalancer.cluster.arrays import FloatArray, IntArray, PodClassIndex
 from rebalancer.cluster.nodes import CPU, MEMORY
 from rebalancer.cluster.pods import PHASE_INDEX, PodTable
 from rebalancer.cluster.snapshot import Snapshot
@@ -36,7 +36,7 @@ from rebalancer.load.scheduler_view import (
 from rebalancer.planning.coverage import OF_THEIR_NODE
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
-from rebalancer.simulation.cycles import NOWHERE, LandingDraws
+from rebalancer.simulation.execution import NOWHERE, LandingDraws
 
 
 class Slot(msgspec.Struct, frozen=True):
@@ -247,30 +247,24 @@ class World:
 
         ``measured`` is (nodes, resources) Unix seconds; None: figures that show the moment.
         """
-        shift = np.zeros_like(load.usage)
-        pods, names = moment.snapshot.pods, moment.snapshot.nodes.row
-        for uid, slot in self.elsewhere.items():
-            row = moment.row[uid]
-            usage = np.nan_to_num(load.relief[row])
-            if pods.node[row] >= 0:
-                shift[pods.node[row]] -= usage
-            here, before = names.get(slot.node, -1), names.get(slot.before, -1)
-            if here >= 0:
-                shift[here] += usage * self._seen(slot, load, here, measured)
-            if before >= 0 and measured is not None:
-                shift[before] += usage * (1.0 - self._seen(slot, load, before, measured))
-        return shift
+        shift, slots = np.zeros_like(load.usage), self.elsewhere.values()
+        names, rows = moment.snapshot.nodes.row, [moment.row[uid] for uid in self.elsewhere]
+        if not rows:
+            return shift
+        usage = np.nan_to_num(load.relief[rows])
+        since = np.array([slot.since for slot in slots])
 
-    @staticmethod
-    def _seen(slot: Slot, load: LoadReport, node: int, measured: FloatArray | None) -> FloatArray | float:
-        """(resources,) the share of a node's window that has passed since the pod moved."""
+        def add(nodes: IntArray, amounts: FloatArray) -> None:
+            np.add.at(shift, nodes[nodes >= 0], amounts[nodes >= 0])
+
+        add(moment.snapshot.pods.node[rows], -usage)
+        here, before = (np.array([names.get(name, -1) for name in side], np.int64) for side in _ends(slots))
         if measured is None:
-            return 1.0
-        window = np.nan_to_num(load.window_seconds[node])
-        passed = np.nan_to_num(measured[node] - slot.since, nan=0.0, posinf=np.inf)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            share = np.where(window > 0, passed / np.where(window > 0, window, 1.0), passed > 0)
-        return np.asarray(np.clip(share, 0.0, 1.0), np.float64)
+            add(here, usage)
+            return shift
+        add(here, usage * _seen(since, load.window_seconds[here], measured[here]))
+        add(before, usage * (1.0 - _seen(since, load.window_seconds[before], measured[before])))
+        return shift
 
     def _report(self, moment: Moment, load: LoadReport, pods: PodTable, now: float) -> LoadReport:
         measured = np.where(np.isnan(load.measured_at), now, load.measured_at)
@@ -316,3 +310,19 @@ class World:
                 for name, items in metrics.nodes.items()
             },
         )
+
+
+def _ends(slots: Iterable[Slot]) -> Iterable[tuple[str, ...]]:
+    """Where pods are, and where they were until then."""
+    return tuple(zip(*((slot.node, slot.before) for slot in slots), strict=True))
+
+
+def _seen(since: FloatArray, window_seconds: FloatArray, measured: FloatArray) -> FloatArray:
+    """(pods, resources) the share of the window of a node's figures that has passed since each pod moved.
+
+    ``since`` is (pods,), the others (pods, resources); all in Unix seconds.
+    """
+    window = np.nan_to_num(window_seconds)
+    passed = np.nan_to_num(measured - since[:, None], nan=0.0, posinf=np.inf)
+    share = np.where(window > 0, passed / np.where(window > 0, window, 1.0), passed > 0)
+    return np.asarray(np.clip(share, 0.0, 1.0), np.float64)

@@ -1,13 +1,33 @@
-"""The commands of the lab, a distribution of its own: imported when they are used, and missed in one line."""
+"""What a command asks the lab to do, a distribution of its own: studies of the past, and of several clusters.
+
+    --context eu --context us     live clusters
+    --from 'recorded/*'           recorded ones
+
+A command gets the clusters as ``fleet``, empty where one cluster is meant. The lab is imported when it is
+used, and missed in one line.
+"""
 
 from __future__ import annotations
 
+import functools
+import glob
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
+import click
+from click.core import ParameterSource
+from msgspec.structs import replace
+
+from rebalancer import files
+from rebalancer.cli import completion
+from rebalancer.cli.options import LIVE_PLAN, PATH, PLAN, Command, Option, check_options, option, plan_options
 from rebalancer.errors import InputError
+from rebalancer.observe.plan_options import PlanOptions
 
 LAB = "rebalancer_lab"
+Cluster = tuple[str, PlanOptions]  # its name, and how it is read
 
 
 def study(module: str) -> ModuleType:
@@ -18,6 +38,78 @@ def study(module: str) -> ModuleType:
         if (error.name or "").partition(".")[0] != LAB:
             raise
         raise InputError(
-            "the studies of a cluster's past are not part of this installation",
+            "studies of a cluster's past and of several clusters are not part of this installation",
             hint="install rebalancer[lab]",
         ) from None
+
+
+SOURCES = option(
+    *("--from source", PATH, "PATH"),
+    "Read a recorded cluster: a file or folder of kubectl dumps; a pattern such as 'recorded/*' reads all "
+    "that match, a row for each.",
+)
+_CONTEXTS = option(
+    *("--context contexts", None, "NAME"),
+    "The kubeconfig's context; repeated, a row for each.",
+    multiple=True,
+    shell_complete=completion.contexts,
+)
+_PLAN_OF_EACH: Mapping[str, Option] = {
+    **{field: item for field, item in PLAN.items() if field not in ("source", "context")},
+    "source": SOURCES,
+    "contexts": _CONTEXTS,
+}
+LIVE_OF_EACH: Mapping[str, Option] = {
+    **{field: item for field, item in LIVE_PLAN.items() if field not in ("now", "context")},
+    "contexts": _CONTEXTS,
+}
+_OF_ONE = {"state_path"}  # what a plan is made from that several clusters cannot share
+
+
+def fleet_options(
+    *of_fleets: str, options: Mapping[str, Option] = _PLAN_OF_EACH
+) -> Callable[[Command], Command]:
+    """As ``plan_options``, for one cluster or several; ``of_fleets`` are other options that suit several."""
+    allowed = {
+        *options,
+        *of_fleets,
+        "output_format",
+        "everything",
+        "top",
+        "width",
+        "no_headers",
+        "verbose",
+    } - _OF_ONE
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def wrapped(options: PlanOptions, contexts: tuple[str, ...] = (), **values: Any) -> Any:
+            one = replace(options, context=contexts[0]) if contexts else options
+            check_options(one)
+            fleet: tuple[Cluster, ...] = ()
+            source = one.source
+            pattern = source is not None and glob.has_magic(str(source)) and not files.is_there(source)
+            if pattern or len(set(contexts)) > 1:
+                fleet = study("fleet").clusters_of(one, contexts)
+            if fleet:
+                _refuse_others(allowed)
+            return command(options=one, fleet=fleet, **values)
+
+        return plan_options(**options)(wrapped)  # type: ignore[return-value] # under the command's name
+
+    return decorate
+
+
+def _refuse_others(allowed: set[str]) -> None:
+    """Refuse what was given and says nothing of several clusters."""
+    context = click.get_current_context()
+    given = [
+        parameter.opts[0] if isinstance(parameter, click.Option) else str(parameter.metavar)
+        for parameter in context.command.params
+        if parameter.name not in allowed
+        and context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise InputError(
+            f"{' and '.join(given)} asks about one cluster, and several are named", hint="leave one out"
+        )

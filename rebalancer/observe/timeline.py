@@ -1,11 +1,10 @@
-"""A timeline: a folder of observations, one file a moment, of which each writes only what changed.
+"""A timeline: a folder of observations, one file a moment.
 
-A moment is what ``snapshot save`` would write, as lines. Now and then a file holds all of them, the others
-only what differs from the last of those:
+A moment is what ``snapshot save`` would write. Now and then a file holds all of it; the others are packed
+with the last of those as their dictionary, so that what did not change costs nearly nothing:
 
-    20261120T120000.000Z.full.zst      pods.json: 9,397 lines, nodes.json: 1,523 lines …
-    20261120T120500.000Z.diff.zst      pods.json: lines 0 to 4,711 of it, one new line, lines 4,713 to 9,397
-                                       nodes.json: as it was
+    20261120T120000.000Z.full.zst      1,456 kB
+    20261120T120500.000Z.diff.zst         11 kB    600 of 60,000 pods changed
 
 A file appears as a whole or not at all, so a writer that is killed loses the moment it was writing, and a
 damaged file the moments that are told by it. Whoever opens the folder to write goes on from its newest
@@ -15,9 +14,9 @@ moment. Where the folder would grow beyond its bound, the oldest moments go, wit
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,11 +26,19 @@ from msgspec.structs import replace
 
 from rebalancer import files
 from rebalancer.cluster import times
-from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, Recording, collector_paused
+from rebalancer.cluster.dumps.listing import (
+    Listing,
+    ListingBuilder,
+    PodCollector,
+    Recording,
+    collector_paused,
+)
 from rebalancer.cluster.dumps.reader import DOCUMENTS, DumpReader
-from rebalancer.cluster.dumps.streams import MAX_DUMP_BYTES, ByteAllowance, read_bytes
+from rebalancer.cluster.dumps.streams import MAX_DUMP_BYTES, read_bytes
 from rebalancer.cluster.dumps.writer import ABOUT, about, document_without_secrets, list_pieces
-from rebalancer.cluster.kinds import BY_PLURAL
+from rebalancer.cluster.kinds import BY_PLURAL, PODS
+from rebalancer.cluster.pod_classes import ClassIndex
+from rebalancer.cluster.pods import PodFields
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.errors import InputError
 from rebalancer.observe.recorded import documents_of, observation_of, unread_of
@@ -40,8 +47,10 @@ from rebalancer.state.run_state import RunState
 
 MAX_MOMENTS = 100_000
 _MAX_DIFFERENCES = 288  # moments that lean on one full moment: what is damaged with it
-_MAX_REPEATED = 64 << 20  # bytes that lines of a base may grow to, beyond twice the base
+_MAX_GROWN = 64 << 20  # bytes that a moment may have beyond twice those of the full one it leans on
+_MAX_CLASSES = 20_000  # of the pods of all moments read, before they are numbered anew
 _LEVEL = 3
+_MAX_TABLE_LOG, _MAX_WINDOW_LOG = 22, 27  # of zstd: 16 MiB of memory each, and 128 MiB looked back
 _NAME = re.compile(r"(\d{8}T\d{6}\.\d{3}Z)\.(full|diff)\.zst", re.ASCII)
 _STAMP = "%Y%m%dT%H%M%S.%f"
 
@@ -49,19 +58,8 @@ Contents = Mapping[str, bytes]
 """The files of one moment, by name."""
 
 
-class _Stored(msgspec.Struct, frozen=True, array_like=True):
-    """What a file of the folder holds."""
-
-    whole: dict[str, bytes] = {}
-    # By file, in order: new lines, or the first and the number of lines that are as in the full moment.
-    changed: dict[str, list[bytes | tuple[int, int]]] = {}
-    same: list[str] = []  # files that are as in the full moment
-    base: str = ""  # the name of the full moment's file
-    digest: bytes = b""  # and its digest
-
-
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
-_decoder = msgspec.msgpack.Decoder(_Stored)
+_decoder = msgspec.msgpack.Decoder(dict[str, bytes])
 
 
 def is_timeline(path: Path) -> bool:
@@ -100,10 +98,12 @@ class Timeline:
     def __init__(self, folder: Path, names: Mapping[float, str], max_bytes: int | None = None) -> None:
         self.folder = folder
         self._names = names
+        self._fulls = [name for name in names.values() if _is_full(name)]
         self._max_bytes = max_bytes or MAX_DUMP_BYTES
-        self._full: tuple[str, bytes, Contents] = "", b"", {}
-        self._lines: dict[str, list[bytes]] = {}  # of the full moment
+        self._full = "", b""  # the name of a full moment's file, and what it unpacks to
         self._listings: dict[str, tuple[bytes, Listing]] = {}
+        self._classes = ClassIndex()
+        self._pods: dict[bytes, PodFields] = {}  # of the moment read before, by their lines
 
     @classmethod
     def open(cls, folder: Path, max_bytes: int | None = None) -> Timeline:
@@ -159,75 +159,49 @@ class Timeline:
         try:
             version = msgspec.json.decode(head + found + b"]}")["metadata"]["resourceVersion"]
             if known is None or known[0] != items:
-                builder = ListingBuilder(BY_PLURAL[plural])
-                builder.add_list(content)
-                self._listings[plural] = known = items, builder.listing()
+                listing = self._pods_of(items) if plural == PODS.plural else None
+                if listing is None:
+                    builder = ListingBuilder(BY_PLURAL[plural])
+                    builder.add_list(content)
+                    listing = builder.listing()
+                self._listings[plural] = known = items, listing
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise _damaged(where, f"{plural} are no list: {error!s:.200}") from error
         return replace(known[1], resource_version=str(version))
 
+    def _pods_of(self, items: bytes) -> Listing | None:
+        """The pods of a list; those of the moment before are not read again. None where one is malformed."""
+        if len(self._classes.classes) > _MAX_CLASSES:
+            self._classes, self._pods = ClassIndex(), {}
+        collector, end = PodCollector(self._classes), b"]}\n"
+        lines = items.removesuffix(end).split(b",\n") if items.endswith(end) and items != end else ()
+        try:
+            self._pods = collector.add_lines(lines, self._pods)
+        except (ValueError, RecursionError):
+            return None
+        found, pods, malformed = collector.seal(PODS)
+        return Listing(PODS, found, tuple(malformed), pods=pods) if lines and not malformed else None
+
     def contents(self, moment: float) -> dict[str, bytes]:
         """The files of a moment; InputError when it, or the full moment it leans on, is damaged."""
         name = self._names[moment]
-        if name.endswith(".full.zst"):
-            return dict(self.full_moment(name)[2])
-        stored = self._stored(name)[0]
-        if not _NAME.fullmatch(stored.base) or "full" not in stored.base:
+        at = bisect_right(self._fulls, name)
+        if not at:
             raise _damaged(self.folder / name, "it leans on no full moment")
-        _, digest, base = self.full_moment(stored.base)
-        if digest != stored.digest:
-            raise _damaged(self.folder / name, f"{stored.base} is not the one it leans on")
-        # A difference may repeat lines of its base; one that would grow far beyond that is no recording.
-        own = sum(
-            len(piece) for pieces in stored.changed.values() for piece in pieces if isinstance(piece, bytes)
-        )
-        left = ByteAllowance(min(self._max_bytes, _MAX_REPEATED + 2 * sum(map(len, base.values())) + own))
-        found = dict(stored.whole)
+        content = self.full_moment(self._fulls[at - 1])
+        if not _is_full(name):
+            most = min(self._max_bytes, _MAX_GROWN + 2 * len(content))
+            content = read_bytes(self.folder / name, most, base=content)
         try:
-            found |= {file: base[file] for file in stored.same}
-            for file, pieces in stored.changed.items():
-                found[file] = self._joined(self._lines_of(file, base[file]), pieces, left)
-        except (KeyError, ValueError) as error:
-            raise _damaged(self.folder / name, f"{stored.base} has not what it leans on") from error
-        return dict(sorted(found.items()))
-
-    def _joined(
-        self, lines: Sequence[bytes], pieces: Sequence[bytes | tuple[int, int]], left: ByteAllowance
-    ) -> bytes:
-        def taken() -> Iterator[bytes]:
-            for piece in pieces:
-                if isinstance(piece, bytes):
-                    left.take(len(piece), self.folder)
-                    yield piece
-                    continue
-                first, count = piece
-                if first < 0 or count < 1 or first + count > len(lines):
-                    raise ValueError("no such lines")
-                part = lines[first : first + count]
-                left.take(sum(map(len, part)), self.folder)
-                yield from part
-
-        return b"".join(taken())
-
-    def _lines_of(self, file: str, content: bytes) -> list[bytes]:
-        if file not in self._lines:
-            self._lines[file] = content.splitlines(keepends=True)
-        return self._lines[file]
-
-    def full_moment(self, name: str) -> tuple[str, bytes, Contents]:
-        """The name of a full moment's file, its digest and its contents; InputError when it is damaged."""
-        if self._full[0] != name:
-            stored, digest = self._stored(name)
-            self._full, self._lines = (name, digest, dict(sorted(stored.whole.items()))), {}
-        return self._full
-
-    def _stored(self, name: str) -> tuple[_Stored, bytes]:
-        """What a file holds, and its digest."""
-        content = read_bytes(self.folder / name, self._max_bytes)
-        try:
-            return _decoder.decode(content), hashlib.sha256(content).digest()
+            return _decoder.decode(content)
         except (ValueError, RecursionError) as error:
             raise _damaged(self.folder / name, str(error)) from error
+
+    def full_moment(self, name: str) -> bytes:
+        """What a full moment's file unpacks to; InputError when it is damaged."""
+        if self._full[0] != name:
+            self._full = name, read_bytes(self.folder / name, self._max_bytes)
+        return self._full[1]
 
 
 class TimelineWriter:
@@ -242,9 +216,7 @@ class TimelineWriter:
 
         self._folder = folder
         self._most = max_bytes
-        self._base = ""
-        self._digest = b""
-        self._contents: Contents = {}
+        self._patching: zstandard.ZstdCompressor | None = None  # with the last full moment as dictionary
         self._differences = 0
         self._base_bytes = 0
         try:
@@ -269,10 +241,10 @@ class TimelineWriter:
             )
         names = _names_in(folder)
         self.last = next(reversed(names), None)
-        full = next((name for name in reversed(names.values()) if name.endswith(".full.zst")), None)
+        full = next(filter(_is_full, reversed(names.values())), None)
         if full is not None:
             with contextlib.suppress(InputError):  # a new full moment takes the place of a damaged one
-                self._base, self._digest, self._contents = Timeline(folder, names).full_moment(full)
+                self._patching = _patching(Timeline(folder, names).full_moment(full))
                 self._base_bytes = (folder / full).stat().st_size
                 self._differences = sum(name > full for name in names.values())
 
@@ -283,21 +255,17 @@ class TimelineWriter:
         """
         if self.last is not None and _stamp(observation.now) <= _stamp(self.last):
             return 0
-        contents = contents_of(observation, state)
-        packed = b""
-        if self._base and self._differences < _MAX_DIFFERENCES:
-            packed = _packed(_encode(self._difference(contents)))
+        content, packed = _encode(contents_of(observation, state)), b""
+        if self._patching is not None and self._differences < _MAX_DIFFERENCES:
+            packed = self._patching.compress(content)
         try:
             if packed and len(packed) < self._base_bytes:
                 self._differences += 1
                 self._put(f"{_stamp(observation.now)}.diff.zst", packed)
             else:
-                content = _encode(_Stored(whole=contents))
-                packed = _packed(content)
-                name = f"{_stamp(observation.now)}.full.zst"
-                self._put(name, packed)
-                self._base, self._digest = name, hashlib.sha256(content).digest()
-                self._contents, self._differences, self._base_bytes = contents, 0, len(packed)
+                packed = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(content)
+                self._put(f"{_stamp(observation.now)}.full.zst", packed)
+                self._patching, self._differences, self._base_bytes = _patching(content), 0, len(packed)
             self._forget_oldest()
         except OSError as error:
             raise _cannot_write(self._folder, error) from error
@@ -307,24 +275,12 @@ class TimelineWriter:
     def _put(self, name: str, packed: bytes) -> None:
         files.replace(self._folder / name, packed)
 
-    def _difference(self, contents: Contents) -> _Stored:
-        stored = _Stored(base=self._base, digest=self._digest)
-        for name, content in contents.items():
-            before = self._contents.get(name)
-            if before is None:
-                stored.whole[name] = content
-            elif before == content:
-                stored.same.append(name)
-            else:
-                stored.changed[name] = list(_pieces(before, content))
-        return stored
-
     def _forget_oldest(self) -> None:
         """Remove the oldest full moment and all that lean on it while the folder holds too much."""
         sizes = {name: (self._folder / name).stat().st_size for name in _names_in(self._folder).values()}
         while sum(sizes.values()) > self._most or len(sizes) >= MAX_MOMENTS:
             names = list(sizes)
-            fulls = [at for at, name in enumerate(names) if name.endswith(".full.zst") and at]
+            fulls = [at for at, name in enumerate(names) if _is_full(name) and at]
             oldest = names[: fulls[0]] if fulls else []
             if not oldest:
                 return  # what leans on the newest full moment stays, however large
@@ -333,8 +289,23 @@ class TimelineWriter:
                 del sizes[name]
 
 
-def _packed(content: bytes) -> bytes:
-    return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(content)
+def _is_full(name: str) -> bool:
+    return name.endswith(".full.zst")
+
+
+def _patching(base: bytes) -> zstandard.ZstdCompressor:
+    """What packs moments that repeat most of a full one."""
+    table = min(_MAX_TABLE_LOG, max(len(base).bit_length(), 10))
+    parameters = zstandard.ZstdCompressionParameters.from_level(
+        _LEVEL,
+        window_log=min(_MAX_WINDOW_LOG, table + 2 if table < _MAX_TABLE_LOG else _MAX_WINDOW_LOG),
+        hash_log=table,
+        chain_log=table,
+        write_checksum=True,
+    )
+    dictionary = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    dictionary.precompute_compress(compression_params=parameters)
+    return zstandard.ZstdCompressor(dict_data=dictionary, compression_params=parameters)
 
 
 def contents_of(observation: Observation, state: RunState | None) -> dict[str, bytes]:
@@ -345,32 +316,6 @@ def contents_of(observation: Observation, state: RunState | None) -> dict[str, b
         found[name] = document_without_secrets(name, content)
     found[ABOUT] = about(recording, observation.now)
     return dict(sorted(found.items()))
-
-
-def _pieces(before: bytes, after: bytes) -> Iterator[bytes | tuple[int, int]]:
-    """The lines of ``after``: those that are among the lines of ``before`` by where they stand there."""
-    known: dict[bytes, int] = {}
-    for number, line in enumerate(before.splitlines(keepends=True)):
-        known.setdefault(line, number)
-    first, count, new = 0, 0, list[bytes]()
-    for line in after.splitlines(keepends=True):
-        at = known.get(line, -1)
-        if count and at == first + count:
-            count += 1
-            continue
-        if count:
-            yield first, count
-            count = 0
-        if at < 0:
-            new.append(line)
-            continue
-        if new:
-            yield b"".join(new)
-        first, count, new = at, 1, []
-    if count:
-        yield first, count
-    if new:
-        yield b"".join(new)
 
 
 def _names_in(folder: Path) -> dict[float, str]:

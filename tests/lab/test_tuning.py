@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from filelock import FileLock
 from msgspec.structs import replace
 
 from rebalancer.errors import InputError
@@ -166,13 +167,26 @@ def test_a_storage_without_the_figures_of_the_blocks_or_that_never_ends_is_refus
         tuned(space, Path("/dev/full"))
 
 
+def test_a_storage_that_another_search_writes_or_left_locked_is_refused_and_not_waited_for(
+    space: Space, tmp_path: Path
+) -> None:
+    storage = tmp_path / "trials.log"
+    (tmp_path / "trials.log.lock").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="is locked by another program of Optuna"):
+        tuned(space, storage)
+    (tmp_path / "trials.log.lock").unlink()
+    with FileLock(f"{storage}.lock"), pytest.raises(InputError, match="is written by another search"):
+        tuned(space, storage)
+    assert to_json(tuned(space, storage)) == to_json(tuned(space))
+
+
 def test_a_timeline_that_is_named_twice_is_refused(tmp_path: Path) -> None:
     (tmp_path / "20261120T120000.000Z.full.zst").touch()
     (tmp_path / "link").symlink_to(tmp_path)
 
     for folders in ([tmp_path, tmp_path], [tmp_path / "link", tmp_path]):
         with pytest.raises(InputError, match="is named twice"):
-            tuning.blocks_of(folders, 86_400.0, 3)
+            tuning.blocks_of([*map(str, folders)], 86_400.0, 3)
 
 
 def test_a_trial_that_fails_costs_itself_only(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,6 +247,6 @@ def test_days_that_are_too_few_are_said(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(tuning, "Timeline", TwoDays)
     with pytest.raises(InputError, match="2 blocks are too few"):
-        tuning.blocks_of([tmp_path], 86_400.0, 3)
-    blocks = tuning.blocks_of([tmp_path, tmp_path / "b"], 86_400.0, 2)
+        tuning.blocks_of([str(tmp_path)], 86_400.0, 3)
+    blocks = tuning.blocks_of([str(tmp_path), str(tmp_path / "b")], 86_400.0, 2)
     assert [block.held_out for block in blocks] == [False, True, False, True]

@@ -91,7 +91,8 @@ def test_without_the_lab_it_says_in_one_line_what_to_install(
 
     assert result.exit_code == 2
     assert result.stderr.splitlines() == [
-        "error: the studies of a cluster's past are not part of this installation (install rebalancer[lab])"
+        "error: studies of a cluster's past and of several clusters are not part of this installation "
+        "(install rebalancer[lab])"
     ]
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rebalancer.errors import InputError
 from rebalancer.planning.assemble import assemble
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
-from rebalancer.state.run_state import PastMove, RunState
+from rebalancer.state.run_state import RunState
 from rebalancer_lab import frames
 from rebalancer_lab.descheduler import LowNodeUtilization
 from rebalancer_lab.replay import DESCHEDULER, NOTHING, RECORDED, Measures, Replay, replay
@@ -130,20 +130,7 @@ def acting_day(folder: Path, moments: int = 4) -> tuple[list[tuple[str, str, str
             del where[move.pod.name]
             where[new], use[new], created[new] = node, 600, now + 1
             made.append((f"default/{move.pod.name}", move.from_node, node))
-            past.append(
-                PastMove(
-                    namespace="default",
-                    name=move.pod.name,
-                    uid=move.pod.uid,
-                    workload=move.pod.workload,
-                    controller_uid=move.pod.controller_uid,
-                    from_node=move.from_node,
-                    to_node=node,
-                    result="Landed",
-                    evicted_at=now,
-                    landed_at=now + 1,
-                )
-            )
+            past.append(move.made("Landed", node, now, now + 1))
         if past:
             state = replace(state or RunState(), moves=(*(state.moves if state else ()), *past))
     recorded(folder, *observations, states=states)

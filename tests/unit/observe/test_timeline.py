@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import pytest
@@ -31,13 +30,11 @@ NOW = 1_795_176_000.0
 LARGE = 1 << 30
 
 
-def an_observation(moment: float = NOW, *, pods: int = 3, cpu: str = "1") -> Observation:
-    """A cluster of two nodes with so many pods, each of which asks for ``cpu``."""
-    recording = a_recording(
-        None,
-        nodes=[a_node("a"), a_node("b")],
-        pods=[a_pod(f"web-{number}", node="a", cpu=cpu) for number in range(pods)],
-    )
+def an_observation(moment: float = NOW, *, pods: int = 3, cpu: str = "1", another: str = "") -> Observation:
+    """A cluster of two nodes with so many pods that ask for ``cpu``, and one for ``another`` if given."""
+    running = [a_pod(f"web-{number}", node="a", cpu=cpu) for number in range(pods)]
+    running += [a_pod("another", node="b", cpu=another)] if another else []
+    recording = a_recording(None, nodes=[a_node("a"), a_node("b")], pods=running)
     return Observation(snapshot=build_snapshot(recording), figures=RawFigures(), now=moment)
 
 
@@ -53,12 +50,19 @@ def same(one: Observation, other: Observation) -> bool:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
-@given(counts=st.lists(st.tuples(st.integers(0, 6), st.sampled_from(["1", "500m"])), min_size=1, max_size=8))
+@given(
+    counts=st.lists(
+        st.tuples(st.integers(0, 6), st.sampled_from(["1", "500m"]), st.sampled_from(["", "1", "malformed"])),
+        min_size=1,
+        max_size=8,
+    )
+)
 def test_every_moment_reads_back_byte_by_byte_and_as_the_same_observation(
-    tmp_path_factory: pytest.TempPathFactory, counts: list[tuple[int, str]]
+    tmp_path_factory: pytest.TempPathFactory, counts: list[tuple[int, str, str]]
 ) -> None:
     observations = [
-        an_observation(NOW + 300.0 * number, pods=pods, cpu=cpu) for number, (pods, cpu) in enumerate(counts)
+        an_observation(NOW + 300.0 * number, pods=pods, cpu=cpu, another=another)
+        for number, (pods, cpu, another) in enumerate(counts)
     ]
     timeline = written(tmp_path_factory.mktemp("timeline"), *observations)
 
@@ -172,47 +176,48 @@ def test_a_folder_of_anything_is_refused_in_one_line(
     assert "\n" not in str(caught.value)
 
 
-def stored(folder: Path, name: str, value: timelines._Stored) -> bytes:
-    content = timelines._encode(value)
-    (folder / name).write_bytes(zstandard.compress(content))
-    return hashlib.sha256(content).digest()
+def packed(content: bytes, base: bytes = b"") -> bytes:
+    """A moment of one file, as a writer packs it: whole, or with the full one as dictionary."""
+    encoded = timelines._encode({"pods.json": content})
+    if not base:
+        return zstandard.ZstdCompressor(write_checksum=True).compress(encoded)
+    return timelines._patching(timelines._encode({"pods.json": base})).compress(encoded)
 
 
 @pytest.mark.parametrize(
-    ("changes", "complaint"),
+    ("full", "complaint"),
     [
-        ({"base": ""}, "leans on no full moment"),
-        ({"base": "../20261120T120000.000Z.full.zst"}, "leans on no full moment"),
-        ({"base": "20261120T130000.000Z.full.zst"}, "No such file"),
-        ({"digest": b"other"}, "is not the one it leans on"),
-        ({"same": ["services.json"]}, "has not what it leans on"),
-        ({"changed": {"pods.json": [(0, 2)]}}, "has not what it leans on"),
-        ({"changed": {"pods.json": [(-1, 1)]}}, "has not what it leans on"),
-        ({"changed": {"pods.json": [(0, 1)] * 5000}}, "larger than 0 MiB"),
+        (None, "leans on no full moment"),
+        (packed(b"y" * 1000), "cannot unpack"),  # another one than it was packed with
+        (b"nothing", "cannot unpack"),
     ],
 )
 def test_a_moment_that_leans_on_what_is_not_there_is_refused(
-    tmp_path: Path, changes: dict[str, object], complaint: str
+    tmp_path: Path, full: bytes | None, complaint: str
 ) -> None:
-    whole = timelines._Stored(whole={"pods.json": b"x" * 1000})
-    digest = stored(tmp_path, "20261120T120000.000Z.full.zst", whole)
-    difference = timelines._Stored(base="20261120T120000.000Z.full.zst", digest=digest)
-    stored(tmp_path, "20261120T120500.000Z.diff.zst", replace(difference, **changes))
+    if full is not None:
+        (tmp_path / "20261120T120000.000Z.full.zst").write_bytes(full)
+    base = bytes(range(256)) * 4
+    (tmp_path / "20261120T120500.000Z.diff.zst").write_bytes(packed(base + b"more", base))
 
     with pytest.raises(InputError, match=complaint):
-        Timeline.open(tmp_path, max_bytes=1 << 19).contents(NOW + 300)
-
-
-def test_a_small_difference_cannot_fill_the_memory_by_repeating_its_base(tmp_path: Path) -> None:
-    """180 MiB of a line of 100 kB are refused although a timeline may hold more."""
-    whole = timelines._Stored(whole={"pods.json": b"x" * 100_000})
-    digest = stored(tmp_path, "20261120T120000.000Z.full.zst", whole)
-    repeated: dict[str, list[bytes | tuple[int, int]]] = {"pods.json": [(0, 1)] * 1800}
-    difference = timelines._Stored(base="20261120T120000.000Z.full.zst", digest=digest, changed=repeated)
-    stored(tmp_path, "20261120T120500.000Z.diff.zst", difference)
-
-    with pytest.raises(InputError, match="larger than 64 MiB"):
         Timeline.open(tmp_path).contents(NOW + 300)
+
+
+@pytest.mark.parametrize(
+    ("most", "complaint"), [(None, "more than 200 times its size"), (1 << 20, "larger than 1 MiB")]
+)
+def test_a_small_difference_cannot_fill_the_memory_by_repeating_its_base(
+    tmp_path: Path, most: int | None, complaint: str
+) -> None:
+    """180 MiB of a line of 100 kB are refused although a timeline may hold more."""
+    line = b"x" * 100_000
+    (tmp_path / "20261120T120000.000Z.full.zst").write_bytes(packed(line))
+    (tmp_path / "20261120T120500.000Z.diff.zst").write_bytes(packed(line * 1800, line))
+
+    assert Timeline.open(tmp_path, most).contents(NOW) == {"pods.json": line}
+    with pytest.raises(InputError, match=complaint):
+        Timeline.open(tmp_path, most).contents(NOW + 300)
 
 
 def test_the_oldest_moments_go_where_the_folder_would_grow_beyond_its_bound(

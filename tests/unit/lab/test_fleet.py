@@ -6,13 +6,22 @@ from xml.dom import minidom
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from rebalancer.cli.program import main
+from rebalancer.errors import InputError
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.run.fleet import ask_each
+from rebalancer_lab.fleet import ask_each
 from tests.unit.cli.conftest import Program
 from tests.unit.cli.hot_dumps import a_hot_dump
 
 TEST = "apiVersion: rebalancer/v1alpha1\nkind: PolicyTest\n"
+
+
+@pytest.fixture
+def rebalancer_program() -> Program:
+    """Runs the program in this process, as a shell would."""
+    return lambda *arguments: CliRunner().invoke(main, list(arguments))
 
 
 @pytest.fixture
@@ -62,6 +71,27 @@ def test_rows_are_written_as_csv_and_names(rebalancer_program: Program, recorded
     assert names.stdout.splitlines() == ["cluster/broken", "cluster/eu", "cluster/us"]
 
 
+def test_a_page_has_the_rows_and_why_a_cluster_was_not_read(
+    rebalancer_program: Program, recorded: Path
+) -> None:
+    for command, column in (("plan", "held by"), ("simulate", "peak cpu")):
+        page = rebalancer_program(command, "--from", f"{recorded}/*", "-o", "html")
+
+        assert (page.exit_code, page.stdout.count("<h1>")) == (4, 1)
+        assert f">{column}</th>" in page.stdout
+        assert "<h2>Not read</h2>" in page.stdout
+        assert page.stdout.count("<tr>") == 4
+
+
+def test_the_agreement_that_was_measured_is_a_column(rebalancer_program: Program, recorded: Path) -> None:
+    state = {"agreement": {"decisions": 400, "landed": 399, "until": 1.0}}
+    (recorded / "eu" / "state.json").write_text(json.dumps({"version": 1, **state}))
+    rows = rebalancer_program("plan", "--from", f"{recorded}/[eu]*").stdout.splitlines()
+    assert "AGREES" in rows[1]
+    assert " 99.8% " in rows[2]
+    assert "99.8%" not in rows[3]
+
+
 def test_a_pattern_gives_rows_however_many_clusters_match(
     rebalancer_program: Program, recorded: Path
 ) -> None:
@@ -91,7 +121,6 @@ def test_a_simulation_has_a_row_for_each_cluster_and_policy(
         (("nodes", "--watch"), "-w"),
         (("plan", "--state", "state.json"), "--state"),
         (("why-not", "node/hot"), "[NODE|POD]"),
-        (("plan", "-o", "html"), "-o html"),
     ],
 )
 def test_what_asks_about_one_cluster_is_refused_of_several(
@@ -142,6 +171,10 @@ def test_contexts_that_do_not_answer_are_rows_and_their_exit_code_is_the_one_the
     rows = json.loads(rebalancer_program(*asked).stdout)["clusters"]
 
     assert [(row["cluster"], row["exitCode"]) for row in rows] == [("eu", 6), ("us", 6), ("absent", 2)]
+    followed = rebalancer_program("agreement", *asked[1:])
+    assert followed.exit_code == 4
+    rows = json.loads(followed.stdout)["clusters"]
+    assert [(row["cluster"], row["exitCode"]) for row in rows] == [("eu", 6), ("us", 6), ("absent", 2)]
 
 
 def test_a_defect_that_one_cluster_shows_hides_no_other() -> None:
@@ -155,19 +188,23 @@ def test_a_defect_that_one_cluster_shows_hides_no_other() -> None:
     assert found[1] == "good"
 
 
-def test_the_first_cluster_is_answered_alone_before_others_are_read_side_by_side() -> None:
+def test_clusters_are_read_one_at_a_time_until_one_has_been_answered() -> None:
     """What is built on the way, such as msgspec's types, is not safe to be built by several threads."""
     events: list[str] = []
 
     def ask(name: str, _: PlanOptions) -> str:
         events.append(f"begins {name}")
+        events.append(f"ends {name}")
+        if name.startswith("broken"):
+            raise InputError("broken")
         return name
 
-    clusters = [(name, PlanOptions()) for name in ("a", "b", "c")]
-    answers = ask_each(clusters, ask, lambda name, _: name, lambda _: None)
-    events.extend(f"ends {name}" for name in answers)
-
-    assert events[:2] == ["begins a", "ends a"]
+    names = ["broken", "broken too", "a", "b", "c"]
+    clusters = [(name, PlanOptions()) for name in names]
+    assert list(ask_each(clusters, ask, lambda name, _: name, lambda _: None)) == names
+    first = min(events.index(f"ends {name}") for name in "abc")
+    alone = [event.split()[0] for event in events[: first + 1]]
+    assert alone == ["begins", "ends"] * (len(alone) // 2)
 
 
 def test_assertions_are_held_to_every_cluster_or_to_those_they_name(

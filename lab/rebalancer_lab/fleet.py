@@ -1,0 +1,410 @@
+"""A fleet: the same question to each cluster, a few side by side, and a row for each answer.
+
+Clusters are read by threads, because a live one is mostly waited for; no more than four are held in memory at
+once. One that cannot be read is a row with its error, and the others are answered all the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import operator
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+from rich.text import Text
+
+from rebalancer import analysis
+from rebalancer.cli.output import Output, Rows, emit, progress_bar
+from rebalancer.cli.studies import Cluster
+from rebalancer.cluster.dumps.listing import build_decoders
+from rebalancer.errors import ExitCode, InputError, InternalError, RebalancerError
+from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.observe.read import policy_of
+from rebalancer.planning.eviction import why_protected
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.plan import API_VERSION, Plan, Value
+from rebalancer.planning.planner import plan_prepared, prepare_to_plan
+from rebalancer.planning.prepared import PreparedInputs
+from rebalancer.planning.strategies.whole_nodes import most_emptied, pods_to_leave
+from rebalancer.policy.policy_file import load_policy
+from rebalancer.questions.policy_tests import PolicyTestReport
+from rebalancer.reporting.html.pages import render_page
+from rebalancer.reporting.render import DOCUMENTS
+from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
+from rebalancer.reporting.words import counted, plain, words
+from rebalancer.run.agreement import watch_agreement
+from rebalancer.run.plan import plan_inputs
+from rebalancer.run.questions import Tests, check_policy, inputs_by_policy
+from rebalancer.signals import stop_on_signal
+from rebalancer.simulation.cycles import SimulationSettings, simulate
+from rebalancer.simulation.report import PolicyRun
+
+MAX_CLUSTERS = 2000
+MAX_FOLLOWED = 50  # each holds its objects and two watches
+_SIDE_BY_SIDE = 4
+_MAX_SHOWN, _MAX_ERRORS = 40, 10
+_WILDCARDS = frozenset("*?[")
+
+Answer = TypeVar("Answer")
+
+
+class ClusterRow(Value, frozen=True):
+    """One cluster of a fleet."""
+
+    cluster: str
+    policy: str = ""
+    nodes: int = 0
+    pods: int = 0
+    hot: int = 0  # nodes, before the plan
+    movable: int = 0  # pods that no rule protects
+    emptiable: int = 0  # nodes in use that could be empty at most, if requests alone decided
+    moves: int = 0  # of the plan; of a simulation its evictions
+    held_by: str = ""  # the setting that keeps most of the load on hot nodes
+    held_share: float = 0.0  # 0..1 of the load that could leave
+    minor: str = ""  # of the scheduler
+    decisions: int = 0  # of the schedulers, that were compared with what is computed
+    landed: int = 0  # of them, as computed
+    error: str = ""  # why nothing is known of the cluster
+    exit_code: int = 0  # that the command would leave with for this cluster alone
+    simulated: PolicyRun | UnsetType = UNSET  # the whole course of a policy
+    answer: Any = UNSET  # what the command says of this cluster alone, where a program reads it
+
+
+class Fleet(Value, frozen=True):
+    """All clusters, in the order of the command line or of their names."""
+
+    clusters: tuple[ClusterRow, ...]
+    failed: int
+    exit_code: int
+    api_version: str = API_VERSION
+    kind: str = "Fleet"
+
+
+def clusters_of(options: PlanOptions, contexts: Sequence[str]) -> tuple[Cluster, ...]:
+    """The clusters that several contexts name, or the pattern of a path.
+
+    A recorded cluster is named by the part of its path that the pattern leaves open: ``fleet/*/dump`` calls
+    ``fleet/eu/dump`` ``eu/dump``. InputError where a pattern matches nothing, or too much.
+    """
+    contexts = list(dict.fromkeys(contexts))
+    if len(contexts) > 1:
+        policy_of(options)  # a mistake in it is one error, and not one of each cluster
+        return tuple((name, replace(options, context=name)) for name in contexts)
+    pattern = str(options.source)
+    found = sorted(glob.glob(pattern))  # noqa: PTH207 - the pattern may be absolute
+    if not 0 < len(found) <= MAX_CLUSTERS:
+        wrong = f"matches more than {MAX_CLUSTERS} clusters" if found else "matches nothing"
+        raise InputError(wrong, where=pattern[:200], hint="give a pattern such as --from 'recorded/*'")
+    policy_of(options)
+    fixed = Path(pattern)
+    while _WILDCARDS.intersection(str(fixed)):
+        fixed = fixed.parent
+    return tuple((str(Path(path).relative_to(fixed)), replace(options, source=Path(path))) for path in found)
+
+
+def ask_each(
+    clusters: Sequence[Cluster],
+    ask: Callable[[str, PlanOptions], Answer],
+    failed: Callable[[str, RebalancerError], Answer],
+    advance: Callable[[str], None],
+    side_by_side: int = _SIDE_BY_SIDE,
+    gate: Gate | None = None,
+) -> Iterator[Answer]:
+    """What ``ask`` finds of each cluster, or what ``failed`` makes of its error, in their order."""
+    gate = gate or Gate()
+
+    def asked(cluster: Cluster) -> Answer:
+        name, options = cluster
+        try:
+            with gate.passed():
+                return ask(name, options)
+        except RebalancerError as error:
+            return failed(name, error)
+        except Exception as error:  # noqa: BLE001 - a defect that one cluster shows hides no other cluster
+            return failed(name, InternalError(f"{type(error).__name__}: {error}", hint="please report"))
+
+    build_decoders()
+    threads = ThreadPoolExecutor(side_by_side, "cluster")
+    try:
+        for (name, _), answer in zip(clusters, threads.map(asked, clusters), strict=True):
+            advance(name)
+            yield answer
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+
+
+class Gate:
+    """Lets clusters through one at a time until one of them has been answered.
+
+    What is imported and built on the way to the first answer, such as msgspec's types, is not safe to be
+    built by several threads: the process crashes.
+    """
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._is_open = self._is_taken = False
+
+    def open(self) -> None:
+        """Let all through from now on."""
+        with self._condition:
+            self._is_open = True
+            self._condition.notify_all()
+
+    @contextlib.contextmanager
+    def passed(self) -> Iterator[None]:
+        """What is done inside opens the gate, unless it fails."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._is_open or not self._is_taken)
+            self._is_taken = True
+        try:
+            yield
+            self.open()
+        finally:
+            with self._condition:
+                self._is_taken = False
+                self._condition.notify_all()
+
+
+def joined(rows: Sequence[ClusterRow]) -> Fleet:
+    """The fleet, and the one exit code: that of its clusters where they agree, else 4 for partly done."""
+    codes = {row.exit_code for row in rows}
+    code = codes.pop() if len(codes) == 1 else int(ExitCode.PARTLY_DONE)
+    return Fleet(clusters=tuple(rows), failed=sum(bool(row.error) for row in rows), exit_code=code)
+
+
+def failed_rows(name: str, error: RebalancerError) -> list[ClusterRow]:
+    """The row of a cluster that could not be read."""
+    return [ClusterRow(cluster=name, error=str(error), exit_code=int(error.exit_code))]
+
+
+def planned_row(
+    name: str, options: PlanOptions, answer: Callable[[PlanningInputs, Plan], Any] | None
+) -> ClusterRow:
+    """A cluster and its plan in a row; ``answer`` is added for programs."""
+    inputs = plan_inputs(options)
+    prepared = prepare_to_plan(inputs)
+    plan = plan_prepared(prepared)
+    held = plan.obstacles[0] if plan.obstacles else None
+    measured = inputs.state.agreement if inputs.state else None
+    return ClusterRow(
+        cluster=name,
+        policy=plan.policy,
+        nodes=plan.node_count,
+        pods=plan.pod_count,
+        hot=plan.hot_count,
+        movable=sum(1 for pod in prepared.bound_pods() if why_protected(prepared.eviction, pod) is None),
+        emptiable=_emptiable(prepared),
+        moves=len(plan.moves),
+        held_by=held.setting if held else "",
+        held_share=held.share if held else 0.0,
+        minor=inputs.scheduler.version,
+        decisions=measured.decisions if measured else 0,
+        landed=measured.landed if measured else 0,
+        answer=UNSET if answer is None else answer(inputs, plan),
+    )
+
+
+def _emptiable(prepared: PreparedInputs) -> int:
+    """Nodes in use, less the fewest that hold all requests: no plan empties more."""
+    return most_emptied(
+        prepared.state, np.array([len(pods) > 0 for pods in pods_to_leave(prepared)], np.bool_)
+    )
+
+
+def show_simulations(
+    fleet: tuple[Cluster, ...], output: Output, policies: Sequence[Path], settings: SimulationSettings
+) -> int:
+    """Write a row for each cluster and policy, as ``show_rows``."""
+    for path in policies:  # a mistake in one of them is one error, and not one of each cluster
+        load_policy(path)
+
+    def rows_of(name: str, options: PlanOptions) -> list[ClusterRow]:
+        runs = simulate(inputs_by_policy(options, policies), settings).runs
+        return [
+            ClusterRow(
+                cluster=name, policy=run.policy, hot=run.cycles[0].hot, moves=run.evictions, simulated=run
+            )
+            for run in runs
+        ]
+
+    return show_rows(fleet, output, rows_of)
+
+
+def check_fleet(fleet: tuple[Cluster, ...], tests: Tests) -> tuple[PolicyTestReport, ...]:
+    """Hold the plan of each cluster to the assertions about it."""
+
+    def unread(name: str, error: RebalancerError) -> tuple[PolicyTestReport, ...]:
+        return (PolicyTestReport(file="", source="", policy="", inputs="", cluster=name, error=str(error)),)
+
+    answers = ask_fleet(fleet, lambda name, one: check_policy(one, tests, name), unread)
+    return tuple(report for found in answers for report in found)
+
+
+def fleet_table(fleet: Fleet, style: Style = Style()) -> Text:
+    """The clusters as text, a line each, and those that could not be read below them with the reason."""
+    lines, rows = Lines(style), fleet.clusters
+    if not style.no_headers:
+        lines.add((headline(fleet), "bold"))
+    write_table(lines, columns_of(fleet), rows, _MAX_SHOWN, "" if style.no_headers else "cluster")
+    if not style.no_headers:
+        errors = [f"{row.cluster}: {row.error}" for row in rows if row.error]
+        lines.listed("NOT READ", errors, "red", most=_MAX_ERRORS, noun="cluster")
+    return lines.text
+
+
+def fleet_page(fleet: Fleet) -> str:
+    """The same as a page of its own, with all rows."""
+    columns = columns_of(fleet)
+
+    def cell(column: Column, row: ClusterRow) -> tuple[str, str]:
+        found = column.cell(row)
+        return found if isinstance(found, tuple) else (str(found), "")
+
+    return render_page(
+        "fleet.html.jinja",
+        package="rebalancer_lab",
+        title=headline(fleet),
+        columns=columns,
+        rows=[[cell(column, row) for column in columns] for row in fleet.clusters],
+        errors=[(row.cluster, row.error) for row in fleet.clusters if row.error],
+    )
+
+
+def headline(fleet: Fleet) -> str:
+    """How many clusters, and what of all of them: ``3 clusters, 1 of them not read: 2 hot nodes and …``."""
+    read, columns = [row for row in fleet.clusters if not row.error], columns_of(fleet)
+    failed = f", {fleet.failed} of them not read" if fleet.failed else ""
+    clusters = f"{counted(len({row.cluster for row in fleet.clusters}), 'cluster')}{failed}"
+    if _COMPARED[0] in columns:
+        decisions, landed = (sum(getattr(row, name) for row in read) for name in ("decisions", "landed"))
+        return f"{clusters}: {landed:,} of {counted(decisions, 'decision')} as computed"
+    if _SIMULATED[0] in columns:
+        return f"{clusters}: {counted(sum(row.moves for row in read), 'eviction')}"
+    hot = counted(sum(row.hot for row in read), "hot node")
+    return f"{clusters}: {hot} and {counted(sum(row.moves for row in read), 'planned move')}"
+
+
+def columns_of(fleet: Fleet) -> list[Column]:
+    """The columns of the table, by what the rows are about."""
+    cluster = Column("CLUSTER", lambda row: (plain(row.cluster), "bold" if row.hot else ""))
+    read = [row for row in fleet.clusters if not row.error]
+    if any(row.simulated is not UNSET for row in read):
+        return [cluster, *_SIMULATED]
+    return [cluster, *(_PLANNED if not read or any(row.policy for row in read) else _COMPARED)]
+
+
+def _number(of: Callable[[ClusterRow], float]) -> Callable[[ClusterRow], str]:
+    return lambda row: "-" if row.error else f"{of(row):g}"
+
+
+def _held(row: ClusterRow) -> str | tuple[str, str]:
+    if row.error:
+        return "not read", "red"
+    return f"{row.held_by or 'the cluster'} {row.held_share:.0%}" if row.held_share else "-"
+
+
+def _of_run(of: Callable[[PolicyRun], float]) -> Callable[[ClusterRow], str]:
+    return lambda row: "-" if isinstance(row.simulated, UnsetType) else f"{of(row.simulated):.0f}"
+
+
+def _agrees(row: ClusterRow) -> str:
+    return f"{row.landed / row.decisions:.1%}" if row.decisions else "-"
+
+
+_PLANNED = [
+    Column("NODES", _number(lambda row: row.nodes), right=True),
+    Column("HOT", _number(lambda row: row.hot), right=True),
+    Column("MOVABLE", _number(lambda row: row.movable), right=True),
+    Column("EMPTIABLE", _number(lambda row: row.emptiable), right=True),
+    Column("MOVES", _number(lambda row: row.moves), right=True),
+    Column("MINOR", lambda row: plain(row.minor) or "-"),
+    Column("AGREES", _agrees, right=True),
+    Column("HELD BY", _held, sentence=True),
+]
+_COMPARED = [
+    Column("DECISIONS", _number(lambda row: row.decisions), right=True),
+    Column("AS COMPUTED", _number(lambda row: row.landed), right=True),
+    Column("AGREES", _agrees, right=True),
+    Column("WHY NOT", lambda row: ("not read", "red") if row.error else words(row.held_by), sentence=True),
+]
+_SIMULATED = [
+    Column("POLICY", lambda row: words(row.policy) or "not read"),
+    Column("HOT", _of_run(lambda run: run.cycles[0].hot), right=True),
+    Column("AFTER", _of_run(lambda run: run.after.hot), right=True),
+    Column("PEAK CPU", _of_run(lambda run: run.cycles[0].peak.get("cpu", float("nan"))), right=True),
+    Column("AFTER", _of_run(lambda run: run.after.peak.get("cpu", float("nan"))), right=True),
+    Column("EVICTIONS", _number(lambda row: row.moves), right=True),
+    Column("AGAIN", _of_run(lambda run: run.again), right=True),
+]
+
+
+def show_fleet(
+    fleet: tuple[Cluster, ...],
+    output: Output,
+    answer: Callable[[PlanningInputs, Plan], Any],
+) -> int:
+    """Write a row for the plan of each cluster; ``answer`` is added where programs read it."""
+
+    wanted = answer if output.format in DOCUMENTS else None
+    return show_rows(fleet, output, lambda name, options: [planned_row(name, options, wanted)])
+
+
+def show_rows(
+    fleet: tuple[Cluster, ...],
+    output: Output,
+    rows_of: Callable[[str, PlanOptions], list[ClusterRow]],
+) -> int:
+    """Write the rows of each cluster, and those that failed; the exit code of all of them."""
+    return _write([row for rows in ask_fleet(fleet, rows_of, failed_rows) for row in rows], output)
+
+
+def _write(rows: Sequence[ClusterRow], output: Output) -> int:
+    found = joined(rows)
+    names = (f"cluster/{row.cluster}" for row in found.clusters)
+    emit(found, output, fleet_table, Rows(names, frame, fleet_page))
+    return found.exit_code
+
+
+def show_agreement(
+    fleet: Sequence[Cluster], output: Output, seconds: float, decisions: int | None, beside: Path | None
+) -> int:
+    """Follow all clusters at once, as ``watch_agreement`` does one; write what was found of each in a row."""
+    gate = Gate()
+
+    def row(name: str, options: PlanOptions) -> ClusterRow:
+        found = watch_agreement(options, seconds, decisions, beside, lambda _: None, gate.open, signals.stop)
+        why = found.suspects[0].sentence if found.suspects else ""
+        return ClusterRow(
+            cluster=name, decisions=found.decisions, landed=found.landed, held_by=why, answer=found
+        )
+
+    if len(fleet) > MAX_FOLLOWED:
+        raise InputError(f"{len(fleet)} contexts are more than {MAX_FOLLOWED}", hint="name fewer at once")
+    with stop_on_signal() as signals, progress_bar("clusters", len(fleet)) as advance:
+        rows = list(ask_each(fleet, row, lambda *of: failed_rows(*of)[0], advance, len(fleet), gate))
+    return _write(rows, output)
+
+
+def ask_fleet(
+    fleet: Sequence[Cluster],
+    ask: Callable[[str, PlanOptions], Answer],
+    failed: Callable[[str, RebalancerError], Answer],
+) -> Sequence[Answer]:
+    """What ``ask`` finds of each cluster, or what ``failed`` makes of its error, while a bar counts them."""
+
+    with progress_bar("clusters", len(fleet)) as advance:
+        return list(ask_each(fleet, ask, failed, advance))
+
+
+def frame(fleet: Fleet) -> Any:
+    """A data frame with one row per cluster."""
+    names = ["cluster", "policy", "nodes", "pods", "hot", "movable", "emptiable", "moves"]
+    names += ["held_by", "held_share", "minor", "decisions", "landed", "error"]
+    return analysis.frame_of(fleet.clusters, {name: operator.attrgetter(name) for name in names})
