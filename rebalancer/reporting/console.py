@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.theme import Theme
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 # A terminal's own yellow, green and cyan cannot be read on white. These are of the 256 fixed colours, and
 # differ enough from black and from white. A terminal with fewer colours shows the nearest it has.
@@ -40,6 +42,14 @@ class ReportConsole(Console):
 
 def step_bar(console: Console, noun: str) -> Progress:
     """A bar that counts steps towards a total, and goes when it is done."""
+    from rich.progress import (  # noqa: PLC0415 - for terminals
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),

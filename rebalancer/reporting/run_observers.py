@@ -25,9 +25,8 @@ from rebalancer.execution.events import (
     RunFinished,
     WaveStarted,
 )
-from rebalancer.execution.evict import Attempt
+from rebalancer.execution.evict import Attempt, Verdict
 from rebalancer.execution.outcomes import Outcome, PlanOfRun
-from rebalancer.execution.verdicts import Verdict
 from rebalancer.planning.plan import Plan
 from rebalancer.reporting.console import step_bar
 from rebalancer.reporting.words import counted, words

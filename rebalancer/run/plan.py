@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.observe.read import open_api, policy_of, read_inputs
-from rebalancer.observe.state_location import known_state
+from rebalancer.observe.read import known_state, open_api, policy_of, read_inputs
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.state.run_state import RunState

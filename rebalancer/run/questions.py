@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from msgspec.structs import replace
 
 from rebalancer.documents import read_text
-from rebalancer.errors import InputError, RebalancerError, UnreachableError
+from rebalancer.errors import InputError, UnreachableError
+from rebalancer.observe.configuration import configurations_in
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import observe, open_api, policy_of
 from rebalancer.observe.recorded import recorded_state
@@ -18,9 +23,10 @@ from rebalancer.planning.assemble import assemble
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import ChangedSetting, PlanDifference, difference
 from rebalancer.planning.subjects import find_subject, parse_subject
-from rebalancer.policy.policy_file import changed_settings, load_policy, parse_policy
+from rebalancer.policy.policy_file import LoadedPolicy, changed_settings, load_policy, parse_policy
+from rebalancer.policy.schedulers import ConfigMapKey
 from rebalancer.questions.changes import Changes
-from rebalancer.questions.first_policy import FirstPolicy, first_policy
+from rebalancer.questions.first_policy import FirstPolicy, first_policy, pods_with_a_profile
 from rebalancer.questions.fit import Fit, fit
 from rebalancer.questions.pod_specs import asked_pod, read_pod
 from rebalancer.questions.policy_tests import PolicyTest, PolicyTestReport, check_plan, parse_policy_test
@@ -98,30 +104,46 @@ def check_policy(options: PlanOptions, tests: Tests, cluster: str) -> tuple[Poli
     return tuple(replace(check_plan(test, file, plan, snapshot), cluster=cluster) for file, test in about)
 
 
-def unread_tests(cluster: str, error: RebalancerError) -> tuple[PolicyTestReport, ...]:
-    """What is reported of a cluster that could not be read."""
-    return (PolicyTestReport(file="", source="", policy="", inputs="", cluster=cluster, error=str(error)),)
+_REQUESTS: dict[str, Any] = {"load": {"sources": [{"requests": {}}]}}
 
 
-_BY_REQUESTS = """\
-apiVersion: rebalancer/v1alpha1
-kind: RebalancePolicy
-load: {sources: [{requests: {}}]}
-"""
+def _naming(place: ConfigMapKey | None, more: Mapping[str, Any] = MappingProxyType({})) -> LoadedPolicy:
+    """A policy that names a scheduler's configuration, and is the default one otherwise."""
+    written = {"apiVersion": "rebalancer/v1alpha1", "kind": "RebalancePolicy", **more}
+    if place is not None:
+        named = {"namespace": place.namespace, "name": place.name, "key": place.key}
+        written["scheduler"] = {"configMap": named}
+    return parse_policy(json.dumps(written), "the suggested policy")
 
 
 def suggest_policy(options: PlanOptions) -> FirstPolicy:
-    """A first policy for the cluster of the options; where no load is measured, by the pods' requests."""
-    loaded, by_requests = policy_of(options), parse_policy(_BY_REQUESTS, "the suggested policy")
-    observation = observe(options, (loaded, by_requests), open_api(options))
+    """A first policy for the cluster of the options; where no load is measured, by the pods' requests.
+
+    Of the scheduler configurations in the cluster it names the one that has profiles for most pods, if one
+    has them for more pods than the defaults have.
+    """
+    api = open_api(options)
+    given = api is None or options.scheduler_config is not None or options.policy_path is not None
+    places = (None, *(() if api is None or given else configurations_in(api)))
+    measured = [policy_of(options), *(_naming(place) for place in places if place is not None)]
+    by_requests = [_naming(place, _REQUESTS) for place in places]
+    observation = observe(options, (*measured, *by_requests), api)
     state = recorded_state(observation.snapshot.recording)
+
+    def best(policies: Sequence[LoadedPolicy]) -> tuple[PlanningInputs, ConfigMapKey | None]:
+        found = [(assemble(observation, policies[0], state), places[0])]
+        for policy, place in zip(policies[1:], places[1:], strict=True):
+            with suppress(InputError):  # a configuration that cannot be used
+                found.append((assemble(observation, policy, state), place))
+        return max(found, key=lambda item: pods_with_a_profile(item[0]))
+
     try:
-        inputs = assemble(observation, loaded, state)
+        inputs, place = best(measured)
         if inputs.load.known.any():
-            return first_policy(inputs, measured=True)
+            return first_policy(inputs, place, measured=True)
     except (InputError, UnreachableError):  # no source answered, as in a cluster without metrics-server
         pass
-    return first_policy(assemble(observation, by_requests, state), measured=False)
+    return first_policy(*best(by_requests), measured=False)
 
 
 def inputs_by_policy(options: PlanOptions, policies: Sequence[Path]) -> list[tuple[str, PlanningInputs]]:

@@ -21,10 +21,9 @@ from __future__ import annotations
 import sys
 import time
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import TYPE_CHECKING, Generic, TypeVar
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -41,19 +40,17 @@ from rebalancer.deadlines import Deadline
 from rebalancer.documents import read_text_again
 from rebalancer.errors import SafetyError, UnreachableError
 from rebalancer.execution.clock import RunClock
-from rebalancer.execution.events import Subscriber
+from rebalancer.execution.events import EventWriter, Subscriber
 from rebalancer.execution.journal import Journal
-from rebalancer.execution.kubernetes_events import EventWriter
 from rebalancer.execution.lease import HeldLease, RunLease, holder_identity
 from rebalancer.execution.observed_pods import ObservedPod
-from rebalancer.execution.outcomes import Outcome, Outcomes
+from rebalancer.execution.outcomes import Measured, Outcome, Outcomes
 from rebalancer.execution.own_taints import OwnTaints
 from rebalancer.execution.safety import PauseSwitch, SafetyChecks
 from rebalancer.execution.waves import RunContext, WorkloadPods, carry_out
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions
-from rebalancer.observe.read import open_api, open_cluster, policy_of, read_inputs
-from rebalancer.observe.state_location import state_store
+from rebalancer.observe.read import open_api, open_cluster, policy_of, read_inputs, state_store
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move, Plan
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
@@ -63,8 +60,9 @@ from rebalancer.planning.scheduler_facts import schedulers_of
 from rebalancer.planning.steering import EMPTIED, HOT, left_behind, reopened
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.schema import Safety
+from rebalancer.policy.scopes import has_changed
+from rebalancer.run.measured import Measurement
 from rebalancer.run.memory import RunMemory, finding
-from rebalancer.scheduling.framework.plugin import SCHEDULER_LAG_SECONDS
 from rebalancer.scheduling.versions.verified import verified_in_words, why_unverified
 from rebalancer.signals import StopSignals, stop_on_signal
 from rebalancer.state.run_state import RunState, memory_seconds
@@ -78,43 +76,7 @@ MAX_EARLIER_VIEWS = 3
 MAX_FRESH_SECONDS = 30.0
 _REPORTER = "rebalancer"
 
-Read = TypeVar("Read")
-Planned = TypeVar("Planned")
 _Result = TypeVar("_Result")
-
-
-class RunOrder(ABC, Generic[Read, Planned]):
-    """The steps of a run, and the one place that says in which order they are taken."""
-
-    def carry_out(self) -> tuple[Planned, Outcomes]:
-        """The plan, and what became of it.
-
-        Raises LeaseHeldError before anything is read or written, and the errors of the steps.
-        """
-        with self.lease() as held:
-            memory = self.memory(held)
-            planned = self.plan(self.read(memory), memory)
-            return planned, self.act(planned, held, memory)
-
-    @abstractmethod
-    def lease(self) -> AbstractContextManager[HeldLease | None]:
-        """Take the lease, and give it up at the end; None for a run that changes nothing."""
-
-    @abstractmethod
-    def memory(self, held: HeldLease | None) -> RunMemory:
-        """Read the state under the lease."""
-
-    @abstractmethod
-    def read(self, memory: RunMemory) -> Read:
-        """Read the cluster, with the state of earlier runs."""
-
-    @abstractmethod
-    def plan(self, read: Read, memory: RunMemory) -> Planned:
-        """Plan, and keep what the plan found."""
-
-    @abstractmethod
-    def act(self, planned: Planned, held: HeldLease | None, memory: RunMemory) -> Outcomes:
-        """Carry the plan out, and keep each eviction before and after it is made."""
 
 
 def selectors_of(snapshot: Snapshot) -> Callable[[Move], str]:
@@ -226,7 +188,7 @@ def run(
             return Run(environment, options, run_options, observers, show_plan).finish()
 
 
-class Run(RunOrder[PlanningInputs, _Planned]):
+class Run:
     """One run of a program that makes one, or one after another.
 
     A dry run takes the same steps without a lease: it asks the API server whether it would allow each
@@ -250,9 +212,11 @@ class Run(RunOrder[PlanningInputs, _Planned]):
         self._show_plan = show_plan
         self._signals = signals
         self._policy = environment.loaded.policy
-        last_wave_at = self._began + (run_options.max_duration_seconds or float("inf"))
-        end = last_wave_at + self._policy.execution.wave_timeout
-        self._api = api.until(Deadline(end, stop=signals.stop))
+        given = run_options.max_duration_seconds
+        self._most_seconds = given if given is not None else self._policy.execution.max_duration
+        last_wave_at = self._began + (self._most_seconds or float("inf"))
+        self._end = last_wave_at + self._policy.execution.wave_timeout
+        self._api = api.until(Deadline(self._end, stop=signals.stop))
         # What a wave needs before it begins is of no use after the last one may begin.
         self._reading_api = api.until(Deadline(last_wave_at, stop=signals.stop))
         self._store = state_store(
@@ -267,6 +231,13 @@ class Run(RunOrder[PlanningInputs, _Planned]):
         with span("run", run=self.id):
             planned, outcomes = self.carry_out()
         return planned.plan, outcomes
+
+    def carry_out(self) -> tuple[_Planned, Outcomes]:
+        """Take the steps; the one place that says in which order. Raises as ``finish``."""
+        with self.lease() as held:
+            memory = self.memory(held)
+            planned = self.plan(self.read(memory), memory)
+            return planned, self.act(planned, held, memory)
 
     @contextmanager
     def lease(self) -> Iterator[HeldLease | None]:
@@ -297,13 +268,8 @@ class Run(RunOrder[PlanningInputs, _Planned]):
         return self._in_time(lambda: self._observed(memory.before))
 
     def _observed(self, state: RunState | None) -> PlanningInputs:
-        (inputs,) = read_inputs(
-            self._options,
-            (self._environment.loaded,),
-            self._reading_api,
-            state,
-            cluster=self._environment.cluster,
-        )
+        given = (self._options, (self._environment.loaded,), self._reading_api, state)
+        (inputs,) = read_inputs(*given, cluster=self._environment.cluster)
         return replace(inputs, tainted=self._tainted, closed=self._closed)
 
     def plan(self, read: PlanningInputs, memory: RunMemory) -> _Planned:
@@ -317,6 +283,12 @@ class Run(RunOrder[PlanningInputs, _Planned]):
         planned = self._in_time(plan)
         planned.age.ensure_usable()
         _refuse_unverified(planned.inputs, planned.plan)
+        rates = " and ".join(self._policy.limits.rates)
+        if rates and memory.before is None and not self._run_options.dry_run:
+            raise SafetyError(
+                f"limits: {rates} count what earlier runs evicted, and this run has no state of them",
+                hint="name one with --state or --state-config-map",
+            )
         memory.found(finding(planned.inputs, planned.plan))
         return planned
 
@@ -324,12 +296,12 @@ class Run(RunOrder[PlanningInputs, _Planned]):
         try:
             return self._signals.interruptibly(work)
         except UnreachableError as error:
-            seconds = self._run_options.max_duration_seconds
+            seconds = self._most_seconds
             if seconds is None or time.monotonic() < self._began + seconds:
                 raise
             raise SafetyError(
                 f"the run reached its longest duration of {seconds:.0f} s before it had a plan: {error}",
-                hint="give it more time with --max-duration",
+                hint="give it more time with --max-duration, or execution.maxDuration of the policy",
             ) from error
 
     def act(self, planned: _Planned, held: HeldLease | None, memory: RunMemory) -> Outcomes:
@@ -353,7 +325,7 @@ class Run(RunOrder[PlanningInputs, _Planned]):
                     monotonic=self._api.retries.clock,
                     sleep=signals.stop.wait,
                     began=self._began,
-                    max_duration_seconds=run_options.max_duration_seconds,
+                    max_duration_seconds=self._most_seconds,
                     stop_requested=signals.stop.is_set,
                     steers_for=lambda: steering.seconds,
                 ),
@@ -376,7 +348,25 @@ class Run(RunOrder[PlanningInputs, _Planned]):
             )
             outcomes = carry_out(planned.plan, context)
             emptied.update(_emptied(planned.plan.closed, outcomes))
-            return outcomes
+        return replace(outcomes, measured=self._measured(planned, outcomes, context.clock))
+
+    def _measured(self, planned: _Planned, outcomes: Outcomes, clock: RunClock) -> Measured | None:
+        """What the run achieved; None where nothing was evicted, or a signal asked to stop."""
+        if clock.stop_requested() or all(item.evicted_at is None for item in outcomes.outcomes):
+            return None
+        options = replace(self._options, observed=lambda _observation, _state: None)  # no plan's
+
+        def read() -> PlanningInputs:
+            given = (options, (self._environment.loaded,), self._api, None)
+            cluster = self._environment.cluster
+            (inputs,) = self._signals.interruptibly(
+                lambda: read_inputs(*given, cluster=cluster, ignore_coverage=True)
+            )
+            return inputs
+
+        left = max(self._end - clock.monotonic(), 0.0)
+        measurement = Measurement(planned.inputs, planned.plan, outcomes.outcomes, clock)
+        return measurement.within(min(self._policy.execution.wait_for_measurement, left), read)
 
     @contextmanager
     def _steered(
@@ -493,16 +483,19 @@ class _Replanner:
         memory: RunMemory,
         read_again: Callable[[RunState | None], PlanningInputs],
         signals: StopSignals,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._planned = planned
         self._memory = memory
         self._read_again = read_again
         self._signals = signals
+        self._clock = clock
         self.renew: Callable[[], None] = lambda: None  # the taints of the run
         self._is_first = True
         self._read = [(planned.inputs.now, planned.inputs.view)]
         self._of_wave: PreparedInputs | None = planned.prepared  # the cluster before this wave
-        self._pods = planned.inputs.snapshot.pods  # as moves were checked last
+        # By the uid of its pod, what a move was checked with last, if not what its plan was made from.
+        self._checked: dict[str, PlanningInputs] = {}
 
     def validate(self, moves: Sequence[Move], landed: Sequence[Outcome] = ()) -> Mapping[str, str | Move]:
         """See Replanner. Raises StopRequestedError when a signal comes meanwhile."""
@@ -525,12 +518,17 @@ class _Replanner:
             return planned
 
         self._planned, self._is_first = self._signals.interruptibly(plan), True
+        self._checked.clear()
         self._of_wave = self._planned.prepared
         return self._planned.plan
 
     def has_seen(self, pod: ObservedPod) -> bool:
         """See Replanner."""
-        pods, metadata = self._pods.with_finished, pod.metadata
+        metadata = pod.metadata
+        inputs = self._checked.get(metadata.uid, self._planned.inputs)
+        pods = inputs.snapshot.pods.with_finished
+        if has_changed(inputs.policy.evictable, inputs.now, self._clock()):  # a wave may outlast a window
+            return False
         row = pods.row.get((metadata.namespace, metadata.name))
         version = version_number(metadata.resource_version)
         return row is not None and 0 <= version == pods.fields(row).version
@@ -544,6 +542,7 @@ class _Replanner:
         asked = {move.pod.uid for move in moves}
         made = [past for past in self._memory.moved_with(landed) if past.uid not in asked]
         found = revalidate_moves(inputs, moves, made)
+        self._checked.update(dict.fromkeys(asked, inputs))
         self._of_wave = found.prepared
         return found.verdicts
 
@@ -556,8 +555,7 @@ class _Replanner:
     def _inputs(self, state: RunState | None) -> PlanningInputs:
         """Read the cluster again, with the figures that the scheduler may still have."""
         inputs = self._read_again(state)
-        self._pods = inputs.snapshot.pods
-        earlier = still_in_use(self._read, inputs.now - SCHEDULER_LAG_SECONDS)
+        earlier = still_in_use(self._read, inputs.now - inputs.view.lag_seconds)
         self._read.append((inputs.now, inputs.view))
         return replace(inputs, scheduler=replace(inputs.scheduler, earlier_views=earlier))
 

@@ -16,12 +16,15 @@ import msgspec
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from msgspec.structs import replace
 
+from rebalancer.agreement.decisions import Agreement
+from rebalancer.cluster import times
 from rebalancer.execution.outcomes import Outcome, Outcomes
 from rebalancer.execution.outcomes import encode as encode_outcomes
 from rebalancer.planning.explanation import SchedulingTable
 from rebalancer.planning.plan import Move, NodeReport, Plan, encode
 from rebalancer.reporting.html.chart import HEIGHT, WIDTH, Chart, LineChart, chart, line_chart
 from rebalancer.reporting.html.embedded import embedded
+from rebalancer.reporting.tables.agreement import headline as agreement_headline
 from rebalancer.reporting.tables.nodes import (
     NodeListing,
     figure_words,
@@ -30,7 +33,15 @@ from rebalancer.reporting.tables.nodes import (
     mean_p95_max,
     origin_words,
 )
-from rebalancer.reporting.tables.outcomes import exit_words, seconds_after, summary_words
+from rebalancer.reporting.tables.outcomes import (
+    exit_words,
+    measured_words,
+    percent_words,
+    seconds_after,
+    state_words,
+    summary_words,
+)
+from rebalancer.reporting.tables.outcomes import figure_words as measured_figure_words
 from rebalancer.reporting.tables.plan import (
     cost_words,
     filled_words,
@@ -48,6 +59,7 @@ CHARTED = ("cpu", "memory")  # resources that every page shows
 _PACKAGE = "rebalancer.reporting.html"
 _MAX_MOVES = 50  # of a cycle
 _MAX_NODES, _MAX_KEPT_OF_A_REASON, _MAX_SCORED = 200, 50, 8
+_MAX_MISSES = 20
 _UNKNOWN = float("nan")
 
 
@@ -105,7 +117,8 @@ def html_report(
     said = verdict(plan) if outcomes is None or outcomes.dry_run else summary_words(outcomes)
     if outcomes is not None and not outcomes.dry_run and outcomes.outcomes:
         landed = sum(outcome.result.landed for outcome in outcomes.outcomes)
-        said = f"{landed} of {counted(len(outcomes.outcomes), 'move')} landed; {said}"
+        said = f"{landed} of {counted(len(outcomes.outcomes), 'move')} landed; "
+        said += measured_words(outcomes.measured) if outcomes.measured else summary_words(outcomes)
     hot = sorted((node for node in plan.nodes if node.hot), key=lambda node: (-peak(node), node.name))
     elements = [("plan", encode(plan)), ("policy", policy.encode())]
     if outcomes is not None:
@@ -120,6 +133,7 @@ def html_report(
             (anchor, title)
             for anchor, title, shown in (
                 ("outcomes", "What happened", outcomes),
+                ("measured", "Load as measured", outcomes and outcomes.measured),
                 ("moves", "Moves", plan.moves),
                 ("nodes", "Nodes by load", True),
                 ("hot", "Hot nodes", hot),
@@ -132,6 +146,11 @@ def html_report(
         ],
         ended=f"{summary_words(outcomes)}; exit code {exit_words(outcomes)}" if outcomes else "",
         results=_results(outcomes),
+        measured_words=measured_words,
+        measured_figure_words=measured_figure_words,
+        percent_words=percent_words,
+        state_words=state_words,
+        max_nodes=_MAX_NODES,
         charts=node_charts(plan.nodes),
         gains=gain_words(plan.benefit, "→") if plan.benefit and plan.moves else "",
         costs=cost_words(plan.benefit) if plan.benefit and plan.moves else "",
@@ -203,6 +222,18 @@ def _kept(plan: Plan) -> Sequence[tuple[str, int, list[tuple[str, str, str]]]]:
         by_reason[item.reason].append((item.pod.full_name, item.node, item.because))
     order = sorted(by_reason, key=lambda code: (-len(by_reason[code]), code))
     return [(code, len(by_reason[code]), by_reason[code][:_MAX_KEPT_OF_A_REASON]) for code in order]
+
+
+def agreement_page(found: Agreement) -> str:
+    """The whole page: profiles, what would explain the misses, and the latest of them node by node."""
+    share = f" ({found.share:.2%})" if found.share is not None else ""
+    return render_page(
+        "agreement.html.jinja",
+        found=found,
+        title=f"{agreement_headline(found.decisions, found.landed)}{share}",
+        time=times.render,
+        most=_MAX_MISSES,
+    )
 
 
 def simulation_page(simulation: Simulation) -> str:

@@ -68,10 +68,7 @@ def agreement_table(found: Agreement, style: Style = Style()) -> Text:
         lines.heading("NOT COMPARED", "pods whose landing cannot be computed; they count for nothing")
         for reason, count in found.unpredictable.items():
             lines.message(f"{count}: {reason}", 2)
-    if found.suspects:
-        lines.heading("WHAT WOULD EXPLAIN THE MISSES")
-        for suspect in lines.first(found.suspects, _MAX_SUSPECTS, "suspect"):
-            lines.message(suspect.sentence, 2, "yellow")
+    _write_suspects(lines, found)
     if found.beside is not None:
         _write_beside(lines, found.beside)
     if found.misses:
@@ -79,6 +76,18 @@ def agreement_table(found: Agreement, style: Style = Style()) -> Text:
         for item in lines.first(found.misses[::-1], _MAX_MISSES, "miss", "misses"):
             _write_decision(lines, item, _said(item))
     return lines.text
+
+
+def _write_suspects(lines: Lines, found: Agreement) -> None:
+    edited = "a plan expects them to come as those that are there"
+    for title, about, suspects in (
+        ("WHAT WOULD EXPLAIN THE MISSES", "", found.suspects),
+        ("PODS THAT WERE EDITED", edited, found.edits),
+    ):
+        if suspects:
+            lines.heading(title, about)
+        for suspect in lines.first(suspects, _MAX_SUSPECTS, "suspect"):
+            lines.message(suspect.sentence, 2, "yellow")
 
 
 def _write_beside(lines: Lines, beside: Elsewhere) -> None:
@@ -139,7 +148,7 @@ def _write_decision(lines: Lines, item: Decision, said: str) -> None:
     if differing:
         legend = ", ".join(f"{short[name]} {name}" for name in differing)
         lines.message(f"weighted (raw) scores: {legend}", 4, "dim", most=3)
-    alone = [name for name, (_, lowest, highest) in item.weights.items() if lowest <= highest]
+    alone = [name for name, (_, *ranges) in item.weights.items() if ranges]
     if item.result is Result.MISSED and alone:
         lines.message(
             f"another weight of one of these alone would explain it: {', '.join(alone)}", 4, "dim", most=3

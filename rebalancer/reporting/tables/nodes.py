@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 from rich.text import Text
 
-from rebalancer.planning.plan import API_VERSION, UNKNOWN_NODE, Figure, NodeReport, Plan
+from rebalancer.planning.plan import API_VERSION, UNKNOWN_NODE, Figure, ListedNode, NodeReport, Plan
 from rebalancer.policy.units import format_duration
 from rebalancer.reporting.tables.plan import ALWAYS_SHOWN, load_columns, peak, write_warnings
 from rebalancer.reporting.tables.text import Column, Glyphs, Lines, Style, write_table
@@ -78,11 +78,12 @@ def nodes_table(
     style: Style = Style(),
     everything: NodeListing | None = None,
     chosen_by: str = "",
+    labels: Sequence[str] = (),
 ) -> Text:
     """The nodes as text, a line each, in the order of the listing.
 
     First comes a summary: of ``everything``, where the listing leaves nodes out that ``chosen_by`` does not
-    choose.
+    choose. There is a column for each of the ``labels``.
     """
     lines = Lines(style, (node.name for node in (everything or listing).nodes))
     if not style.no_headers:
@@ -98,13 +99,48 @@ def nodes_table(
     ]
     if style.wide:
         columns[-1:-1] = [
+            *(Column(title, partial(_room, resource=name)) for title, name in _ROOM.items()),
             Column("SCORE", lambda node: "" if node.score is None else f"{node.score:.0f}", right=True),
-            Column("FIGURES", lambda node: (figure_words(node.figures), "dim"), sentence=True),
         ]
+        if len(_origins(listing.nodes)) > 1:
+            columns[-1:-1] = [
+                Column("FIGURES", lambda node: (figure_words(node.figures), "dim"), sentence=True)
+            ]
+    columns[-1:-1] = [Column(_short(key).upper(), partial(_label, key=key)) for key in labels]
     write_table(lines, columns, now, _MAX_NODES, "" if style.no_headers else "node")
     if not style.no_headers:
         write_warnings(lines, listing.warnings)
     return lines.text
+
+
+_ROOM = {"CORES USED/REQ/LIM OF": "cpu", "MEMORY USED/REQ/LIM OF": "memory", "PODS": "pods"}
+
+
+def _room(node: NodeReport, resource: str) -> str:
+    """``3.3/2.4/8 of 4``: what is used, requested and the limit of its pods, of what is allocatable."""
+    if not isinstance(node, ListedNode):
+        return ""
+    of = node.allocatable[resource]
+    if resource == "pods":
+        return f"{node.requests[resource]:.0f} of {of:.0f}"
+    used = f"{_amount(node.load[resource] / 100 * of, resource)}" if resource in node.load else "?"
+    taken = (_amount(part[resource], resource) for part in (node.requests, node.limits))
+    return f"{'/'.join((used, *taken))} of {_amount(of, resource)}"
+
+
+def _amount(number: float, resource: str) -> str:
+    if resource == "memory":
+        return f"{number / (1 << 30):.1f}Gi"
+    return f"{number:.1f}".removesuffix(".0")
+
+
+def _short(key: str) -> str:
+    """The name of a label without the domain before it, as kubectl heads its columns."""
+    return plain(key.rpartition("/")[2])
+
+
+def _label(node: NodeReport, key: str) -> str:
+    return plain(node.labels.get(key, "")) if isinstance(node, ListedNode) else ""
 
 
 def _why(node: NodeReport, *, wide: bool) -> tuple[str, str]:
@@ -181,7 +217,8 @@ def mean_p95_max(loads: Sequence[float]) -> tuple[float, float, float]:
 def origin_words(nodes: Sequence[NodeReport]) -> list[str]:
     """``figures of 6 nodes from metrics-server, at most 12s old``, for each origin of figures."""
     return [
-        f"figures of {counted(count, 'node')} {origin}, at most {format_duration(round(oldest))} old"
+        f"figures of {counted(count, 'node')} {origin}, "
+        + (f"at most {format_duration(round(oldest))} old" if round(oldest) else "just measured")
         for origin, count, oldest in _origins(nodes)
     ]
 

@@ -6,8 +6,9 @@ from collections import Counter
 
 from rich.text import Text
 
+from rebalancer.cluster import times
 from rebalancer.errors import ExitCode
-from rebalancer.execution.outcomes import Outcome, Outcomes, PlanOfRun
+from rebalancer.execution.outcomes import Measured, NodeMeasured, Outcome, Outcomes, PlanOfRun
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
 from rebalancer.reporting.words import counted, plain, words
 from rebalancer.state.results import Result
@@ -19,6 +20,8 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
     """The outcomes as text; a long list is summarised, and no failure is ever left out for a success."""
     lines = Lines(style, _nodes_of(outcomes))
     lines.labelled("Outcome: ", summary_words(outcomes), "bold", "bold")
+    if outcomes.measured:
+        lines.message(measured_words(outcomes.measured), 0, "bold")
     if outcomes.stopped:
         lines.message(f"stopped early: {outcomes.stopped}", 0, "bold red")
     lines.add(("run      ", "dim"), words(outcomes.run))
@@ -33,6 +36,7 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
         # Failures are kept first; what is shown stays in the order of the plan.
         kept = sorted(shown, key=lambda outcome: outcome.result is Result.LANDED)[:_MAX_MOVES]
         shown = tuple(outcome for outcome in shown if outcome in kept)
+    said = f": {outcomes.stopped}" if outcomes.stopped else ""
     columns = [
         Column("RESULT", lambda outcome: (outcome.result.value, outcome.result.colour)),
         Column("POD", lambda outcome: (plain(outcome.move.pod.full_name), "bold")),
@@ -40,18 +44,77 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
         Column("TO", lambda outcome: plain(outcome.node) or "-", node=True, begins_line=True),
         Column("BOUND", lambda outcome: seconds_after(outcome, outcome.bound_at), right=True),
         Column("READY", lambda outcome: seconds_after(outcome, outcome.ready_at), right=True),
-        Column("WHY", lambda outcome: (_why(outcome, lines), "dim"), sentence=True, begins_line=True),
+        Column("WHY", lambda outcome: (_why(outcome, said, lines), "dim"), sentence=True, begins_line=True),
     ]
     write_table(lines, columns, shown)
-    lines.say_what_is_left_out()
     lines.more(len(outcomes.outcomes) - len(shown), "move")
+    if outcomes.measured:
+        _write_measured(lines, outcomes.measured)
+    lines.say_what_is_left_out()
     return lines.text
 
 
 def _nodes_of(outcomes: Outcomes) -> set[str]:
     moves = [outcome.move for outcome in outcomes.outcomes]
     landings = {landing.node for move in moves for landing in move.landings if landing.node}
-    return landings.union(move.from_node for move in moves)
+    measured = {node.name for node in outcomes.measured.nodes} if outcomes.measured else set()
+    return landings.union(measured, (move.from_node for move in moves))
+
+
+def measured_words(measured: Measured) -> str:
+    """What a run achieved: how many of the hot nodes are relieved, by figures from after its moves."""
+    hot = measured.hot
+    relieved, stays = (sum(node.hot_after is state for node in hot) for state in (False, True))
+    said = [f"{relieved} of {counted(len(hot), 'hot node')} relieved"] if hot else ["no node was hot"]
+    said += [f"{stays} still hot"] if stays else []
+    said += [f"{counted(len(measured.newly_hot), 'other node')} hot now"] if measured.newly_hot else []
+    unknown = sum(node.hot_after is None for node in hot)
+    if hot and unknown == len(hot):
+        said = [f"what became of {counted(len(hot), 'hot node')} is not measured yet"]
+    elif unknown:
+        said += [f"{unknown} not measured yet"]
+    words = f"as measured: {', '.join(said)}"
+    if not any(node.hot_after is None for node in measured.nodes) or measured.waited_seconds >= 1:
+        return words + (f"; waited {measured.waited_seconds:.0f} s for figures" if unknown else "")
+    return f"{words}: look with rebalancer nodes in some minutes, or set execution.waitForMeasurement"
+
+
+def _write_measured(lines: Lines, measured: Measured) -> None:
+    """Each node that was hot or that pods left or came to, by the resource in which it was hottest."""
+    lines.heading("LOAD AS MEASURED", "percent of allocatable, by figures that begin after the last move")
+    columns = [
+        Column("NODE", lambda node: (plain(node.name), "bold"), node=True),
+        Column("OF", lambda node: plain(node.resource)),
+        Column("BEFORE", lambda node: percent_words(node.before, node), right=True),
+        Column("EXPECTED", lambda node: percent_words(node.expected, node), right=True),
+        Column("MEASURED", lambda node: percent_words(node.after, node), right=True),
+        Column("NOW", lambda node: (state_words(node), _STATE_COLOURS[node.hot_after])),
+        Column("FIGURE", lambda node: (figure_words(node), "dim"), sentence=True, begins_line=True),
+    ]
+    write_table(lines, columns, measured.nodes, _MAX_MOVES, "node")
+
+
+_STATE_COLOURS = {True: "red", False: "green", None: "yellow"}
+
+
+def percent_words(load: dict[str, float], node: NodeMeasured) -> str:
+    """The load of a node in the resource that counts; a question mark where it is not known."""
+    percent = load.get(node.resource)
+    return "?" if percent is None else f"{percent:.0f}"
+
+
+def state_words(node: NodeMeasured) -> str:
+    """Whether a node is hot after a run."""
+    if node.hot_after is None:
+        return "unknown"
+    return "still hot" if node.hot and node.hot_after else "hot" if node.hot_after else "not hot"
+
+
+def figure_words(node: NodeMeasured) -> str:
+    """Whose figure it is and when it was taken, or why there is none."""
+    if node.measured_at is None:
+        return words(node.because)
+    return words(f"{node.source}, {times.render(node.measured_at)}".removeprefix(", "))
 
 
 def summary_words(outcomes: Outcomes) -> str:
@@ -99,7 +162,9 @@ def seconds_after(outcome: Outcome, moment: float | None) -> str:
     return f"{max(moment - outcome.evicted_at, 0.0):.0f}"
 
 
-def _why(outcome: Outcome, lines: Lines) -> str:
-    """What is not said by the row; of a move that went as planned only where everything is shown."""
-    said = outcome.result in (Result.LANDED, Result.WOULD_EVICT) and not lines.style.everything
-    return "" if said else words(outcome.because)
+def _why(outcome: Outcome, said: str, lines: Lines) -> str:
+    """What neither the row nor the head of the table says; of a move as planned only with everything."""
+    if lines.style.everything:
+        return words(outcome.because)
+    as_planned = outcome.result in (Result.LANDED, Result.WOULD_EVICT)
+    return "" if as_planned else words(outcome.because.removesuffix(said) if said else outcome.because)

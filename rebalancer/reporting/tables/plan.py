@@ -233,16 +233,18 @@ def name_width(nodes: Iterable[NodeReport]) -> int:
 
 
 def write_node(lines: Lines, node: NodeReport, width: int) -> None:
-    """One node's name and its bars, two to a line, for the explanation of that node."""
+    """One node's name and its bars, two to a line where they fit, for the explanation of that node."""
     name = plain(node.name)
     resources = [name for name in _resources(node) if _worth_showing(node, name, lines)]
     lead = "  " + name.ljust(width) + "  "
     if len(name) > width or not resources:
         lines.add("  ", (name, "bold"), "" if resources else "  no fresh figure")
         lead = " " * (width + 4)
-    for first in range(0, len(resources), 2):
-        pair = [_segment(lines, node, resource) for resource in resources[first : first + 2]]
-        lines.add(lead, Text("  ").join(pair))
+    segments = [_segment(lines, node, resource) for resource in resources]
+    longest = max((segment.cell_len for segment in segments), default=0)
+    abreast = 2 if len(lead) + 2 * longest + 2 <= lines.style.width else 1
+    for first in range(0, len(segments), abreast):
+        lines.add(lead, Text("  ").join(segments[first : first + abreast]))
         lead = " " * (width + 4)
 
 

@@ -115,7 +115,7 @@ def _pods(lines: Lines, pods: Sequence[PodFate]) -> None:
     columns = [
         Column("POD", lambda item: (plain(item.pod), "bold")),
         Column("FROM", lambda item: plain(item.from_node) or "-", node=True),
-        Column("FATE", lambda item: (item.fate, _COLOURS.get(item.fate, ""))),
+        Column("FATE", lambda item: (_WORDS[item.fate][0], _COLOURS.get(item.fate, ""))),
         Column(
             "TO, OR WHY",
             lambda item: (words(item.because) or _landing(item.landings), "" if item.landings else "dim"),

@@ -62,14 +62,14 @@ def _cpu(values: dict[str, float]) -> float:
 
 
 def _cycles(lines: Lines, run: PolicyRun) -> None:
-    note = "before each cycle, and what it evicted"
+    note = "before each cycle, percent and deviation in points; and what it evicted"
     lines.heading(plain(run.policy).upper(), note)
-    lines.add(("  cycle   hot  peak cpu  memory  deviation cpu  memory  evictions  pending", "dim"))
+    lines.add(("  cycle  hot peak cpu   mem dev cpu   mem  evicted  pending", "dim"))
     for cycle in lines.first(run.cycles, _MAX_CYCLES, "cycle"):
         lines.add(
-            f"  {cycle.cycle:5d} {cycle.hot:5d} {_cpu(cycle.peak):9.1f} {cycle.peak.get('memory', 0.0):7.1f}",
-            f" {_cpu(cycle.deviation):14.1f} {cycle.deviation.get('memory', 0.0):7.1f}",
-            f" {cycle.evictions:10d} {cycle.pending:8d}",
+            f"  {cycle.cycle:5d}{cycle.hot:5d}{_cpu(cycle.peak):9.1f}{cycle.peak.get('memory', 0.0):6.1f}",
+            f"{_cpu(cycle.deviation):8.1f}{cycle.deviation.get('memory', 0.0):6.1f}",
+            f"{cycle.evictions:9d}{cycle.pending:9d}",
         )
         if cycle.stopped:
             lines.message(f"stopped: {cycle.stopped}", 8, "yellow")

@@ -196,6 +196,9 @@ class Lines:
 
     def message(self, message: str, indent: int, style: str = "", most: int | None = None) -> None:
         """Add a message, wrapped between words: whole, or on a screen at most ``most`` lines of it."""
+        if self.style.markdown and not self._text:  # the heading, which is one line
+            self.add((words(message), style))
+            return
         lines = self._wrapped(words(self.without_ending(message)), self.style.columns - indent)
         if most is not None and len(lines) > most and self.style.summarised:
             more, room = self.style.glyphs.more, self.style.columns - indent

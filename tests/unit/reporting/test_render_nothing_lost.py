@@ -12,7 +12,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rebalancer.cli.logs import JsonFormatter
+from rebalancer.cli.invocation import JsonFormatter
 from rebalancer.documents import parse
 from rebalancer.execution.journal import Journal
 from rebalancer.planning.plan import Plan, decode
@@ -21,6 +21,7 @@ from rebalancer.reporting.render import to_json, to_jsonpath, to_yaml
 from tests.unit.reporting.builders import a_move, a_plan
 
 PIECES = ["http://", "https://10.0.0.1:6443", "@", "://", "bob:pw", "/", "?token=", "&", "Bearer abc.123456",
+          ";password=", "pw", "Basic dXNlcjpwdw==", "?", "=", ";", "@host",
           "\"", "'", "\\", "\n", "\r", "\t", "{", "}", "[", "]", ",", ": ", "#", "- ", "|", "~", "yes", "0x1",
           "1e3", "\x00", "\x1b[2J", "\x7f", "\x85", "\x9b", "\u202e", "\u2028", "\ufeff", "é"]  # fmt: skip
 TEXTS = st.lists(

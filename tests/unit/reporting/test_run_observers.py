@@ -13,8 +13,7 @@ from rebalancer.execution.events import (
     RunFinished,
     WaveStarted,
 )
-from rebalancer.execution.evict import Attempt
-from rebalancer.execution.verdicts import Verdict
+from rebalancer.execution.evict import Attempt, Verdict
 from rebalancer.reporting.console import ReportConsole
 from rebalancer.reporting.run_observers import BarObserver, LogObserver, observer
 from rebalancer.state.results import Result

@@ -16,7 +16,15 @@ from rebalancer.reporting.html.embedded import embedded, read_plan, read_policy
 from rebalancer.reporting.html.pages import html_report
 from rebalancer.reporting.words import plain
 from rebalancer.state.results import Result
-from tests.unit.reporting.builders import a_kept, a_move, a_node, a_plan, an_outcome, some_outcomes
+from tests.unit.reporting.builders import (
+    a_kept,
+    a_move,
+    a_node,
+    a_plan,
+    an_outcome,
+    measured,
+    some_outcomes,
+)
 from tests.unit.reporting.html.parsed import HOSTILE, Page
 
 
@@ -34,6 +42,12 @@ def test_a_report_says_what_is_evicted_from_where_to_where_and_why() -> None:
     assert "still hot : no evictable pod whose replacement lands elsewhere" in text
     assert "SingleReplica keeps 2 pods" in text
     assert "kind: RebalancePolicy" in text
+
+
+def test_a_report_says_whether_the_scheduler_decides_as_computed() -> None:
+    said = "of 120 decisions of the scheduler 120 landed as computed (100.00%)"
+
+    assert f"scheduler {said}" in Page(report(replace(a_plan(), agreement=said))).words
 
 
 def test_a_move_that_is_not_for_relief_says_what_it_is_for() -> None:
@@ -204,8 +218,8 @@ def test_a_report_of_a_run_shows_outcomes_beside_predictions() -> None:
 
     assert "What happened: 1 Landed, 1 Pending; exit code" in text
     assert "Stopped early: brake" in text
-    assert "Landed shop/web-7d9f8b6c5d-x2x4z node-0001 node-0007 node-0007 1 6" in text
-    assert "Pending shop/api-1 node-0001 node-0007 not bound" in text
+    assert "Landed shop/web-7d9f8b6c5d-x2x4z node-0001 node-0007 (100%) node-0007 1 6" in text
+    assert "Pending shop/api-1 node-0001 node-0007 (100%) not bound" in text
     assert read_plan(page.encode(), "report.html") == a_plan()
 
 
@@ -229,3 +243,14 @@ def test_a_finished_run_is_headed_by_what_it_achieved() -> None:
     page = html_report(a_plan(), "", {}, some_outcomes(an_outcome(), an_outcome(Result.PENDING, "web-2")))
 
     assert Page(page).text.strip().startswith("1 of 2 moves landed; 1 Landed, 1 Pending")
+
+
+def test_a_report_of_a_run_shows_what_was_achieved_as_measured() -> None:
+    found = replace(some_outcomes(an_outcome()), measured=measured(64.0, None, name=HOSTILE))
+    text = " ".join(Page(html_report(a_plan(), "", {}, found)).text.split())
+
+    assert "As measured: 1 of 2 hot nodes relieved, 1 not measured yet" in text
+    assert f"{plain(HOSTILE)}-0 cpu 90 63 64 not hot metrics-server, 1970-01-01T00:17:00Z" in " ".join(
+        text.split()
+    )
+    assert "? unknown it has no fresh load figure" in text

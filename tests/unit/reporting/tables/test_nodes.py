@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from syrupy.assertion import SnapshotAssertion
 
-from rebalancer.planning.plan import NodeReport
+from rebalancer.planning.plan import ListedNode, NodeReport
 from rebalancer.reporting.render import to_json
 from rebalancer.reporting.tables.nodes import node_listing, nodes_table, sorted_nodes
 from rebalancer.reporting.tables.text import Style
@@ -34,3 +34,22 @@ def test_many_nodes_are_summarised_unless_all_are_wanted() -> None:
 
 def test_the_listing_carries_the_digest_of_its_inputs() -> None:
     assert '"inputs":"sha256:0123456789abcdef"' in to_json(node_listing(a_plan(), ()))
+
+
+def test_a_wide_listing_shows_amounts_and_the_labels_that_are_asked_for() -> None:
+    node = a_node("node-0001", 50.0, hot=False, because="")
+    gib = float(1 << 30)
+    listed = ListedNode(
+        **{name: getattr(node, name) for name in NodeReport.__struct_fields__},
+        allocatable={"cpu": 4.0, "memory": 16 * gib, "pods": 110.0},
+        requests={"cpu": 2.5, "memory": 3 * gib, "pods": 7.0},
+        limits={"cpu": 8.0, "memory": 0.0},
+        labels={"topology.kubernetes.io/zone": "a"},
+    )
+    listing = node_listing(a_plan(), (listed, node))
+    shown = nodes_table(listing, Style(wide=True, width=200), labels=("topology.kubernetes.io/zone",)).plain
+    row = next(line for line in shown.splitlines() if "node-0001" in line)
+    assert "2/2.5/8 of 4" in row
+    assert "/3.0Gi/0.0Gi of 16.0Gi" in row
+    assert "7 of 110" in row
+    assert {"PODS", "ZONE"} < set(next(line for line in shown.splitlines() if "CORES" in line).split())

@@ -37,6 +37,13 @@ def test_a_hostile_name_stays_text(name: str) -> None:
     assert not re.search(r"(?<!\\)\]\(", escaped(name))
 
 
+def test_a_long_headline_is_one_heading() -> None:
+    lines = Lines(MARKDOWN)
+    lines.message(f"nothing is moved: {'a long reason ' * 20}", 0, "bold")
+
+    assert lines.text.plain.splitlines()[0] == f"## nothing is moved: {'a long reason ' * 20}".rstrip()
+
+
 def test_a_line_of_a_block_cannot_end_it() -> None:
     lines = Lines(MARKDOWN)
     lines.add("headline")

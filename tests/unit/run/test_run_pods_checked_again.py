@@ -1,0 +1,90 @@
+"""Just before an eviction its pod is judged again where anything may have changed since it was judged."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from msgspec.structs import replace
+
+from rebalancer.execution.observed_pods import ObservedPod
+from rebalancer.run import run
+from rebalancer.signals import StopSignals
+from tests.unit.execution.builders import a_move, an_observed_pod
+from tests.unit.planning.builders import a_policy
+
+EVENING = 1_795_471_190.0  # 2026-11-23 21:59:50 UTC
+WINDOW = {"windows": [{"from": "20:00", "to": "22:00"}]}
+BLACKOUT = {"blackouts": [{"from": "2026-11-24", "to": "2026-11-25"}]}
+
+
+class Pods:
+    """Stands for the table of a reading: the version that each pod had."""
+
+    def __init__(self, **versions: int) -> None:
+        self.row = {("shop", name): number for number, name in enumerate(versions)}
+        self.versions = list(versions.values())
+
+    @property
+    def with_finished(self) -> Pods:
+        return self
+
+    def fields(self, row: int) -> SimpleNamespace:
+        return SimpleNamespace(version=self.versions[row])
+
+
+class Stub:
+    """Stands for what is not asked in these tests."""
+
+    def __getattr__(self, _name: str) -> Any:
+        return lambda *_given: ()
+
+
+def read(now: float, evictable: dict[str, Any], **versions: int) -> Any:
+    snapshot = SimpleNamespace(pods=Pods(**versions))
+    view = SimpleNamespace(lag_seconds=0.0)
+    return SimpleNamespace(
+        now=now, policy=a_policy(evictable=evictable), snapshot=snapshot, view=view, scheduler=None
+    )
+
+
+def a_replanner(first: Any, clock: float, *later: Any) -> Any:
+    planned = SimpleNamespace(inputs=first, prepared=None, plan=None, age=SimpleNamespace(fresh=False))
+    readings = iter(later)
+    signals = cast("StopSignals", SimpleNamespace(interruptibly=lambda work: work()))
+    replanner: Any = run._Replanner(
+        cast("Any", planned), cast("Any", Stub()), lambda _: next(readings), signals, clock=lambda: clock
+    )
+    replanner._inputs = lambda _state: next(readings)
+    return replanner
+
+
+def seen(name: str, version: int) -> ObservedPod:
+    pod = an_observed_pod(name)
+    return replace(pod, metadata=replace(pod.metadata, resource_version=str(version)))
+
+
+@pytest.mark.parametrize(("evictable", "hours"), [(WINDOW, 0), (BLACKOUT, 2)])
+def test_a_pod_is_judged_again_once_its_window_has_closed_or_a_blackout_has_begun(
+    evictable: dict[str, Any], hours: int
+) -> None:
+    judged = EVENING + 3600 * hours
+    first = read(judged, evictable, web=7)
+
+    assert a_replanner(first, judged + 5).has_seen(seen("web", 7))
+    assert not a_replanner(first, judged + 15).has_seen(seen("web", 7))
+
+
+def test_a_pod_that_changed_is_judged_although_another_one_was_read_again_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    verdicts = SimpleNamespace(prepared=None, verdicts={})
+    monkeypatch.setattr(run, "revalidate_moves", lambda *_given: verdicts)
+    first, second = read(EVENING, {}, web=1, db=1), read(EVENING, {}, web=2, db=2)
+    replanner = a_replanner(first, EVENING, second)
+
+    replanner.validate([a_move("web")])
+
+    assert replanner.has_seen(seen("web", 2))
+    assert not replanner.has_seen(seen("db", 2))
