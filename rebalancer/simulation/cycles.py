@@ -1,26 +1,25 @@
-"""The cycles of a simulation: plan, land, let time pass, and again."""
+"""The cycles of a simulation: plan, land, plan again where a run would, let time pass, and again."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from math import inf
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster import times
-from rebalancer.cluster.arrays import FloatArray, NodeRow, PodClassIndex, PodRow
+from rebalancer.cluster.arrays import FloatArray
 from rebalancer.errors import SafetyError
 from rebalancer.load.report import PERCENT_RESOURCES
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.evaluation import NO_CLASS
-from rebalancer.planning.landing.scenarios import LandingDistribution
-from rebalancer.planning.plan import Move, Plan, PodReference
+from rebalancer.planning.plan import Plan, PodReference
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.planning.revalidation import check_landing
 from rebalancer.planning.warnings import sentences
-from rebalancer.scheduling.framework.cycle import Placement, waiting_pods
+from rebalancer.simulation.execution import NOWHERE, LandingDraws, SimulatedExecution, SimulatedOutcome
 from rebalancer.simulation.report import Cycle, LoadSpread, PolicyRun, SimulatedMove, Simulation
 from rebalancer.simulation.world import LoadShape, SimulatedCluster
 from rebalancer.state.results import Result
@@ -32,142 +31,6 @@ from rebalancer.state.run_state import (
     after_plan,
     memory_seconds,
 )
-
-NOWHERE = NodeRow(-1)
-
-
-class SimulatedOutcome(msgspec.Struct, frozen=True):
-    """A move that was carried out, and where its replacement went."""
-
-    move: Move
-    row: PodRow
-    node: NodeRow  # NOWHERE while Pending
-    pod_class: PodClassIndex
-    result: Result
-    because: str
-
-
-class LandingDraws:
-    """Draws landings one after another, as one scheduler makes them.
-
-    Where nothing is drawn among equal nodes, the index at which all its searches start is, once.
-    """
-
-    def __init__(self, random: np.random.Generator) -> None:
-        self._random = random
-        self._start: float | None = None  # of all nodes, where the searches start
-
-    def node(self, placement: Placement) -> NodeRow:
-        """A node by the chances of a placement; NOWHERE when there is none."""
-        if not len(placement.feasible) or float(placement.chance.sum()) <= 0:
-            return NOWHERE
-        starts = None
-        if placement.tie is not None:
-            self._start = self._random.random() if self._start is None else self._start
-            starts = np.array([int(self._start * len(placement.tie.by_start))])
-        return LandingDistribution(placement.feasible, placement.chance_from(starts)).draw(self._random)
-
-
-class SimulatedExecution:
-    """The cluster while one plan is carried out."""
-
-    def __init__(
-        self, prepared: PreparedInputs, random: np.random.Generator, draws: LandingDraws | None = None
-    ) -> None:
-        """``draws`` are those of the executions before, by the same scheduler."""
-        self._prepared = prepared
-        self._random = random
-        self._draws = draws or LandingDraws(random)
-        self._state = prepared.schedulers.state.copy()
-        self._on_unexpected = prepared.policy.execution.on_unexpected_landing
-        self._made: list[PastMove] = []
-        self.stopped = ""
-
-    def carry_out(self, plan: Plan) -> Iterator[SimulatedOutcome]:
-        """Wave by wave; a run ends after the wave in which a replacement lands unacceptably or nowhere."""
-        for wave in sorted({move.wave for move in plan.moves}):
-            outcomes = list(self._wave(plan, [move for move in plan.moves if move.wave == wave]))
-            yield from outcomes
-            failed = next((item for item in outcomes if item.result.ends_run(self._on_unexpected)), None)
-            if failed is not None:
-                self.stopped = f"{failed.move.pod.full_name}: {failed.because}"
-                return
-
-    def _wave(self, plan: Plan, moves: Sequence[Move]) -> Iterator[SimulatedOutcome]:
-        state, prepared = self._state, self._prepared
-        pods = prepared.pods
-        for move in moves:
-            if move.finished:
-                row = PodRow(pods.with_finished.row[move.pod.namespace, move.pod.name])
-                yield SimulatedOutcome(move, row, NOWHERE, NO_CLASS, Result.REMOVED, "")
-        moves = [move for move in moves if not move.finished]
-        rows = [PodRow(pods.row[move.pod.namespace, move.pod.name]) for move in moves]
-        # Whether the scheduler acts before the evicted pods are gone is a race.
-        still_terminating = self._random.random() < 0.5
-        for row in rows:
-            if prepared.candidate(row).restarted:
-                continue  # it serves until its replacement does
-            if still_terminating and not prepared.eviction.workload(row).replaced_late:
-                state.evict(row)
-            else:
-                state.remove(row)
-        for move, row in zip(moves, rows, strict=True):
-            pod_class = prepared.eviction.replacement(row).pod_class
-            placed = prepared.candidate(row).replacement
-            pod = state.add(placed)
-            node = self._draws.node(prepared.schedulers.scheduler(placed).place(state, placed))
-            if node != NOWHERE:
-                state.bind(pod, node)
-            result, because = self._result(plan, move, node)
-            self._made.append(self._past(move, node, result))
-            yield SimulatedOutcome(move, row, node, pod_class, result, because)
-        for row in rows:
-            if state.node[row] >= 0:
-                state.remove(row)
-
-    def _past(self, move: Move, node: NodeRow, result: Result) -> PastMove:
-        inputs = self._prepared.inputs
-        return PastMove(
-            namespace=move.pod.namespace,
-            name=move.pod.name,
-            uid=move.pod.uid,
-            workload=move.pod.workload,
-            controller_uid=move.pod.controller_uid,
-            from_node=move.from_node,
-            to_node="" if node == NOWHERE else inputs.snapshot.nodes.names[node],
-            result=result.value,
-            evicted_at=inputs.now,
-            landed_at=None if node == NOWHERE else inputs.now,
-            load=dict(move.load),
-        )
-
-    @property
-    def made(self) -> tuple[PastMove, ...]:
-        """The moves carried out, as the next run remembers them."""
-        return tuple(self._made)
-
-    def _result(self, plan: Plan, move: Move, node: NodeRow) -> tuple[Result, str]:
-        if node == NOWHERE:
-            return Result.PENDING, "no node is feasible for its replacement"
-        name = self._prepared.inputs.snapshot.nodes.names[node]
-        if any(landing.node == name for landing in move.landings):
-            return Result.LANDED, ""
-        why = check_landing(self._prepared, plan, move, name, self._made)
-        return (Result.UNEXPECTED, why) if why else (Result.LANDED_ELSEWHERE, f"{name} is acceptable")
-
-    def retry_pending(self) -> Iterator[tuple[int, NodeRow]]:
-        """Pods of the snapshot that were Pending and fit somewhere now, with their nodes, in queue order."""
-        state, pods, by_name = self._state, self._prepared.pods, self._prepared.schedulers.by_name
-        for row in waiting_pods(state, pods):
-            pod_class = state.pod_class[row]
-            scheduler = by_name.get(pods.classes[pod_class].scheduler_name)
-            if scheduler is None:
-                continue
-            node = self._draws.node(scheduler.place(state, pod_class))
-            if node != NOWHERE:
-                state.bind(row, node)
-                yield row, node
-
 
 _DIGITS = 2
 _MEASURED = PERCENT_RESOURCES[:2]
@@ -246,20 +109,13 @@ def _cycle(
         prepared = prepare_to_plan(inputs)
     except SafetyError as error:
         spread = _spread(cluster, hot_above)
-        return _cycle_value(number, spread, (), cluster, str(error)), state, hot_above
+        return _cycle_value(number, spread, (), cluster, str(error), 0), state, hot_above
     hot_above = prepared.hotness.hot_above
     spread = _spread(cluster, hot_above)
     plan = plan_prepared(prepared)
-    execution = SimulatedExecution(prepared, random, draws)
-    outcomes = list(execution.carry_out(plan))
-    pending = list(execution.retry_pending())
-    for item in outcomes:
-        if item.result is Result.REMOVED:
-            cluster.remove_finished(item.move.pod.uid)
-        else:
-            cluster.place(item.row, item.node, item.pod_class)
-    for row, node in pending:
-        cluster.bind(row, node)
+    hot = [node.name for node in plan.nodes if node.hot]
+    run = _Run(cluster, state, random, draws)
+    outcomes = run.carry_out(prepared, plan)
     history, names = MoveHistory(made), inputs.snapshot.nodes.names
     moves = tuple(
         SimulatedMove(
@@ -273,16 +129,69 @@ def _cycle(
         )
         for item in outcomes
     )
-    made += execution.made
+    made += run.made
     spacing = inputs.policy.hot_nodes.run_spacing_seconds
-    hot = [node.name for node in plan.nodes if node.hot]
     remembered = after_plan(state, hot, cluster.now, spacing)
-    after = after_moves(remembered, execution.made, cluster.now, memory_seconds(inputs.policy))
-    return _cycle_value(number, spread, moves, cluster, execution.stopped), after, hot_above
+    after = after_moves(remembered, run.made, cluster.now, memory_seconds(inputs.policy))
+    return _cycle_value(number, spread, moves, cluster, run.stopped, run.plans), after, hot_above
+
+
+class _Run:
+    """One run: its plans, each by the cluster as the one before has left it."""
+
+    def __init__(
+        self, cluster: SimulatedCluster, state: RunState, random: np.random.Generator, draws: LandingDraws
+    ) -> None:
+        self._cluster, self._state = cluster, state
+        self._random, self._draws = random, draws
+        self.made: tuple[PastMove, ...] = ()
+        self.plans = 0
+        self.stopped = ""
+
+    def carry_out(self, prepared: PreparedInputs, plan: Plan) -> list[SimulatedOutcome]:
+        """What becomes of the first plan, and of those that follow, in the cluster."""
+        replan = prepared.policy.execution.replan
+        tainted, closed = plan.tainted, plan.closed
+        outcomes: list[SimulatedOutcome] = []
+
+        def read_again(state: RunState = self._state) -> PlanningInputs:
+            return replace(self._cluster.inputs(state), tainted=tainted, closed=closed)
+
+        while True:
+            self.plans += 1
+            execution = SimulatedExecution(prepared, self._random, self._draws, read_again)
+            before = len(outcomes)
+            for item in execution.carry_out(plan):
+                outcomes.append(item)
+                self._land(item)
+            for row, node in execution.retry_pending():
+                self._cluster.bind(row, node)
+            self.made += execution.made
+            self.stopped = execution.stopped
+            now = outcomes[before:]
+            elsewhere = any(item.is_elsewhere(prepared.nodes.names) for item in now)
+            as_planned = not execution.skipped and not elsewhere
+            if not (replan and now) or self.stopped or (as_planned and not plan.unsolved):
+                return outcomes
+            remembered = after_moves(self._state, self.made, self._cluster.now, inf)
+            made = tuple(item.move for item in outcomes)
+            prepared = prepare_to_plan(replace(read_again(remembered), made=made))
+            plan = plan_prepared(prepared)
+
+    def _land(self, item: SimulatedOutcome) -> None:
+        if item.result is Result.REMOVED:
+            self._cluster.remove_finished(item.move.pod.uid)
+        else:
+            self._cluster.place(item.row, item.node, item.pod_class)
 
 
 def _cycle_value(
-    number: int, spread: LoadSpread, moves: tuple[SimulatedMove, ...], cluster: SimulatedCluster, stopped: str
+    number: int,
+    spread: LoadSpread,
+    moves: tuple[SimulatedMove, ...],
+    cluster: SimulatedCluster,
+    stopped: str,
+    plans: int,
 ) -> Cycle:
     return Cycle(
         cycle=number,
@@ -293,6 +202,7 @@ def _cycle_value(
         pending=len(cluster.pending),
         moves=moves,
         stopped=stopped,
+        plans=plans,
     )
 
 

@@ -36,6 +36,7 @@ class Cycle(Value, frozen=True):
     pending: int  # pods without a node at its end
     moves: tuple[SimulatedMove, ...]
     stopped: str = ""  # why the cycle ended before its plan did, or planned nothing
+    plans: int = 1  # that it made; the later ones by the cluster as the one before left it
 
 
 class PolicyRun(Value, frozen=True):

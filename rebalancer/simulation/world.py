@@ -181,6 +181,7 @@ class SimulatedCluster:
             view=self._view(),
             state=state,
             now=self.now,
+            explains=False,
         )
 
     def _pods(self) -> PodTable:

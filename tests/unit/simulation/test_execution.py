@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.planner import plan_prepared, prepare_to_plan
+from rebalancer.simulation.cycles import SimulationSettings, simulate
+from rebalancer.simulation.execution import SimulatedExecution
+from rebalancer.simulation.report import Cycle
+from tests.builders import a_node
+from tests.unit.planning.builders import a_policy, a_workload, planning_inputs
+
+_HELD = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+
+
+def _inputs(**execution: object) -> PlanningInputs:
+    """A hot node whose three pods may land on two nodes alike, one wave each; what is held keeps it hot."""
+    workloads = [a_workload(f"web-{number}", ["hot"], cpu="300m") for number in range(3)]
+    held = a_workload("held", ["hot"], cpu="2900m", annotations=_HELD)
+    policy = a_policy(execution={"firstWave": 1, "waveSize": 1, **execution})
+    return planning_inputs([a_node(name) for name in ("hot", "a", "b")], [*workloads, held], policy=policy)
+
+
+def _first_cycle(inputs: PlanningInputs) -> Cycle:
+    return simulate([("test", inputs)], SimulationSettings(cycles=1)).runs[0].cycles[0]
+
+
+@pytest.mark.parametrize(("replan", "plans"), [(True, 2), (False, 1)])
+def test_a_cycle_plans_again_until_nothing_more_is_to_be_gained(replan: bool, plans: int) -> None:
+    cycle = _first_cycle(_inputs(replan=replan))
+
+    assert (cycle.plans, cycle.evictions) == (plans, 3)
+
+
+def test_moves_that_do_not_hold_after_a_landing_that_was_uncertain_are_skipped() -> None:
+    inputs = _inputs()
+    prepared = prepare_to_plan(inputs)
+    plan = plan_prepared(prepared)
+    cool = planning_inputs(
+        [a_node(name) for name in ("hot", "a", "b")],
+        [a_workload(f"web-{number}", ["hot"], cpu="300m") for number in range(3)],
+        policy=inputs.policy,
+    )
+    looked_at = SimulatedExecution(prepared, np.random.default_rng(0), read_again=lambda: cool)
+    alone = SimulatedExecution(prepared, np.random.default_rng(0))
+
+    assert len(plan.moves[0].landings) == 2
+    assert (len(list(looked_at.carry_out(plan))), looked_at.skipped) == (1, 2)
+    assert (len(list(alone.carry_out(plan))), alone.skipped) == (3, 0)
