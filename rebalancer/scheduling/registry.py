@@ -166,6 +166,39 @@ def default_configuration(version: str = profiles.NEWEST_VERSION) -> SchedulerCo
     return load_configuration(text, "defaults")
 
 
+def with_each_plugin(configuration: SchedulerConfiguration) -> dict[str, SchedulerConfiguration]:
+    """The configuration with one more plugin on, as by default, by each that a profile has off somewhere."""
+    defaults = default_configuration()
+    (own,) = defaults.profiles
+
+    def missing(profile: Profile, name: str) -> dict[P, tuple[str, ...]]:
+        added = [
+            it
+            for it in (*_DECIDING, P.PRE_SCORE)
+            if name in own.enabled(it) and name not in profile.enabled(it)
+        ]
+        return {point: (*profile.enabled(point), name) for point in added}
+
+    def having(profile: Profile, name: str) -> Profile:
+        default = own.argument(name)
+        return replace(
+            profile,
+            plugins={**profile.plugins, **missing(profile, name)},
+            weights={**profile.weights, name: profile.weights.get(name) or own.weights.get(name, 0)},
+            arguments={**({} if default is None else {name: default}), **profile.arguments},
+        )
+
+    return {
+        name: replace(
+            configuration,
+            profiles=tuple(having(item, name) for item in configuration.profiles),
+            plugins={**defaults.plugins, **configuration.plugins},
+        )
+        for name in sorted(own.plugin_names)
+        if any(missing(profile, name) for profile in configuration.profiles)
+    }
+
+
 def load_configuration(
     text: str,
     source: str,

@@ -85,7 +85,7 @@ def test_target_load_packing_scores_as_the_go_code(case: dict[str, Any]) -> None
         pods=[
             a_pod("incoming", spec=_spec(case["pod"])),
             *(
-                a_pod(f"recent-{index}", spec=_spec(pod))
+                a_pod(f"recent-{index}", node="node", spec=_spec(pod))
                 for index, pod in enumerate(case["recently_bound_pods"])
             ),
         ],
@@ -93,7 +93,7 @@ def test_target_load_packing_scores_as_the_go_code(case: dict[str, Any]) -> None
     state = ClusterState.of(snapshot)
     row = snapshot.pods.row
     unseen = [
-        (state.pod_class[row["default", f"recent-{index}"]], 0)
+        (pod := row["default", f"recent-{index}"], state.pod_class[pod], 0)
         for index, moment in enumerate(bound_at)
         if window_end - moment < 60
     ]

@@ -301,6 +301,8 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
         """The mean over all scenarios; no node where nothing is placed."""
         if not self.by_scenario:
             return LandingDistribution(np.zeros(0, np.int64), np.zeros(0))
+        if len(self.by_scenario) == 1:
+            return self.by_scenario[0]
         rows = np.flatnonzero(np.bincount(np.concatenate([item.rows for item in self.by_scenario])))
         chance = np.zeros(len(rows))
         weights = self.weights / self.weights.sum()

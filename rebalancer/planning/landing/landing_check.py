@@ -5,8 +5,8 @@ holds for all landings, whoever wishes to move the pod:
 
 1. it is another node than the one that is left, unless the purpose is served by a new pod on any node,
 2. it may be counted on: Ready for a while, not being removed, with fresh figures that do not settle,
-3. it is not made hot; a node that was hot itself is filled up to its coolTo at most; and no node is filled
-   above ``planning.maxAfter``, whatever the rules name.
+3. it is not hot with the pod, and no node is filled above ``planning.maxAfter``, whatever the rules name. A
+   node that was hot itself is filled up to its coolTo at most, unless the move is to relieve another one.
 
 What makes a landing better is the purpose of the move, which its strategy brings along. The one that stands
 here, ``CoolerNode``, asks for ``planning.minGain`` points in every resource in which the node left must cool.
@@ -141,6 +141,7 @@ class CoolerNode(msgspec.Struct, frozen=True, eq=False):
     spread_weight: float  # units that the loss of the last other node, or zone, costs
     own_node: bool = False
     room_for: Collection[int] = ()
+    relieves: bool = True  # it is why the pod moves, and not only asked for besides
 
     def gains(self, landings: Landings) -> FloatArray:
         """(nodes, resources) points that the landing is below the node left; inf where none are asked."""
@@ -185,6 +186,10 @@ class CoolerNode(msgspec.Struct, frozen=True, eq=False):
             return ()
         enough = (gains >= self.min_gain).all()
         return ("planning.weights.spread",) if enough else ("planning.minGain",)
+
+
+def _relieves(purpose: Purpose) -> bool:
+    return isinstance(purpose, CoolerNode) and purpose.relieves
 
 
 class LandingCheck:
@@ -234,7 +239,7 @@ class LandingCheck:
     def acceptable(self, landings: Landings, purpose: Purpose) -> BoolArray:
         """(nodes,) whether each landing is acceptable."""
         rows = landings.rows
-        cool = np.all(self._cool_enough(landings.after, self._most(rows)), axis=1)
+        cool = np.all(self._cool_enough(landings.after, self._most(rows, purpose)), axis=1)
         better, stays = np.asarray(purpose.serves(landings), np.bool_), rows == landings.source
         good = np.where(stays, purpose.own_node, self._usable[rows] & cool) & better
         for peer in self._peers:
@@ -243,9 +248,13 @@ class LandingCheck:
                 good &= stays | ~spoils
         return np.asarray(good, np.bool_)
 
-    def _most(self, rows: IntArray) -> FloatArray:
+    def _by_rules(self, rows: IntArray, purpose: Purpose) -> FloatArray:
+        """(rows, resources) up to which the rules of hot nodes let a landing fill each node."""
+        return self._hotness.hot_above[rows] if _relieves(purpose) else self._hotness.most(rows)
+
+    def _most(self, rows: IntArray, purpose: Purpose) -> FloatArray:
         """(rows, resources) up to which a landing may fill each node."""
-        return np.minimum(self._hotness.most(rows), self._max_after)
+        return np.minimum(self._by_rules(rows, purpose), self._max_after)
 
     @staticmethod
     def _cool_enough(after: FloatArray, most: FloatArray) -> BoolArray:
@@ -264,8 +273,8 @@ class LandingCheck:
             return f"{name} {objection}" if objection else ""
         if row in self.excluded:
             return f"{name} {self.excluded[row]}"
-        by_rule = self._hotness.most(np.array([row]))[0]
-        most = self._most(np.array([row]))[0]
+        by_rule = self._by_rules(np.array([row]), purpose)[0]
+        most = self._most(np.array([row]), purpose)[0]
         cool = self._cool_enough(after, most)
         for column, resource in enumerate(self._resources):
             if not cool[column]:
@@ -273,7 +282,7 @@ class LandingCheck:
                 limit = f", hot above {most[column]:.1f} %"
                 if most[column] < by_rule[column]:
                     limit = f", planning.maxAfter {most[column]:.1f} %"
-                elif self._hotness.hot[row]:
+                elif self._hotness.hot[row] and not _relieves(purpose):
                     limit = f"; it is hot, and may be filled up to {most[column]:.1f} % only"
                 return f"{name} would be at {level} {resource}{limit}"
         objection = purpose.objection(landings, at)
@@ -297,10 +306,10 @@ class LandingCheck:
         """
         row, after = int(landings.rows[at]), landings.after[at]
         of_purpose, rows = purpose.settings_behind(landings, at), np.array([row])
-        by_rules = self._cool_enough(after, self._hotness.most(rows)[0]).all()
+        by_rules = self._cool_enough(after, self._by_rules(rows, purpose)[0]).all()
         if row == landings.source or row in self.excluded or not by_rules or of_purpose is None:
             return ()
         if self._spoiled(landings, at):
             return ()
-        fills = not self._cool_enough(after, self._most(rows)[0]).all()
+        fills = not self._cool_enough(after, self._most(rows, purpose)[0]).all()
         return ("planning.maxAfter",) * fills + of_purpose

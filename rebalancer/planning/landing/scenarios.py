@@ -57,7 +57,7 @@ class LandingDistribution(msgspec.Struct, frozen=True, eq=False):
         """The node with the highest chance; of several, the first."""
         return NodeRow(int(self.rows[int(np.argmax(self.chance))]))
 
-    def draw(self, random: np.random.Generator) -> NodeRow:
+    def draw(self, random: np.random.Generator | Draws) -> NodeRow:
         """One node, each with its chance."""
         edges = np.cumsum(self.chance)
         position = int(np.searchsorted(edges, random.random() * edges[-1], side="right"))
@@ -79,6 +79,24 @@ def mean_of(
         total[placement.feasible] += alike[id(placement.chance)] * placement.chance_from(starts)
     rows = np.flatnonzero(total / len(placements) > _NEGLIGIBLE)
     return LandingDistribution(rows, total[rows] / len(placements))
+
+
+class Draws:
+    """Numbers from 0 to 1 of a generator; copies go on with the same ones, which are drawn once for all."""
+
+    def __init__(self, generator: np.random.Generator, drawn: list[float] | None = None, at: int = 0) -> None:
+        self._generator, self._drawn, self._at = generator, [] if drawn is None else drawn, at
+
+    def copy(self) -> Draws:
+        """Draws that go on as these do, independent of them."""
+        return Draws(self._generator, self._drawn, self._at)
+
+    def random(self) -> float:
+        """The next number."""
+        if self._at == len(self._drawn):
+            self._drawn.append(self._generator.random())
+        self._at += 1
+        return self._drawn[self._at - 1]
 
 
 class Branch(msgspec.Struct, frozen=True, eq=False):
@@ -191,7 +209,7 @@ class Scenarios:
         ``leaving`` is how many pods of each node, (nodes,), are in the state still and count no more.
         """
         self._leaving = leaving
-        self._random = random
+        self._random = Draws(random)
         self._allocatable = allocatable
         self._most = most
         self.are_some = False  # some courses stand for others that are not kept
@@ -205,7 +223,7 @@ class Scenarios:
     def copy(self) -> Scenarios:
         """Independent scenarios that will draw the same landings."""
         other = copy.copy(self)
-        other._random = copy.deepcopy(self._random)
+        other._random = self._random.copy()
         other.all = [scenario.copy() for scenario in self.all]
         return other
 
@@ -382,6 +400,14 @@ class Scenarios:
             for state in (scenario.while_terminating, scenario.after_termination):
                 state.bind(pod, target)
             scenario.usage[target] += request
+
+    def nominate(self, pod: int, nodes: IntArray) -> None:
+        """Keep room for a Pending pod on one of these nodes, scenario by scenario on another one."""
+        if len(nodes) > 1 and len(self.all) == 1 < self._most:
+            self.split()
+        for at, scenario in enumerate(self.all if len(nodes) else ()):
+            for state in (scenario.while_terminating, scenario.after_termination):
+                state.nominated[pod] = int(nodes[(at + len(state.nominated)) % len(nodes)])
 
     def begin_moves(self) -> None:
         """What has landed so far was no replacement."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from msgspec.structs import replace
@@ -126,7 +127,7 @@ def _start_reason(profile: Profile, inputs: PlanningInputs) -> str:
         watcher = inputs.view.watchers.get(getattr(profile.argument(name), "watcher_address", ""))
         if watcher is None:
             continue
-        left = start.at + RECENT_AFTER_START_SECONDS - watcher.window_end
+        left = start.at + RECENT_AFTER_START_SECONDS + inputs.view.lag_seconds - watcher.window_end
         if left > 0:
             return f"{counts} until about {times.render(inputs.now + left)}: {start.because}"
     return ""
@@ -243,22 +244,22 @@ class ProfileSchedulers:
     def __init__(self, inputs: PlanningInputs) -> None:
         self.inputs = inputs
         self.state = ClusterState.of(inputs.snapshot, inputs.scheduler.release)
-        plugin_inputs = replace(PluginInputs.of(inputs.snapshot, inputs.view), cores=inputs.scheduler.cores)
+        self.plugin_inputs = plugin_inputs = replace(
+            PluginInputs.of(inputs.snapshot, inputs.view), cores=inputs.scheduler.cores
+        )
         configuration = inputs.scheduler.configuration
         self.by_name: Mapping[str, Scheduler] = {
             profile.scheduler_name: make_scheduler(configuration, profile, plugin_inputs)
             for profile in configuration.profiles
         }
         earlier = inputs.scheduler.earlier_views or (inputs.view,)
-        lagging = [replace(plugin_inputs, view=view).lagging for view in earlier]
+        lagging = [item for view in earlier for item in replace(plugin_inputs, view=view).lagging]
         self._lagging: Mapping[str, tuple[Scheduler, ...]] = {
-            profile.scheduler_name: tuple(
-                make_scheduler(configuration, profile, item)
-                for item in lagging
-                if _differs(configuration, profile, plugin_inputs, item)
-            )
+            profile.scheduler_name: _seeing(configuration, profile, plugin_inputs, lagging)
             for profile in configuration.profiles
         }
+        every = itertools.chain(self.by_name.values(), *self._lagging.values())
+        self.state.tell_apart(pod for scheduler in every for pod in scheduler.recent_pods)
         self.neutral = neutral_everywhere(configuration)
         self._node_scores: dict[str, NodeScores] = {}
         self._owners = plugin_inputs.owners
@@ -379,10 +380,24 @@ class ProfileSchedulers:
         return classes.add(PodClass("", {}, NO_OWNER, spec, (), False))
 
 
-def _differs(
+def _seeing(
+    configuration: SchedulerConfiguration,
+    profile: Profile,
+    ours: PluginInputs,
+    others: Iterable[PluginInputs],
+) -> tuple[Scheduler, ...]:
+    """A profile's scheduler by each of the other inputs by which it sees nodes otherwise."""
+    kept = [ours]
+    for item in others:
+        if all(sees_otherwise(configuration, profile, before, item) for before in kept):
+            kept.append(item)
+    return tuple(make_scheduler(configuration, profile, item) for item in kept[1:])
+
+
+def sees_otherwise(
     configuration: SchedulerConfiguration, profile: Profile, inputs: PluginInputs, lagging: PluginInputs
 ) -> bool:
-    """Whether a profile's plugins see nodes otherwise when the scheduler's figures are older than ours."""
+    """Whether a profile's plugins see nodes otherwise by other inputs, as when their figures are older."""
     for plugin in profile.weights:
         address = getattr(profile.arguments.get(plugin), "watcher_address", None)
         ours, theirs = inputs.view.watchers.get(address or ""), lagging.view.watchers.get(address or "")
@@ -395,7 +410,10 @@ def _differs(
         counts_recent = description is not None and description.counts_recent_pods
         if counts_recent and unseen != inputs.recently_bound(ours.window_end):
             return True
-    return False
+    asked = [
+        (it.address, it.query) for name in profile.weights for it in queries_of(configuration, profile, name)
+    ]
+    return any(inputs.view.queries.get(key) != lagging.view.queries.get(key) for key in asked)
 
 
 def neutral_everywhere(configuration: SchedulerConfiguration) -> tuple[str, ...]:

@@ -18,7 +18,8 @@ one is the fewest moves after which no domain has more than maxSkew pods more th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
 import msgspec
@@ -82,7 +83,9 @@ class Spread:
         """The nodes of the other replicas, those that are leaving left out."""
         uid = state.classes[state.pod_class[pod]].owner.uid
         made = np.arange(len(self._pods), len(state.node))  # replacements of the moves so far
-        same = [state.classes[index].owner.uid == uid for index in state.pod_class.of(made).tolist()]
+        classes = state.pod_class.of(made).tolist()
+        alike = {index for index in set(classes) if state.classes[index].owner.uid == uid}
+        same = [index in alike for index in classes]
         rows = np.concatenate([self._replicas.get(uid, _NOTHING), made[np.array(same, np.bool_)]])
         nodes = state.node.of(rows)
         counts = (nodes >= 0) & (rows != pod) & (state.terminating.of(rows) == 0)
@@ -93,7 +96,15 @@ class SpreadConstraint(msgspec.Struct, frozen=True, eq=False):
     """A topology spread constraint, of all the pods that share it."""
 
     counter: DomainCounter
-    counts_on: BoolArray  # (nodes,) whether pods of a node count
+
+    def counts_on(self, nodes: IntArray) -> BoolArray:
+        """(nodes,) whether pods of each count."""
+        rows = self.counter.rows
+        return self.counter.values[nodes] >= 0 if rows is None else np.isin(nodes, rows)
+
+    def may_be_skewed(self, state: ClusterState) -> bool:
+        """False where it holds for as few pods as match at all; quicker to tell than whether it holds."""
+        return state.most_counted(self.counter.counter) > self.counter.constraint.max_skew
 
     def moves_left(self, counts: IntArray) -> int:
         """The fewest moves after which it holds; ``counts`` is (domains + 1,) matching pods."""
@@ -109,41 +120,72 @@ class SpreadConstraint(msgspec.Struct, frozen=True, eq=False):
 
     def moves_more(
         self, state: ClusterState, source: NodeRow, rows: IntArray, leaves: int, comes: int
-    ) -> IntArray:
-        """(rows,) by how many moves more are left once pods, 0 or 1, leave a node and come to each row."""
+    ) -> tuple[IntArray, BoolArray]:
+        """(rows,) by how many moves more are left once pods, 0 or 1, leave a node and come to each row.
+
+        And whether that pod is among those of a domain that has too many still: it would have to move again.
+        """
         counts, values = self.counter.counts(state).copy(), self.counter.values
-        before = self.moves_left(counts)
-        counts[values[source]] -= leaves * int(self.counts_on[source])
-        domains = np.where(self.counts_on[rows] & bool(comes), values[rows], -1)
+        before, populated = self.moves_left(counts), self.counter.populated
+        counts[values[source]] -= leaves * int(self.counts_on(np.array([source]))[0])
+        domains = np.where(self.counts_on(rows) & bool(comes), values[rows], -1)
         alike = np.where(domains >= 0, counts[domains], -1)  # domains with as many pods are alike
-        found = np.zeros(len(rows), np.int64)
+        more, again = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
         for number in dict.fromkeys(alike.tolist()):
             domain = int(domains[np.argmax(alike == number)])
-            counts[domain] += domain >= 0
-            found[alike == number] = self.moves_left(counts) - before
-            counts[domain] -= domain >= 0
-        return found
+            if domain >= 0:
+                emptiest = populated[np.argmin(counts[populated])]
+                counts[emptiest] += 1
+                elsewhere = self.moves_left(counts)
+                counts[emptiest] -= 1
+                counts[domain] += 1
+            left = self.moves_left(counts)
+            more[alike == number] = left - before
+            if domain >= 0:
+                again[alike == number] = elsewhere < left
+                counts[domain] -= 1
+        return more, again
 
 
-def spread_constraints(
-    schedulers: ProfileSchedulers, pods: PodTable, kinds: Collection[str], *, defaults: bool
-) -> Sequence[SpreadConstraint]:
-    """The distinct constraints that pods have, for these kinds of ``whenUnsatisfiable``.
+class SpreadConstraints:
+    """The distinct constraints that pods have, found for one namespace after the other.
 
-    ``defaults``: those, too, that the scheduler's configuration has for pods without any.
+    A pod counts only for constraints of its own namespace, so a landing needs no others.
     """
-    state, found = schedulers.state, dict[object, SpreadConstraint]()
-    for pod_class, pod in enumerate(pods.classes):
-        scheduler = schedulers.by_name.get(pod.scheduler_name)
-        if scheduler is None or not (pod.spec.topology_spread_constraints or defaults):
-            continue
-        for when in kinds:
-            for counter in scheduler.spread_counters(state, pod_class, when):
+
+    def __init__(
+        self, schedulers: ProfileSchedulers, pods: PodTable, kinds: Collection[str], *, defaults: bool
+    ) -> None:
+        """Those for these ``kinds`` of ``whenUnsatisfiable``.
+
+        ``defaults``: those, too, that the scheduler's configuration has for pods without any.
+        """
+        self._schedulers, self._kinds = schedulers, kinds
+        self._classes: dict[str, list[int]] = {}  # by namespace: those that may have constraints
+        for pod_class, pod in enumerate(pods.classes):
+            if (
+                defaults or pod.spec.topology_spread_constraints
+            ) and pod.scheduler_name in schedulers.by_name:
+                self._classes.setdefault(pod.namespace, []).append(pod_class)
+        self._found: dict[str, Sequence[SpreadConstraint]] = {}
+
+    def all(self) -> Iterator[SpreadConstraint]:
+        """Those of every namespace."""
+        for namespace in self._classes:
+            yield from self.of(namespace)
+
+    def of(self, namespace: str) -> Sequence[SpreadConstraint]:
+        """Those of a namespace."""
+        if namespace not in self._found:
+            self._found[namespace] = tuple(self._find(self._classes.get(namespace, ())))
+        return self._found[namespace]
+
+    def _find(self, classes: Iterable[int]) -> Iterator[SpreadConstraint]:
+        state, seen = self._schedulers.state, set[object]()
+        for pod_class, when in itertools.product(classes, self._kinds):
+            for counter in self._schedulers.scheduler(pod_class).spread_counters(state, pod_class, when):
                 rows = counter.rows
                 key = counter.counter, counter.constraint, None if rows is None else rows.tobytes()
-                if counter.counter >= 0 and key not in found:
-                    counts_on = counter.values >= 0
-                    if rows is not None:
-                        counts_on = np.isin(np.arange(len(counts_on)), rows)
-                    found[key] = SpreadConstraint(counter, counts_on)
-    return tuple(found.values())
+                if counter.counter >= 0 and key not in seen:
+                    seen.add(key)
+                    yield SpreadConstraint(counter)

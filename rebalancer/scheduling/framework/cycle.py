@@ -187,6 +187,8 @@ class Scheduler:
         self._changing_pre_filters = [plugin for plugin in self._pre_filters if not _is_lasting(plugin)]
         self._filters = self._at(ExtensionPoint.FILTER, plugins)
         self._scores = self._at(ExtensionPoint.SCORE, plugins)
+        every = dict.fromkeys((*self._filters, *self._scores))
+        self._spreading = [item for item in every if type(item).spread_counters is not Plugin.spread_counters]
         self._searches = Searches(workers)
         self._extenders = extenders
         self._asks_of_sample = any(plugin.of_extender for plugin in self._filters)
@@ -202,6 +204,11 @@ class Scheduler:
             self._at(ExtensionPoint.PRE_SCORE, plugins),
         )
         self._is_uncertain = any(plugin.is_uncertain for plugin in self._scores)
+
+    @property
+    def recent_pods(self) -> frozenset[int]:
+        """Pods that count otherwise than others of their class and node when they leave."""
+        return frozenset(pod for plugin in self._scores for pod in plugin.recent_pods)
 
     def _at(self, point: ExtensionPoint, plugins: Mapping[str, Plugin]) -> tuple[Plugin, ...]:
         return tuple(plugins[name] for name in self.profile.enabled(point) if name in plugins)
@@ -246,8 +253,27 @@ class Scheduler:
 
     def spread_counters(self, state: ClusterState, pod_class: int, when: str) -> list[DomainCounter]:
         """By topology spread constraint that counts for a class, for ``when`` unsatisfiable."""
-        plugins = dict.fromkeys((*self._filters, *self._scores))
-        return [item for plugin in plugins for item in plugin.spread_counters(state, pod_class, when)]
+        return [item for plugin in self._spreading for item in plugin.spread_counters(state, pod_class, when)]
+
+    def may_reject(
+        self, filters: Collection[str], state: ClusterState, pod_class: int, nodes: IntArray
+    ) -> BoolArray:
+        """(nodes,) as ``Plugin.may_reject``, by any of the named filters."""
+        found = np.zeros(len(nodes), np.bool_)
+        for plugin in self._filters:
+            if plugin.name in filters:
+                found |= plugin.may_reject(state, pod_class, nodes)
+        return found
+
+    def may_score_higher(
+        self, plugins: Collection[str], state: ClusterState, pod_class: int, nodes: IntArray
+    ) -> BoolArray:
+        """(nodes,) as ``Plugin.may_score_higher``, by any of the named plugins that score."""
+        found = np.zeros(len(nodes), np.bool_)
+        for plugin in self._scores if plugins else ():
+            if plugin.name in plugins:
+                found |= plugin.may_score_higher(state, pod_class, nodes)
+        return found
 
     def nodes_to_find(self, candidates: int) -> int:
         """How many feasible nodes end the search; when more are feasible the scheduler compares a sample."""
@@ -365,8 +391,7 @@ class Scheduler:
         if not len(feasible):
             return Placement(_NO_NODES, {}, np.zeros(0), rejected=candidates.rejected)
         looked_at = self._order(state, candidates)
-        all_found = self._scores or any(item.filter_verb for item in self._extenders)
-        limit = self.nodes_to_find(len(looked_at)) if all_found else 1
+        limit = self._limit(looked_at)
         raw = self._raw_scores(state, pod_class, feasible, min(limit, len(feasible)))
         scores, without_scores = WeightedScores(raw), 0 if self._scores or self._extenders else 1
         failing = self._filter_failure or out_of_range(raw) or self._failure(state, pod_class, feasible)
@@ -383,10 +408,7 @@ class Scheduler:
                 feasible, scores, np.zeros(len(feasible)), without_scores, failing, score_failure=failing
             )
         else:
-            # Nodes that a PreFilter names are looked at in no particular order.
-            heap = state.classes.release.has(HEAP_TIES) and candidates.restricted_to is None
-            asked = any(item.is_interested(state.classes[pod_class]) for item in self._extenders)
-            search = self._searches.over(feasible, looked_at, limit, heap=heap and not asked)
+            search = self._search(state, pod_class, candidates, feasible, looked_at)
             chance, tie = search.outcome(raw)
             if self._is_uncertain and len(feasible) > 1:
                 uncertain = _with_other_scores(state, pod_class, search, raw)
@@ -400,6 +422,45 @@ class Scheduler:
             notes=tuple(notes(raw)),
             score_failure=failing,
         )
+
+    def chances_by_weight(
+        self, state: ClusterState, pod_class: int, pod: int, weights: Collection[int]
+    ) -> Iterator[tuple[str, int, IntArray, FloatArray]]:
+        """What ``place`` would say if a score plugin had another weight: each plugin with each of these.
+
+        Gives the plugin, its weight, the feasible nodes and (feasible,) the chance of each.
+        """
+        candidates = self._candidates(state, pod_class)
+        feasible = np.flatnonzero(self._feasible(state, pod_class, candidates, pod))
+        if not len(feasible):
+            return
+        looked_at = self._order(state, candidates)
+        size = min(self._limit(looked_at), len(feasible))
+        raw = self._raw_scores(state, pod_class, feasible, size)
+        search = self._search(state, pod_class, candidates, feasible, looked_at)
+        for at, item in enumerate(raw):
+            for weight in weights:
+                changed = RawScores(item.plugin, weight, item.raw)
+                chance = search.chances([*raw[:at], changed, *raw[at + 1 :]])
+                yield item.plugin.name, weight, feasible, chance
+
+    def _limit(self, looked_at: IntArray) -> int:
+        """How many feasible nodes end the search among so many."""
+        all_found = self._scores or any(item.filter_verb for item in self._extenders)
+        return self.nodes_to_find(len(looked_at)) if all_found else 1
+
+    def _search(
+        self,
+        state: ClusterState,
+        pod_class: int,
+        candidates: _Candidates,
+        feasible: IntArray,
+        looked_at: IntArray,
+    ) -> Search:
+        # Nodes that a PreFilter names are looked at in no particular order.
+        heap = state.classes.release.has(HEAP_TIES) and candidates.restricted_to is None
+        asked = any(item.is_interested(state.classes[pod_class]) for item in self._extenders)
+        return self._searches.over(feasible, looked_at, self._limit(looked_at), heap=heap and not asked)
 
     def scores_everywhere(self, state: ClusterState, pod_class: int) -> dict[str, IntArray]:
         """(nodes,) score of each plugin in 0..100, unweighted, as if every node were feasible."""

@@ -41,12 +41,12 @@ EXCLUDED = int(np.iinfo(np.int64).min)
 # The figures of a window do not show a pod that was bound less than this before the window's end
 # (scheduler-plugins v0.34.7 pkg/trimaran/targetloadpacking/targetloadpacking.go:157).
 _UNSEEN_SECONDS = 60.0
-# The scheduler asks for figures this often, so the window it knows may be this much older than ours.
-SCHEDULER_LAG_SECONDS = 30.0
+MAX_WINDOWS = 4  # of a view: each is one more placement wherever a pod could land
+_INSTANT = 1e-3
 _LISTING_SECONDS = 5.0  # the time a scheduler takes at its start until it has listed the pods
 # A scheduler takes all pods that it lists at its start to be bound at that moment (trimaran/handler.go:96).
-# Their load is in the figures for it once our window ends so much later.
-RECENT_AFTER_START_SECONDS = _UNSEEN_SECONDS + SCHEDULER_LAG_SECONDS + _LISTING_SECONDS
+# Their load is in the figures for it once our window ends so much later, and by as much as its own is older.
+RECENT_AFTER_START_SECONDS = _UNSEEN_SECONDS + _LISTING_SECONDS
 
 
 class PluginInputs(msgspec.Struct, frozen=True, eq=False):
@@ -62,16 +62,29 @@ class PluginInputs(msgspec.Struct, frozen=True, eq=False):
     cores: int | None = None  # that the scheduler runs on; None when unknown
 
     @property
-    def lagging(self) -> PluginInputs:
-        """The same inputs as of the oldest window that the scheduler may still use."""
-        return replace(self, unseen_seconds=_UNSEEN_SECONDS + SCHEDULER_LAG_SECONDS)
+    def lagging(self) -> list[PluginInputs]:
+        """The same inputs as of each window that the scheduler may still use, the oldest first.
 
-    def recently_bound(self, window_end: float) -> tuple[tuple[int, int], ...]:
-        """(class, node) of the pods bound too late for a window's figures to show them."""
+        They differ by the pods that were bound between the times at which the windows end: of two such pods
+        the earlier one may be in the figures already, or both, or neither. Of many some are chosen.
+        """
+        ends = np.array([[item.window_end] for item in self.view.watchers.values()])
+        if self.bound_at is None or not len(ends):
+            return [self]
+        before = ends - _UNSEEN_SECONDS - self.bound_at  # (windows, pods) whose load is in its figures since
+        between = set(before[(before >= 0) & (before < self.view.lag_seconds)].tolist())
+        unseen = [_UNSEEN_SECONDS, *(_UNSEEN_SECONDS + at + _INSTANT for at in sorted(between))]
+        if len(unseen) > MAX_WINDOWS:
+            unseen = [unseen[at] for at in np.linspace(0, len(unseen) - 1, MAX_WINDOWS).astype(int)]
+        return [replace(self, unseen_seconds=seconds) for seconds in reversed(unseen)]
+
+    def recently_bound(self, window_end: float) -> tuple[tuple[int, int, int], ...]:
+        """(pod, class, node) of those bound too late for a window's figures to show them."""
         if self.bound_at is None:
             return ()
         rows = np.flatnonzero(self.bound_at > window_end - self.unseen_seconds)
-        return tuple((self.pod_class[row], self.node[row]) for row in rows.tolist() if self.node[row] >= 0)
+        found = ((row, self.pod_class[row], self.node[row]) for row in rows.tolist())
+        return tuple(item for item in found if item[2] >= 0)
 
     @classmethod
     def of(cls, snapshot: Snapshot, view: SchedulerView) -> PluginInputs:
@@ -79,7 +92,8 @@ class PluginInputs(msgspec.Struct, frozen=True, eq=False):
         pods = snapshot.pods
         return cls(
             view,
-            pods.started,
+            # Bound a moment ago, its kubelet has said nothing yet.
+            np.where(np.isnan(pods.started), pods.created, pods.started),
             pods.node.tolist(),
             pods.pod_class.tolist(),
             Owners.of(snapshot),
@@ -249,6 +263,11 @@ class Plugin:
         """(feasible,) raw scores of the rows in ``feasible``; None skips the plugin for this pod."""
         return None
 
+    @property
+    def recent_pods(self) -> Iterable[int]:
+        """Pods that count otherwise than others of their class and node when they leave."""
+        return ()
+
     def has_figures(self, state: ClusterState, pod_class: int) -> BoolArray | None:
         """(nodes,) has the figures that the score of a pod follows; None when it needs none.
 
@@ -259,6 +278,23 @@ class Plugin:
     def spread_counters(self, state: ClusterState, pod_class: int, when: str) -> Sequence[DomainCounter]:
         """By topology spread constraint of a class, for ``when`` unsatisfiable, if it looks at them."""
         return ()
+
+    def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
+        """(nodes,) whether the filter may reject a pod of the class that runs on each.
+
+        True of each that it would reject, were the pod not there, and perhaps of more.
+        """
+        if self.static:
+            rejected: BoolArray = self.filter(state, pod_class)[nodes] != 0
+            return rejected
+        return np.full(len(nodes), not self.pre_filter(state, pod_class).skip)
+
+    def may_score_higher(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
+        """(nodes,) whether another node may score higher for a pod of the class that runs on each.
+
+        True of each where one would, were the pod not there, and perhaps of more.
+        """
+        return np.ones(len(nodes), np.bool_)
 
     def raw_scores_of_sample(
         self, state: ClusterState, pod_class: int, feasible: IntArray, sample_size: int

@@ -22,7 +22,7 @@ that bounds how good a node must be to be a possible landing.
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -54,6 +54,8 @@ _MAX_TOGETHER = 1 << 12
 _FEW = 20  # draws that are less than one in so many
 _CROWD = 2 / 3  # of the nodes that are followed: one of so many is in every sample
 _MAX_EXTREMES = 8  # combinations of the extremes of samples that are kept apart
+_WIDE = 4  # times as many columns as rows
+_PAIRWISE = 8  # numbers; NumPy adds up more of them in pairs
 _REMEMBERED = 2  # outcomes
 _MAX_CHANGED = 64  # rows; with more of them some are likely to matter
 
@@ -252,7 +254,9 @@ class Race:
         step = -(-len(self._places) // _MAX_COUNTED)
         times = self._draws.times[np.sort(self._places)[::step]]
         for _ in range(_CORRECTIONS):
-            guess = guess * (limit / step) / np.maximum((times <= guess).sum(axis=0), 1)
+            # Added up as small numbers, three times as fast; there are at most _MAX_COUNTED.
+            found = np.add.reduce((times <= guess).view(np.int8), axis=0, dtype=np.int16)
+            guess = guess * (limit / step) / np.maximum(found.astype(np.int64), 1)
         return np.asarray(guess, np.float32)
 
     def chances(self, fixed: IntArray, varying: Sequence[RawScores], floors: Floors) -> FloatArray:
@@ -291,16 +295,13 @@ class Race:
 
         Where there are many, the draws of the rarest are taken to have the most frequent ones.
         """
-        seen = [self._extreme(item, side) for item, side in changing]
-        kinds = list(zip(*(values.tolist() for values in seen), strict=True))
-        common = [kind for kind, _ in Counter(kinds).most_common(_MAX_EXTREMES)]
-        number = {kind: index for index, kind in enumerate(common)}
-        number_of = np.array([number.get(kind, 0) for kind in kinds])
-        for index, kind in enumerate(common):
+        places = [(varying.index(item), side) for item, side in changing]
+        kinds, kind_of = _most_frequent([self._extreme(item, side) for item, side in changing])
+        for index, kind in enumerate(kinds):
             extremes = [list(item.extremes()) for item in varying]
-            for (item, side), value in zip(changing, kind, strict=True):
-                extremes[varying.index(item)][side] = value
-            yield [(smallest, largest) for smallest, largest in extremes], (number_of == index).nonzero()[0]
+            for (at, side), value in zip(places, kind, strict=True):
+                extremes[at][side] = value
+            yield [(smallest, largest) for smallest, largest in extremes], (kind_of == index).nonzero()[0]
 
     def _extreme(self, item: RawScores, side: int) -> IntArray:
         """(draws,) the smallest or the largest raw score of each sample."""
@@ -390,17 +391,84 @@ class Race:
         missing = 1.0 - inside
         tied = len(levels) < len(rows)
         if tied:
-            missing = np.multiply.reduceat(missing, levels, axis=0)
+            missing = _each_multiplied(missing, levels)
         wins = 1.0 - missing
         wins[0] *= left
         missing[0] *= left
-        all_missing = np.cumprod(missing, axis=0)
+        all_missing = _cumulated_products(missing)
         wins[1:] *= all_missing[:-1]
         if tied:
-            wins /= np.add.reduceat(inside, levels, axis=0)
+            wins /= _each_added(inside, levels)
             sizes = np.append(levels[1:], len(rows)) - levels
             wins = np.repeat(wins, sizes, axis=0) * inside
         return wins, all_missing[-1]
+
+
+# NumPy reduces and accumulates rows column by column. Where columns are many, row by row is several times as
+# fast; the numbers meet in the same order, so the results are the same to the last bit.
+
+
+def _is_wide(values: FloatArray) -> bool:
+    rows, columns = values.shape
+    return bool(columns > _WIDE * rows)
+
+
+def _groups(values: FloatArray, begins: IntArray) -> Iterator[tuple[int, int, int]]:
+    """Number, first row and first row after each group of rows."""
+    first = begins.tolist()
+    return zip(range(len(first)), first, [*first[1:], len(values)], strict=True)
+
+
+def _each_multiplied(values: FloatArray, begins: IntArray) -> FloatArray:
+    """(groups, columns) the products of the rows of each group; a group begins at each of ``begins``."""
+    if not _is_wide(values):
+        return np.asarray(np.multiply.reduceat(values, begins, axis=0))
+    products = values[begins]
+    for group, begin, end in _groups(values, begins):
+        for row in values[begin + 1 : end]:
+            products[group] *= row
+    return products
+
+
+def _each_added(values: FloatArray, begins: IntArray) -> FloatArray:
+    """(groups, columns) the sums of the rows of each group; a group begins at each of ``begins``."""
+    if not _is_wide(values):
+        return np.asarray(np.add.reduceat(values, begins, axis=0))
+    sums = values[begins]
+    for group, begin, end in _groups(values, begins):
+        if end - begin > _PAIRWISE:
+            sums[group] = np.add.reduceat(values[begin:end], [0], axis=0)[0]
+        elif end - begin > 1:
+            sums[group] += np.add.reduce(values[begin + 1 : end], axis=0)
+    return sums
+
+
+def _cumulated_products(values: FloatArray) -> FloatArray:
+    """(rows, columns) the product of each row and all above it."""
+    if not _is_wide(values):
+        return np.asarray(np.cumprod(values, axis=0))
+    products = values.copy()
+    for row in range(1, len(values)):
+        products[row] *= products[row - 1]
+    return products
+
+
+def _most_frequent(seen: Sequence[IntArray]) -> tuple[list[tuple[int, ...]], IntArray]:
+    """The most frequent combinations of values, each (draws,), and (draws,) which of them each draw has.
+
+    Of combinations as frequent the one that is seen first comes first; draws with another one have the first.
+    """
+    number = seen[0]
+    for values in seen[1:]:
+        distinct, of_draw = np.unique(values, return_inverse=True)
+        _, number = np.unique(number, return_inverse=True)
+        number = number * len(distinct) + of_draw
+    _, first, of_draw, count = np.unique(number, return_index=True, return_inverse=True, return_counts=True)
+    common = np.lexsort((first, -count))[:_MAX_EXTREMES]
+    rank = np.zeros(len(first), np.int64)
+    rank[common] = np.arange(len(common))
+    kinds = [tuple(int(values[draw]) for values in seen) for draw in first[common].tolist()]
+    return kinds, rank[of_draw]
 
 
 def _best(values: IntArray, count: int) -> tuple[IntArray, IntArray, int]:

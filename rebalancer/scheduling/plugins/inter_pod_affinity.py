@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from pydantic import Field
 
-from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.kinds import NAMESPACES, Kind
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.profiles.types import Arguments, extension_points, inputs_of
@@ -228,6 +228,37 @@ class InterPodAffinity(Plugin):
         for key, values in by_key.items():
             total += values[state.nodes.labels.column(key).values[feasible]]
         return total
+
+    def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
+        """The pod itself is taken off its own domains; the first of a group is taken for one too far off."""
+        required = self._required(state, pod_class)
+        found, labels = np.zeros(len(nodes), np.bool_), state.nodes.labels
+        if required is _NOTHING_REQUIRED:
+            return found
+        own = {entry.counter: entry.weight for entry in state.classes.counters.entries(pod_class)}
+        unwanted = (*required.anti_affinity, *required.existing)
+        for counts, wanted in ((required.affinity, True), (unwanted, False)):
+            for count in counts:
+                others = state.counter(count.counter, count.key, keep=False) - own.get(count.counter, 0)
+                occupied: BoolArray = (others > 0)[labels.column(count.key).values[nodes]]
+                found |= occupied != wanted
+        return found
+
+    def may_score_higher(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
+        """The pod itself is taken off its own domains; others of them gain what it cost them at most."""
+        counts, lacks = self._scored(state, pod_class), np.zeros(len(nodes), np.bool_)
+        own = {entry.counter: entry.weight for entry in state.classes.counters.entries(pod_class)}
+        total, itself, gained = np.zeros(len(state.nodes), np.int64), 0, 0
+        for count in counts:
+            column = state.nodes.labels.column(count.key)
+            lacks |= column.values[nodes] < 0
+            total += (state.counter(count.counter, count.key, keep=False) * count.weight)[column.values]
+            part = own.get(count.counter, 0) * count.weight
+            itself += part
+            if len(column.names) < len(state.nodes):  # else no other node is in its domain
+                gained += max(0, -part)
+        higher: BoolArray = total[nodes] - itself < total.max(initial=0) + gained
+        return higher | lacks
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
         """trunc(100·((raw − min)/(max − min))); all 0 when they are the same."""

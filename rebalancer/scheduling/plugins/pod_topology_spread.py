@@ -189,11 +189,14 @@ class PodTopologySpread(Plugin):
     def __init__(self, arguments: PodTopologySpreadArguments, owners: Owners) -> None:
         self._source = ConstraintSource(arguments, owners)
 
-    def _missing(self, state: ClusterState, constraints: Sequence[Constraint]) -> BoolArray:
-        """(nodes,) lacks the key of any constraint."""
-        missing = np.zeros(len(state.nodes), np.bool_)
+    def _missing(self, state: ClusterState, constraints: Sequence[Constraint]) -> BoolArray | None:
+        """(nodes,) lacks the key of any constraint; None where no node does."""
+        missing: BoolArray | None = None
         for constraint in constraints:
-            missing |= state.nodes.labels.column(constraint.topology_key).values < 0
+            column = state.nodes.labels.column(constraint.topology_key)
+            if column.count < len(column.values):
+                lacks = column.values < 0
+                missing = lacks if missing is None else missing | lacks
         return missing
 
     def _counter(
@@ -201,15 +204,17 @@ class PodTopologySpread(Plugin):
     ) -> DomainCounter:
         pod = state.classes[pod_class]
         column = state.nodes.labels.column(constraint.topology_key)
-        counted = column.values >= 0
-        with_key = int(np.count_nonzero(counted))
-        if missing is not None:
-            counted = counted & ~missing
-        if constraint.honor_affinity:
-            counted = counted & required_by_pod(state, pod.spec)
-        if constraint.honor_taints:
-            counted = counted & ~untolerated_hard_taints(state, pod.spec)
-        rows = np.flatnonzero(counted)
+        by_affinity = constraint.honor_affinity and bool(pod.spec.node_selector or pod.spec.affinity)
+        rows: IntArray | None = None
+        if missing is not None or by_affinity or constraint.honor_taints:
+            counted = column.values >= 0
+            if missing is not None:
+                counted &= ~missing
+            if by_affinity:
+                counted &= required_by_pod(state, pod.spec)
+            if constraint.honor_taints:
+                counted &= ~untolerated_hard_taints(state, pod.spec)
+            rows = np.flatnonzero(counted) if int(np.count_nonzero(counted)) < column.count else None
         selector, counter = constraint.selector, -1
         if selector is not None and not selector.is_empty:  # {} selects the pod itself, but counts nothing
             selected = PodSelector(frozenset({pod.namespace}), selector)
@@ -218,9 +223,9 @@ class PodTopologySpread(Plugin):
             constraint,
             column.values,
             len(column.names),
-            with_key,
+            column.count,
             counter,
-            None if len(rows) == with_key else rows,
+            rows,
             int(selector is not None and selector.matches(pod.labels)),
             pod.namespace,
         )
@@ -240,7 +245,7 @@ class PodTopologySpread(Plugin):
             require_all = bool(pod.spec.topology_spread_constraints) or not self._source.system_defaults
             missing = self._missing(state, constraints) if require_all else None
             counters = [self._counter(state, pod_class, item, missing) for item in constraints]
-            return _Soft(counters, missing if missing is not None and missing.any() else None)
+            return _Soft(counters, missing)
 
         return state.classes.cached(pod_class, self, SOFT, compute)
 
@@ -264,6 +269,13 @@ class PodTopologySpread(Plugin):
             by_domain[-1] = _NO_LABEL
             codes = np.where(codes == 0, by_domain[counter.values], codes)
         return codes
+
+    def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
+        """By each hard constraint."""
+        found = np.zeros(len(nodes), np.bool_)
+        for counter in self._hard(state, pod_class):
+            found |= counter.may_reject(state, nodes)
+        return found
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
         """Of all feasible nodes, when all are compared."""

@@ -30,9 +30,11 @@ UNBOUND = -1
 GONE = -2
 _MAX_CACHED_ARRAYS = 512  # arrays over the nodes
 _EVERY_ROW = slice(None)
+_NOTHING = np.zeros(0, np.int64)
 # What a fingerprint counts of the pods of a class on a node.
 LIVE, TERMINATING = 0, 1
 BOUND_HERE = 2  # load-aware plugins tell these from the pods that their figures show
+APART = 3  # counts a pod, not a class
 
 _BYTES = 16
 _MASK = (1 << 8 * _BYTES) - 1
@@ -48,7 +50,8 @@ class Fingerprint:
     """How a state differs from the one it began as, in one number: equal where any pod would be placed alike.
 
     Pods of one class on one node are alike to the scheduler, so their number counts, not which pods they are.
-    Two searches that made the same moves in another order have states with one fingerprint.
+    Two searches that made the same moves in another order have states with one fingerprint. Pods
+    that ``tell_apart`` names, whose load the scheduler's figures do not show yet, count each by themselves.
 
         web-1 leaves a for b, api-2 leaves a for c      − (web, a) + (web, b) − (api, a) + (api, c)
         api-2 leaves a for c, web-2 leaves a for b      the same sum
@@ -172,6 +175,10 @@ class Column:
         values = np.zeros(len(pods), np.int64)
         first = pods < len(self._first)
         values[first] = np.frombuffer(self._first, np.int64)[pods[first]] if len(self._first) else 0
+        if len(pods) <= len(self._changed):
+            for at, pod in enumerate(pods.tolist()):
+                values[at] = self._changed.get(pod, values[at])
+            return values
         changed = np.sort(np.array([*self._changed, self._length], np.int64))  # none has the last number
         for at in np.flatnonzero(changed[changed.searchsorted(pods)] == pods).tolist():
             values[at] = self._changed[int(pods[at])]
@@ -197,6 +204,8 @@ class FirstPods(msgspec.Struct, frozen=True, eq=False, dict=True):
     pod_class: IntArray  # (pods,)
     terminating: BoolArray  # (pods,)
     _counts: dict[tuple[int, str], IntArray] = {}
+    # The results of ``per_node`` that any copy asked for last, and the rows that it had changed.
+    _latest: dict[object, tuple[frozenset[int], IntArray]] = {}
 
     @cached_property
     def by_class(self) -> dict[int, IntArray]:
@@ -210,11 +219,30 @@ class FirstPods(msgspec.Struct, frozen=True, eq=False, dict=True):
         """Whether a pod was on a node, and not terminating unless these count."""
         return pod < len(self.node) and self.node[pod] >= 0 and (terminating or not self.terminating[pod])
 
-    def counts(self, counter: int, key: str) -> IntArray:
+    def per_node(self, key: object, changed: frozenset[int], compute: Callable[[Rows], IntArray]) -> IntArray:
+        """(nodes,) what ``compute`` gives, of a copy that changed these rows; nobody changes the result.
+
+        Where any copy asked before, only the rows are computed that one of the two changed.
+        """
+        before, values = self._latest.pop(key, (changed, None))
+        rows = np.array(sorted(before | changed), np.int64)
+        if values is None or 2 * len(rows) > len(values):
+            values = compute(_EVERY_ROW)
+        elif len(rows):
+            values = values.copy()
+            values[rows] = compute(rows)
+        self._latest[key] = changed, values
+        if len(self._latest) > _MAX_CACHED_ARRAYS:
+            del self._latest[next(iter(self._latest))]
+        return values
+
+    def counts(self, counter: int, key: str, *, keep: bool = True) -> IntArray:
         """(domains + 1,) a counter by topology key, by node without one; the last cell is 0. Read it only."""
         counts = self._counts.get((counter, key))
         if counts is None:
-            counts = self._counts[counter, key] = self._count(counter, key)
+            counts = self._count(counter, key)
+            if keep:
+                self._counts[counter, key] = counts
         return counts
 
     def _count(self, counter: int, key: str) -> IntArray:
@@ -279,6 +307,7 @@ class ClusterState:
         self.bound_here: dict[int, tuple[int, int]] = {}  # pod -> (class, node)
         self._fingerprint = Fingerprint()
         self._bound_sums: dict[object, tuple[Callable[[int], int], IntArray]] = {}  # by owner
+        self._apart: frozenset[int] = frozenset()
         # As ``bound_here``, those with volumes: what their claims take is not theirs in the snapshot yet.
         self.volumes_here: dict[int, tuple[int, int]] = {}
         self.nominated: dict[int, int] = {}  # unbound pod -> the node where room is kept for it
@@ -361,6 +390,10 @@ class ClusterState:
         other.nominated = self.nominated.copy()
         return other
 
+    def tell_apart(self, pods: Iterable[int]) -> None:
+        """These pods are not alike to others of their class: it matters which of them leaves a node."""
+        self._apart = frozenset(pods)
+
     def add(self, pod_class: int) -> int:
         """A new unbound pod of a class; returns its number."""
         self.node.append(UNBOUND)
@@ -436,6 +469,8 @@ class ClusterState:
             self._count(self.pod_class[pod], where, -1)
             self._counters.change(self.pod_class[pod], where, -1, live=not self.terminating[pod])
             self._fingerprint.count(self.pod_class[pod], where, self._liveness(pod), -1)
+            if pod in self._apart:
+                self._fingerprint.count(pod, where, APART, -1)
             here = self.bound_here.pop(pod, None)
             if here:
                 self._fingerprint.count(*here, BOUND_HERE, -1)
@@ -461,6 +496,8 @@ class ClusterState:
         self.node[pod] = node
         self._touch(pod)
         self._fingerprint.count(self.pod_class[pod], node, self._liveness(pod), 1)
+        if pod in self._apart:
+            self._fingerprint.count(pod, node, APART, 1)
         self._count(self.pod_class[pod], node, 1)
         self._counters.change(self.pod_class[pod], node, 1, live=not self.terminating[pod])
 
@@ -478,15 +515,27 @@ class ClusterState:
         """Equal for states that began as one and in which any pod would be placed alike."""
         return self._first, self._fingerprint.value, frozenset(self.nominated.items()), self.added_taint
 
-    def counter(self, number: int, key: str = "") -> IntArray:
+    def counter(self, number: int, key: str = "", *, keep: bool = True) -> IntArray:
         """Counts by domain of a topology key, by node without one; one cell more, 0, for nodes without it.
 
-        ``number`` is a counter id. Kept up to date from its first use on; the caller does not change it.
+        ``number`` is a counter id. Kept up to date from its first use on, for as long as ``keep`` is true;
+        the caller does not change it.
         """
         counts = self._counters.get(number, key)
         if counts is None:
-            counts = self._counters.make(number, key, self._first.counts(number, key), self._since(number))
+            first, since = self._first.counts(number, key, keep=keep), self._since(number)
+            counters = self._counters if keep else PodCounters(self.classes.counters, self.nodes)
+            counts = counters.make(number, key, first, since)
         return counts
+
+    def first_of(self, pod_class: int) -> IntArray:
+        """The pods of a class that were on a node at the start."""
+        return self._first.by_class.get(pod_class, _NOTHING)
+
+    def most_counted(self, number: int) -> int:
+        """No more pods than this can count in a counter."""
+        classes = self.classes.counters.classes(number)
+        return sum(len(self.first_of(kind)) + len(self._touched.get(kind, ())) for kind, _ in classes)
 
     def _since(self, counter: int) -> Iterator[tuple[int, int]]:
         """(node, weight) of what changed: pods that count now, with −weight those that did at the start."""
@@ -506,8 +555,10 @@ class ClusterState:
         """
         remembered = self._remembered.pop(key, None)
         now = len(self._changes)
-        if remembered is None or now - remembered[0] > len(self.nodes):
+        if now > len(self.nodes) and (remembered is None or now - remembered[0] > len(self.nodes)):
             values = compute(_EVERY_ROW)
+        elif remembered is None:
+            values = self._first.per_node(key, frozenset(self._changes), compute)
         else:
             seen, values = remembered
             if seen < now:

@@ -8,12 +8,12 @@ populated      a and b: c does not count
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import msgspec
 import numpy as np
 
-from rebalancer.cluster.arrays import IntArray
+from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.selectors import LabelMatch
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
@@ -44,7 +44,9 @@ class DomainCounter(msgspec.Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def populated(self) -> IntArray:
         """Domains with a node that counts."""
-        counting = self.values if self.rows is None else self.values[self.rows]
+        if self.rows is None:
+            return _every_domain(self.number_of_domains)
+        counting = self.values[self.rows]
         return np.flatnonzero(np.bincount(counting[counting >= 0], minlength=self.number_of_domains))
 
     @property
@@ -58,28 +60,38 @@ class DomainCounter(msgspec.Struct, frozen=True, eq=False, dict=True):
             return self.number_of_domains + (not self.on_every_node)
         return int(np.count_nonzero(np.bincount(self.values[rows] + 1)))
 
-    def counts(self, state: ClusterState) -> IntArray:
-        """(domains + 1,) matching pods; the last cell, for nodes without the key, is 0."""
+    def counts(self, state: ClusterState, *, keep: bool = True) -> IntArray:
+        """(domains + 1,) matching pods; the last cell, for nodes without the key, is 0.
+
+        The state keeps them up to date from then on, unless ``keep`` is false.
+        """
         if self.counter < 0:
             counted = np.zeros(self.number_of_domains + 1, np.int64)
         elif self.rows is None:
-            counted = state.counter(self.counter, self.constraint.topology_key)
+            counted = state.counter(self.counter, self.constraint.topology_key, keep=keep)
         else:
-            pods = state.counter(self.counter)[self.rows]
+            pods = state.counter(self.counter, keep=keep)[self.rows]
             sums = np.bincount(self.values[self.rows], pods, self.number_of_domains + 1)
             counted = sums.astype(np.int64)
         return counted + self._nominated(state) if state.counted_nominated else counted
 
-    def may_be_violated(self, state: ClusterState) -> bool:
-        """Whether some node lacks the key, or some domain has more pods than the scheduler would place."""
-        counts = self.counts(state)[self.populated]
-        few = len(counts) < self.constraint.min_domains
-        least = 0 if few or not len(counts) else int(counts.min())
-        return (
-            not self.on_every_node
-            or self.rows is not None
-            or bool((counts - least > self.constraint.max_skew).any())
-        )
+    def may_reject(self, state: ClusterState, nodes: IntArray) -> BoolArray:
+        """(nodes,) which might reject a pod of the class that runs on each: those that would, perhaps more.
+
+        Such a pod counts itself, in its domain or, as the one to place, beside it.
+        """
+        most = self.constraint.max_skew
+        every = self.on_every_node and self.rows is None
+        if every and (self.counter < 0 or state.most_counted(self.counter) <= most):
+            return np.zeros(len(nodes), np.bool_)
+        counts = self.counts(state, keep=False)
+        populated = counts[self.populated]
+        few = len(populated) < self.constraint.min_domains
+        least = 0 if few or not len(populated) else int(populated.min())
+        beside = 0 if self.rows is None else self.itself
+        too_many: BoolArray = counts + beside - least > most
+        too_many[-1] = True  # nodes without the key
+        return too_many[self.values[nodes]]
 
     def _nominated(self, state: ClusterState) -> IntArray:
         """(domains + 1,) pods that count although they would not if they ran: those tried beside this one.
@@ -98,3 +110,9 @@ class DomainCounter(msgspec.Struct, frozen=True, eq=False, dict=True):
             if counting and uncounted and pod.namespace == self.namespace and selector.matches(pod.labels):
                 counts[self.values[node]] += 1
         return counts
+
+
+@lru_cache(maxsize=64)
+def _every_domain(number: int) -> IntArray:
+    """(domains,) all of them; one array for all constraints of a topology key."""
+    return np.arange(number)

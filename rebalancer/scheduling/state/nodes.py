@@ -65,6 +65,11 @@ class LabelColumn(msgspec.Struct, frozen=True, eq=False, dict=True):
     names: tuple[str, ...]  # distinct values, in order of first appearance
     index: Mapping[str, int]
 
+    @cached_property
+    def count(self) -> int:
+        """How many nodes have it."""
+        return int(np.count_nonzero(self.values >= 0))
+
 
 class NodeLabels:
     """The labels of all nodes as columns of integers: one selector is one comparison over all nodes."""

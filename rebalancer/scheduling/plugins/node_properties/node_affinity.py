@@ -132,6 +132,19 @@ class NodeAffinity(Plugin):
             codes[~state.nodes.labels.selector(self._added.required)] = _ENFORCED
         return codes
 
+    def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
+        """Nowhere where neither the pod nor the profile requires anything."""
+        spec = state.classes[pod_class].spec
+        if not (self._added.required or spec.node_selector or _affinity(spec)):
+            return np.zeros(len(nodes), np.bool_)
+        return super().may_reject(state, pod_class, nodes)
+
+    def may_score_higher(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
+        """By the weights of its preferences, which no other pod has a part in."""
+        every = np.arange(len(state.nodes))
+        raw = None if self.fails(state, pod_class, every) else self.raw_scores(state, pod_class, every)
+        return np.zeros(len(nodes), np.bool_) if raw is None else raw[nodes] < raw.max()
+
     def fails(self, state: ClusterState, pod_class: int, feasible: IntArray) -> str:
         """A preference that does not parse fails the cycle, where a required term would match nothing."""
         affinity = _affinity(state.classes[pod_class].spec)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rebalancer.cluster.arrays import IntArray
+from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.profiles.types import extension_points
 from rebalancer.scheduling.framework.plugin import Plugin
 from rebalancer.scheduling.state.cluster_state import ClusterState
@@ -27,3 +27,7 @@ class NodeName(Plugin):
         if not wanted:
             return np.zeros(len(state.nodes), np.int64)
         return np.array([name != wanted for name in state.nodes.names], np.int64)
+
+    def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
+        """Nowhere where the class names no node."""
+        return np.full(len(nodes), bool(state.classes[pod_class].spec.node_name))

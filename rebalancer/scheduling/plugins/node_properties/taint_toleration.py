@@ -21,16 +21,16 @@ _SOFT = "PreferNoSchedule"
 
 def untolerated_hard_taints(state: ClusterState, spec: PodSpec) -> BoolArray:
     """(nodes,) carries a NoSchedule or NoExecute taint that the pod does not tolerate."""
-    nodes = state.nodes
-    untolerated = np.array(
-        [
-            taint.effect in HARD_EFFECTS and not tolerates_any(spec.tolerations, taint)
-            for taint in nodes.taints
-        ],
-        np.int64,
-    )
-    carries: BoolArray = nodes.taint_counts @ untolerated > 0
-    return carries
+    nodes, tolerations = state.nodes, tuple(spec.tolerations or ())
+
+    def compute() -> BoolArray:
+        untolerated = [
+            taint.effect in HARD_EFFECTS and not tolerates_any(tolerations, taint) for taint in nodes.taints
+        ]
+        carries: BoolArray = nodes.taint_counts @ np.array(untolerated, np.int64) > 0
+        return carries
+
+    return nodes.cached(untolerated_hard_taints, tolerations, compute)
 
 
 class TaintToleration(Plugin):
@@ -67,6 +67,10 @@ class TaintToleration(Plugin):
             return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
         return "node(s) had untolerated taint(s)"
 
+    def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
+        """Where a taint is not tolerated, whichever the scheduler names."""
+        return untolerated_hard_taints(state, state.classes[pod_class].spec)[nodes]
+
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """How many PreferNoSchedule taints the tolerations for that effect do not cover."""
         tolerations = [
@@ -79,6 +83,10 @@ class TaintToleration(Plugin):
         )
         counts: IntArray = nodes.taint_counts[feasible] @ untolerated
         return counts
+
+    def may_score_higher(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
+        """Where a taint counts against the pod."""
+        return self.raw_scores(state, pod_class, nodes) > 0
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
         """100 for no untolerated taint, 0 for the most."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Annotated, Any
 
 import msgspec
@@ -141,6 +141,7 @@ class Measured(msgspec.Struct, frozen=True):
         return cls(mu, min(sigma * math.sqrt(window), largest))
 
 
+@lru_cache(maxsize=1 << 16)  # a search goes to and fro between the same states of a node
 def probability_within(measured: Measured, requested_there: int, limited_there: int, capacity: int) -> float:
     """The chance that the load stays within what is requested, given that it stays within the limits."""
     mu, sigma = measured.mu, measured.sigma

@@ -6,7 +6,7 @@ Source: scheduler-plugins v0.34.7 pkg/trimaran/targetloadpacking/targetloadpacki
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Self
 
@@ -123,11 +123,16 @@ class TargetLoadPacking(TrimaranPlugin[TargetLoadPackingArguments]):
         self,
         arguments: TargetLoadPackingArguments,
         watcher: WatcherMetrics | None,
-        recently_bound: Sequence[tuple[int, int]] = (),
+        recently_bound: Sequence[tuple[int, int, int]] = (),
     ) -> None:
-        """``recently_bound`` are (class, node) of the pods whose load the window does not show yet."""
+        """``recently_bound`` are (pod, class, node) of those whose load the window does not show yet."""
         super().__init__(arguments, watcher)
         self._recently_bound = recently_bound
+
+    @property
+    def recent_pods(self) -> Iterable[int]:
+        """Those whose load the window does not show yet."""
+        return (pod for pod, _, _ in self._recently_bound)
 
     def predicted_cpu_milli(self, spec: PodSpec) -> int:
         """What the plugin expects a pod to use: limits, else requests times a factor, else a default."""
@@ -163,17 +168,18 @@ class TargetLoadPacking(TrimaranPlugin[TargetLoadPackingArguments]):
         return state.nodes.cached(self, "nodes", compute)
 
     def _missing(self, state: ClusterState) -> IntArray:
-        """What pods bound after the window's end will add; the metrics do not show them yet."""
+        """What pods bound after the window's end will add; the metrics do not show them yet.
+
+        A pod that is gone adds nothing, though its load may be in the metrics (trimaran/handler.go:89).
+        """
         classes = state.classes
-
-        def of_recent() -> IntArray:
-            missing = np.zeros(len(state.nodes), np.int64)
-            for pod_class, node in self._recently_bound:
+        missing = state.bound_sum(self, lambda pod_class: self._predicted(classes, pod_class))
+        if self._recently_bound:
+            missing = missing.copy()
+        for pod, pod_class, node in self._recently_bound:
+            if state.node[pod] == node:
                 missing[node] += self._predicted(classes, pod_class)
-            return missing
-
-        recent = state.nodes.cached(self, "recently bound", of_recent)
-        return recent + state.bound_sum(self, lambda pod_class: self._predicted(classes, pod_class))
+        return missing
 
     def has_figures(self, state: ClusterState, pod_class: int) -> BoolArray:
         """(nodes,) load-watcher lists its CPU."""

@@ -65,7 +65,7 @@ def test_the_example_of_the_module_is_so() -> None:
         "c": "c would be at 85.0 % cpu, hot above 80.0 %",
         "d": "",
         "e": "e has no fresh load figure",
-        "f": "f would be at 110.0 % cpu; it is hot, and may be filled up to 65.0 % only",
+        "f": "f would be at 110.0 % cpu, hot above 80.0 %",
     }
 
 

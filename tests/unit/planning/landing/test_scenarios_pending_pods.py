@@ -215,3 +215,40 @@ def test_so_many_pending_pods_that_scenarios_would_cost_too_much_keep_two() -> N
         for count in (3, 600)
     )
     assert [len(found.start.all) for found in (few, many)] == [8, 3]
+
+
+def _beside_a_preemptor(*pools: str, cores: str = "9500m", **spec: Any) -> PlanningInputs:
+    """Node a is hot; the nodes of a pool have pods of 6 of 10 cores, and a Pending pod needs 9.5 there."""
+    nodes = [
+        a_node("a", cpu=10),
+        *(a_node(f"b{at}", cpu=10, labels={"pool": "b"}) for at, _ in enumerate(pools)),
+    ]
+    fill = [a_workload(f"fill-{at}", [f"b{at}"], cpu="6", memory="16Mi") for at, _ in enumerate(pools)]
+    vip = waiting("vip", cores, nodeSelector={"pool": "b"}, priority=1000, **spec)
+    load = {"a": (90.0, 10.0), **{f"b{at}": (20.0, 10.0) for at, _ in enumerate(pools)}}
+    workloads = [a_workload("web", ["a"] * 9, cpu="1", memory="16Mi"), *fill, vip]
+    return planning_inputs(nodes, workloads, load=load)
+
+
+def test_no_pod_moves_to_where_a_pending_pod_is_about_to_preempt_others() -> None:
+    assert moved(plan_of(_beside_a_preemptor("b"))) == {}
+
+
+def test_where_it_may_preempt_on_either_of_two_nodes_each_is_the_one_in_some_scenario() -> None:
+    prepared = prepare(_beside_a_preemptor("b", "b"))
+    names = prepared.nodes.names
+    kept_on = [
+        {names[node] for node in state.nominated.values()}
+        for scenario in prepared.start.all
+        for state in (scenario.while_terminating, scenario.after_termination)
+    ]
+    assert {"b0"} in kept_on
+    assert {"b1"} in kept_on
+    assert all(len(nodes) == 1 for nodes in kept_on)
+
+
+@pytest.mark.parametrize(
+    "spec", [{"preemptionPolicy": "Never"}, {"cores": "11"}], ids=["never preempts", "fits on none of them"]
+)
+def test_a_pending_pod_that_preempts_nobody_takes_no_room(spec: dict[str, Any]) -> None:
+    assert moved(plan_of(_beside_a_preemptor("b", **spec)))

@@ -24,6 +24,7 @@ from rebalancer.planning.report import build_plan
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.scheduling.framework.start_index import RACED
 from tests.builders import a_node
+from tests.conftest import examples
 from tests.unit.planning.builders import a_policy, a_workload, planning_inputs, with_scheduler
 
 KEPT = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
@@ -101,7 +102,7 @@ def carried_out(prepared: PreparedInputs, plan: PartialPlan, start: int) -> tupl
 
 
 @given(CLUSTERS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_the_joint_landings_of_a_plan_are_those_from_each_start(cluster: Tied) -> None:
     prepared = prepare(cluster.inputs())
     plan = search(prepared)

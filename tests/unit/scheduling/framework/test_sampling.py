@@ -11,6 +11,7 @@ from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.scheduling.framework.plugin import EXCLUDED
 from rebalancer.scheduling.framework.sampling import Search, nodes_to_find
 from rebalancer.scheduling.framework.scores import RawScores
+from tests.conftest import examples
 from tests.unit.scheduling.framework.plain_plugins import ByMaximum, ByRange, Plain
 
 
@@ -50,7 +51,7 @@ def searches(draw: st.DrawFn) -> tuple[list[RawScores], IntArray, int, int]:
     return scores, positions, candidates, draw(st.integers(1, len(positions)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(searches())
 def test_the_chances_are_those_of_searches_from_every_start(
     search: tuple[list[RawScores], IntArray, int, int],

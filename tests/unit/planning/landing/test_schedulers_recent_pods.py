@@ -1,0 +1,34 @@
+"""Pods whose load the figures of TargetLoadPacking do not show yet are not alike to older ones."""
+
+from __future__ import annotations
+
+from rebalancer.cluster.arrays import PodRow
+from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, Metric, SchedulerView, WatcherMetrics
+from rebalancer.planning.landing.schedulers import ProfileSchedulers
+from tests.builders import a_node
+from tests.unit.planning.builders import NOW, a_workload, at, planning_inputs
+from tests.unit.planning.landing.hot_pods import PACKED
+
+
+def test_states_that_a_recent_or_an_older_pod_has_left_are_told_apart_by_what_is_placed_there() -> None:
+    figures = {name: (Metric(CPU_TYPE, AVERAGE, 30.0),) for name in "ab"}
+    pods = a_workload("web", ["a", "a", "a"], cpu="1200m", created=at(-3600))
+    pods.pods[0]["metadata"]["creationTimestamp"] = pods.pods[0]["status"]["startTime"] = at(-10)
+    inputs = planning_inputs(
+        [a_node("a", cpu=10), a_node("b", cpu=10)],
+        [pods],
+        configuration=PACKED,
+        view=SchedulerView({"http://w": WatcherMetrics(figures, NOW, NOW - 900, NOW, "test")}),
+    )
+    schedulers, keys, totals = ProfileSchedulers(inputs), [], []
+    for row in range(3):
+        state = schedulers.state.copy()
+        state.remove(PodRow(row))
+        keys.append(state.key)
+        kind = state.pod_class[row]
+        totals.append(schedulers.scheduler(kind).place(state, kind).totals.tolist())
+        state.restore(PodRow(row), 0)
+        assert state.key == schedulers.state.key
+
+    assert totals[0] != totals[1] == totals[2]
+    assert keys[0] != keys[1] == keys[2]

@@ -1,0 +1,45 @@
+"""What a race adds and multiplies row by row is what NumPy makes of all rows at once, to the last bit."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.scheduling.framework import race
+
+
+def a_table(seed: int, rows: int, columns: int) -> tuple[FloatArray, IntArray]:
+    """Chances as those of nodes by draws, and where groups of its rows begin."""
+    random = np.random.default_rng(seed)
+    begins = np.flatnonzero(random.random(rows) < random.choice([0.05, 0.3, 0.9]))
+    table: FloatArray = np.asarray(random.uniform(0.003, 0.997, (rows, columns)), "f4")
+    return table, np.unique(np.concatenate([[0], begins]))
+
+
+tables = st.builds(a_table, st.integers(0, 10_000), st.integers(1, 60), st.sampled_from([1, 7, 64, 560]))
+
+
+@given(tables)
+def test_rows_are_multiplied_and_added_as_by_numpy(table: tuple[FloatArray, IntArray]) -> None:
+    values, begins = table
+    before = values.copy()
+    for found, expected in (
+        (race._each_multiplied(values, begins), np.multiply.reduceat(values, begins, axis=0)),
+        (race._each_added(values, begins), np.add.reduceat(values, begins, axis=0)),
+        (race._cumulated_products(values), np.cumprod(values, axis=0)),
+    ):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(values, before)
+
+
+@given(st.integers(1, 3).flatmap(lambda n: st.lists(st.tuples(*[st.integers(-3, 9)] * n), min_size=1)))
+def test_the_most_frequent_extremes_are_those_that_a_counter_finds(seen: list[tuple[int, ...]]) -> None:
+    kinds, kind_of = race._most_frequent([np.array(values) for values in zip(*seen, strict=True)])
+    assert kinds == [kind for kind, _ in Counter(seen).most_common(race._MAX_EXTREMES)]
+    number = {kind: index for index, kind in enumerate(kinds)}
+    assert kind_of.tolist() == [number.get(kind, 0) for kind in seen]
