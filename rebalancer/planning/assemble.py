@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -11,10 +11,12 @@ from rebalancer.cluster.kinds import SERVICES
 from rebalancer.cluster.records import Service
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.plugin_sources import read_view, watcher_addresses
+from rebalancer.load.prometheus.discovery import with_addresses
 from rebalancer.load.services import service_of
 from rebalancer.load.sources import read_load
 from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.inputs import Observation, PlanningInputs, digest_of
+from rebalancer.planning.plan import ListedNode, NodeReport
 from rebalancer.planning.scheduler_facts import configuration_of, scheduler_facts, scored_resources
 from rebalancer.planning.warnings import of_agreement, of_inputs
 from rebalancer.planning.workloads.lookup import Workloads
@@ -23,7 +25,7 @@ from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.registry import plugin_queries
-from rebalancer.scheduling.resources import pod_requests, requested_amounts
+from rebalancer.scheduling.resources import pod_amounts, pod_requests, requested_amounts
 from rebalancer.state.run_state import RunState
 
 # Image names, without registry and tag, of what schedules pods or measures load.
@@ -83,7 +85,9 @@ def assemble(
     have a known load; that it would be refused is among its warnings then. Raises RebalancerError when the
     scheduler's configuration cannot be used, or no load source answered.
     """
-    snapshot, policy = observation.snapshot, loaded.policy
+    digest, snapshot = digest_of(observation, loaded, state), observation.snapshot
+    loaded = with_addresses(loaded, snapshot)
+    policy = loaded.policy
     configuration = configuration_of(observation, loaded)
     view = read_view(
         snapshot,
@@ -113,7 +117,7 @@ def assemble(
         policy=policy,
         state=state,
         now=observation.now,
-        digest=digest_of(observation, loaded, state),
+        digest=digest,
         own_pod=observation.own_pod,
         system_workloads=relied_on_workloads(snapshot, policy, configuration),
         warnings=(
@@ -125,11 +129,53 @@ def assemble(
     )
 
 
-def requests_by_pod(snapshot: Snapshot) -> FloatArray:
-    """(pods, 2) what each pod requests: thousandths of a core, bytes."""
-    rows = [requested_amounts(pod_requests(pod).present, RESOURCES) for pod in snapshot.pods.classes]
+def requests_by_pod(snapshot: Snapshot, *, limits: bool = False) -> FloatArray:
+    """(pods, 2) what each pod requests, or may use at most: thousandths of a core, bytes."""
+    if limits:
+        amounts = [pod_amounts(pod.spec, limits=True) for pod in snapshot.pods.classes]
+        rows = [np.array([float(of.get(name, 0)) for name in RESOURCES]) * (1000.0, 1.0) for of in amounts]
+    else:
+        rows = [requested_amounts(pod_requests(pod).present, RESOURCES) for pod in snapshot.pods.classes]
     table = np.array(rows, np.float64).reshape(len(rows), len(RESOURCES))
     return np.asarray(table[snapshot.pods.pod_class], np.float64)
+
+
+def listed_nodes(
+    nodes: Iterable[NodeReport], snapshot: Snapshot, labels: Sequence[str] = ()
+) -> tuple[ListedNode, ...]:
+    """The nodes with their room, what their pods take of it, and those of these labels that they have."""
+    table, pods = snapshot.nodes, snapshot.pods
+    bound = pods.node >= 0
+    taken = []
+    for limits in (False, True):
+        sums = np.zeros((len(table), 3))
+        np.add.at(sums[:, :2], pods.node[bound], requests_by_pod(snapshot, limits=limits)[bound])
+        sums[:, 2] = np.bincount(pods.node[bound], minlength=len(table))
+        taken.append(sums)
+    names = (*RESOURCES, "pods")
+    room = np.zeros((len(table), 3))
+    for column, name in enumerate(names):
+        if name in table.resources:
+            room[:, column] = table.allocatable[:, table.resources.index(name)]
+    found = []
+    for node in nodes:
+        row = table.row[node.name]
+        own = table.records[row].metadata.labels or {}
+        allocatable, requests, most = (
+            dict(zip(names, (array[row] / (1000.0, 1.0, 1.0)).tolist(), strict=True))
+            for array in (room, *taken)
+        )
+        del most["pods"]
+        found.append(
+            ListedNode(
+                **{name: getattr(node, name) for name in NodeReport.__struct_fields__},
+                allocatable=allocatable,
+                requests=requests,
+                limits=most,
+                labels={key: own[key] for key in labels if key in own},
+            )
+        )
+    return tuple(found)
 
 
 def policy_watchers(policy: RebalancePolicy) -> list[str]:
@@ -146,7 +192,9 @@ def relied_on_workloads(
     addresses = [*watcher_addresses(configuration), *policy_watchers(policy)]
     addresses += [query.address for query in plugin_queries(configuration)]
     addresses += [
-        source.prometheus.address for source in policy.load.sources if isinstance(source, PrometheusSource)
+        source.prometheus.address or ""
+        for source in policy.load.sources
+        if isinstance(source, PrometheusSource)
     ]
     services = {
         (service.namespace, service.name) for service in map(service_of, addresses) if service is not None

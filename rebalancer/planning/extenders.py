@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from rebalancer.addresses import checked_address
 from rebalancer.documents import Document, did_you_mean, validate
 from rebalancer.policy.extenders import ExtenderScore, ExtenderScores, parse_scores
 from rebalancer.policy.schedulers import PrometheusScore
@@ -86,4 +87,11 @@ def _arguments(
         if args:
             raise document.error(path, f"{plugin.name} takes no arguments")
         return None
-    return validate(plugin.arguments, document, path=path[:-1] if not args else path, value=dict(args))
+    found = validate(plugin.arguments, document, path=path[:-1] if not args else path, value=dict(args))
+    address = getattr(found, "watcher_address", "")
+    try:
+        if address and not checked_address(address).startswith(("http://", "https://")):
+            raise ValueError("the address of load-watcher begins with http:// or https://")
+    except ValueError as error:
+        raise document.error(path, str(error)) from None
+    return found

@@ -130,6 +130,8 @@ class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     present_load: Mapping[str, Mapping[str, float]] = {}
     # Make the plan however few nodes have a known load: for commands that only look.
     ignore_coverage: bool = False
+    # Whether the plan says what keeps nodes hot, and what a raised limit would give: no replay reads that.
+    explains: bool = True
     # What this run has moved by an earlier plan: it counts against the limits, and no workload moves twice.
     made: tuple[Move, ...] = ()
     # Nodes that a run which lasts has given the soft taint of hot nodes; None: the plan says which get it.

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
+
+if TYPE_CHECKING:
+    from rebalancer.state.run_state import PastMove
 
 API_VERSION = "rebalancer/v1alpha1"
 KIND = "Plan"
@@ -86,6 +89,15 @@ class NodeReport(Value, frozen=True):
     levels: dict[str, Level] = {}  # by resource that a rule of the policy limits here
 
 
+class ListedNode(NodeReport, frozen=True):
+    """A node with its room: cpu in cores, memory in bytes, pods."""
+
+    allocatable: dict[str, float] = {}
+    requests: dict[str, float] = {}  # of its pods, and what they may use at most
+    limits: dict[str, float] = {}
+    labels: dict[str, str] = {}  # those that were asked for
+
+
 Action = Literal["Evict", "Restart"]
 EVICT: Action = "Evict"
 RESTART: Action = "Restart"  # by the rolling update of its Deployment
@@ -127,6 +139,17 @@ class Move(Value, frozen=True):
     def likeliest(self) -> Landing:
         """The landing with the highest chance; ``NOWHERE`` where there is none."""
         return max(self.landings, key=lambda landing: landing.probability, default=NOWHERE)
+
+    def made(
+        self, result: str, node: str, evicted_at: float, landed_at: float | None, **more: str
+    ) -> PastMove:
+        """The move as later runs remember it; ``more`` are fields of ``PastMove``."""
+        from rebalancer.state.run_state import PastMove  # noqa: PLC0415 - a plan is read without it
+
+        pod, load = self.pod, dict(self.load)
+        known = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid, "workload": pod.workload}
+        known |= {"controller_uid": pod.controller_uid, "from_node": self.from_node, "to_node": node, **more}
+        return PastMove(**known, result=result, evicted_at=evicted_at, landed_at=landed_at, load=load)
 
 
 class Kept(Value, frozen=True):
@@ -231,6 +254,9 @@ class Plan(Value, frozen=True):
     raised_limit: str = ""  # what the next useful value of the limit that binds would give
     strategies: dict[str, StrategyReport] = {}  # those that the policy turns on, by their keys in it
     warnings: tuple[str, ...] = ()
+    agreement: str = (
+        ""  # how many decisions of the scheduler landed as computed; empty where that is not known
+    )
     neutral_plugins: tuple[
         str, ...
     ] = ()  # enabled in the scheduler, not modelled: they score all nodes alike

@@ -16,12 +16,12 @@ here in the same way for all of them. Pods of a group move together or not at al
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
+from functools import partial
 
 from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import PodRow
-from rebalancer.planning.builder import PartialPlan, PlanBuilder
+from rebalancer.planning.builder import AcceptedMove, PartialPlan, PlanBuilder
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Wish
@@ -72,7 +72,8 @@ def search(prepared: PreparedInputs, strategies: Sequence[Strategy] = ()) -> Par
     strategies = strategies or strategies_of(prepared)
     plan = PartialPlan(PlanBuilder(prepared, strategies), {})
     for strategy in strategies:
-        plan = strategy.extend(plan) or _one_by_one(prepared, strategy, plan)
+        attempt = partial(one_by_one, prepared, strategy, plan)
+        plan = strategy.extend(plan) or strategy.choose(attempt)
     return follow_all(prepared, plan, strategies) if plan.scenarios.are_some else plan
 
 
@@ -113,31 +114,32 @@ def follow_all(prepared: PreparedInputs, plan: PartialPlan, strategies: Sequence
                 kept[candidate.row] = together_with(prepared, others[0])
 
 
-def _one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPlan) -> PartialPlan:
+def one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPlan) -> PartialPlan:
     """The plan with the pods moved that a strategy wishes to move, and that hold."""
     builder, kept = so_far.builder.copy(), dict(so_far.kept)
     moved = {move.candidate.row for move in builder.moves}
-    pods = (pod for pod in strategy.pods(builder) if pod not in moved)
-    for _, group in groupby(pods, key=lambda pod: strategy.group(pod) or pod):
+    for group in strategy.groups(builder):
         before = None
         tried: dict[PodRow, NotMoved | None] = {}
         for pod in group:
-            message = strategy.why(pod, builder)
+            message = "" if pod in moved else strategy.why(pod, builder)
             if not message:
                 continue
-            if before is None and strategy.group(pod):
-                before = builder.copy()
             wish = Wish(strategy.name, strategy.purpose, message, strategy.lifts)
-            refusal = (_sibling_first(prepared, builder, pod) if strategy.one_by_one else None) or try_move(
-                prepared, builder, pod, wish
-            )
-            if refusal is not None:
-                words = f"{refusal.message} ({strategy.name}: {message})"
-                refusal = replace(refusal, message=words)
-            tried[pod] = refusal
+            sibling = _sibling_first(prepared, builder, pod) if strategy.one_by_one else None
+            found = sibling or _move_of(prepared, builder, pod, wish)
+            if isinstance(found, NotMoved):
+                words = f"{found.message} ({strategy.name}: {message})"
+                tried[pod] = replace(found, message=words)
+                continue
+            if before is None and strategy.group(pod):
+                before = builder.copy()  # which costs more than to find that the first pod stays
+            builder.add(found)
+            tried[pod] = None
         refused = next((pod for pod, refusal in tried.items() if refusal is not None), None)
-        if before is not None and refused is not None:
-            builder.restore(before)
+        if refused is not None and strategy.group(refused):
+            if before is not None:
+                builder.restore(before)
             together = together_with(prepared, refused)
             tried = {pod: refusal or together for pod, refusal in tried.items()}
         for pod, refusal in tried.items():
@@ -167,12 +169,23 @@ def together_with(prepared: PreparedInputs, pod: PodRow) -> NotMoved:
     return NotMoved(Reason.GROUP, f"it would move only together with {name}, which stays")
 
 
+def _move_of(
+    prepared: PreparedInputs, builder: PlanBuilder, pod: PodRow, wish: Wish, *, may_wait: bool = True
+) -> AcceptedMove | NotMoved:
+    """The move of a pod that may be evicted and whose landing holds; else why it stays."""
+    return (
+        (None if prepared.has_finished(pod) else prepared.settling(prepared.node_of(pod)))
+        or why_protected(prepared.eviction_of(pod), pod, wish.lifts)
+        or builder.find(prepared.candidate(pod, wish), may_wait=may_wait)
+    )
+
+
 def try_move(
     prepared: PreparedInputs, builder: PlanBuilder, pod: PodRow, wish: Wish, *, may_wait: bool = True
 ) -> NotMoved | None:
     """Move a pod if it may be evicted and its landing holds; else return why it stays."""
-    return (
-        (None if prepared.has_finished(pod) else prepared.settling(prepared.node_of(pod)))
-        or why_protected(prepared.eviction_of(pod), pod, wish.lifts)
-        or builder.try_move(prepared.candidate(pod, wish), may_wait=may_wait)
-    )
+    found = _move_of(prepared, builder, pod, wish, may_wait=may_wait)
+    if isinstance(found, NotMoved):
+        return found
+    builder.add(found)
+    return None

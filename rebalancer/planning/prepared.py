@@ -16,13 +16,14 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodRow
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodRow
 from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PHASE_INDEX, PodTable
 from rebalancer.cluster.records import Node
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import RecentLoad, correct, end_times, leaving_pods, recent_load
+from rebalancer.load.report import LoadReport
 from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.coverage import coverage_of
 from rebalancer.planning.eviction import EvictionContext, moves_by_restart
@@ -38,7 +39,7 @@ from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.steering import nodes_to_steer, steered
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.scheduling.framework.cycle import Placement, waiting_pods
+from rebalancer.scheduling.framework.cycle import Placement, Preemptions, waiting_pods
 from rebalancer.scheduling.resources import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.state.results import Result
@@ -60,12 +61,13 @@ def place_pending(inputs: PlanningInputs, schedulers: ProfileSchedulers, scenari
     """Bind every Pending pod that fits, and add its request to what its node uses.
 
     One that may go to several nodes splits the scenarios, as the landing of a replacement does. What they
-    will use is not known yet; their requests are the best estimate. Where pods of a scheduler that is not
-    configured go is not known; those that fit on no node wait for room as others do.
+    will use is not known yet; their requests are the best estimate. One that fits on no node is about to
+    preempt pods of lower priority where it can, so room is kept for it on one of those nodes. Where pods of a
+    scheduler that is not configured go is not known; those that fit on no node wait for room as others do.
     """
     pods = inputs.snapshot.pods
     infeasible: dict[int, None] = {}
-    nowhere: set[int] = set()
+    nowhere: dict[int, IntArray] = {}  # where pods of a class may preempt others, by class
     foreign: set[int] = set()
     placed = unplaced = 0
     of_others: Counter[str] = Counter()
@@ -73,6 +75,10 @@ def place_pending(inputs: PlanningInputs, schedulers: ProfileSchedulers, scenari
     rows = waiting_pods(state, pods)
     most = max(MIN_SCENARIOS, min(MAX_SCENARIOS, _MAX_PENDING_PLACEMENTS // max(len(rows), 1)))
     scenarios.limit(most)
+    preemptions = Preemptions(schedulers.state)
+    # Where fragmentation makes room for such pods they need not preempt anybody.
+    fragmentation = getattr(inputs.policy.strategies, "fragmentation", None)
+    makes_room = getattr(fragmentation, "despite_preemption", False)
     for row in rows:
         pod_class = state.pod_class[row]
         scheduler = schedulers.likely_scheduler(pod_class)
@@ -93,7 +99,10 @@ def place_pending(inputs: PlanningInputs, schedulers: ProfileSchedulers, scenari
         if not all(fits) or not fits:
             infeasible.setdefault(pod_class)  # in one scenario at least
         if not any(fits):
-            nowhere.add(pod_class)
+            if pod_class not in nowhere:
+                nowhere[pod_class] = preemptions.of(scheduler, pod_class).nodes
+            if row not in state.nominated and not makes_room:
+                scenarios.nominate(row, nowhere[pod_class])
             unplaced += 1
             continue
         request = requested_amounts(state.classes.requests[pod_class].incoming, inputs.load.resources)
@@ -278,15 +287,8 @@ def _leaving(inputs: PlanningInputs) -> BoolArray:
     return leaving_pods(ends, inputs.now, inputs.policy.hot_nodes.run_interval)
 
 
-class Sight(msgspec.Struct, frozen=True):
-    """What may give a run something to do: the names of nodes that are hot, and of those that can be used."""
-
-    hot: frozenset[str]
-    usable: frozenset[str] = frozenset()  # empty where no strategy of the policy minds
-
-
-def sight_of(inputs: PlanningInputs, *, usable: bool) -> Sight:
-    """What a plan of these inputs would find, without the plan.
+def hotness_of(inputs: PlanningInputs) -> tuple[LoadReport, Hotness]:
+    """The load that a plan of these inputs would go by, and what of it is hot.
 
     Raises SafetyError as ``prepare`` does: of a cluster whose load is not known, nobody knows what is hot.
     """
@@ -295,7 +297,20 @@ def sight_of(inputs: PlanningInputs, *, usable: bool) -> Sight:
     inputs = replace(inputs, load=correct(inputs.load, inputs.snapshot.nodes, earlier).load)
     by_score = any(isinstance(rule, ScoreRule) for rule in inputs.policy.hot_nodes.every_rule)
     scores = ProfileSchedulers(inputs).rule_scores() if by_score else {}
-    hotness, nodes = find_hot_nodes(inputs, scores, _leaving(inputs)), inputs.snapshot.nodes
+    return inputs.load, find_hot_nodes(inputs, scores, _leaving(inputs))
+
+
+class Sight(msgspec.Struct, frozen=True):
+    """What may give a run something to do: the names of nodes that are hot, and of those that can be used."""
+
+    hot: frozenset[str]
+    usable: frozenset[str] = frozenset()  # empty where no strategy of the policy minds
+
+
+def sight_of(inputs: PlanningInputs, *, usable: bool) -> Sight:
+    """What a plan of these inputs would find, without the plan. Raises SafetyError as ``hotness_of`` does."""
+    _load, hotness = hotness_of(inputs)
+    nodes = inputs.snapshot.nodes
     settled = nodes.ready & ~(inputs.now - nodes.ready_since < JUST_READY_SECONDS)
     rows = (row for row in np.flatnonzero(settled & usable).tolist() if not _closed(nodes.records[row]))
     hot = np.flatnonzero(hotness.hot).tolist()

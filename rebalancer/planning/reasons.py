@@ -42,7 +42,7 @@ class Reason(StrEnum):
         "SystemComponent",
         "it runs rebalancer itself, or the scheduler or a load source that rebalancer relies on",
     )
-    # The policy protects it; the annotation descheduler.alpha.kubernetes.io/evict lifts that.
+    # The policy protects it; the annotation rebalancer/evict, or descheduler's, lifts that.
     NAMESPACE = (
         "Namespace",
         "the policy excludes its namespace, by name or by evictable.namespaceSelector",
@@ -88,6 +88,7 @@ class Reason(StrEnum):
     )
     LABELS = "Labels", "the policy's podSelector does not select it", "evictable.podSelector"
     ANNOTATION = "Annotation", "one of its annotations forbids or discourages eviction"
+    DEBUGGED = "Debugged", "somebody debugs it: an ephemeral container runs in it, as kubectl debug adds one"
     # Its workload could not take the eviction; nothing lifts that.
     JOB_WOULD_FAIL = (
         "JobWouldFail",
@@ -119,7 +120,7 @@ class Reason(StrEnum):
     UNKNOWN_LOAD = "UnknownLoad", "its resource usage is not known", "load.sources"
     SETTLING = "Settling", "its node still carries, or its figures include, load that an earlier run moved"
     # It could be evicted, but not now.
-    WINDOW = "Window", "the policy's maintenance windows are closed", "evictable.windows"
+    WINDOW = "Window", "outside the policy's windows, or on a day of its blackouts", "evictable.windows"
     OLDER_REVISION = (
         "OlderRevision",
         "its StatefulSet would recreate it as another revision, so the replacement would differ",
@@ -199,7 +200,7 @@ class NotMoved(msgspec.Struct, frozen=True):
 
 _FIRST_OF_GROUP = {
     Reason.STATIC_POD: "Never evicted, whatever the policy says",
-    Reason.NAMESPACE: "Protected by the policy, unless annotated with descheduler.alpha.kubernetes.io/evict",
+    Reason.NAMESPACE: "Protected by the policy, unless annotated with rebalancer/evict",
     Reason.JOB_WOULD_FAIL: "Its workload could not take the eviction now; no annotation lifts this",
     Reason.OTHER_SCHEDULER: "Not known well enough: unknown is never taken as favourable",
     Reason.WINDOW: "Could be evicted, but not now, or not to any benefit",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.planning.warnings import of_landings, of_plan, sentences
 from rebalancer.planning.workloads.lookup import grace_period_seconds
+from rebalancer.policy.schema import Execution
 from rebalancer.scheduling.state.nodes import zone_key
 
 _USUAL_SECONDS = 60.0  # that a wave is expected to take where no earlier run tells
@@ -59,15 +60,21 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
         kept=tuple(sorted(kept, key=lambda item: (item.node, item.pod.namespace, item.pod.name))),
         strategies={name: strategy.report(decided) for name, strategy in strategies.items()},
         warnings=sentences((*inputs.warnings, *of_plan(prepared), *of_landings(decided.scenarios))),
+        agreement=_agreement(inputs),
         tainted=prepared.tainted if decided.moves else (),
         neutral_plugins=prepared.schedulers.neutral,
         node_count=len(inputs.snapshot.nodes),
         pod_count=len(inputs.snapshot.pods),
         known_count=int(np.count_nonzero(inputs.load.known)),
         expected_seconds=_expected_seconds(prepared, decided),
-        longest_seconds=inputs.policy.execution.wave_timeout * len({move.wave for move in decided.moves}),
+        longest_seconds=_longest_seconds(inputs.policy.execution, {move.wave for move in decided.moves}),
         **fields,
     )
+
+
+def _agreement(inputs: PlanningInputs) -> str:
+    measured = inputs.state.agreement if inputs.state is not None else None
+    return measured.sentence() if measured is not None and measured.is_known(inputs.now) else ""
 
 
 def _expected_seconds(prepared: PreparedInputs, decided: PartialPlan) -> float:
@@ -80,7 +87,12 @@ def _expected_seconds(prepared: PreparedInputs, decided: PartialPlan) -> float:
         key = move.candidate.workload.key
         seconds = float(np.median(took[key])) if key in took else _USUAL_SECONDS
         waves[move.wave] = max(waves.get(move.wave, 0.0), min(seconds, timeout))
-    return round(sum(waves.values()), 1)
+    pauses = prepared.policy.execution.pause_between_waves * (len(waves) - 1)
+    return round(sum(waves.values()) + max(pauses, 0.0), 1)
+
+
+def _longest_seconds(execution: Execution, waves: Collection[int]) -> float:
+    return execution.wave_timeout * len(waves) + execution.pause_between_waves * max(len(waves) - 1, 0)
 
 
 def _node_reports(prepared: PreparedInputs, after: Mapping[int, NodeAfter]) -> tuple[NodeReport, ...]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from rebalancer.cluster.kinds import BY_NAME
 from rebalancer.cluster.malformed import admitted
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError
@@ -45,11 +46,14 @@ class Subject(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-def parse_subject(text: str, namespace: str = "") -> SubjectName:
+def parse_subject(
+    text: str, namespace: str = "", likely: Sequence[str] = ("node", "pod", "deployment")
+) -> SubjectName:
     """What ``pod/NAMESPACE/NAME``, ``pod/NAME``, ``node/NAME`` or ``deploy/NAMESPACE/NAME`` asks for.
 
-    Kinds may be written as kubectl writes them. ``namespace`` is that of a name without one. Needs no
-    cluster, so that a slip of the pen is found before one is read. Raises InputError for anything else.
+    Kinds may be written as kubectl writes them. ``namespace`` is that of a name without one, and ``likely``
+    are the kinds to suggest for a name without a kind. Needs no cluster, so that a slip of the pen is found
+    before one is read. Raises InputError for anything else.
     """
     alias, _, name = text.partition("/")
     kind = _KIND_OF.get(alias.lower(), "")
@@ -57,12 +61,19 @@ def parse_subject(text: str, namespace: str = "") -> SubjectName:
         if kind != "node" and namespace:
             return SubjectName(kind, _in_namespace(name, namespace))
         return SubjectName(kind, name)
-    if "/" not in text:
-        meant = f"; did you mean node/{text[:100]}?" if admitted(text) and not kind else ""
-    else:
-        near = difflib.get_close_matches(alias, _KIND_OF, n=1, cutoff=_LIKE_ENOUGH)
-        meant = f"; did you mean {near[0]}/{name[:100]}?" if near and near[0] != alias and name else ""
+    meant = "" if kind else _meant(alias, name, likely)
     raise InputError(f"{text[:100]!a} names neither a pod nor a node nor a workload", hint=_SHAPE + meant)
+
+
+def _meant(alias: str, name: str, likely: Sequence[str]) -> str:
+    """What was meant by a text without a known kind: one with another letter in it, or one left out."""
+    near = difflib.get_close_matches(alias, _KIND_OF, n=1, cutoff=_LIKE_ENOUGH) if name else []
+    if not near and admitted(alias) and (not name or admitted(name)):
+        if name and alias.removesuffix("s").capitalize() in BY_NAME:  # service/web is of no namespace service
+            return ""
+        near = [f"{kind}/{alias}" if name else kind for kind in likely if not (name and kind == "node")]
+    named = " or ".join(f"{begin}/{(name or alias)[:100]}" for begin in near)
+    return f"; did you mean {named}?" if named else ""
 
 
 def _in_namespace(name: str, namespace: str) -> str:

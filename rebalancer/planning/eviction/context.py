@@ -165,9 +165,10 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False, dict=True):
     def ordinary(self) -> BoolArray:
         """(pods,) of which every rule says the same as of all other ordinary pods of their class.
 
-        What rules read of the pod itself makes it no ordinary one: annotations, what becomes of it or of its
-        node, its age, its name where that decides what comes back, and that it is the newest of its
-        controller, since it shows the others, and another one shows it, what admission makes of a template.
+        What rules read of the pod itself makes it no ordinary one: annotations, that it is being debugged,
+        what becomes of it or of its node, its age, its name where that decides what comes back, and that it
+        is the newest of its controller, since it shows the others, and another one shows it, what admission
+        makes of a template.
         """
         pods, nodes = self.pods, self.nodes
         if self.finished:
@@ -182,7 +183,10 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False, dict=True):
             pods.pod_class
         ]
         found[self.workloads.newest_pods()] = False
-        found[list(pods.annotations)] = False
+        found[[*pods.annotations, *pods.debugged_by]] = False
+        timed = (*self.policy.evictable.windows, *self.policy.evictable.blackouts)
+        if any(item.node_selector is not None for item in timed):
+            found[:] = False  # pods of a class on two nodes may leave them at different times
         own = self.inputs.own_pod.rpartition("/")[2]
         found[[row for row, name in enumerate(pods.names) if name == own]] = False
         if self.foreign_evictions.are_some:

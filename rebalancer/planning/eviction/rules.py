@@ -3,7 +3,7 @@
 Four groups, asked in this order, and the first rule that refuses gives the reason:
 
 * ``ALWAYS``: nothing lifts these; evicting such a pod would be wrong or futile whatever the policy says.
-* ``BY_POLICY``: what the policy protects; the annotation ``descheduler.alpha.kubernetes.io/evict`` on the pod
+* ``BY_POLICY``: what the policy protects; the annotation ``rebalancer/evict``, or descheduler's, on the pod
   lifts all of them, and nothing else. With the value ``false`` it keeps the pod.
 * ``OF_THE_WORKLOAD``: the workload could not take the eviction well, whatever its owner wishes.
 * ``UNKNOWN``: the pod could be evicted, but not enough is known of its replacement, or not now.
@@ -22,7 +22,7 @@ has classes. A rule that reads something of the pod itself says so in ``Eviction
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import PodRow
@@ -53,10 +53,11 @@ from rebalancer.planning.eviction.workload_rules import (
 from rebalancer.planning.reasons import NotMoved, Reason, age_text
 from rebalancer.planning.workloads.lookup import grace_period_seconds
 from rebalancer.policy.evictability import Protection
+from rebalancer.policy.scopes import closed
 from rebalancer.policy.units import parse_duration
 from rebalancer.state.results import BAD_RESULTS
 
-EVICT = "descheduler.alpha.kubernetes.io/evict"
+EVICT = ("rebalancer/evict", "descheduler.alpha.kubernetes.io/evict")  # ours, and descheduler's
 PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
@@ -78,11 +79,8 @@ def static(context: EvictionContext, row: PodRow) -> NotMoved | None:
 def daemon_set(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods of a DaemonSet, which come back on the node they left."""
     owner = context.pods.class_of(row).owner
-    return (
-        NotMoved(Reason.DAEMON_SET, f"belongs to DaemonSet {owner.name}")
-        if owner.kind == "DaemonSet"
-        else None
-    )
+    found = NotMoved(Reason.DAEMON_SET, f"belongs to DaemonSet {owner.name}")
+    return found if owner.kind == "DaemonSet" else None
 
 
 def terminating(context: EvictionContext, row: PodRow) -> NotMoved | None:
@@ -93,9 +91,8 @@ def terminating(context: EvictionContext, row: PodRow) -> NotMoved | None:
     if not context.finished and context.leaving[row]:
         return NotMoved(Reason.TERMINATING, "its activeDeadlineSeconds end before the next run")
     if EVICTION_IN_PROGRESS in pods.annotations[row]:
-        return NotMoved(
-            Reason.TERMINATING, f"is being evicted already: it has the annotation {EVICTION_IN_PROGRESS}"
-        )
+        message = f"is being evicted already: it has the annotation {EVICTION_IN_PROGRESS}"
+        return NotMoved(Reason.TERMINATING, message)
     why = context.foreign_evictions.why_leaving(pods.namespaces[row], pods.names[row], pods.uids[row])
     return NotMoved(Reason.TERMINATING, f"is being evicted already: {why}") if why else None
 
@@ -112,9 +109,8 @@ def evictions_read(context: EvictionContext, _row: PodRow) -> NotMoved | None:
 def node_ready(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods on a node that is not Ready: its kubelet would not confirm that they are gone."""
     node = int(context.pods.node[row])
-    if node >= 0 and context.nodes.ready[node]:
-        return None
-    return NotMoved(Reason.NODE_NOT_READY, "its node is not Ready")
+    is_ready = node >= 0 and context.nodes.ready[node]
+    return None if is_ready else NotMoved(Reason.NODE_NOT_READY, "its node is not Ready")
 
 
 def node_leaving(context: EvictionContext, row: PodRow) -> NotMoved | None:
@@ -164,24 +160,28 @@ def priority(context: EvictionContext, row: PodRow) -> NotMoved | None:
 
 
 def annotated(context: EvictionContext, row: PodRow) -> NotMoved | None:
-    """Annotations of others that ask not to be evicted."""
+    """Annotations that ask not to be evicted."""
     annotations = context.pods.annotations[row]
-    if annotations.get(EVICT) == "false":
-        return NotMoved(Reason.ANNOTATION, f'has the annotation {EVICT}: "false"')
+    refusing = next((name for name in (*EVICT, SAFE_TO_EVICT) if annotations.get(name) == "false"), None)
+    if refusing is not None:
+        return NotMoved(Reason.ANNOTATION, f'has the annotation {refusing}: "false"')
     if PREFER_NO_EVICTION in annotations:
         return NotMoved(Reason.ANNOTATION, f"has the annotation {PREFER_NO_EVICTION}")
-    if annotations.get(SAFE_TO_EVICT) == "false":
-        return NotMoved(Reason.ANNOTATION, f'has the annotation {SAFE_TO_EVICT}: "false"')
     if annotations.get(EVICTION_COST, "").strip() == _NEVER:
-        return NotMoved(
-            Reason.ANNOTATION, f'has the annotation {EVICTION_COST}: "{_NEVER}", which means never'
-        )
-    value = annotations.get(DO_NOT_DISRUPT)
-    if value is None or value == "false":
-        return None
-    if _disruptable_after(value, context.inputs.now - float(context.pods.created[row])):
+        message = f'has the annotation {EVICTION_COST}: "{_NEVER}", which means never'
+        return NotMoved(Reason.ANNOTATION, message)
+    value, age = annotations.get(DO_NOT_DISRUPT, "false"), context.inputs.now - context.pods.created[row]
+    if value == "false" or _disruptable_after(value, float(age)):
         return None
     return NotMoved(Reason.ANNOTATION, f'has the annotation {DO_NOT_DISRUPT}: "{value[:40]}"')
+
+
+def debugged(context: EvictionContext, row: PodRow) -> NotMoved | None:
+    """Pods in which an ephemeral container runs: somebody looks into them right now."""
+    name = context.pods.debugged_by[row]
+    return (
+        NotMoved(Reason.DEBUGGED, f"is being debugged: its ephemeral container {name} runs") if name else None
+    )
 
 
 def _disruptable_after(value: str, age: float) -> bool:
@@ -214,14 +214,18 @@ def grace_period(context: EvictionContext, row: PodRow) -> NotMoved | None:
     return NotMoved(Reason.GRACE_PERIOD, f"it may take {grace} s to end, waveTimeout is {timeout:g} s")
 
 
-def window(context: EvictionContext, row: PodRow) -> NotMoved | None:  # noqa: ARG001 - rules share one signature
-    """Outside the policy's windows nothing is evicted."""
-    windows = context.policy.evictable.windows
-    if not windows or any(item.holds(context.inputs.now) for item in windows):
+def window(context: EvictionContext, row: PodRow) -> NotMoved | None:
+    """Outside the policy's windows, and on the days of its blackouts, nothing is evicted."""
+    evictable, node = context.policy.evictable, int(context.pods.node[row])
+    if not (evictable.windows or evictable.blackouts):
         return None
-    named = " or ".join(map(str, windows))
-    opens = times.render(min(item.next_begin(context.inputs.now) for item in windows))
-    return NotMoved(Reason.WINDOW, f"evictions are made only {named}; the next window opens at {opens}")
+    labels = context.nodes.records[node].metadata.labels or {} if node >= 0 else None
+    found = closed(evictable, context.pods.namespaces[row], labels, context.inputs.now)
+    if found is None:
+        return None
+    why, opens, setting = found
+    following = f"the next window opens at {times.render(opens)}" if opens is not None else "none opens soon"
+    return NotMoved(Reason.WINDOW, f"{why}; {following}", (setting,))
 
 
 SAFE_TO_EVICT_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"  # names, with commas
@@ -505,6 +509,7 @@ BY_POLICY: tuple[Rule, ...] = (
     job,
     ends_soon,
     annotated,
+    debugged,
     local_storage,
     persistent_volumes,
     storage_class,
@@ -572,10 +577,10 @@ def why_protected(context: EvictionContext, row: PodRow, lifted: Collection[Reas
     return next((item for item in _asked(context, row) if item.reason not in lifted), None)
 
 
-def every_refusal(context: EvictionContext, row: PodRow) -> Sequence[NotMoved]:
-    """Each reason why a pod may not be evicted, in the order in which the rules are asked."""
+def every_refusal(context: EvictionContext, row: PodRow) -> Iterable[NotMoved]:
+    """Each reason why a pod may not be evicted, in the order in which the rules are asked, as they are."""
     if not context.ordinary[row]:
-        return tuple(_asked(context, row))
+        return _asked(context, row)
     index = int(context.pods.pod_class[row])
     if index not in context.refusals:
         context.refusals[index] = tuple(_asked(context, row))
@@ -584,7 +589,8 @@ def every_refusal(context: EvictionContext, row: PodRow) -> Sequence[NotMoved]:
 
 def _asked(context: EvictionContext, row: PodRow) -> Iterator[NotMoved]:
     """What the rules say of one pod."""
-    lifted = context.pods.annotations[row].get(EVICT, "false") != "false"
+    asked = {context.pods.annotations[row].get(name) for name in EVICT} - {None}
+    lifted = bool(asked) and "false" not in asked
     for rules in (ALWAYS, (window,), () if lifted else BY_POLICY, OF_THE_WORKLOAD, UNKNOWN):
         for rule in rules:
             if context.finished and rule not in OF_FINISHED_PODS:

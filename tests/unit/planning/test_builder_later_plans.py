@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move
 from tests.builders import a_node
+from tests.conftest import examples
 from tests.unit.planning.builders import a_policy, a_workload, because, plan_of, planning_inputs
 
 APPS = [f"app-{number}" for number in range(8)]
@@ -35,7 +36,7 @@ def plans_of(inputs: PlanningInputs, how_many_are_made: list[int]) -> list[tuple
     return made
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     per_run=st.integers(0, 6),
     per_node=st.integers(1, 4),

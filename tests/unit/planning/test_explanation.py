@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from rebalancer.errors import InputError
@@ -35,6 +37,26 @@ def _node(inputs: PlanningInputs, name: str) -> NodeExplanation:
     found = explain(inputs, find_subject(inputs.snapshot, name))
     assert isinstance(found, NodeExplanation)
     return found
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("shop/web-0", "did you mean pod/shop/web-0 or deployment/shop/web-0?"),
+        ("web-0", "did you mean node/web-0 or pod/web-0 or deployment/web-0?"),
+        ("nod/hot", "did you mean node/hot?"),
+    ],
+)
+def test_a_name_without_a_kind_is_answered_with_the_kinds_it_may_have(text: str, meant: str) -> None:
+    with pytest.raises(InputError, match=re.escape(meant)):
+        parse_subject(text)
+
+
+def test_a_kind_that_is_explained_by_nothing_is_not_taken_for_a_namespace() -> None:
+    with pytest.raises(InputError) as caught:
+        parse_subject("service/web")
+
+    assert "did you mean" not in str(caught.value)
 
 
 def test_a_pod_that_moves_is_explained_with_its_landing_and_its_gain() -> None:

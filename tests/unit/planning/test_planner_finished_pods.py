@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from rebalancer.planning.plan import encode
 from rebalancer.planning.planner import make_plan
 from tests.builders import a_pod, owned_by
+from tests.conftest import examples
 from tests.pod_statuses import statuses
 from tests.unit.planning.builders import a_policy, planning_inputs
 from tests.unit.planning.random_clusters import Cluster, clusters
@@ -48,7 +49,7 @@ def finished_pods(data: st.DataObject, cluster: Cluster) -> list[dict[str, Any]]
     return found
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.data(), clusters())
 def test_a_plan_is_as_without_finished_pods(data: st.DataObject, cluster: Cluster) -> None:
     finished = finished_pods(data, cluster)

@@ -29,6 +29,7 @@ from rebalancer.planning.strategies.hot_nodes import search as relief_search
 from rebalancer.policy.schema import Limits
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node
+from tests.conftest import examples
 from tests.unit.planning.builders import a_policy, a_workload, planning_inputs
 from tests.unit.planning.random_clusters import Cluster, clusters, excess_left, left_by_plan
 
@@ -142,7 +143,7 @@ def check_obstacles(plan: Plan) -> None:
         assert 0 <= item.pods_kept_alone <= item.pods
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(clusters())
 def test_nothing_is_ever_exceeded_and_nothing_cool_becomes_hot(cluster: Cluster) -> None:
     prepared = prepare(cluster.inputs())
@@ -156,13 +157,13 @@ def test_nothing_is_ever_exceeded_and_nothing_cool_becomes_hot(cluster: Cluster)
     check_scenarios(cluster, prepared, found)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(clusters())
 def test_the_same_cluster_gives_the_same_plan(cluster: Cluster) -> None:
     assert encode(make_plan(cluster.inputs())) == encode(make_plan(cluster.inputs()))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(clusters(), st.randoms(use_true_random=False))
 def test_a_plan_does_not_depend_on_the_order_of_its_objects(cluster: Cluster, order: random.Random) -> None:
     def encoded() -> bytes:
@@ -187,7 +188,7 @@ def fingerprint(state: ClusterState, prepared: PreparedInputs) -> list[Any]:
     ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(clusters(), st.data())
 def test_an_eviction_undone_leaves_the_state_as_it_was(cluster: Cluster, data: st.DataObject) -> None:
     prepared = prepare(cluster.inputs())
@@ -204,7 +205,7 @@ def test_an_eviction_undone_leaves_the_state_as_it_was(cluster: Cluster, data: s
     assert fingerprint(state, prepared) == before
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     clusters(),
     st.sampled_from(["perRun", "perNode", "perNamespace", "perWorkload"]),
@@ -254,7 +255,7 @@ def test_a_limit_is_named_only_where_the_plan_reaches_it() -> None:
     assert not [item.because for item in plan.kept if item.reason == Reason.LIMIT]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(clusters(), st.integers(20, 400), st.integers(1, 400))
 def test_a_search_with_more_placements_never_leaves_more_excess(
     cluster: Cluster, most: int, more: int
@@ -266,7 +267,7 @@ def test_a_search_with_more_placements_never_leaves_more_excess(
     assert left(most + more) <= left(most) + 1e-6
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(clusters())
 def test_placements_that_are_remembered_change_no_plan(cluster: Cluster) -> None:
     """Those that several searches share, and those that pods of one kind share between two moves."""

@@ -166,6 +166,22 @@ def test_the_room_of_the_old_pod_is_not_free_for_the_new_one() -> None:
     assert kept(plan_of(surge_inputs(pod, evictable={"protect": []}))) == {"web-old-0": "NoBetterLanding"}
 
 
+def test_where_another_replica_set_of_the_deployment_has_pods_it_is_not_restarted() -> None:
+    newer = a_single_pod(node="cool", cpu="10m")
+    for item in (newer.item, *newer.pods):
+        item["metadata"] |= {
+            "name": f"new-{item['metadata']['name']}",
+            "uid": f"new-{item['metadata']['uid']}",
+        }
+    newer.pods[0]["metadata"]["ownerReferences"][0] |= {
+        "name": "new-web-old",
+        "uid": newer.item["metadata"]["uid"],
+    }
+    plan = plan_of(surge_inputs(others=[newer]))
+    assert moved(plan) == {}
+    assert "ReplicaSet/new-web-old of it has pods as well" in because(plan, "web-old-0")
+
+
 def test_pods_of_its_own_revision_are_none() -> None:
     """A spread over pods of the same revision does not see the old pod, which is of another one."""
     spread = {

@@ -11,9 +11,9 @@ from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.cluster.dumps.writer import save
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.raw_figures import RawFigures
-from rebalancer.planning.inputs import ApiServer, Observation
+from rebalancer.planning.inputs import ApiServer, Observation, SchedulerFacts
 from rebalancer.planning.scheduler_facts import feature_gates, scheduler_version
-from rebalancer.planning.warnings import contradicted_gates
+from rebalancer.planning.warnings import _of_scheduler, contradicted_gates
 from rebalancer.policy.schedulers import SchedulerSettings
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
@@ -139,3 +139,20 @@ def test_the_version_of_a_second_scheduler_is_not_that_of_the_first() -> None:
     assert version(second, FIRST) == "1.35"
     assert version(second, SECOND) == "1.31"
     assert version(static, FIRST) == "1.34"
+
+
+@pytest.mark.parametrize(
+    ("container", "policy", "warns"),
+    [
+        ({"command": ["kube-scheduler", CONFIG]}, {}, True),
+        ({"command": ["kube-scheduler"], "args": ["--config", "/etc/x.yaml"]}, {}, True),
+        ({"command": ["kube-scheduler", "--leader-elect=true"]}, {}, False),
+        ({"command": ["kube-scheduler", CONFIG]}, {"file": "scheduler.yaml"}, False),
+    ],
+)
+def test_defaults_that_are_assumed_of_a_scheduler_with_a_configuration_are_warned_of(
+    container: dict[str, Any], policy: dict[str, Any], warns: bool
+) -> None:
+    settings = RebalancePolicy.model_validate({"scheduler": policy})
+    found = _of_scheduler(settings, _snapshot(container), SchedulerFacts(FIRST, version="1.36"))
+    assert any("the defaults are assumed" in item.sentence for item in found) is warns

@@ -35,6 +35,11 @@ def a_node_being_deleted(name: str) -> dict[str, Any]:
     return node
 
 
+def debugged(workload: Workload) -> None:
+    running = {"name": "debugger-x7k2p", "state": {"running": {"startedAt": at(-60)}}}
+    workload.pods[0]["status"]["ephemeralContainerStatuses"] = [running]
+
+
 def alone(**changes: Any) -> Case:
     return {"workloads": [], "pods": [a_pod("web-0", node="hot", cpu="3900m", **changes)]}
 
@@ -133,6 +138,14 @@ ALWAYS: list[tuple[Reason, str, Case]] = [
     ),
     (Reason.NODE_NOT_READY, "", case(nodes=[a_node("hot", ready=False), a_node("cool")])),
     *(
+        (
+            Reason.NODE_NOT_READY,
+            key,
+            case(nodes=[a_node("hot", taints=[a_taint(key, "NoExecute")]), a_node("cool", cpu=8)]),
+        )
+        for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+    ),
+    *(
         (Reason.NODE_LEAVING, key, case(nodes=[a_node("hot", taints=[a_taint(key)]), a_node("cool", cpu=8)]))
         for key in LEAVING
     ),
@@ -202,6 +215,7 @@ BY_POLICY: list[tuple[Reason, str, Case]] = [
     ),
     (Reason.SINGLE_REPLICA, "", case(the_pod(replicas=1), policy=protecting("SingleReplica"))),
     (Reason.JOB, "", case(the_pod(kind="Job"))),
+    (Reason.DEBUGGED, "", case(change=debugged)),
     *(
         (Reason.ANNOTATION, f"{name}={value}", case(the_pod(annotations={name: value})))
         for name, value in (

@@ -130,3 +130,50 @@ def test_a_malformed_bound_admits_nothing() -> None:
     assert known.lacking(a_class(containers=[]))
     assert known.room(a_class(containers=[])) == (0, "quota small could not be read")
     assert known.without_room("default", "pods")
+
+
+def a_container(**requests: str) -> PodClass:
+    return a_class(containers=[{"name": "a", "resources": {"requests": requests}}])
+
+
+def test_what_a_pod_asks_nothing_of_decides_nothing_and_what_follows_it_does() -> None:
+    known = quotas(
+        {"requests.cpu": "1", "requests.memory": "1"}, {"requests.cpu": "1", "requests.memory": "1"}
+    )
+    idle = a_container(cpu="0", memory="1")
+    assert "in requests.memory" in known.lacking(idle)
+    assert quotas({"requests.cpu": "1"}, {"requests.cpu": "1"}).room(a_container(cpu="0")) is None
+
+
+def test_a_quota_says_for_which_pod_it_has_no_room_and_what_others_do_not_ask_for_takes_none() -> None:
+    known = quotas({"requests.cpu": "2"}, {"requests.cpu": "1"})
+    one = a_container(cpu="1")
+    assert known.lacking(one, [a_class(containers=[{"name": "a"}])]) == ""
+    assert "no room for a second one" in known.lacking(one, [one])
+    assert "no room for its replacement" in known.lacking(one, [one, one], leaving=one)
+
+
+def test_a_further_object_of_a_kind_needs_room_that_is_known() -> None:
+    resource = "count/replicasets.apps"
+    full = f"quota small has no room for another one in {resource}"
+    for used, said in (({resource: "1"}, full), ({}, full), ({resource: "0"}, "")):
+        assert quotas({resource: "1"}, used).without_room("default", resource) == said
+    assert quotas({"pods": "1"}, {"pods": "1"}).without_room("default", resource) == ""
+
+
+def test_a_deadline_of_nothing_is_one_too() -> None:
+    known = quotas({"pods": "0"}, {"pods": "0"}, scopes=["Terminating"])
+    assert known.lacking(a_class(containers=[], activeDeadlineSeconds=0))
+    assert not known.lacking(a_class(containers=[]))
+
+
+def test_a_scope_of_priority_classes_selects_those_it_names_or_all_but_those() -> None:
+    for operator, selected in (("In", {"high"}), ("NotIn", {"low", ""})):
+        expression = {"scopeName": "PriorityClass", "operator": operator, "values": ["high"]}
+        known = quotas({"pods": "0"}, {"pods": "0"}, scopeSelector={"matchExpressions": [expression]})
+        refused = {
+            name
+            for name in ("high", "low", "")
+            if known.lacking(a_class(containers=[], priorityClassName=name))
+        }
+        assert refused == selected

@@ -34,6 +34,7 @@ from tests.unit.planning.eviction.unmade_replacements import (
     JOBS_THAT_WOULD_FAIL,
     NOT_REPLACED,
     REPLACED,
+    job,
 )
 from tests.unit.planning.eviction.workload_protections import (
     CLONE_SETS,
@@ -42,6 +43,8 @@ from tests.unit.planning.eviction.workload_protections import (
     PROTECTED_BY_POLICY,
     PROTECTED_NOW,
     of_another_kind,
+    of_deployment,
+    stateful,
 )
 
 UNMADE = [*JOBS_THAT_WOULD_FAIL, *NOT_REPLACED, *ADMITTED_OTHERWISE]
@@ -259,3 +262,28 @@ def test_a_good_landing_does_not_end_the_cooldown_after_a_bad_one() -> None:
     plan = plan_for(case(state=RunState(moves=(bad, good))))
     assert kept(plan) == {"web-0": "LandedBadly"}
     assert "2 h ago (Unexpected)" in because(plan, "web-0")
+
+
+@pytest.mark.parametrize(
+    ("ours", "descheduler", "moves"),
+    [("false", None, False), ("false", "true", False), ("true", "false", False), ("true", None, True)],
+)
+def test_our_own_annotation_opts_out_and_lifts_as_the_deschedulers_does(
+    ours: str, descheduler: str | None, moves: bool
+) -> None:
+    both = {"rebalancer/evict": ours} | ({EVICT: descheduler} if descheduler else {})
+    plan = plan_for(case(policy=a_policy(evictable={"priorityBelow": -5})), **both)
+    assert bool(moved(plan)) is moves
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (of_deployment(updatedReplicas=1), "Deployment/web has updated 1 of 2 replicas"),
+        (of_deployment(replicas=3), "still has pods of an older revision"),
+        (stateful("v1", currentRevision="v2", updateRevision="v2"), "is at v2"),
+        ({**job(), "unread": ["jobs"]}, "was not read: how many failures it has left is unknown"),
+    ],
+)
+def test_a_pod_that_its_controller_replaces_says_how_far_that_is(given: Case, words: str) -> None:
+    assert words in because(plan_for(given), "web-0")
