@@ -152,16 +152,22 @@ class LoadReport(msgspec.Struct, frozen=True, eq=False, dict=True):
 
 
 def with_pods(usage: FloatArray, pod_count: FloatArray | IntArray | float) -> FloatArray:
-    """(…, resources + 1) amounts with the number of pods, (…), in its place."""
+    """(…, resources + 1) amounts with the number of pods, (…), in its place, at the latest as the last."""
     usage = np.asarray(usage, np.float64)
-    count = np.broadcast_to(np.asarray(pod_count, np.float64), usage.shape[:-1])[..., None]
-    return np.concatenate([usage[..., :_PODS_AFTER], count, usage[..., _PODS_AFTER:]], axis=-1)
+    amounts = np.empty((*usage.shape[:-1], usage.shape[-1] + 1))
+    after = min(_PODS_AFTER, usage.shape[-1])
+    amounts[..., :after] = usage[..., :after]
+    amounts[..., after] = pod_count
+    amounts[..., after + 1 :] = usage[..., after:]
+    return amounts
 
 
 def percent_of_allocatable(usage: FloatArray, pod_count: IntArray, allocatable: FloatArray) -> FloatArray:
     """(nodes, resources + 1) percent of allocatable of usage and pod counts; NaN where unknown."""
-    amounts = with_pods(usage, pod_count)
-    return np.where(allocatable > 0, 100.0 * amounts / np.where(allocatable > 0, allocatable, 1.0), np.nan)
+    amounts, known = with_pods(usage, pod_count), allocatable > 0
+    if known.all():
+        return 100.0 * amounts / allocatable
+    return np.where(known, 100.0 * amounts / np.where(known, allocatable, 1.0), np.nan)
 
 
 def _fresh(measured_at: FloatArray, now: float, max_age: float) -> BoolArray:
@@ -231,6 +237,9 @@ class _Join:
 
     def take(self, figures: NodeUsage) -> None:
         """Take each fresh figure where no earlier source had one."""
+        # Prometheus may answer that figures were measured at infinity: then it is not known when.
+        moments = np.where(np.isfinite(figures.measured_at), figures.measured_at, np.nan)
+        figures = msgspec.structs.replace(figures, measured_at=moments)
         windows = figures.window_seconds
         windows = np.broadcast_to(windows[:, None] if windows.ndim == 1 else windows, figures.usage.shape)
         fresh = _fresh(figures.measured_at, self._now, self._max_age) & possible(figures.usage)

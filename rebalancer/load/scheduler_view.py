@@ -88,6 +88,13 @@ def decode_watcher(content: bytes) -> WatcherMetrics:
     )
 
 
+# A plugin asks load-watcher this often (trimaran/collector.go:33).
+_COLLECTING_SECONDS = 30.0
+# The load-watcher that is built into it asks its source this often (load-watcher pkg/watcher/watcher.go:150);
+# of one that is a service, what it says tells its window.
+_FETCHING_SECONDS = 60.0
+
+
 class SchedulerView(msgspec.Struct, frozen=True):
     """The inputs of load-aware plugins; ``missing`` has the reason for each address without figures."""
 
@@ -95,6 +102,11 @@ class SchedulerView(msgspec.Struct, frozen=True):
     missing: Mapping[str, str] = {}  # address -> why there is no figure
     # By Prometheus address and query: the value by node name. A node with no sample, or several, is absent.
     queries: Mapping[tuple[str, str], Mapping[str, float]] = {}
+
+    @property
+    def lag_seconds(self) -> float:
+        """How much older than this view a scheduler's own may be."""
+        return _COLLECTING_SECONDS + (_FETCHING_SECONDS if "" in self.watchers else 0.0)
 
 
 EMPTY_VIEW = SchedulerView()

@@ -12,6 +12,7 @@ from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS
 from rebalancer.cluster.metrics import PackedPodMetrics
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError, RebalancerError, RightsError, UnreachableError
+from rebalancer.load.prometheus.discovery import prometheus_address
 from rebalancer.load.prometheus.reader import PrometheusReader, connection_of
 from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.load.raw_figures import RawFigures
@@ -35,7 +36,7 @@ from rebalancer.load.windows import (
 from rebalancer.policy.load_sources import LoadWatcherSource, PrometheusSource, RequestsSource
 from rebalancer.policy.policy_file import measured_resources, pressure_resources, required_resources
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.state.samples import LoadSamples
+from rebalancer.state.run_state import LoadSamples
 
 
 class LoadReading(msgspec.Struct, frozen=True, eq=False):
@@ -75,6 +76,8 @@ def read_load(
             if isinstance(source, LoadWatcherSource):
                 found = _watched(source.load_watcher.address, snapshot, view)
             elif isinstance(source, PrometheusSource):
+                if source.prometheus.address is None:
+                    prometheus_address(snapshot)  # says why none was found
                 reader = prometheus_reader(source, snapshot, raw.prometheus, policy, scored, now)
                 found, of_pods = reader.node_figures(), reader.pod_figures()
             elif isinstance(source, RequestsSource):

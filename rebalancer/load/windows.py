@@ -28,7 +28,7 @@ from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PodTable
 from rebalancer.load.report import allocatable_of, named
 from rebalancer.load.usage import NodeUsage, PodUsage
-from rebalancer.state.samples import LoadSamples
+from rebalancer.state.run_state import LoadSamples
 
 PREDICTED_PEAK = "predictedPeak"
 PEAK_DEVIATIONS = 3.0  # above the mean: a node's load exceeds it rarely, whatever its pods do together

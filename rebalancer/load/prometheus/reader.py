@@ -67,7 +67,7 @@ class PrometheusReader(msgspec.Struct, frozen=True, eq=False):
     @property
     def name(self) -> str:
         """What reports call the source."""
-        return f"prometheus {urlsplit(self.settings.address).netloc}"
+        return f"prometheus {urlsplit(self.settings.address or '').netloc}"
 
     @property
     def node_queries(self) -> Mapping[str, NodeQuery]:
@@ -299,7 +299,7 @@ class NodeReading:
         first = self._failures[0]
         if isinstance(first, RebalancerError):
             return first
-        return UnreachableError(failure_words(first), where=self.inputs.settings.address)
+        return UnreachableError(failure_words(first), where=self.inputs.settings.address or "")
 
     def ask(self, what: str, question: PrometheusQuery) -> Sequence[Series] | None:
         """The answer, each question asked once; None, and a warning, when there is none."""
@@ -541,7 +541,7 @@ def connection_of(settings: Prometheus) -> Connection:
     """Where the policy says a Prometheus is, and how it logs in."""
     basic = settings.basic_auth
     return Connection(
-        address=settings.address.rstrip("/"),
+        address=(settings.address or "").rstrip("/"),
         bearer_token_file=settings.bearer_token_file,
         username=basic.username if basic else "",
         password_file=basic.password_file if basic else None,

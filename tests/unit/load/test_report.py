@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.load.report import CLOCK_SKEW_SECONDS, LoadReport, build_report
+from rebalancer.load.report import CLOCK_SKEW_SECONDS, LoadReport, build_report, percent_of_allocatable
 from rebalancer.load.usage import NodeUsage, PodUsage, most_plausible, node_usage_of_requests
 from tests.builders import a_node, a_pod, a_snapshot
+from tests.conftest import examples
 from tests.unit.load.builders import NOW
 
 MAX_AGE = 180.0
@@ -93,7 +96,7 @@ def test_a_node_is_known_only_with_both_figures(figures: list[NodeUsage]) -> Non
     st.lists(MOMENTS, min_size=6, max_size=6),
     tables(6, st.floats(0, 1e6, allow_nan=False, allow_subnormal=False)),
 )
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_the_shares_of_pods_never_exceed_what_their_node_uses(
     usage: FloatArray, pod_usage: FloatArray, moments: list[float], requests: FloatArray
 ) -> None:
@@ -125,6 +128,9 @@ def measured(usage: float, moment: float = NOW) -> list[NodeUsage]:
         (0.0, "older than load.maxAge (3m)"),
         (NOW + CLOCK_SKEW_SECONDS + 1, "from the future"),
         (1e18, "from the future"),
+        (-1e18, "older than load.maxAge (3m)"),
+        (math.inf, "older than load.maxAge (3m)"),
+        (-math.inf, "older than load.maxAge (3m)"),
     ],
 )
 def test_stale_figures_and_those_from_the_future_are_ignored_with_a_warning(moment: float, why: str) -> None:
@@ -190,3 +196,21 @@ def test_a_pod_that_seems_to_use_far_more_than_its_node_has_is_not_believed() ->
     assert less_exact(found)[:2].tolist() == [SHARE, MEASURED]
     assert found.pod_usage[0, 0] == 98.0
     assert "e.g. default/web-0" in found.warnings[0]
+
+
+@given(
+    st.lists(st.tuples(AMOUNTS, AMOUNTS, AMOUNTS, st.integers(0, 200)), min_size=1, max_size=4),
+    st.lists(st.sampled_from([0.0, 0.1, 3.0, 4000.0, float("nan")]), min_size=4, max_size=4),
+    st.booleans(),
+)
+def test_percentages_are_those_of_each_amount_by_itself(
+    nodes: list[tuple[float, float, float, int]], whole: list[float], each: bool
+) -> None:
+    usage = np.array([amounts[:3] for amounts in nodes])
+    count = np.array([amounts[3] for amounts in nodes])
+    allocatable = np.array([whole] * len(nodes)) if each else np.array(whole)
+    found = percent_of_allocatable(usage, count, allocatable)
+    for row, (cpu, memory, other, pods) in enumerate(nodes):
+        for column, amount in enumerate((cpu, memory, float(pods), other)):
+            expected = 100.0 * amount / whole[column] if whole[column] > 0 else math.nan
+            np.testing.assert_equal(found[row, column], expected)

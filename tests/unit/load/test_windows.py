@@ -14,8 +14,7 @@ from rebalancer.load.windows import (
     present_percent,
     with_summed_peaks,
 )
-from rebalancer.state.run_state import RunState, after_reading
-from rebalancer.state.samples import LoadSamples
+from rebalancer.state.run_state import LoadSamples, RunState, after_reading
 from tests.builders import a_node, a_pod, a_snapshot
 from tests.unit.load.builders import NOW, a_node_metric
 
