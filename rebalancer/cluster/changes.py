@@ -138,6 +138,12 @@ class ChangeLog:
         with self._lock:
             return tuple(sorted(self._changes, key=lambda change: change.version))
 
+    def take_all(self) -> tuple[Change, ...]:
+        """All that is kept, in the order of versions, and forget it."""
+        with self._lock:
+            found, self._changes, self.binds = self._changes, [], 0
+        return tuple(sorted(found, key=lambda change: change.version))
+
     def take(self, version: int) -> None:
         """Forget what happened up to a version."""
         with self._lock:

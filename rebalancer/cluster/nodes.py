@@ -15,6 +15,8 @@ from rebalancer.cluster.malformed import Malformed
 from rebalancer.cluster.quantities import checked_amount
 
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS_COLUMN = 0, 1, 2, 3
+# Taints that the node controller sets on a node from which it does not hear what it needs to.
+_UNBELIEVED = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 BASE_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
@@ -78,19 +80,23 @@ def build_nodes(listed: Sequence[records.Node]) -> tuple[NodeTable, tuple[Malfor
         capacity.append(rows[1])
         ready_since.append(since)
     shape = (len(kept), len(resources))
-    ready_conditions = [records.condition(node.status.conditions, "Ready") for node in kept]
     table = NodeTable(
         records=tuple(kept),
         resources=resources,
         allocatable=np.array(allocatable, dtype=np.int64).reshape(shape),
         capacity=np.array(capacity, dtype=np.int64).reshape(shape),
-        ready=np.array(
-            [item is not None and item.status == "True" for item in ready_conditions], dtype=np.bool_
-        ),
+        ready=np.array([_is_ready(node) for node in kept], dtype=np.bool_),
         ready_since=np.array(ready_since, dtype=np.float64),
         incomplete=np.zeros(len(kept), dtype=np.bool_),
     )
     return table, tuple(malformed)
+
+
+def _is_ready(node: records.Node) -> bool:
+    """Whether its kubelet says so, and no taint says that Kubernetes does not believe it."""
+    ready = records.condition(node.status.conditions, "Ready")
+    believed = not any(taint.key in _UNBELIEVED for taint in node.spec.taints or ())
+    return ready is not None and ready.status == "True" and believed
 
 
 def with_doubtful(nodes: NodeTable, names: Iterable[str]) -> NodeTable:

@@ -53,6 +53,7 @@ HONOURED_ANNOTATIONS = frozenset(
         "batch.kubernetes.io/job-index-failure-count",
         "batch.kubernetes.io/job-index-ignored-failure-count",
         "kubernetes.io/limit-ranger",
+        "rebalancer/evict",
         "rebalancer/max-lifetime",
     }
 )
@@ -105,12 +106,14 @@ class PodFields(msgspec.Struct, gc=False):
     created: float  # Unix seconds, NaN when unknown; so are all times
     started: float
     ready: bool
+    ready_since: float = math.nan  # since when, while it is
     deleted: Annotated[str | None, FEW] = None  # deletionTimestamp
     annotations: Annotated[Mapping[str, str], FEW] = NO_ANNOTATIONS  # the honoured ones
     nominated: Annotated[str, FEW] = ""  # status.nominatedNodeName of a pod on no node
     reason: Annotated[str, FEW] = ""  # status.reason, such as Evicted
     conditions: Annotated[tuple[PodCondition, ...], FEW] = ()  # but for the usual ones while they are true
     containers: Annotated[tuple[ContainerReport, ...], FEW] = ()  # of those with something to report
+    debugged_by: Annotated[str, FEW] = ""  # the ephemeral container that runs in it, as kubectl debug adds it
 
     @property
     def finished(self) -> bool:
@@ -134,8 +137,8 @@ class PodFields(msgspec.Struct, gc=False):
 class Encoding(Protocol):
     """How a pod is written: what ``read_pod`` must know to read JSON and protobuf alike."""
 
-    def conditions(self, status: Any, /) -> Iterable[records.Condition]:
-        """Its conditions; of those in ``USUAL_CONDITIONS`` the ones that are true may be left out."""
+    def conditions(self, status: Any, /) -> Iterable[Any]:
+        """Its conditions; but for Ready those in ``USUAL_CONDITIONS`` that are true may be left out."""
 
     def node_name(self, pod: Any, /) -> str:
         """The node it is on; empty for none."""
@@ -151,6 +154,9 @@ class Encoding(Protocol):
     def seconds(self, time: Any, /) -> float:
         """Unix seconds of a time, NaN for none; ValueError for one that is malformed."""
 
+    def ephemeral(self, status: Any, /) -> Iterable[tuple[str, records.ContainerState]]:
+        """The names and states of its ephemeral containers."""
+
     def time_text(self, time: Any, /) -> str | None:
         """A time as JSON writes it; None for none."""
 
@@ -164,8 +170,7 @@ def read_pod(pod: Any, encoding: Encoding) -> PodFields:
     Raises ValueError when a quantity or a time in it is malformed.
     """
     metadata, status = pod.metadata, pod.status
-    conditions = encoding.conditions(status)
-    ready, resize_infeasible, unusual = _read_conditions(conditions) if conditions else (False, False, ())
+    ready, ready_since, resize_infeasible, unusual = _read_conditions(encoding, status)
     node_name, annotations = encoding.node_name(pod), metadata.annotations
     pod_class, reports = encoding.class_and_reports(pod, node_name, resize_infeasible)
     return PodFields(  # by place, which is faster than by name
@@ -179,6 +184,7 @@ def read_pod(pod: Any, encoding: Encoding) -> PodFields:
         encoding.seconds(metadata.creation_timestamp),
         encoding.seconds(status.start_time),
         ready,
+        ready_since,
         encoding.time_text(metadata.deletion_timestamp),
         {name: encoding.text(annotations[name]) for name in annotations if name in HONOURED_ANNOTATIONS}
         if annotations
@@ -187,30 +193,37 @@ def read_pod(pod: Any, encoding: Encoding) -> PodFields:
         status.reason,
         unusual,
         tuple(reports) if reports else (),
+        next(
+            (name for name, state in encoding.ephemeral(status) if not (state.waiting or state.terminated)),
+            "",
+        ),
     )
 
 
-def _read_conditions(conditions: Iterable[records.Condition]) -> tuple[bool, bool, tuple[PodCondition, ...]]:
-    """Whether a pod is ready, whether its resize is infeasible, and the conditions that are not as usual.
+def _read_conditions(encoding: Encoding, status: Any) -> tuple[bool, float, bool, tuple[PodCondition, ...]]:
+    """Whether a pod is ready, since when, whether its resize is infeasible, and conditions that are unusual.
 
     The first condition of a type counts. A time that cannot be believed is unknown.
     """
     ready = infeasible = None
-    unusual: list[PodCondition] = []
-    for found in conditions:
+    ready_since, unusual = math.nan, list[PodCondition]()
+    for found in encoding.conditions(status):
         kind, status = found.type, found.status
         if kind == "Ready" and ready is None:
             ready = status == "True"
+            ready_since = _since(encoding, found) if ready else math.nan
         elif kind == "PodResizePending" and infeasible is None:
             infeasible = found.reason == "Infeasible"
-        if status == "True" and kind in USUAL_CONDITIONS:
-            continue
-        try:
-            since = times.parse_optional(found.last_transition_time)
-        except ValueError:
-            since = math.nan
-        unusual.append(PodCondition(kind, status, found.reason, since))
-    return bool(ready), bool(infeasible), tuple(unusual) if unusual else ()
+        if status != "True" or kind not in USUAL_CONDITIONS:
+            unusual.append(PodCondition(kind, status, found.reason, _since(encoding, found)))
+    return bool(ready), ready_since, bool(infeasible), tuple(unusual) if unusual else ()
+
+
+def _since(encoding: Encoding, condition: Any) -> float:
+    try:
+        return encoding.seconds(condition.last_transition_time)
+    except ValueError:
+        return math.nan
 
 
 def report_of(
@@ -235,7 +248,7 @@ def record_of(fields: PodFields, pod_class: PodClass) -> records.Pod:
     """A pod as a record that reads back as this row of this class."""
     owner = pod_class.owner
     reference = records.OwnerReference(owner.kind, owner.name, owner.uid, owner.api_version, True)
-    ready = [records.Condition(type="Ready", status="True")] if fields.ready else []
+    ready = [PodCondition("Ready", "True", "", fields.ready_since)] if fields.ready else []
     of_pod = next((item for item in pod_class.statuses if item.name == POD_ITSELF), records.ContainerStatus())
     resized = [item for item in pod_class.statuses if item.name != POD_ITSELF]
     return records.Pod(
@@ -255,13 +268,16 @@ def record_of(fields: PodFields, pod_class: PodClass) -> records.Pod:
             reason=fields.reason,
             nominated_node_name=fields.nominated,
             start_time=times.render_optional(fields.started),
-            conditions=[*ready, *map(_condition_record, fields.conditions)] or None,
+            conditions=[_condition_record(item) for item in (*ready, *fields.conditions)] or None,
             container_statuses=[
                 *resized,
                 *(_status_record(item) for item in fields.containers if not item.init),
             ]
             or None,
             init_container_statuses=[_status_record(item) for item in fields.containers if item.init] or None,
+            ephemeral_container_statuses=[records.ContainerStatus(fields.debugged_by)]
+            if fields.debugged_by
+            else None,
             resources=of_pod.resources,
             allocated_resources=of_pod.allocated_resources,
         ),
@@ -379,11 +395,17 @@ class PodTable(msgspec.Struct, frozen=True, eq=False, dict=True):
     created = _floats("created")  # Unix seconds, NaN when unknown
     started = _floats("started")  # likewise
     ready = _truths("ready")
+    ready_since = _floats("ready_since")  # Unix seconds, NaN when unknown and while it is not
 
     @cached_property
     def annotations(self) -> Few[Mapping[str, str]]:
         """By row: the honoured ones."""
         return self.columns.few("annotations")
+
+    @cached_property
+    def debugged_by(self) -> Few[str]:
+        """By row: the ephemeral container that runs in it."""
+        return self.columns.few("debugged_by")
 
     @cached_property
     def nominated(self) -> Few[str]:

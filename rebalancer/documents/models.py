@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, TypeVar, get_args, get_origin
@@ -17,10 +16,13 @@ from rebalancer.redaction import without_secrets
 Model = TypeVar("Model", bound=BaseModel)
 _MAX_SHOWN_LENGTH = 60
 _MAX_PROBLEMS = 10
+_KNOWN = "known fields: "
 
 
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
     """``did you mean X?`` for the known name nearest to ``name``; ``otherwise`` when none is near."""
+    import difflib  # noqa: PLC0415 - only for mistakes
+
     names = sorted(set(known))
     by_lower_case = {candidate.lower(): candidate for candidate in names}
     nearest = difflib.get_close_matches(name.lower(), list(by_lower_case), n=1, cutoff=0.6)
@@ -55,17 +57,24 @@ def _problems(
         place = document.place((*base, *entry[0]), key=kind == "extra_forbidden")
         return kind == "missing", place, kind
 
+    # A document of another kind has other fields, and that each of them is wrong says nothing.
+    located = [entry for entry in located if (*base, *entry[0]) == ("kind",)] or located
     errors = []
+    listed = set()  # the fields of a part, which are named once
     for path, problem in sorted(located, key=order):
         message, hint = _sentence(problem, model, path)
         unknown = problem["type"] == "extra_forbidden"
+        if hint.startswith(_KNOWN):
+            hint = "" if hint in listed else hint
+            listed.add(hint)
         errors.append(document.error((*base, *path), message, hint=hint, key=unknown))
-    shown = errors[:_MAX_PROBLEMS]
     if len(errors) == 1:
-        return shown[0]
-    hidden = len(errors) - len(shown)
-    more = f"; and {hidden} more problems in this document" if hidden else ""
-    return InputError("; ".join(dict.fromkeys(map(str, shown))) + more)
+        return errors[0]
+    lines = list(dict.fromkeys(map(str, errors[:_MAX_PROBLEMS])))
+    if len(errors) > _MAX_PROBLEMS:
+        more = len(errors) - _MAX_PROBLEMS
+        lines.append(f"and {more} more {'problem' if more == 1 else 'problems'} in this document")
+    return InputError("; ".join(lines), lines=tuple(lines))
 
 
 def _is_an_echo(problem: Any) -> bool:
@@ -94,7 +103,7 @@ def _sentence(problem: Any, model: type[BaseModel], path: Path) -> tuple[str, st
     kind = problem["type"]
     if kind == "extra_forbidden":
         known = _fields_at(model, path[:-1])
-        listed = f"known fields: {', '.join(sorted(known))}" if known else "it takes no fields"
+        listed = f"{_KNOWN}{', '.join(sorted(known))}" if known else "it takes no fields"
         return "unknown field", did_you_mean(str(path[-1]), known, otherwise=listed)
     if kind == "missing":
         return "is required", ""

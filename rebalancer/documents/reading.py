@@ -156,13 +156,12 @@ def _number(text: str) -> int | float:
 
 
 def read_bytes(path: str | pathlib.Path, *, largest: int) -> bytes:
-    """The content of a file of bounded size; InputError when it cannot be read."""
+    """The content of a file of bounded size, or of standard input for ``-``; InputError if unreadable."""
     try:
-        with pathlib.Path(path).open("rb") as file:
+        with pathlib.Path("/dev/stdin" if str(path) == "-" else path).open("rb") as file:
             content = file.read(largest + 1)
     except OSError as error:
-        hint = "for standard input, write /dev/stdin" if str(path) == "-" else ""
-        raise InputError(f"cannot be read: {error.strerror or error}", where=str(path), hint=hint) from error
+        raise InputError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
     if len(content) > largest:
         raise InputError(f"is larger than {largest} bytes", where=str(path), hint="is this the right file?")
     return content

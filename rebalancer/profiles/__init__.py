@@ -4,8 +4,8 @@ Nothing here scores or knows a plugin: whoever reads a configuration hands over 
 """
 
 from rebalancer.profiles.configuration_file import KIND, NEWEST_VERSION, load_configuration
-from rebalancer.profiles.defaults import GROUP
 from rebalancer.profiles.types import (
+    GROUP,
     Arguments,
     ExtensionPoint,
     Input,

@@ -13,8 +13,9 @@ import msgspec
 from pydantic import Field
 
 from rebalancer.documents import Document, Path, did_you_mean, validate
-from rebalancer.profiles.defaults import DEFAULTS, GROUP, VersionDefaults
 from rebalancer.profiles.types import (
+    DEFAULTS,
+    GROUP,
     MAX_INT32,
     Arguments,
     Extender,
@@ -22,6 +23,7 @@ from rebalancer.profiles.types import (
     PluginDescription,
     Profile,
     RawArguments,
+    VersionDefaults,
 )
 
 MULTI_POINT = "multiPoint"

@@ -15,9 +15,10 @@ from rebalancer.profiles.building import (
     named_plugins,
     without_nulls,
 )
-from rebalancer.profiles.defaults import DEFAULTS, GROUP
 from rebalancer.profiles.types import (
     DEFAULT_SCHEDULER_NAME,
+    DEFAULTS,
+    GROUP,
     ExtensionPoint,
     Input,
     LeaderElection,

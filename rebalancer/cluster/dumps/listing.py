@@ -32,8 +32,7 @@ from rebalancer.cluster.malformed import (
 from rebalancer.cluster.metrics import PodMetricsCollector
 from rebalancer.cluster.pod_classes import ClassIndex
 from rebalancer.cluster.pods import ListedPods, PodFields, listed_pods, read_pod
-from rebalancer.cluster.wire.json_items import decode_page
-from rebalancer.cluster.wire.json_pods import PodsInJson
+from rebalancer.cluster.wire.json_items import PodsInJson, decode_page
 from rebalancer.cluster.wire.known_fields import is_known_list, unknown_in_template
 from rebalancer.cluster.wire.protobuf import Pods, ProtobufPods
 
@@ -100,8 +99,9 @@ def _rank(record: records.ApiObject) -> tuple[int, bytes]:
 class PodCollector:
     """Collects pods in the order they are read: of a pod listed twice the newest."""
 
-    def __init__(self) -> None:
-        self.classes = ClassIndex()
+    def __init__(self, classes: ClassIndex | None = None) -> None:
+        """``classes`` are those of other pods too."""
+        self.classes = classes or ClassIndex()
         self._in_json = PodsInJson(self.classes)
         self._rows = ColumnsBuilder(PodFields)
         self.keep = self._rows.add
@@ -109,6 +109,22 @@ class PodCollector:
     def add(self, pod: records.ApiObject) -> None:
         """Keep what we use of a pod; ValueError when a quantity or time in it is malformed."""
         self.keep(read_pod(pod, self._in_json))
+
+    def add_lines(self, lines: Iterable[bytes], known: Mapping[bytes, PodFields]) -> dict[bytes, PodFields]:
+        """Decode pods, each in its line, but for those that are known; what each line holds.
+
+        ``known`` are of the same classes. ValueError where a line is no pod that can be believed.
+        """
+        decode, found = _decoder(records.EncodedPod).decode, dict[bytes, PodFields]()
+        for line in lines:
+            fields = known.get(line)
+            if fields is None:
+                record = decode(line)
+                check_names(record.metadata.namespace, record.metadata.name)
+                fields = read_pod(record, self._in_json)
+            self.keep(fields)
+            found[line] = fields
+        return found
 
     def seal(self, kind: Kind) -> tuple[tuple[()], ListedPods, list[Malformed]]:
         """The rows in order of namespace and name, and the older versions of pods listed twice."""
@@ -153,49 +169,29 @@ class RecordCollector:
     """Collects the records of a kind as they come."""
 
     def __init__(self) -> None:
-        self._by_key: dict[tuple[str, str], records.ApiObject] = {}
+        self.by_key: dict[tuple[str, str], records.ApiObject] = {}  # namespace and name
         self._older: list[records.ApiObject] = []
         self._images: dict[tuple[int, tuple[str, ...] | None], records.NodeImage] = {}
-
-    def __len__(self) -> int:
-        return len(self._by_key)
 
     def add(self, record: records.ApiObject) -> None:
         """Keep a record."""
         record = self._slim(record)
         key = key_of(record)
-        found = self._by_key.setdefault(key, record)
+        found = self.by_key.setdefault(key, record)
         if found is record or found == record:
             return
         newer, older = (record, found) if _rank(found) < _rank(record) else (found, record)
-        self._by_key[key] = newer
+        self.by_key[key] = newer
         self._older.append(older)
 
     def replace(self, record: records.ApiObject) -> None:
         """Keep a record in place of the one of its name."""
         record = self._slim(record)
-        self._by_key[key_of(record)] = record
-
-    def remove(self, key: tuple[str, str]) -> None:
-        """Forget the record of this namespace and name, where there is one."""
-        self._by_key.pop(key, None)
-
-    def of(self, key: tuple[str, str]) -> records.ApiObject | None:
-        """The record of this namespace and name, where there is one."""
-        return self._by_key.get(key)
-
-    def version_of(self, key: tuple[str, str]) -> str:
-        """The version of the record of this namespace and name; empty without one."""
-        found = self._by_key.get(key)
-        return found.metadata.resource_version if found is not None else ""
-
-    def versions(self) -> Iterator[tuple[tuple[str, str], str]]:
-        """The namespace and name of each record, and its version."""
-        return ((key, found.metadata.resource_version) for key, found in self._by_key.items())
+        self.by_key[key_of(record)] = record
 
     def latest(self) -> tuple[records.ApiObject, ...]:
         """All records, sorted by namespace and name."""
-        return tuple(self._by_key[key] for key in sorted(self._by_key))
+        return tuple(self.by_key[key] for key in sorted(self.by_key))
 
     def _slim(self, record: records.ApiObject) -> records.ApiObject:
         record = _slim(record)

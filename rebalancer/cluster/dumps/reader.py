@@ -8,7 +8,7 @@ error, a table or YAML, a shell wrote UTF-16, two answers went to one file. Each
 JSON parser's complaint about a byte does not show:
 
     Error from server (Forbidden): pods is forbidden
-    -> holds an error that kubectl printed: Error from server ... (mend that, record it again)
+    -> holds an error that kubectl printed: Error from server ... (fix that, and record it again)
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ _AS_UTF_8 = f"{WRITE_IT_WITH} | Out-File -Encoding utf8 FILE"
 _ERROR = re.compile(rb"(?:Error from server|error:|Unable to connect|The connection to|No resources found)")
 _TABLE = re.compile(rb"(?:NAMESPACE|NAME|LAST SEEN) {2,}[A-Z]|NAME[ \t]+[A-Z]")
 _YAML = re.compile(rb"(?:---|[A-Za-z]+:(?: |\r?\n))")
+_OUR_PAGE = b'<meta name="generator" content="rebalancer">'
 _BYTE = re.compile(r" \(byte (\d+)\)")
 _TRAILING = "trailing characters"
 _FIRST_BYTES = 4096
@@ -80,10 +81,17 @@ _SIGNS: tuple[tuple[Callable[[bytes], object], Callable[[bytes], tuple[str, str]
         _ERROR.match,
         lambda first: (
             f"holds an error that kubectl printed: {_quoted(first)}",
-            "mend that, record it again",
+            "fix that, and record it again",
         ),
     ),
     (_TABLE.match, lambda _: ("is a table, as kubectl get prints it without -o json", WRITE_IT_WITH)),
+    (
+        lambda first: first.lstrip().startswith(b"<") and _OUR_PAGE in first,
+        lambda _: (
+            "is a page that -o html wrote, not a cluster",
+            "rebalancer plan --from reads that of a plan",
+        ),
+    ),
     (
         lambda first: first.lstrip().startswith(b"<"),
         lambda _: ("is an HTML page, such as a login page of a proxy", WRITE_IT_WITH),
@@ -110,7 +118,7 @@ def not_a_list(page: Page, content: bytes) -> Refusal:
         except (ValueError, RecursionError):
             message = ""
         said = message[:_MAX_QUOTED] or "it does not say why"
-        return Refusal(f"holds the API server's refusal, not a list: {said}", "mend that, record it again")
+        return Refusal(f"holds the API server's refusal, not a list: {said}", "fix that, and record it again")
     if kind == "Table":
         return Refusal("holds a Table, as API servers print it for people, not a list", WRITE_IT_WITH)
     if kind in BY_NAME:
@@ -118,6 +126,8 @@ def not_a_list(page: Page, content: bytes) -> Refusal:
     what = (
         f"kind {kind!a} is not a list" if kind else "JSON without a kind is not a list of Kubernetes objects"
     )
+    if kind == "Plan":
+        return Refusal("holds a plan, not a cluster", "diff compares plans; --from reads those of -o html")
     return Refusal(what, WRITE_IT_WITH)
 
 

@@ -43,8 +43,15 @@ class ByteAllowance:
         self._left -= count
         if self._left < 0:
             raise InputError(
-                f"larger than {self.total >> 20} MiB unpacked", where=str(path), hint=_RAISE_THE_CAP
+                f"larger than {_size(self.total)} unpacked", where=str(path), hint=_RAISE_THE_CAP
             )
+
+
+def _size(count: int) -> str:
+    """``4 GiB``, ``1 MiB``, ``1,000 bytes``: in the largest unit that it is a whole number of."""
+    units = ((30, "GiB"), (20, "MiB"), (10, "KiB"))
+    fitting = (f"{count >> shift:,} {unit}" for shift, unit in units if count and not count % (1 << shift))
+    return next(fitting, f"{count:,} bytes")
 
 
 class BoundedStream:
@@ -82,14 +89,20 @@ class BoundedStream:
 
 
 @contextmanager
-def unpacked(path: Path, allowance: ByteAllowance | None = None) -> Iterator[BoundedStream]:
-    """A file, unpacked as it is read; what goes wrong meanwhile becomes an InputError."""
+def unpacked(
+    path: Path, allowance: ByteAllowance | None = None, base: bytes = b""
+) -> Iterator[BoundedStream]:
+    """A file, unpacked as it is read, by ``base`` where it was packed as what differs from that.
+
+    What goes wrong meanwhile becomes an InputError.
+    """
     try:
         with path.open("rb") as raw:
             magic = raw.read(4)
             size = raw.seek(0, io.SEEK_END)
             raw.seek(0)
-            yield BoundedStream(path, _unpacked(raw, magic), size, allowance or ByteAllowance())
+            size += len(base)
+            yield BoundedStream(path, _unpacked(raw, magic, base), size, allowance or ByteAllowance())
     except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
         packed = isinstance(error, (EOFError, zlib.error, zstandard.ZstdError, gzip.BadGzipFile))
         raise InputError(
@@ -101,18 +114,19 @@ def unpacked(path: Path, allowance: ByteAllowance | None = None) -> Iterator[Bou
         ) from error
 
 
-def _unpacked(raw: io.BufferedReader, magic: bytes) -> io.BufferedIOBase:
+def _unpacked(raw: io.BufferedReader, magic: bytes, base: bytes) -> io.BufferedIOBase:
     if magic[:2] == _GZIP:
         return gzip.GzipFile(fileobj=raw)
     if magic == _ZSTD:
-        unpacker = zstandard.ZstdDecompressor()
+        dictionary = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+        unpacker = zstandard.ZstdDecompressor(dict_data=dictionary if base else None)
         return io.BufferedReader(unpacker.stream_reader(raw, read_across_frames=True))
     return raw
 
 
-def read_bytes(path: Path, largest: int, allowance: ByteAllowance | None = None) -> bytes:
+def read_bytes(path: Path, largest: int, allowance: ByteAllowance | None = None, base: bytes = b"") -> bytes:
     """The unpacked content of a file; InputError when it cannot be read, is truncated or too large."""
-    with unpacked(path, allowance) as stream:
+    with unpacked(path, allowance, base) as stream:
         content = stream.read_up_to(largest)
     if len(content) > largest:
         raise InputError(

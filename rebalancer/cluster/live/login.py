@@ -23,7 +23,7 @@ import ssl
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import getproxies
@@ -31,6 +31,7 @@ from urllib.request import getproxies
 import msgspec
 import urllib3
 import yaml
+from urllib3 import HTTPHeaderDict
 from urllib3.exceptions import HTTPError
 from urllib3.util.ssl_ import create_urllib3_context
 
@@ -62,7 +63,7 @@ _USER = frozenset(
 _CONTEXT = frozenset({"cluster", "user", "namespace"})
 _IMPERSONATION = ("as", "as-uid", "as-groups", "as-user-extra")
 _GIVE = "give --kubeconfig or KUBECONFIG, or read a recorded cluster with --from PATH"
-_MAX_CONTEXTS_NAMED = 20
+_MAX_NAMES, _MAX_NAME_CHARACTERS = 20, 253  # of a kubeconfig, in an error
 # What files raise that are damaged, incomplete or hold something else.
 _UNUSABLE = (
     HTTPError,
@@ -76,6 +77,36 @@ _UNUSABLE = (
 )
 
 
+class Identity(msgspec.Struct, frozen=True):
+    """As whom the API server is asked, where that is not what the kubeconfig's context says."""
+
+    cluster: str | None = None  # the kubeconfig's cluster and user, instead of those of the context
+    user: str | None = None
+    acts_as: str | None = None  # whom the user impersonates, and in which groups
+    groups: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise InputError for names that no header carries."""
+        for name in (self.acts_as, *self.groups):
+            if name is not None and not (name.isprintable() and name.isascii() and name.strip()):
+                raise InputError(f"{name[:60]!a} cannot be the name of a user or a group")
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """What a request says of whom it acts as; a header for each group."""
+        if self.acts_as is None:
+            return ()
+        return (("Impersonate-User", self.acts_as), *(("Impersonate-Group", name) for name in self.groups))
+
+    def chosen(self, context: Mapping[str, Any]) -> dict[str, Any]:
+        """A context with the cluster and the user that are asked for."""
+        given = {"cluster": self.cluster, "user": self.user}
+        return {**context, **{part: name for part, name in given.items() if name is not None}}
+
+
+_AS_IT_SAYS = Identity()
+
+
 class Login(msgspec.Struct, frozen=True):
     """Where an API server is, the connections to it, and who we are there."""
 
@@ -86,26 +117,40 @@ class Login(msgspec.Struct, frozen=True):
     headers: Callable[[], Mapping[str, str]] = dict
 
 
-def login(kubeconfig: Path | None = None, context: str | None = None) -> Login:
+def login(
+    kubeconfig: Path | None = None, context: str | None = None, identity: Identity = _AS_IT_SAYS
+) -> Login:
     """The login for the kubeconfig given, else the pod's service account, else the default kubeconfig.
 
     Raises InputError when there is none or it cannot be used.
     """
-    plain = plain_login(kubeconfig, context)
-    return plain if plain is not None else official_login(connect(kubeconfig, context))
+    found = plain_login(kubeconfig, context, identity)
+    found = found or official_login(connect(kubeconfig, context, identity))
+    if not identity.headers:
+        return found
+
+    def headers() -> HTTPHeaderDict:
+        everything = HTTPHeaderDict(found.headers())
+        for name, value in identity.headers:
+            everything.add(name, value)
+        return everything
+
+    return msgspec.structs.replace(found, headers=headers)
 
 
-def plain_login(kubeconfig: Path | None = None, context: str | None = None) -> Login | None:
+def plain_login(
+    kubeconfig: Path | None = None, context: str | None = None, identity: Identity = _AS_IT_SAYS
+) -> Login | None:
     """The API server that a plain login leads to; None where the official client has to look."""
     if getproxies():
         return None
     try:
-        if kubeconfig is None and context is None:
+        if kubeconfig is None and context is None and not (identity.cluster or identity.user):
             found = _service_account(os.environ, _SERVICE_ACCOUNT)
             if found is not None:
                 return found
         path = str(kubeconfig or os.environ.get("KUBECONFIG") or Path("~/.kube/config").expanduser())
-        return None if os.pathsep in path else _from_file(Path(path), context)
+        return None if os.pathsep in path else _from_file(Path(path), context, identity)
     except (InputError, *_UNUSABLE):
         return None  # the official client says what is wrong
 
@@ -151,12 +196,13 @@ class _FileToken:
         return self._token
 
 
-def _from_file(path: Path, context: str | None) -> Login | None:
+def _from_file(path: Path, context: str | None, identity: Identity) -> Login | None:
     """The login in a kubeconfig; None where anything in it is not plain, and an error where it is damaged."""
     if not is_file(path):
         return None
     document = parse(read_text(path), str(path)).value
     chosen = _named(document, "contexts", context or document["current-context"], "context", _CONTEXT)
+    chosen = identity.chosen(chosen)
     cluster = _named(document, "clusters", chosen["cluster"], "cluster", _CLUSTER)
     user = _named(document, "users", chosen["user"], "user", _USER) if chosen.get("user") else {}
     host, insecure = cluster["server"].rstrip("/"), cluster.get("insecure-skip-tls-verify", False)
@@ -270,7 +316,9 @@ def official_login(api: client.ApiClient) -> Login:
     return Login(str(settings.host), api.rest_client.pool_manager, bool(settings.verify_ssl), headers)
 
 
-def connect(kubeconfig: Path | None = None, context: str | None = None) -> client.ApiClient:
+def connect(
+    kubeconfig: Path | None = None, context: str | None = None, identity: Identity = _AS_IT_SAYS
+) -> client.ApiClient:
     """The official client for the kubeconfig given, else the pod's service account, else the default one.
 
     Raises InputError when there is none or it cannot be used.
@@ -284,7 +332,7 @@ def connect(kubeconfig: Path | None = None, context: str | None = None) -> clien
         raise InputError("no such kubeconfig", where=where, hint="is the path right?")
     _check_bounds(where.split(os.pathsep))
     try:
-        if kubeconfig is None and context is None:
+        if kubeconfig is None and context is None and not (identity.cluster or identity.user):
             with contextlib.suppress(config.ConfigException):
                 config.load_incluster_config(client_configuration=settings)
                 return _client(settings)
@@ -293,12 +341,14 @@ def connect(kubeconfig: Path | None = None, context: str | None = None) -> clien
         merged = kube_config.KubeConfigMerger(paths)
         if merged.config is None:
             raise config.ConfigException("no configuration found")
+        if identity.cluster or identity.user:
+            _choose(merged.config.value, context, identity)
         if _impersonates(merged.config.value, context):
             raise InputError(
                 "the kubeconfig's user acts as somebody else (as, as-uid, as-groups or as-user-extra), "
                 "which is not supported",
                 where=where,
-                hint="choose a context whose user has the rights itself",
+                hint="choose a context whose user has the rights itself, or give --as",
             )
         with _complaints() as complaints:
             kube_config.KubeConfigLoader(
@@ -357,6 +407,19 @@ def _renewing(renew: Callable[[client.Configuration], None]) -> Callable[[client
     return renewed
 
 
+def _choose(document: Any, context: str | None, identity: Identity) -> None:
+    """Let the context have the cluster and the user that are asked for. InputError for one not there."""
+    for part in ("cluster", "user"):
+        name = getattr(identity, part)
+        names = sorted(str(item.value["name"]) for item in document.get(f"{part}s") or ())
+        if name is not None and name not in names:
+            raise InputError(f"the kubeconfig has no {part} {name[:100]!a}", hint=_alternatives(names))
+    wanted = context or document.get("current-context")
+    for item in document.get("contexts") or ():
+        if item.value["name"] == wanted:
+            item.value["context"] = identity.chosen(item.value["context"])
+
+
 def _impersonates(document: Any, context: str | None) -> bool:
     """Whether the context's user acts as somebody else: the official client would not, and may do more."""
     with contextlib.suppress(*_UNUSABLE):  # the official client says what is wrong
@@ -388,12 +451,16 @@ def _unknown_context(merged: Any, context: str | None) -> tuple[str, str] | None
         return None
     if not names:
         return "no usable Kubernetes configuration: it names no contexts", _GIVE
-    listed = ", ".join(names[:_MAX_CONTEXTS_NAMED])
-    more = len(names) - _MAX_CONTEXTS_NAMED
-    listed = f"{listed} and {more} more" if more > 0 else listed
     if not wanted:
-        return "names no current-context", f"give --context; there are: {listed}"
-    return f"has no context {str(wanted)[:100]!a}", f"there are: {listed}"
+        return "names no current-context", f"give --context; {_alternatives(names)}"
+    return f"has no context {str(wanted)[:100]!a}", _alternatives(names)
+
+
+def _alternatives(names: Sequence[str]) -> str:
+    """The first names of a kubeconfig, each of a length that an error has room for."""
+    listed = ", ".join(name[:_MAX_NAME_CHARACTERS] for name in names[:_MAX_NAMES])
+    more = len(names) - _MAX_NAMES
+    return f"there are: {listed} and {more} more" if more > 0 else f"there are: {listed}"
 
 
 def _unusable(error: Exception) -> str:

@@ -1,10 +1,10 @@
 """Pods and nodes, with the fields that scheduling and eviction look at.
 
-Of command lines only that of a kube-scheduler is kept, as far as it decides placements: its feature gates.
-Others are dropped as soon as they are decoded, because they may hold secrets.
+Of command lines only that of a kube-scheduler is kept, as far as it decides placements: its feature gates
+and the file of its configuration. Others are dropped as soon as they are decoded: they may hold secrets.
 
     command: [kube-scheduler, --config=/etc/c.yaml, --feature-gates=A=true]    is kept as
-    command: [kube-scheduler], args: [--feature-gates=A=true]
+    command: [kube-scheduler], args: [--config=/etc/c.yaml, --feature-gates=A=true]
     command: [sh, -c, "kube-scheduler $FLAGS"]                                 is kept as nothing: not known
 """
 
@@ -29,6 +29,7 @@ from rebalancer.cluster.records.base import (
 
 PROGRAM = "kube-scheduler"
 _FLAG = "--feature-gates"
+CONFIG_FLAG = "--config"
 _BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
 
@@ -38,7 +39,7 @@ def is_scheduler(image: str) -> bool:
 
 
 def kept_arguments(image: str, command: Sequence[str], arguments: Sequence[str]) -> list[str] | None:
-    """The feature gates on a kube-scheduler's command line; None for any other, or if not understood."""
+    """The gates and the file on a kube-scheduler's command line; None for any other, or if not understood."""
     tokens = [*command, *arguments]
     if not is_scheduler(image) or not tokens:
         return None
@@ -46,19 +47,19 @@ def kept_arguments(image: str, command: Sequence[str], arguments: Sequence[str])
         del tokens[0]
     if tokens and not tokens[0].startswith("-"):
         return None  # a shell, or another program that starts it
-    return [f"{_FLAG}={text}" for text in _values(tokens)]
+    return [f"{flag}={text}" for flag in (CONFIG_FLAG, _FLAG) for text in flag_values(tokens, flag)]
 
 
-def _values(tokens: Sequence[str]) -> list[str]:
-    """The values of the flag, given with = or as the next token."""
-    found = [token.removeprefix(f"{_FLAG}=") for token in tokens if token.startswith(f"{_FLAG}=")]
-    return found + [value for flag, value in itertools.pairwise(tokens) if flag == _FLAG]
+def flag_values(tokens: Sequence[str], wanted: str) -> list[str]:
+    """The values of a flag, given with = or as the next token."""
+    found = [token.removeprefix(f"{wanted}=") for token in tokens if token.startswith(f"{wanted}=")]
+    return found + [value for flag, value in itertools.pairwise(tokens) if flag == wanted]
 
 
 def stated_gates(arguments: Iterable[str]) -> dict[str, bool] | None:
     """The feature gates of arguments that were kept; None when a value is not a boolean."""
     found: dict[str, bool] = {}
-    for text in _values(list(arguments)):
+    for text in flag_values(list(arguments), _FLAG):
         for item in filter(None, text.split(",")):
             name, _, value = item.partition("=")
             state = _BOOLEANS.get(value.strip().lower())
@@ -311,6 +312,7 @@ class PodStatus(Record, frozen=True):
     conditions: list[Condition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
+    ephemeral_container_statuses: list[ContainerStatus] | None = None
     resources: ResourceRequirements | None = None
     allocated_resources: Labels | None = None
 

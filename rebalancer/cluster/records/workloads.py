@@ -184,10 +184,18 @@ class Namespace(ApiObject, frozen=True):
     status: NamespaceStatus = NamespaceStatus()
 
 
+class ServicePort(Record, frozen=True):
+    """A port of a Service."""
+
+    name: str = ""
+    port: int = 0
+
+
 class ServiceSpec(Record, frozen=True):
     """spec of a Service."""
 
     selector: Labels | None = None
+    ports: list[ServicePort] | None = None
 
 
 class Service(ApiObject, frozen=True):

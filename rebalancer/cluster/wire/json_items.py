@@ -1,11 +1,26 @@
-"""The envelope of a list on the wire, and which kind its items are."""
+"""Lists in JSON: their envelope, which kind their items are, and pods, whose specs are decoded once a class.
+
+Most of what is written of a pod repeats what is written of its siblings. So a spec is left encoded, and where
+all that the class may depend on is written as it was of a pod before, it is not decoded at all:
+
+    web-1   spec {"containers":[…],"nodeName":"a"}   new: decode the spec; class 0
+    web-2   spec {"containers":[…],"nodeName":"b"}   known but for its node: class 0
+"""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
+from rebalancer.cluster import records, times
 from rebalancer.cluster.malformed import Encoded
+from rebalancer.cluster.pod_classes import ClassIndex
+from rebalancer.cluster.pods import RUNS, ContainerReport, report_of
+from rebalancer.cluster.wire.known_fields import unknown_in_spec
 
 
 class _ListMetadata(msgspec.Struct, rename="camel", gc=False):
@@ -113,3 +128,122 @@ def header(item: Encoded) -> tuple[str, str]:
     """``(apiVersion, kind)`` of one encoded object."""
     head = _headers.decode(item)
     return head.api_version, head.kind
+
+
+_MAX_KNOWN = 1 << 16
+_TOKEN = re.compile(rb'"(kube-api-access-[a-z0-9]{5})"', re.ASCII)  # a volume that admission adds
+_NODE_NAME = b'"nodeName"'
+_as_written = msgspec.json.Encoder()
+
+
+def as_written(pod: records.EncodedPod, node_name: str, resize_infeasible: bool) -> bytes:
+    """All that the class of a pod on a node may depend on, as it is written: equal bytes, equal classes."""
+    metadata, status = pod.metadata, pod.status
+    written = _as_written.encode(
+        (
+            metadata.namespace,
+            metadata.labels,
+            metadata.owner_references,
+            status.container_statuses,
+            status.init_container_statuses,
+            status.resources,
+            status.allocated_resources,
+            resize_infeasible,
+        )
+    )
+    return written + _shared(bytes(pod.spec), node_name)
+
+
+def _shared(spec: bytes, node_name: str) -> bytes:
+    """A spec without its node and the name of its token; whole where it is not plain which text that is."""
+    if token := _TOKEN.search(spec):
+        spec = spec.replace(token[1], b"")
+    if not node_name or spec.count(_NODE_NAME) != 1:
+        return spec
+    before, _, after = spec.partition(_NODE_NAME)
+    between, found, rest = after.partition(node_name.encode() + b'"')
+    return before + rest if found and b"".join(between.split()) == b':"' else spec
+
+
+def _taken_reports(status: records.PodStatus) -> list[ContainerReport]:
+    """What the containers of a pod have to report, which is taken out of their statuses.
+
+    So what is left is written as it is of siblings that have nothing to report.
+    """
+    reports: list[ContainerReport] = []
+    for init, statuses in ((False, status.container_statuses), (True, status.init_container_statuses)):
+        for found in statuses or ():
+            state, last = found.state or RUNS, found.last_state or RUNS
+            report = report_of(found.name, init, found.restart_count, state, last)
+            if report is not None:
+                reports.append(report)
+                for field, value in (("restart_count", 0), ("state", RUNS), ("last_state", RUNS)):
+                    msgspec.structs.force_setattr(found, field, value)
+    return reports
+
+
+class _SpecHead(msgspec.Struct, rename="camel", gc=False):
+    node_name: str = ""
+
+
+_heads, _specs = msgspec.json.Decoder(_SpecHead), msgspec.json.Decoder(records.PodSpec)
+_Decoded = TypeVar("_Decoded")
+
+
+def _decoded(decoder: msgspec.json.Decoder[_Decoded], spec: msgspec.Raw) -> _Decoded:
+    try:
+        return decoder.decode(spec)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error).replace(" - at `$", " - at `$.spec")) from error
+
+
+class PodsInJson:
+    """``Encoding`` of pods as records, which JSON is decoded to."""
+
+    def __init__(self, classes: ClassIndex) -> None:
+        self._classes = classes
+        self._known: dict[bytes, int] = {}  # class by what is written of a pod that has nothing to report
+        self.seconds = times.parse_optional
+
+    def node_name(self, pod: records.EncodedPod) -> str:
+        """As ``Encoding`` says."""
+        return _decoded(_heads, pod.spec).node_name
+
+    def conditions(self, status: records.PodStatus) -> Iterable[records.Condition]:
+        """All of them."""
+        return status.conditions or ()
+
+    def class_and_reports(
+        self, pod: records.EncodedPod, node_name: str, resize_infeasible: bool
+    ) -> tuple[int, list[ContainerReport]]:
+        """As ``Encoding`` says; one written like a sibling with nothing to report has nothing either."""
+        written = as_written(pod, node_name, resize_infeasible)
+        number = self._known.get(written)
+        if number is not None:
+            return number, []
+        reports = _taken_reports(pod.status)
+        if reports:
+            written = as_written(pod, node_name, resize_infeasible)
+            number = self._known.get(written)
+        if number is None:
+            spec = _decoded(_specs, pod.spec)
+            unknown = unknown_in_spec(pod.spec)
+            if unknown:
+                spec = msgspec.structs.replace(spec, unknown_field=unknown)
+            number = self._classes.number_of(records.Pod(pod.metadata, spec, pod.status))
+            if len(self._known) >= _MAX_KNOWN:  # pods that resemble no other: nothing is gained
+                self._known.clear()
+            self._known[written] = number
+        return number, reports
+
+    def ephemeral(self, status: records.PodStatus) -> Iterator[tuple[str, records.ContainerState]]:
+        """The names and states of its ephemeral containers."""
+        return ((item.name, item.state or RUNS) for item in status.ephemeral_container_statuses or ())
+
+    def time_text(self, time: str | None) -> str | None:
+        """The text itself."""
+        return time
+
+    def text(self, annotation: str) -> str:
+        """The value itself."""
+        return annotation

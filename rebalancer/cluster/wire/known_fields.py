@@ -43,7 +43,11 @@ _ROWS = (
         "as whom its processes speak to the API server",
         "serviceAccountName=8 serviceAccount=9 automountServiceAccountToken=21",
     ),
-    ("PodSpec", "no template has any, and they request nothing", "ephemeralContainers=34"),
+    (
+        "PodSpec",
+        "no template has any, they request nothing, and whether one runs is read from the status",
+        "ephemeralContainers=34",
+    ),
     ("PodSpec", "who is asked before the pod is evicted", "evictionResponders=44"),
     (
         "Container",

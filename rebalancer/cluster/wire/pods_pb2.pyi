@@ -156,7 +156,7 @@ class SpecOutline(_message.Message):
     def __init__(self, node_name: _Optional[str] = ...) -> None: ...
 
 class StatusOutline(_message.Message):
-    __slots__ = ("phase", "conditions", "reason", "start_time", "container_statuses", "init_container_statuses", "nominated_node_name", "allocated_resources", "resources")
+    __slots__ = ("phase", "conditions", "reason", "start_time", "container_statuses", "init_container_statuses", "nominated_node_name", "ephemeral_container_statuses", "allocated_resources", "resources")
     PHASE_FIELD_NUMBER: _ClassVar[int]
     CONDITIONS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -164,6 +164,7 @@ class StatusOutline(_message.Message):
     CONTAINER_STATUSES_FIELD_NUMBER: _ClassVar[int]
     INIT_CONTAINER_STATUSES_FIELD_NUMBER: _ClassVar[int]
     NOMINATED_NODE_NAME_FIELD_NUMBER: _ClassVar[int]
+    EPHEMERAL_CONTAINER_STATUSES_FIELD_NUMBER: _ClassVar[int]
     ALLOCATED_RESOURCES_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     phase: str
@@ -173,9 +174,10 @@ class StatusOutline(_message.Message):
     container_statuses: _containers.RepeatedCompositeFieldContainer[ContainerStatusOutline]
     init_container_statuses: _containers.RepeatedCompositeFieldContainer[ContainerStatusOutline]
     nominated_node_name: str
+    ephemeral_container_statuses: _containers.RepeatedCompositeFieldContainer[ContainerStatusOutline]
     allocated_resources: _containers.RepeatedScalarFieldContainer[bytes]
     resources: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, phase: _Optional[str] = ..., conditions: _Optional[_Iterable[bytes]] = ..., reason: _Optional[str] = ..., start_time: _Optional[_Union[Time, _Mapping]] = ..., container_statuses: _Optional[_Iterable[_Union[ContainerStatusOutline, _Mapping]]] = ..., init_container_statuses: _Optional[_Iterable[_Union[ContainerStatusOutline, _Mapping]]] = ..., nominated_node_name: _Optional[str] = ..., allocated_resources: _Optional[_Iterable[bytes]] = ..., resources: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    def __init__(self, phase: _Optional[str] = ..., conditions: _Optional[_Iterable[bytes]] = ..., reason: _Optional[str] = ..., start_time: _Optional[_Union[Time, _Mapping]] = ..., container_statuses: _Optional[_Iterable[_Union[ContainerStatusOutline, _Mapping]]] = ..., init_container_statuses: _Optional[_Iterable[_Union[ContainerStatusOutline, _Mapping]]] = ..., nominated_node_name: _Optional[str] = ..., ephemeral_container_statuses: _Optional[_Iterable[_Union[ContainerStatusOutline, _Mapping]]] = ..., allocated_resources: _Optional[_Iterable[bytes]] = ..., resources: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class ContainerStatusOutline(_message.Message):
     __slots__ = ("name", "state", "last_state", "restart_count", "allocated_resources", "resources")
@@ -671,7 +673,7 @@ class TopologySpreadConstraint(_message.Message):
     def __init__(self, max_skew: _Optional[int] = ..., topology_key: _Optional[str] = ..., when_unsatisfiable: _Optional[str] = ..., label_selector: _Optional[_Union[LabelSelector, _Mapping]] = ..., min_domains: _Optional[int] = ..., node_affinity_policy: _Optional[str] = ..., node_taints_policy: _Optional[str] = ..., match_label_keys: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PodStatus(_message.Message):
-    __slots__ = ("phase", "conditions", "reason", "start_time", "container_statuses", "init_container_statuses", "nominated_node_name", "allocated_resources", "resources")
+    __slots__ = ("phase", "conditions", "reason", "start_time", "container_statuses", "init_container_statuses", "nominated_node_name", "ephemeral_container_statuses", "allocated_resources", "resources")
     class AllocatedResourcesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -686,6 +688,7 @@ class PodStatus(_message.Message):
     CONTAINER_STATUSES_FIELD_NUMBER: _ClassVar[int]
     INIT_CONTAINER_STATUSES_FIELD_NUMBER: _ClassVar[int]
     NOMINATED_NODE_NAME_FIELD_NUMBER: _ClassVar[int]
+    EPHEMERAL_CONTAINER_STATUSES_FIELD_NUMBER: _ClassVar[int]
     ALLOCATED_RESOURCES_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     phase: str
@@ -695,9 +698,10 @@ class PodStatus(_message.Message):
     container_statuses: _containers.RepeatedCompositeFieldContainer[ContainerStatus]
     init_container_statuses: _containers.RepeatedCompositeFieldContainer[ContainerStatus]
     nominated_node_name: str
+    ephemeral_container_statuses: _containers.RepeatedCompositeFieldContainer[ContainerStatus]
     allocated_resources: _containers.MessageMap[str, Quantity]
     resources: ResourceRequirements
-    def __init__(self, phase: _Optional[str] = ..., conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., reason: _Optional[str] = ..., start_time: _Optional[_Union[Time, _Mapping]] = ..., container_statuses: _Optional[_Iterable[_Union[ContainerStatus, _Mapping]]] = ..., init_container_statuses: _Optional[_Iterable[_Union[ContainerStatus, _Mapping]]] = ..., nominated_node_name: _Optional[str] = ..., allocated_resources: _Optional[_Mapping[str, Quantity]] = ..., resources: _Optional[_Union[ResourceRequirements, _Mapping]] = ...) -> None: ...
+    def __init__(self, phase: _Optional[str] = ..., conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., reason: _Optional[str] = ..., start_time: _Optional[_Union[Time, _Mapping]] = ..., container_statuses: _Optional[_Iterable[_Union[ContainerStatus, _Mapping]]] = ..., init_container_statuses: _Optional[_Iterable[_Union[ContainerStatus, _Mapping]]] = ..., nominated_node_name: _Optional[str] = ..., ephemeral_container_statuses: _Optional[_Iterable[_Union[ContainerStatus, _Mapping]]] = ..., allocated_resources: _Optional[_Mapping[str, Quantity]] = ..., resources: _Optional[_Union[ResourceRequirements, _Mapping]] = ...) -> None: ...
 
 class Condition(_message.Message):
     __slots__ = ("type", "status", "last_transition_time", "reason")

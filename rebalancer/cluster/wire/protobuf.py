@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -108,13 +108,11 @@ MAGIC = b"k8s\x00"  # before every answer of an API server
 Pods = Sequence["pods_pb2.PodOutline | bytes"]
 """Pods of a list; the bytes of one that cannot be decoded."""
 _MAX_CACHED_CLASSES = 1 << 16
-# A volume that admission adds: a name of a fixed length, which is each pod's own.
 _RUNNING = b"\x12"  # how a ContainerState begins that says that the container runs
-_READY = b"\x0a\x05Ready\x12\x04True"  # how a condition begins
-_USUAL = tuple(
+_USUAL = tuple(  # how such conditions begin
     b"\x0a" + bytes([len(kind)]) + kind.encode() + b"\x12\x04True" for kind in USUAL_CONDITIONS - {"Ready"}
 )
-READY = records.Condition(type="Ready", status="True")
+# A volume that admission adds: a name of a fixed length, which is each pod's own.
 _TOKEN_NAME = re.compile(rb"\x0a\x15(kube-api-access-[a-z0-9]{5})\x12", re.ASCII)
 
 
@@ -189,13 +187,10 @@ class ProtobufPods:
         )
         return Malformed(self._kind.name, namespace, name or f"#{position}", node_name, reason)
 
-    def conditions(self, status: pods_pb2.StatusOutline) -> list[records.Condition]:
+    def conditions(self, status: pods_pb2.StatusOutline) -> list[pods_pb2.Condition]:
         """Those that are not as usual, and the one that says whether the pod is ready."""
-        return [
-            READY if item.startswith(_READY) else to_record(parse(self._messages.Condition, item))
-            for item in status.conditions
-            if not item.startswith(_USUAL)
-        ]
+        kind, conditions = self._messages.Condition, status.conditions
+        return [parse(kind, item) for item in conditions if not item.startswith(_USUAL)]
 
     def node_name(self, pod: pods_pb2.PodOutline) -> str:
         """As ``Encoding`` says."""
@@ -254,6 +249,10 @@ class ProtobufPods:
     def seconds(self, time: pods_pb2.Time) -> float:
         """Unix seconds of a time, NaN for none; ValueError for one that JSON could not hold."""
         return times.checked(time.seconds) if time.HasField("seconds") else math.nan
+
+    def ephemeral(self, status: pods_pb2.StatusOutline) -> Iterator[tuple[str, records.ContainerState]]:
+        """The names and states of its ephemeral containers."""
+        return ((item.name, self._state(item.state)) for item in status.ephemeral_container_statuses)
 
     def time_text(self, time: pods_pb2.Time) -> str | None:
         """A time as JSON writes it; None for none."""

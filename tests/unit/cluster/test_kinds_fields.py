@@ -50,7 +50,7 @@ NOT_READ: Mapping[str, Mapping[str, str]] = {
     "pkg/apis/meta/v1.OwnerReference": {"blockOwnerDeletion": _BOOKKEEPING},
     "core/v1.PodStatus": {
         **dict.fromkeys(("message", "observedGeneration", "qosClass", "volumeHealth"), _WORDS),
-        **dict.fromkeys(("hostIP", "hostIPs", "podIP", "podIPs", "ephemeralContainerStatuses"), _NODE),
+        **dict.fromkeys(("hostIP", "hostIPs", "podIP", "podIPs"), _NODE),
         "resize": "replaced by the conditions that are read, since 1.33",
         **dict.fromkeys(
             ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses"),

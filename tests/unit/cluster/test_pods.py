@@ -19,6 +19,7 @@ from rebalancer.cluster.pods import ContainerReport, PodCondition, PodFields
 from rebalancer.cluster.records import Pod
 from rebalancer.cluster.wire.protobuf import decode_answer
 from tests.builders import LONG_AGO, a_node, a_pod, a_snapshot, owned_by
+from tests.conftest import examples
 from tests.pod_statuses import statuses
 from tests.protobuf_encoder import encode_list
 
@@ -58,7 +59,7 @@ def told(listing: Listing) -> tuple[Any, ...]:
 
 
 @given(pods())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_pods_are_the_same_rows_in_json_in_protobuf_and_read_back_from_a_recording(items: list[Item]) -> None:
     listing = in_json(items)
     recorded = ListingBuilder(PODS)
@@ -68,7 +69,7 @@ def test_pods_are_the_same_rows_in_json_in_protobuf_and_read_back_from_a_recordi
 
 
 @given(pods())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_finished_pods_come_after_the_others_and_are_in_order_themselves(items: list[Item]) -> None:
     listed = in_json(items).pods
     assert listed is not None
@@ -130,6 +131,24 @@ def test_what_became_of_a_pod_and_of_its_containers_is_read() -> None:
         ContainerReport("init", True, 2, "", "Error", 1),
     )
     assert (fields.restarts(), fields.restarts(init=True)) == (3, 5)
+
+
+@pytest.mark.parametrize(
+    ("state", "debugged_by"),
+    [
+        ({"running": {"startedAt": LONG_AGO}}, "debugger"),
+        ({}, "debugger"),  # nothing says that it does not run
+        ({"waiting": {"reason": "ContainerCreating"}}, ""),
+        ({"terminated": {"exitCode": 0}}, ""),
+    ],
+)
+def test_a_pod_whose_ephemeral_container_runs_is_being_debugged(
+    state: dict[str, Any], debugged_by: str
+) -> None:
+    assert (
+        fields_of(ephemeralContainerStatuses=[{"name": "debugger", "state": state}]).debugged_by
+        == debugged_by
+    )
 
 
 def test_equal_reports_are_kept_once() -> None:

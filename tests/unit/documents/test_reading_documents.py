@@ -183,6 +183,16 @@ def test_an_unknown_field_like_no_other_lists_the_known_ones() -> None:
     assert problem("zzz: 1") == "f.yaml:1:1 zzz: unknown field (known fields: enabled, items)"
 
 
+def test_the_known_fields_of_a_part_are_listed_once_and_each_problem_is_a_line() -> None:
+    with pytest.raises(InputError) as caught:
+        validate(Outer, parse("zzz: 1\nyyy: 2\n", "f.yaml"))
+
+    assert caught.value.lines == (
+        "f.yaml:1:1 zzz: unknown field (known fields: enabled, items)",
+        "f.yaml:2:1 yyy: unknown field",
+    )
+
+
 def test_every_problem_is_reported_in_the_order_of_the_file() -> None:
     assert problem("enabled: 3\nitems:\n- name: 1\n- {}\n") == (
         "f.yaml:1:10 enabled: should be a valid boolean, not 3; "

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rebalancer.profiles import ExtensionPoint, Input
-from rebalancer.profiles.defaults import DEFAULTS
+from rebalancer.profiles.types import DEFAULTS
 from rebalancer.scheduling.plugins.network_traffic import NetworkTrafficArguments
 from rebalancer.scheduling.plugins.trimaran.target_load_packing import TargetLoadPackingArguments
 from rebalancer.scheduling.registry import CATALOGUE, default_configuration, load_configuration

@@ -34,7 +34,7 @@ from rebalancer.cluster.pods import (
     read_pod,
     version_number,
 )
-from rebalancer.cluster.wire.json_pods import PodsInJson
+from rebalancer.cluster.wire.json_items import PodsInJson
 from rebalancer.cluster.wire.protobuf import ProtobufPods
 from rebalancer.cluster.wire.watch_events import BOOKMARK, DELETED, WatchEvent
 
@@ -116,16 +116,17 @@ class LatestObjects:
         return ()
 
     def __len__(self) -> int:
-        return len(self._collector)
+        return len(self._collector.by_key)
 
     def then(self, key: Key) -> Then | None:
         """An object as it is now, where changes of its kind are kept."""
-        found = self._collector.of(key)
+        found = self._collector.by_key.get(key)
         return found if isinstance(found, records.Node) else None
 
     def versions(self) -> dict[Key, int]:
         """The version of each object that can be read."""
-        return {key: version_number(version) for key, version in self._collector.versions()}
+        known = self._collector.by_key.items()
+        return {key: version_number(found.metadata.resource_version) for key, found in known}
 
     def _put(self, event: WatchEvent) -> Malformed | None:
         """Keep an object in place of the one of its name; one that cannot be read is returned."""
@@ -137,10 +138,11 @@ class LatestObjects:
         return None
 
     def _remove(self, key: Key) -> None:
-        self._collector.remove(key)
+        self._collector.by_key.pop(key, None)
 
     def _version_of(self, key: Key) -> int:
-        return version_number(self._collector.version_of(key))
+        found = self._collector.by_key.get(key)
+        return -1 if found is None else version_number(found.metadata.resource_version)
 
     def _collected(self) -> tuple[Sequence[records.ApiObject], ListedPods | None]:
         return self._collector.latest(), None

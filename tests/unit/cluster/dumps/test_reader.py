@@ -11,7 +11,7 @@ import pytest
 import zstandard
 
 from rebalancer.cluster.dumps.reader import DumpReader
-from rebalancer.cluster.dumps.streams import read_bytes
+from rebalancer.cluster.dumps.streams import ByteAllowance, read_bytes
 from rebalancer.cluster.dumps.writer import digest
 from rebalancer.cluster.kinds import KINDS, NODES, PODS
 from rebalancer.errors import InputError
@@ -153,6 +153,12 @@ def test_a_file_that_unpacks_to_more_than_a_cluster_is_refused_before_memory_is_
 
     with pytest.raises(InputError, match="larger than 1 MiB unpacked"):
         read_bytes(bomb, 1 << 20)
+
+
+@pytest.mark.parametrize(("largest", "words"), [(1000, "1,000 bytes"), (2048, "2 KiB"), (4 << 30, "4 GiB")])
+def test_the_size_that_a_dump_may_have_is_told_as_it_was_given(largest: int, words: str) -> None:
+    with pytest.raises(InputError, match=f"larger than {words} unpacked"):
+        ByteAllowance(largest).take(largest + 1, Path("dump"))
 
 
 def test_frames_one_after_another_are_one_file(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.errors import InputError
 from tests.builders import a_budget, a_node, a_pod, a_recording, a_replica_set, owned_by
+from tests.conftest import examples
 from tests.pod_statuses import statuses
 
 NODE_NAMES = ("n1", "n2", "n3")
@@ -104,7 +105,7 @@ def columns(snapshot: Snapshot) -> dict[str, Any]:
 
 
 @given(clusters())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_what_is_saved_reads_back_as_the_same_cluster(kinds: dict[str, list[dict[str, Any]]]) -> None:
     recording = a_recording({"watcher.json": b"{}"}, **kinds)
     with tempfile.TemporaryDirectory() as folder:
@@ -117,7 +118,7 @@ def test_what_is_saved_reads_back_as_the_same_cluster(kinds: dict[str, list[dict
 
 
 @given(clusters(), st.randoms(use_true_random=False))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_snapshot_does_not_depend_on_the_order_of_its_objects(
     kinds: dict[str, list[dict[str, Any]]], random: Any
 ) -> None:

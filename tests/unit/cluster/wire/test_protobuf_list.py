@@ -115,3 +115,33 @@ def test_a_pod_in_small_pieces_is_joined_once_and_not_at_each_piece() -> None:
 
     assert found == 1
     assert most > len(body) // 512 - 5
+
+
+def test_a_length_ends_after_ten_bytes_or_is_none() -> None:
+    with pytest.raises(ValueError, match="does not end"):
+        split(b"k8s\x00" + b"\x0a" + b"\xff" * 10 + b"\x01")
+
+
+def test_a_head_is_waited_for_up_to_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = b"k8s\x00" + b"\x0a\xff\xff\xff\x07" + b"x" * 91
+    monkeypatch.setattr(protobuf_list, "_MAX_HEAD_BYTES", len(begun))
+    splitter = PodListSplitter()
+    assert splitter.pods(begun) == []
+    with pytest.raises(ValueError, match="does not begin"):
+        splitter.pods(b"x")
+
+
+def test_pods_of_every_length_are_split() -> None:
+    """Among them lengths whose first byte is 128: nothing but that more of it follows."""
+    for size in range(140):
+        pods = [msgspec.convert(a_pod("web-1", annotations={"a": "x" * size}), Pod)] * 2
+        splitter = PodListSplitter()
+        assert len(splitter.pods(encode_list(pods))) == 2
+        assert splitter.head is not None
+        assert splitter.head.is_list
+
+
+def test_a_list_without_pods_is_a_list() -> None:
+    splitter = PodListSplitter()
+    assert splitter.pods(encode_list([])) == []
+    splitter.finish()

@@ -23,6 +23,7 @@ from rebalancer.cluster.wire import pods_pb2
 from rebalancer.cluster.wire.json_items import decode_page
 from rebalancer.cluster.wire.protobuf import decode_answer, parse, to_record
 from tests.builders import LONG_AGO, a_pod, owned_by
+from tests.conftest import examples
 from tests.protobuf_encoder import encode_items, encode_list
 
 DATA = Path(__file__).parent / "data"
@@ -174,7 +175,7 @@ def test_pods_alike_but_for_one_thing_are_the_same_columns_in_either_encoding() 
 
 
 @given(siblings())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_the_same_pods_are_the_same_columns_in_either_encoding(items: list[dict[str, Any]]) -> None:
     pods = [msgspec.convert(item, Pod) for item in items]
     in_json = read_json(json.dumps({"kind": "PodList", "items": items}).encode())
@@ -186,7 +187,7 @@ _ANSWER = parse(pods_pb2.AnswerOfEncodedPods, (DATA / "pods-shop.pb").read_bytes
 
 
 @given(st.data(), st.sampled_from(list(_ANSWER.raw.items)), st.binary(max_size=60))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_damaged_bytes_cost_the_pod_they_are_in_and_no_other(
     data: st.DataObject, pod: bytes, damage: bytes
 ) -> None:
@@ -252,7 +253,7 @@ _LENGTH_DELIMITED = frozenset({9, 11, 12})  # string, message, bytes
 
 
 @given(messages_like(pods_pb2.Pod.DESCRIPTOR))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_pod_of_any_fields_and_values_is_kept_or_named_as_malformed(pod: bytes) -> None:
     named = pods_pb2.Pod(metadata=pods_pb2.Metadata(name="odd", namespace="fuzz")).SerializeToString()
     listing = read_protobuf(encode_items([pod + named, encoded_pod("sound")]))
@@ -371,3 +372,23 @@ def test_every_implementation_of_protobuf_decodes_maps(implementation: str) -> N
     )
 
     assert found.stdout == "{'app': 'web'}\n", found.stderr
+
+
+def test_what_containers_have_been_through_is_read_as_in_json() -> None:
+    pod = a_pod("web-1", node="n1", cpu="100m")
+    states = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "restartCount": 3}
+    ended = {"lastState": {"terminated": {"reason": "Error", "exitCode": 2}}}
+    pod["status"]["containerStatuses"] = [{"name": "main", **states, **ended}]
+    found = read_protobuf(encode_list([msgspec.convert(pod, Pod)]))
+
+    assert everything(found) == everything(
+        read_json(msgspec.json.encode({"kind": "PodList", "items": [pod]}))
+    )
+    assert found.pods is not None
+    (report,) = found.pods.columns.row(0).containers
+    assert (report.waiting, report.restarts, report.last_exit_code) == ("CrashLoopBackOff", 3, 2)
+
+
+def test_a_pod_whose_name_no_server_admits_is_malformed() -> None:
+    found = read_protobuf(encode_list([msgspec.convert(a_pod("web 1"), Pod)]))
+    assert [item.name for item in found.malformed] == ["#0"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.cluster.wire import pods_pb2
+from rebalancer.cluster.wire import pods_pb2, watch_events
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.cluster.wire.watch_events import MAX_EVENT_BYTES, EventSplitter, WatchEvent
 from tests.builders import a_pod
@@ -121,3 +121,34 @@ def test_an_event_in_small_pieces_is_joined_once_and_not_at_each_piece(content_t
 
     assert (len(events), Piece.appended) == (1, 0)
     assert most > len(body) // 512 - 5
+
+
+def test_an_empty_line_is_no_event_and_hides_none() -> None:
+    line = json_line("ADDED", {"metadata": {"name": "web-1", "resourceVersion": "0"}})
+    assert as_tuples(split(JSON, b"\n" + line)) == [("ADDED", 0, "web-1")]
+
+
+@pytest.mark.parametrize("content_type", [JSON, MEDIA_TYPE])
+def test_an_event_says_whether_its_object_is_json(content_type: str) -> None:
+    (event,) = split(content_type, body_of(content_type, 1))
+    assert event.is_json == (content_type == JSON)
+
+
+@pytest.mark.parametrize("content_type", [JSON, MEDIA_TYPE])
+def test_the_bound_is_of_one_event_and_not_of_those_before_it(
+    content_type: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = body_of(content_type, 1)
+    frame = 4 if content_type == MEDIA_TYPE else 0
+    monkeypatch.setattr(watch_events, "MAX_EVENT_BYTES", len(body) - frame)
+    assert len(split(content_type, body, body[:3], body[3:], body + body[:5])) == 3
+    monkeypatch.setattr(watch_events, "MAX_EVENT_BYTES", len(body) - frame - 1)
+    with pytest.raises(ValueError, match="larger than"):
+        split(content_type, body[:-1] if content_type == MEDIA_TYPE else b" " * len(body))
+
+
+def test_what_is_held_may_be_as_large_as_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch_events, "MAX_EVENT_BYTES", 100)
+    assert split(JSON, b" " * 100) == []
+    with pytest.raises(ValueError, match="larger than"):
+        split(JSON, b" " * 101)
