@@ -5,15 +5,21 @@ Importing plugins takes time, so it is done only when a configuration names one 
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from http import HTTPStatus
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec.structs import replace
 
 from rebalancer.documents import read_text
-from rebalancer.errors import InputError
+from rebalancer.errors import InputError, RightsError, UnreachableError
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schedulers import ConfigMapKey
+from rebalancer.profiles import GROUP, KIND, NEWEST_VERSION
 from rebalancer.profiles.types import (
     ConfigurationText,
     PluginDescription,
@@ -23,6 +29,22 @@ if TYPE_CHECKING:
     from importlib import metadata
 
     from rebalancer.cluster.live import RawApi
+    from rebalancer.cluster.snapshot import Snapshot
+
+
+LOGGER = logging.getLogger(__name__)
+# A label that AKS gives its nodes, and where users write how its scheduler decides.
+_OF_AKS = "kubernetes.azure.com/cluster"
+_AKS_PATH, _AKS_NAME = "/apis/aks.azure.com/v1alpha1/schedulerconfigurations", "upstream"
+
+
+class _AksSpec(msgspec.Struct, rename="camel"):
+    raw_config: str | None = None
+    profiles: list[dict[str, Any]] = []  # of the first preview
+
+
+class _AksConfiguration(msgspec.Struct):
+    spec: _AksSpec
 
 
 def configuration_text(
@@ -80,6 +102,90 @@ def _value(api: RawApi, place: ConfigMapKey, setting: str) -> ConfigurationText:
         keys = ", ".join(sorted(data)) or "none"
         raise InputError(f"has no key {place.key}", where=where, hint=f"its keys: {keys[:200]}")
     return ConfigurationText(data[place.key], f"{where} {place.key}")
+
+
+def configuration_of_aks(snapshot: Snapshot, api: RawApi) -> ConfigurationText | None:
+    """The configuration that users of AKS have written for its scheduler; None elsewhere, and without one.
+
+    Raises InputError where the object holds none.
+    """
+    if not any(_OF_AKS in (node.metadata.labels or {}) for node in snapshot.nodes.records):
+        return None
+    where = f"schedulerconfiguration {_AKS_NAME}"
+    try:
+        body = api.get(f"read {where}", f"{_AKS_PATH}/{_AKS_NAME}")
+    except RightsError as error:
+        LOGGER.warning("AKS's scheduler is taken to have Kubernetes' defaults: %s", error)
+        return None
+    except UnreachableError as error:
+        if getattr(error, "status", None) != HTTPStatus.NOT_FOUND:
+            raise
+        return None
+    try:
+        spec = msgspec.json.decode(body, type=_AksConfiguration).spec
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"is no SchedulerConfiguration: {error!s:.200}", where=where) from error
+    if spec.raw_config is not None:
+        return ConfigurationText(spec.raw_config, where)
+    written = {"apiVersion": f"{GROUP}/{NEWEST_VERSION}", "kind": KIND, "profiles": spec.profiles}
+    return ConfigurationText(msgspec.json.encode(written).decode(), where)
+
+
+_METADATA_ONLY = {
+    "Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+}
+_MAX_PAGES, _MAX_LOOKED_AT, _MAX_FOUND = 20, 10, 10
+_SYSTEM = "kube-system"
+
+
+def configurations_in(api: RawApi) -> tuple[ConfigMapKey, ...]:
+    """The ConfigMaps' keys that hold a scheduler's configuration; empty where ConfigMaps may not be listed.
+
+    Only those are read whose name says ``sched``; of all others the names alone, without their data. Anybody
+    who may write a ConfigMap may write many keys: those of kube-system come first, and only ten are found.
+    """
+    try:
+        named = [place for place in _config_maps(api) if "sched" in place[1]]
+        named.sort(key=lambda place: place[0] != _SYSTEM)
+        found = (
+            ConfigMapKey(namespace=namespace, name=name, key=key)
+            for namespace, name in named[:_MAX_LOOKED_AT]
+            for key, text in (api.config_map(namespace, name) or {}).items()
+            if "kind: KubeSchedulerConfiguration" in text
+        )
+        return tuple(islice(found, _MAX_FOUND))
+    except (RightsError, UnreachableError):  # it is found by hand then
+        return ()
+
+
+def _config_maps(api: RawApi) -> Iterator[tuple[str, str]]:
+    """Namespace and name of each ConfigMap; every namespace has one of certificates, which is left out."""
+    query: dict[str, Any] = {"limit": 500, "fieldSelector": "metadata.name!=kube-root-ca.crt"}
+    for _ in range(_MAX_PAGES):
+        answer = api.ask("list configmaps", "/api/v1/configmaps", query, _METADATA_ONLY)
+        try:
+            page = msgspec.json.decode(answer.body, type=_Names)
+        except msgspec.DecodeError as error:
+            raise UnreachableError("list configmaps: the answer is not a list", where=api.host) from error
+        yield from ((item.metadata.namespace, item.metadata.name) for item in page.items)
+        if not page.metadata.continued:
+            return
+        query["continue"] = page.metadata.continued
+
+
+class _Metadata(msgspec.Struct):
+    namespace: str = ""
+    name: str = ""
+    continued: str = msgspec.field(default="", name="continue")
+
+
+class _Named(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+class _Names(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    items: list[_Named] = []
 
 
 def check_configuration(loaded: LoadedPolicy) -> None:

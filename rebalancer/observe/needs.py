@@ -11,11 +11,14 @@ import msgspec
 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InternalError, RebalancerError, StopRequestedError
-from rebalancer.load.plugin_sources import plugin_requests, watcher_addresses
+from rebalancer.load.plugin_sources import plugin_requests, read_view, watcher_addresses
+from rebalancer.load.prometheus.discovery import with_addresses
 from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
 from rebalancer.load.prometheus.reader import connection_of
 from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.load.raw_figures import ANY_ADDRESS, RawFigures
+from rebalancer.load.scheduler_view import SchedulerView
+from rebalancer.load.services import runs_in_a_cluster
 from rebalancer.load.sources import prometheus_reader
 from rebalancer.planning.assemble import policy_watchers
 from rebalancer.planning.inputs import ApiServer, Observation, SchedulerStart
@@ -49,11 +52,11 @@ class Needs(msgspec.Struct):
 
     def add(self, loaded: LoadedPolicy, configuration: SchedulerConfiguration | None) -> None:
         """Add what one policy needs, and the plugins of its scheduler."""
-        policy = loaded.policy
+        policy = with_addresses(loaded, self.snapshot).policy
         scored = scored_resources(policy, configuration) if configuration is not None else ()
         self.watchers |= dict.fromkeys(policy_watchers(policy))
         for source in policy.load.sources:
-            if isinstance(source, PrometheusSource):
+            if isinstance(source, PrometheusSource) and source.prometheus.address is not None:
                 connection = connection_of(source.prometheus)
                 reader = prometheus_reader(source, self.snapshot, self.responses, policy, scored, self.now)
                 self.requests |= dict.fromkeys((connection, query) for query in reader.requests())
@@ -105,6 +108,18 @@ class Needs(msgspec.Struct):
                 return servers[connection](query)
 
             self.responses.keep(connection.address, query, ask)
+
+
+def read_figures(
+    snapshot: Snapshot, configuration: SchedulerConfiguration, api: RawApi, now: float
+) -> SchedulerView:
+    """What the sources of a configuration's plugins say now; of the cluster nothing is read again."""
+    queries = plugin_queries(configuration)
+    needs = Needs(snapshot, now, "", RecordedResponses(now))
+    needs.watchers |= dict.fromkeys(filter(None, watcher_addresses(configuration)))
+    needs.requests |= dict.fromkeys(plugin_requests(configuration, queries))
+    figures = needs.observe(api, inside=runs_in_a_cluster(), watcher=None).figures
+    return read_view(snapshot, figures, configuration, (), queries, now)
 
 
 def _answer_of_watcher(api: RawApi, address: str, *, inside: bool) -> bytes | str:

@@ -4,25 +4,35 @@
 will judge the observation, so that the cluster is read once, and each load source is asked once, for all of
 them. What reads a live cluster is imported where it is needed: a recorded one is read without a network. The
 model is imported after the cluster is read: importing it takes longer than most API servers take to answer.
+
+Where the state of earlier runs is kept is the same choice for every command, so that a plan is the run. An
+option names a file or a ConfigMap. A run outside of a cluster keeps its state without one too, in a file
+of the user that is named after the API server; the commands that only read use that file once it is there.
 """
 
 from __future__ import annotations
 
+import functools
+import logging
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from rebalancer import files
 from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.errors import InputError
 from rebalancer.load.services import runs_in_a_cluster
-from rebalancer.observe.configuration import InstalledPlugins, configuration_text
+from rebalancer.observe.configuration import InstalledPlugins, configuration_of_aks, configuration_text
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.policy.policy_file import LoadedPolicy, default_policy, load_policy, place_of
 from rebalancer.profiles.types import ConfigurationText, SchedulerConfiguration
+from rebalancer.redaction import without_secrets
 from rebalancer.state.run_state import RunState
 from rebalancer.telemetry import span
 
@@ -31,6 +41,7 @@ if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
     from rebalancer.cluster.live.watching import LiveCluster
     from rebalancer.planning.inputs import Observation, PlanningInputs
+    from rebalancer.state.stores import StateStore
 
 
 def policy_of(options: PlanOptions) -> LoadedPolicy:
@@ -44,7 +55,15 @@ def open_api(options: PlanOptions) -> RawApi | None:
         return None
     from rebalancer.cluster.live import open_api as connect  # noqa: PLC0415 - not for a recorded cluster
 
-    return connect(options.kubeconfig, options.context, options.request_seconds)
+    return connect(
+        options.kubeconfig,
+        options.context,
+        options.request_seconds,
+        cluster=options.kube_cluster,
+        user=options.kube_user,
+        acts_as=options.acts_as,
+        groups=options.as_groups,
+    )
 
 
 def open_cluster(api: RawApi, log: ChangeLog | None = None) -> LiveCluster:
@@ -169,6 +188,8 @@ def observe(
         from rebalancer.load.prometheus.responses import RecordedResponses  # noqa: PLC0415
         from rebalancer.observe.needs import Needs  # noqa: PLC0415 - not before the reading
 
+        if "" in texts and texts[""] is None:
+            texts[""] = configuration_of_aks(snapshot, api)
         now = options.now if options.now is not None else clock()
         needs = Needs(snapshot, now, own_pod, RecordedResponses(clock()))
         for loaded in policies:
@@ -227,3 +248,65 @@ def _own_pod(environment: Mapping[str, str]) -> str:
     """The pod this program runs in, whose names the CronJob passes in the environment."""
     namespace, name = environment.get("POD_NAMESPACE", ""), environment.get("POD_NAME", "")
     return f"{namespace}/{name}" if namespace and name else ""
+
+
+LOGGER = logging.getLogger(__name__)
+_HOMELESS = "this user has no home folder, where the state of runs is kept"
+
+
+def state_store(
+    path: Path | None, config_map: str | None, api: RawApi | None, *, acts: bool = False
+) -> StateStore | None:
+    """The store that the options name; without them, outside of a cluster, the user's own file.
+
+    A command that does not act uses that file only if it is there. Logs which state is used.
+    """
+    if path is None and config_map is None and (api is None or runs_in_a_cluster()):
+        return None
+    from rebalancer.state.stores import ConfigMapStore, FileStore  # noqa: PLC0415 - imports filelock
+
+    if config_map is not None:
+        assert api is not None  # refused with the options
+        namespace, name = config_map.split("/")
+        store: StateStore = ConfigMapStore(api, namespace, name)
+        _say(f"the state of earlier runs is in {store.where}")
+        return store
+    if path is None:
+        assert api is not None
+        path = user_file(api.host)
+        if path is None and acts:
+            raise InputError(_HOMELESS, hint="name a file with --state, or set HOME")
+        if path is None or (not acts and not files.may_exist(path)):
+            return None
+    new = "" if files.may_exist(path) else ", which does not exist yet: this is the first run that uses it"
+    _say(f"the state of earlier runs is in {path}{new}")
+    return FileStore(path) if api is None else FileStore(path, lambda: api.retries.run.stopped)
+
+
+@functools.cache
+def _say(what: str) -> None:
+    """Log it once, however often the nodes are shown."""
+    LOGGER.info("%s", what)
+
+
+def user_file(host: str) -> Path | None:
+    """The user's file for the runs on an API server; None for a user without a home."""
+    folder = files.state_folder()
+    address = without_secrets(host).lower().removeprefix("https://")
+    cluster = re.sub(r"[^a-z0-9.-]+", "-", address).strip("-.") or "cluster"
+    return None if folder is None else folder / f"{cluster[:200]}.json"
+
+
+def known_state(
+    path: Path | None, config_map: str | None, api: RawApi | None, *, recorded: bool = False
+) -> RunState | None:
+    """What earlier runs left; empty where it is yet to be written.
+
+    None when nothing says where it is, and for a recorded cluster without that file: then a recorded state
+    counts.
+    """
+    store = state_store(path, config_map, api)
+    if store is None:
+        return None
+    found = store.load()
+    return found if found is not None or recorded else RunState()

@@ -175,7 +175,7 @@ def recorded_state(recording: Recording) -> RunState | None:
 def recorded_configuration(recording: Recording, source: str = "") -> ConfigurationText | None:
     """The scheduler's configuration that was recorded with the cluster; ``source`` is where it came from."""
     content = recording.documents.get(CONFIGURATION)
-    if content is None:
+    if content is None or not content.strip():  # what a shell leaves of a ConfigMap that is not there
         return None
     where = f"{recording.source}/{CONFIGURATION}"
     try:

@@ -21,7 +21,7 @@ from rebalancer.load.raw_figures import WATCHER
 from rebalancer.load.scheduler_view import decode_watcher
 from rebalancer.observe.configuration import configuration_text
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.observe.read import observe, open_api, open_cluster, policy_of
+from rebalancer.observe.read import known_state, observe, open_api, open_cluster, policy_of
 from rebalancer.observe.recorded import (
     CONFIGURATION,
     STATE,
@@ -30,7 +30,6 @@ from rebalancer.observe.recorded import (
     metric_times,
     unread_of,
 )
-from rebalancer.observe.state_location import known_state
 from rebalancer.observe.timeline import Timeline, TimelineWriter, is_timeline, read_recording
 from rebalancer.planning.inputs import Observation
 from rebalancer.policy.policy_file import LoadedPolicy

@@ -1,22 +1,158 @@
 """What earlier runs knew: how long nodes have been hot, and which pods were moved where.
 
-A value, bounded in size so that it fits a ConfigMap; the functions here make the next one from it.
+A value, bounded in size so that it fits a ConfigMap; the functions here make the next one from it. The load
+of nodes at earlier runs is the window of sources that know only the present. How often schedulers decided as
+computed is measured by others, and said here where that is too little to act on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated
 
 import msgspec
 from msgspec.structs import replace
 
 from rebalancer.errors import InputError
-from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.state import samples as load_samples
-from rebalancer.state.agreement import MeasuredAgreement
+from rebalancer.policy.schema import RebalancePolicy, Safety
 from rebalancer.state.results import Result
-from rebalancer.state.samples import LoadSamples
+
+MAX_SAMPLES = 100
+MAX_SAMPLE_BYTES = 160 << 10
+
+_Name = Annotated[str, msgspec.Meta(max_length=512)]
+_Time = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+_Percent = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+
+
+class Sample(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """One run: percent of allocatable by resource, then by node; null where there was no figure."""
+
+    at: _Time  # Unix seconds
+    percent: dict[_Name, tuple[_Percent | None, ...]]
+
+
+class LoadSamples(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Samples of the same nodes, oldest first."""
+
+    nodes: tuple[_Name, ...] = ()
+    taken: tuple[Sample, ...] = ()
+
+
+def _at(values: Sequence[float | None], position: int) -> float | None:
+    return values[position] if position < len(values) else None
+
+
+def with_sample(
+    samples: LoadSamples, at: float, percent: Mapping[str, Mapping[str, float]], window_seconds: float
+) -> LoadSamples:
+    """The samples with one more, ``percent`` by resource and node; those outside the window are dropped."""
+    earlier = [sample for sample in samples.taken if at - window_seconds <= sample.at < at]
+    seen = {
+        node
+        for sample in earlier
+        for values in sample.percent.values()
+        for node, value in zip(samples.nodes, values, strict=False)
+        if value is not None
+    }
+    nodes = tuple(sorted(seen | {node for found in percent.values() for node in found}))
+    added = Sample(
+        at=at,
+        percent={
+            resource: tuple(
+                round(min(max(found[node], 0.0), 1e9), 1) if node in found else None for node in nodes
+            )
+            for resource, found in sorted(percent.items())
+        },
+    )
+    return bounded_samples(
+        _aligned(nodes, [(samples.nodes, sample) for sample in earlier] + [(nodes, added)])
+    )
+
+
+def bounded_samples(samples: LoadSamples) -> LoadSamples:
+    """The newest samples that fit the room there is for them."""
+    left = MAX_SAMPLE_BYTES - len(msgspec.json.encode(samples.nodes))
+    kept: list[Sample] = []
+    for sample in reversed(samples.taken[-MAX_SAMPLES:]):
+        left -= len(msgspec.json.encode(sample)) + 1
+        if left < 0:
+            break
+        kept.append(sample)
+    return LoadSamples(nodes=samples.nodes if kept else (), taken=tuple(reversed(kept)))
+
+
+def _aligned(nodes: tuple[str, ...], taken: Sequence[tuple[tuple[str, ...], Sample]]) -> LoadSamples:
+    """Samples of other node lists, all over the same nodes."""
+    result = []
+    for names, sample in taken:
+        if names != nodes:
+            position = {name: index for index, name in enumerate(names)}
+            percent = {
+                resource: tuple(_at(values, position[node]) if node in position else None for node in nodes)
+                for resource, values in sample.percent.items()
+            }
+            result.append(Sample(at=sample.at, percent=percent))
+        else:
+            result.append(sample)
+    return LoadSamples(nodes=nodes, taken=tuple(result))
+
+
+MIN_DECISIONS = 100  # fewer prove nothing
+MAX_AGE_SECONDS = 30 * 86_400.0  # a scheduler is upgraded, its configuration changed
+_HOW = "measure it with: rebalancer agreement, or let rebalancer serve run"
+
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class MeasuredAgreement(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Decisions of the cluster's schedulers that were compared, and how many landed as computed."""
+
+    decisions: _Count
+    landed: _Count
+    until: _Time  # Unix seconds, when the last was compared
+
+    @property
+    def share(self) -> float:
+        """Of the decisions; 0 where there are none, or where the figures cannot be."""
+        return self.landed / self.decisions if 0 < self.decisions >= self.landed else 0.0
+
+    def sentence(self) -> str:
+        """The figure in words."""
+        return (
+            f"of {self.decisions:,} decisions of the scheduler {self.landed:,} landed as computed "
+            f"({self.share:.2%})"
+        )
+
+    def is_known(self, now: float) -> bool:
+        """Whether there are enough decisions, and they are recent enough, to say something."""
+        return self.decisions >= MIN_DECISIONS and abs(now - self.until) <= MAX_AGE_SECONDS
+
+
+def the_one_to_keep(before: MeasuredAgreement | None, new: MeasuredAgreement) -> MeasuredAgreement:
+    """What was measured last, unless it says nothing yet and what was known before does."""
+    return (
+        before if before is not None and before.is_known(new.until) and not new.is_known(new.until) else new
+    )
+
+
+def why_refused(safety: Safety, measured: MeasuredAgreement | None, now: float) -> str:
+    """Why a run may not act on what is known of the schedulers' decisions; empty where it may."""
+    least = safety.min_agreement
+    if least is None:
+        return ""
+    needed = f"safety.minAgreement is {least:.2%}"
+    if measured is None:
+        return f"whether the scheduler decides as computed is not known, and {needed}; {_HOW}"
+    if not measured.is_known(now):
+        doubt = f"fewer than {MIN_DECISIONS}" if measured.decisions < MIN_DECISIONS else "too long ago"
+        return f"{measured.sentence()}, which is {doubt}, and {needed}; {_HOW}"
+    return (
+        f"{measured.sentence()}, and {needed}; rebalancer agreement shows why"
+        if measured.share < least
+        else ""
+    )
+
 
 API_VERSION = "rebalancer/v1alpha1"
 KIND = "RunState"
@@ -25,11 +161,10 @@ MAX_HOT_NODES = 5000
 MAX_STREAK = 1_000_000
 MAX_BYTES = 900 << 10  # a ConfigMap holds 1 MiB
 _MIN_MEMORY_SECONDS = 24 * 3600.0
+_PER_DAY_SECONDS = 26 * 3600.0  # what perDay counts, by clocks that differ by as much as a run accepts
 _MIN_SPACING_SECONDS = 1e-6  # the same run never counts twice
 _OVERHEAD_BYTES = 1024  # the envelope around the moves and the streaks
 
-_Name = Annotated[str, msgspec.Meta(max_length=512)]
-_Time = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 _Amount = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
 _Streak = Annotated[int, msgspec.Meta(ge=1, le=MAX_STREAK)]
 
@@ -61,6 +196,7 @@ class RunState(Value, frozen=True, kw_only=True):
     hot_streaks: dict[_Name, _Streak] = {}  # node -> consecutive runs in which it was hot
     hot_counted_at: _Time = 0.0  # when the streaks grew last
     moves: tuple[PastMove, ...] = ()
+    forgotten_until: _Time = 0.0  # of moves up to this moment some are not kept, for there were too many
     samples: LoadSamples = LoadSamples()  # load at earlier runs, of sources that know only the present
     updated_at: _Time = 0.0
     agreement: MeasuredAgreement | None = None  # of the cluster's schedulers with what is computed
@@ -102,9 +238,7 @@ def after_reading(
 ) -> RunState:
     """The state once a run read these loads of the present, percent by resource and node."""
     before = state or RunState()
-    samples = (
-        load_samples.with_sample(before.samples, now, percent, window_seconds) if percent else LoadSamples()
-    )
+    samples = with_sample(before.samples, now, percent, window_seconds) if percent else LoadSamples()
     return bounded(replace(before, samples=samples))
 
 
@@ -112,7 +246,7 @@ def memory_seconds(policy: RebalancePolicy) -> float:
     """How long past moves are remembered: as long as a cooldown asks, and at least a day."""
     planning = policy.planning
     return max(
-        _MIN_MEMORY_SECONDS,
+        _PER_DAY_SECONDS if "perDay" in policy.limits.rates else _MIN_MEMORY_SECONDS,
         2 * planning.cooldown,
         planning.cooldown_max,
         planning.cooldown_window,
@@ -145,7 +279,7 @@ def after_moves(
 def bounded(state: RunState) -> RunState:
     """The state within its bounds: the oldest moves go first, then the shortest streaks."""
     longest_first = sorted(state.hot_streaks.items(), key=lambda item: (-item[1], item[0]))[:MAX_HOT_NODES]
-    samples = load_samples.bounded(state.samples)
+    samples = bounded_samples(state.samples)
     left = MAX_BYTES - _OVERHEAD_BYTES - (len(msgspec.json.encode(samples)) if samples.taken else 0)
     streaks = {}
     for node, runs in longest_first:
@@ -159,8 +293,13 @@ def bounded(state: RunState) -> RunState:
         if left < 0:
             break
         kept.append(move)
+    lost = state.moves[: len(state.moves) - len(kept)]
     return replace(
-        state, hot_streaks=dict(sorted(streaks.items())), moves=tuple(reversed(kept)), samples=samples
+        state,
+        hot_streaks=dict(sorted(streaks.items())),
+        moves=tuple(reversed(kept)),
+        forgotten_until=max([state.forgotten_until, *(move.evicted_at for move in lost)]),
+        samples=samples,
     )
 
 
@@ -171,7 +310,7 @@ def encode(state: RunState) -> bytes:
 
 def decode(content: bytes, where: str) -> RunState:
     """The state read back. Raises InputError, naming ``where``, when the bytes hold none that can be used."""
-    hint = "remove it: the next run then starts without a memory of earlier ones"
+    hint = "remove it: the next run remembers no earlier one, and limits per hour and day begin again"
     if len(content) > 2 * MAX_BYTES:
         raise InputError(
             f"the state is {len(content)} bytes, more than any that was written", where=where, hint=hint

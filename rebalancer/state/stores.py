@@ -21,8 +21,7 @@ import msgspec
 
 from rebalancer import files
 from rebalancer.cluster.live import RawApi, object_path
-from rebalancer.cluster.live.failures import RequestRejectedError
-from rebalancer.cluster.live.updates import (
+from rebalancer.cluster.live.client import (
     APPLY,
     MAX_ATTEMPTS,
     NotWrittenError,
@@ -30,6 +29,7 @@ from rebalancer.cluster.live.updates import (
     replace_version,
     update,
 )
+from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.errors import InputError, SafetyError, StopRequestedError
 from rebalancer.state.run_state import MAX_BYTES, RunState, bounded, decode, encode
 
@@ -104,7 +104,6 @@ class FileStore:
         path = Path(os.path.realpath(self._path))
         lock = FileLock(path.with_name(f".{path.name}.lock"))
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             for _ in range(round(_LOCK_SECONDS / _LOOK_SECONDS)):
                 with contextlib.suppress(Timeout), lock.acquire(timeout=_LOOK_SECONDS):
                     kept = bounded(change(self.load() or RunState()))

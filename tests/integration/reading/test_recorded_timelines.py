@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from click.testing import CliRunner
 
 from rebalancer.cli.program import main
 from rebalancer.observe.timeline import Timeline
+from rebalancer.state.run_state import decode
 from tests.integration.serving.replicas import a_hot_cluster
 from tests.waiting import eventually
 
@@ -34,7 +36,7 @@ def test_a_recorded_moment_has_the_plan_of_the_cluster(tmp_path: Path) -> None:
     assert "evict 4 pods" in planned.stdout or "4 pods restart" in planned.stdout
 
 
-def test_the_service_writes_what_its_runs_read_and_the_replay_has_its_moves_undone(tmp_path: Path) -> None:
+def test_a_replay_of_what_the_service_did_has_its_evictions_and_landings(tmp_path: Path) -> None:
     folder = tmp_path / "days"
     with a_hot_cluster(tmp_path) as cluster:
         replica = cluster.start("--act", f"--record={folder}")
@@ -42,8 +44,20 @@ def test_the_service_writes_what_its_runs_read_and_the_replay_has_its_moves_undo
         replica.waits_for("0 hot nodes of 6, 0 moves planned", times=2)
         eventually(lambda: recorded_moments(folder) >= 3, awaited="moments are recorded")
         replica.ends_after(signal.SIGTERM)
-    given = ("--policy", str(tmp_path / "policy.yaml"))
+    state = decode(Timeline.open(folder).contents(Timeline.open(folder).moments()[-1])["state.json"], "")
+    made = {(f"{move.namespace}/{move.name}", move.from_node, move.to_node) for move in state.moves}
+    given = ("--policy", str(tmp_path / "policy.yaml"), "-o", "json")
     result = CliRunner().invoke(main, ["simulate", "--replay", str(folder), *given])
 
     assert result.exit_code == 0, result.output
-    assert "as recorded" in result.stdout
+    runs = {run["policy"]: run for run in json.loads(result.stdout)["runs"]}
+    assert "as recorded" in runs
+    (policy,) = runs.keys() - {"nothing done", "descheduler", "as recorded"}
+    of_policy, of_service = (
+        [move for moment in runs[name]["moments"] for move in moment["moves"]]
+        for name in (policy, "as recorded")
+    )
+    assert {(move["pod"], move["fromNode"], move["node"]) for move in of_service} == made
+    # Of several landings that are possible the replay draws one, as the scheduler drew one.
+    assert {(move["pod"], move["fromNode"]) for move in of_policy} == {move[:2] for move in made}
+    assert runs["as recorded"]["evictions"] == len(made) > 0

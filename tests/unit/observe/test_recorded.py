@@ -23,7 +23,7 @@ from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.sources import prometheus_reader
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import observe, read_inputs
-from rebalancer.observe.recorded import documents_of
+from rebalancer.observe.recorded import CONFIGURATION, documents_of, recorded_configuration
 from rebalancer.planning.assemble import assemble
 from rebalancer.planning.inputs import ApiServer, Observation, SchedulerStart
 from rebalancer.planning.plan import Plan, decode, encode
@@ -141,6 +141,14 @@ def observations(draw: st.DrawFn) -> tuple[Observation, LoadedPolicy, RunState |
 
 def planned(inputs: Any) -> Plan:
     return decode(encode(make_plan(inputs)))
+
+
+def test_an_empty_configuration_is_none_as_a_shell_leaves_it_of_a_config_map_that_is_not_there() -> None:
+    recording = a_recording(None)
+    with_text = replace(recording, documents={CONFIGURATION: b"kind: KubeSchedulerConfiguration"})
+
+    assert recorded_configuration(replace(recording, documents={CONFIGURATION: b"\n"})) is None
+    assert recorded_configuration(with_text) is not None
 
 
 @settings(max_examples=25)

@@ -49,3 +49,8 @@ def test_a_result_leaves_a_run_done_partly_done_or_stopped() -> None:
 def test_a_result_that_only_a_newer_version_knows_counts_as_unknown() -> None:
     assert Result.of("LandedTwice") is Result.UNKNOWN
     assert all(Result.of(result.value) is result for result in Result)
+
+
+def test_a_move_that_was_requested_and_ended_otherwise_than_wished_is_a_warning() -> None:
+    expected = BAD_RESULTS | {Result.REFUSED, Result.UNKNOWN}
+    assert {result for result in Result if result.is_warning} == expected

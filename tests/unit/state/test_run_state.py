@@ -69,6 +69,13 @@ def test_moves_are_remembered_as_long_as_any_cooldown_asks_and_at_least_a_day(
     assert memory_seconds(a_policy(planning=planning)) == days * 86_400
 
 
+def test_a_limit_per_day_counts_moves_of_runs_whose_clocks_differ_by_an_hour() -> None:
+    policy = a_policy(limits={"scoped": [{"namespaces": ["shop"], "perDay": 3}]})
+    made, ahead = a_past_move(at=NOW), NOW + 24 * 3600 + 3500
+
+    assert after_moves(RunState(moves=(made,)), (), ahead, memory_seconds(policy)).moves == (made,)
+
+
 def test_a_later_account_of_a_pod_replaces_the_earlier() -> None:
     state = after_moves(None, [a_past_move(result="Unknown")], NOW, 3600)
     state = after_moves(state, [a_past_move(result="Landed", to_node="cool")], NOW, 3600)

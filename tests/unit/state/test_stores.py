@@ -14,6 +14,7 @@ from filelock import FileLock
 from msgspec.structs import replace
 from urllib3.exceptions import ProtocolError
 
+from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import (
     InputError,
     RebalancerError,
@@ -337,3 +338,18 @@ def test_a_config_map_without_a_version_is_never_overwritten() -> None:
     store = ConfigMapStore(fake_api(server)[0], "ops", "state")
     with pytest.raises(UnreachableError, match="was read without a resourceVersion"):
         store.update(lambda _: STATE)
+
+
+def test_a_store_is_named_by_its_file_or_its_config_map(tmp_path: Path, store: ConfigMapStore) -> None:
+    assert FileStore(tmp_path / "state.json").where == str(tmp_path / "state.json")
+    assert store.where == "configmap kube-system/rebalancer"
+
+
+def test_only_the_last_write_of_a_run_that_was_asked_to_stop_is_still_made(server: ConfigMapServer) -> None:
+    stop = StopRequest()
+    stop.set()
+    store = ConfigMapStore(fake_api(server)[0].until(Deadline(stop=stop)), "kube-system", "rebalancer")
+
+    with pytest.raises(StopRequestedError):
+        store.update(lambda _: STATE)
+    assert store.update(lambda _: STATE, closing=True) == STATE

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import InputError
-from rebalancer.observe.state_location import known_state, state_store, user_file
+from rebalancer.observe.read import known_state, state_store, user_file
 from rebalancer.state.run_state import RunState
 from rebalancer.state.stores import ConfigMapStore, FileStore
 from tests.unit.execution.fake_api import fake_api, refusal

@@ -9,14 +9,19 @@ from msgspec.structs import replace
 from rebalancer.planning.inputs import About
 from rebalancer.planning.warnings import of_agreement
 from rebalancer.policy.schema import RebalancePolicy, Safety
-from rebalancer.state.agreement import (
+from rebalancer.state.run_state import (
     MAX_AGE_SECONDS,
     MIN_DECISIONS,
     MeasuredAgreement,
+    RunState,
+    decode,
+    encode,
     the_one_to_keep,
     why_refused,
 )
-from rebalancer.state.run_state import RunState, decode, encode
+from tests.builders import a_node
+from tests.unit.planning.builders import NOW as CLOCK
+from tests.unit.planning.builders import plan_of, planning_inputs
 
 NOW = 1_800_000_000.0
 GOOD = MeasuredAgreement(decisions=48_211, landed=48_205, until=NOW)
@@ -42,6 +47,10 @@ def test_enough_decisions_as_computed_let_a_run_act() -> None:
         (replace(GOOD, decisions=MIN_DECISIONS - 1, landed=MIN_DECISIONS - 1), "fewer than 100"),
         (replace(GOOD, until=NOW - 2 * MAX_AGE_SECONDS), "too long ago"),
         (replace(GOOD, until=NOW + 2 * MAX_AGE_SECONDS), "too long ago"),
+        (
+            replace(GOOD, decisions=MIN_DECISIONS, landed=MIN_DECISIONS, until=NOW - 2 * MAX_AGE_SECONDS),
+            "too long ago",
+        ),
         (replace(GOOD, landed=GOOD.decisions + 1), "0.00%"),
     ],
 )
@@ -52,6 +61,22 @@ def test_too_little_or_unknown_agreement_refuses_and_says_what_measures_it(
 
     assert because in why
     assert "rebalancer agreement" in why
+
+
+@pytest.mark.parametrize(
+    "measured",
+    [
+        replace(GOOD, decisions=1000, landed=999),  # as much as is asked for
+        replace(GOOD, until=NOW - MAX_AGE_SECONDS),
+        replace(GOOD, decisions=MIN_DECISIONS, landed=MIN_DECISIONS),
+    ],
+)
+def test_what_is_just_enough_is_enough(measured: MeasuredAgreement) -> None:
+    assert why_refused(STRICT, measured, NOW) == ""
+
+
+def test_one_decision_of_one_is_all_of_them() -> None:
+    assert replace(GOOD, decisions=1, landed=1).share == 1.0
 
 
 def test_a_process_that_has_just_begun_does_not_forget_what_was_known() -> None:
@@ -89,3 +114,12 @@ def test_a_plan_says_that_a_run_would_refuse_or_what_is_known() -> None:
     assert list(of_agreement(RebalancePolicy(), None, NOW)) == []
     every = RunState(agreement=replace(GOOD, landed=GOOD.decisions))
     assert list(of_agreement(strict, every, NOW)) == []
+
+
+def test_a_plan_says_how_many_decisions_landed_as_computed_where_that_is_known() -> None:
+    def said(measured: MeasuredAgreement) -> str:
+        return plan_of(planning_inputs([a_node("one")], state=RunState(agreement=measured))).agreement
+
+    good = replace(GOOD, until=CLOCK)
+    assert said(good) == "of 48,211 decisions of the scheduler 48,205 landed as computed (99.99%)"
+    assert said(replace(good, until=CLOCK - 2 * MAX_AGE_SECONDS)) == ""
