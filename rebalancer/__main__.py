@@ -3,7 +3,6 @@
 import signal
 
 _TERMINATED = 128 + signal.SIGTERM  # as a shell shows it
-_INTERRUPTED = 130  # ExitCode.INTERRUPTED; importing it takes a while, and may be interrupted
 
 
 def start() -> None:
@@ -64,21 +63,19 @@ def _prepare_imports() -> None:
 
 
 def _leave(ended: SystemExit) -> None:
-    """End the process with the program's exit code.
+    """End the process with the program's exit code, without taking Python apart object by object.
 
-    A request that nobody waits for any more goes on in a thread of its own. Python may abort when it takes
-    itself apart around such a thread, so then the process ends without that. So it does after an
-    interruption, because ``python -m`` ends itself by SIGINT, whatever the exit code, if the interruption
-    came while ``exec`` ran, as for every data class that is imported (``_Py_UnhandledKeyboardInterrupt``).
+    That would take a fifth of the time of a small plan. Python may abort when it does so around a request
+    that nobody waits for any more and that goes on in a thread of its own. And ``python -m`` would end itself
+    by SIGINT, whatever the exit code, if an interruption came while ``exec`` ran, as for every data class
+    that is imported (``_Py_UnhandledKeyboardInterrupt``).
     """
     import atexit  # noqa: PLC0415 - as the next ones, only at the end
     import contextlib  # noqa: PLC0415
     import os  # noqa: PLC0415
     import sys  # noqa: PLC0415
-    import threading  # noqa: PLC0415
 
-    interrupted = ended.code == _INTERRUPTED
-    if not isinstance(ended.code, int) or (threading.active_count() == 1 and not interrupted):
+    if not isinstance(ended.code, int):
         raise ended
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

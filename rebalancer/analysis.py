@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
 Columns = Mapping[str, Callable[[Any], Any]]  # by name: what a row has there
 _RESOURCES = ("cpu", "memory")
 _BY_RESOURCE = frozenset(
-    {"load", "after", "gain", "peak", "deviation"}
+    {"load", "after", "gain", "peak", "deviation", "allocatable", "requests", "limits"}
 )  # figures: a column for each resource
 _TIMES = ("evicted_at", "bound_at", "ready_at")  # Unix seconds
 
 
 def nodes(reports: Sequence[NodeReport]) -> DataFrame:
     """One row per node, by name: ``hot``, ``score``, ``load_cpu``, ``after_cpu``… and the ``reason``."""
-    columns: Columns = {
+    columns: dict[str, Callable[[Any], Any]] = {
         "node": lambda report: report.name,
         "hot": lambda report: report.hot,
         "hot_after": lambda report: report.after.hot if report.after else None,
@@ -41,12 +42,21 @@ def nodes(reports: Sequence[NodeReport]) -> DataFrame:
         "after": lambda report: report.after.load if report.after else {},
         "reason": lambda report: "; ".join(report.because),
     }
-    return _frame(reports, columns)
+    if reports and all(hasattr(report, "allocatable") for report in reports):  # as `rebalancer nodes` lists
+        columns |= {name: operator.attrgetter(name) for name in ("allocatable", "requests", "limits")}
+        for key in dict.fromkeys(key for report in reports for key in getattr(report, "labels", ())):
+            columns[f"label_{key}"] = partial(_label, key=key)
+    return frame_of(reports, columns)
+
+
+def _label(report: Any, key: str) -> str | None:
+    found: str | None = report.labels.get(key)
+    return found
 
 
 def moves(plan: Plan) -> DataFrame:
     """One row per move, in the plan's order: pod, nodes, ``likeliest`` landing, its ``chance``, the gains."""
-    return _frame(plan.moves, _MOVE | {"reason": lambda move: move.because})
+    return frame_of(plan.moves, _MOVE | {"reason": lambda move: move.because})
 
 
 def landings(plan: Plan) -> DataFrame:
@@ -58,7 +68,7 @@ def landings(plan: Plan) -> DataFrame:
         "node": lambda row: row[1].node,
         "chance": lambda row: row[1].probability,
     }
-    return _frame([(move, landing) for move in plan.moves for landing in move.landings], columns)
+    return frame_of([(move, landing) for move in plan.moves for landing in move.landings], columns)
 
 
 def kept(plan: Plan) -> DataFrame:
@@ -71,7 +81,7 @@ def kept(plan: Plan) -> DataFrame:
         "code": lambda item: item.reason,
         "reason": lambda item: item.because,
     }
-    return _frame(plan.kept, columns)
+    return frame_of(plan.kept, columns)
 
 
 def outcomes(run: Outcomes) -> DataFrame:
@@ -87,12 +97,12 @@ def outcomes(run: Outcomes) -> DataFrame:
         "ready_at": lambda outcome: outcome.ready_at,
         "reason": lambda outcome: outcome.because,
     }
-    return _frame(run.outcomes, columns)
+    return frame_of(run.outcomes, columns)
 
 
 def cycles(simulation: Simulation) -> DataFrame:
     """One row per policy and cycle of a simulation: hot nodes, peaks, deviations, evictions, pods pending."""
-    import pandas as pd  # noqa: PLC0415 - see _frame
+    import pandas as pd  # noqa: PLC0415 - see frame_of
 
     now, interval = pd.Timestamp(simulation.now), simulation.interval_seconds
     columns: Columns = {
@@ -106,14 +116,7 @@ def cycles(simulation: Simulation) -> DataFrame:
         "pending": lambda row: row[1].pending,
         "stopped": lambda row: row[1].stopped,
     }
-    return _frame([(run, cycle) for run in simulation.runs for cycle in run.cycles], columns)
-
-
-def clusters(rows: Sequence[Any]) -> DataFrame:
-    """One row per cluster of a fleet: ``hot``, ``movable``, ``emptiable``, ``moves``, ``held_by``…"""
-    names = ["cluster", "policy", "nodes", "pods", "hot", "movable", "emptiable", "moves"]
-    names += ["held_by", "held_share", "minor", "error"]
-    return _frame(rows, {name: operator.attrgetter(name) for name in names})
+    return frame_of([(run, cycle) for run in simulation.runs for cycle in run.cycles], columns)
 
 
 _MOVE: dict[str, Callable[[Any], Any]] = {
@@ -129,7 +132,7 @@ _MOVE: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _frame(rows: Sequence[Any], columns: Columns) -> DataFrame:
+def frame_of(rows: Sequence[Any], columns: Columns) -> DataFrame:
     """Rows as a frame; a column of figures by resource becomes ``column_cpu``, ``column_memory``…"""
     import pandas as pd  # noqa: PLC0415 - slow to import, and commands that print tables do without
 

@@ -60,8 +60,10 @@ class RebalancerError(Exception):
 
     exit_code: ClassVar[ExitCode] = ExitCode.INTERNAL
 
-    def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
+    def __init__(self, message: str, *, where: str = "", hint: str = "", lines: tuple[str, ...] = ()) -> None:
+        """``lines`` are the problems that the message joins, for where each can have a line of its own."""
         super().__init__(message)
+        self.lines = lines
         self.message = message
         self.where = where
         self.hint = hint

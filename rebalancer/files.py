@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,8 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
     When the block raises, the old file stays and nothing is left beside it. Raises OSError.
     """
+    import tempfile  # noqa: PLC0415 - imports random and compression, and most commands write no file
+
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)
     try:

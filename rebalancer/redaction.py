@@ -119,10 +119,36 @@ def safe_json(value: Any, *, indent: int = 0) -> str:
     import msgspec  # noqa: PLC0415 - slow to import, and every error imports this module
 
     plain = msgspec.to_builtins(value, str_keys=True, order="deterministic")
-    encoded = msgspec.json.encode(each_text(plain, without_secrets))
+    encoded = msgspec.json.encode(_without_secrets_in(plain, msgspec.json.encode))
     if indent:
         encoded = msgspec.json.format(encoded, indent=indent)
     return without_controls(encoded.decode())
+
+
+def _without_secrets_in(plain: Any, encode: Callable[[Any], bytes]) -> Any:
+    """``each_text(plain, without_secrets)``, which leaves alone what has nothing that marks a secret.
+
+    The marks of ``without_secrets`` are written in JSON as they are, so a part of the value whose JSON has
+    none of them has no text that would change. Most parts of a plan have none.
+    """
+    if not isinstance(plain, list | tuple | Mapping) or not _may_change(encode(plain)):
+        return plain if not isinstance(plain, str) else without_secrets(plain)
+    if isinstance(plain, Mapping):
+        return {
+            without_secrets(key) if isinstance(key, str) else key: _without_secrets_in(item, encode)
+            for key, item in plain.items()
+        }
+    return [_without_secrets_in(item, encode) for item in plain]
+
+
+def _may_change(text: bytes) -> bool:
+    """Whether ``without_secrets`` may change a text, or any part of one."""
+    return (
+        b"://" in text
+        or (b"=" in text and (b"?" in text or b"&" in text or b";" in text))
+        or b"Bearer" in text
+        or b"Basic" in text
+    )
 
 
 def without_controls(quoted: str) -> str:

@@ -26,6 +26,7 @@ from typing import Any
 import click
 
 from rebalancer import files
+from rebalancer.errors import RebalancerError
 
 _SECONDS = 2.0
 _KEPT_SECONDS = 60.0
@@ -48,6 +49,9 @@ _KINDS = {
 }
 _SCALED = ("deployment", "statefulset", "replicaset")
 
+# A cluster, a kubeconfig or a recording that cannot be read, or that holds something else.
+_UNANSWERED = (RebalancerError, OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
+
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
@@ -58,7 +62,7 @@ def _completer(found: Callable[[click.Context, str], list[str]]) -> Completer:
         try:
             with _silence():
                 words = _in_time(lambda: found(ctx, incomplete))
-        except Exception:  # noqa: BLE001 - nobody who presses a key wants to read why
+        except _UNANSWERED:
             return []
         return [word for word in words if word.startswith(incomplete) and _WORD.fullmatch(word)][:_MAX_NAMES]
 
@@ -86,7 +90,7 @@ def _in_time(call: Callable[[], list[str]]) -> list[str]:
     answers: list[list[str]] = []
 
     def ask() -> None:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(*_UNANSWERED):
             answers.append(call())
 
     thread = threading.Thread(target=ask, daemon=True)
@@ -95,12 +99,13 @@ def _in_time(call: Callable[[], list[str]]) -> list[str]:
     return answers[0] if answers else []
 
 
-def _contexts(ctx: click.Context, _incomplete: str) -> list[str]:
+def _configured(section: str, ctx: click.Context) -> list[str]:
+    """The names of a section of the kubeconfigs."""
     from rebalancer.documents import parse, read_text  # noqa: PLC0415 - not for --help
 
     paths = [path for path in _kubeconfigs(ctx) if files.is_file(path)]
     read: list[Any] = [parse(read_text(path, largest=_MAX_CONFIG_BYTES), str(path)).value for path in paths]
-    return [str(entry["name"]) for document in read for entry in document["contexts"]]
+    return [str(entry["name"]) for document in read for entry in document[section]]
 
 
 def _subjects(ctx: click.Context, incomplete: str, kinds: tuple[str, ...] = ()) -> list[str]:
@@ -131,7 +136,9 @@ def _numbered(names: list[str]) -> list[str]:
     return [name if name.endswith("/") else f"{name}=" for name in names]
 
 
-contexts = _completer(_contexts)
+contexts = _completer(lambda ctx, _: _configured("contexts", ctx))
+clusters = _completer(lambda ctx, _: _configured("clusters", ctx))
+users = _completer(lambda ctx, _: _configured("users", ctx))
 namespaces = _completer(lambda ctx, _: _names(ctx, "Namespace"))
 nodes = _completer(lambda ctx, _: _names(ctx, "Node"))
 subjects = _completer(_subjects)
@@ -156,7 +163,9 @@ def _names(ctx: click.Context, kind: str) -> list[str]:
     several = ctx.params.get("contexts") or (None,)
     context = ctx.params.get("context") or several[0]
     stats = [(path, path.stat().st_mtime_ns) for path in _kubeconfigs(ctx) if files.is_file(path)]
-    asked = repr((kind, context, stats))  # all that decides whose names they are
+    given = {"cluster": "kube_cluster", "user": "kube_user", "acts_as": "acts_as", "groups": "as_groups"}
+    identity = {field: found for field, name in given.items() if (found := ctx.params.get(name))}
+    asked = repr((kind, context, identity, stats))  # all that decides whose names they are
     folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "rebalancer", "completion").expanduser()
     kept = folder / hashlib.sha256(asked.encode()).hexdigest()[:32]
     with contextlib.suppress(OSError):
@@ -164,7 +173,7 @@ def _names(ctx: click.Context, kind: str) -> list[str]:
             return kept.read_text().splitlines()
     from rebalancer.cluster.live import open_api  # noqa: PLC0415 - not for --help
 
-    api = open_api(ctx.params.get("kubeconfig"), context, _SECONDS).within(_SECONDS)
+    api = open_api(ctx.params.get("kubeconfig"), context, _SECONDS, **identity).within(_SECONDS)
     accept = {"Accept": f"{_METADATA_ONLY},application/json"}
     found = _decoded(api.list_page(BY_NAME[kind], {"limit": _MAX_NAMES}, accept).body)
     with contextlib.suppress(OSError):

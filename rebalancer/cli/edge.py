@@ -23,8 +23,7 @@ from pathlib import Path
 import click
 
 from rebalancer import files
-from rebalancer.cli.invocation import Session
-from rebalancer.cli.logs import LOGGER, set_up_logs
+from rebalancer.cli.invocation import LOGGER, Session, set_up_logs
 from rebalancer.errors import ExitCode, RebalancerError
 from rebalancer.signals import interrupted_by_signals, was_requested
 
@@ -82,14 +81,29 @@ def _exit_code(call: Callable[[], object], session: Session) -> int:
     except click.ClickException as error:
         return _fail(session, error.format_message(), ExitCode.BAD_INPUT, error)
     except OSError as error:
-        if error.errno not in _FULL:
-            return _defect(session, error)
-        _close_stdout()
-        code = session.exit_code or int(ExitCode.BAD_INPUT)
-        return _fail(session, f"cannot write the result: {error.strerror}", code, error)
+        return _of_the_system(session, error)
     except Exception as error:  # noqa: BLE001 - the edge of the process
         return _defect(session, error)
     return result if isinstance(result, int) else session.exit_code
+
+
+def _of_the_system(session: Session, error: OSError) -> int:
+    code = session.exit_code or int(ExitCode.BAD_INPUT)
+    if _folder_is_gone():
+        return _fail(session, "the current folder was removed (change to another one)", code, error)
+    if error.errno not in _FULL:
+        return _defect(session, error)
+    _close_stdout()
+    return _fail(session, f"cannot write the result: {error.strerror}", code, error)
+
+
+def _folder_is_gone() -> bool:
+    """Whether the program stands in no folder, as a terminal does after ``rebalancer demo --keep``."""
+    try:
+        os.getcwd()  # noqa: PTH109 - asks, and keeps nothing
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _defect(session: Session, error: Exception) -> int:
@@ -99,12 +113,16 @@ def _defect(session: Session, error: Exception) -> int:
 
 
 def _fail(session: Session, message: str, code: int, error: BaseException | None) -> int:
-    """Log one line, with the traceback only if details were requested.
+    """Log a line, or one for each problem of an input, with the traceback only if details were requested.
 
     What fails after a signal may have failed because of it, and is reported as interrupted.
     """
     if was_requested():
         message, code, error = "interrupted", ExitCode.INTERRUPTED, None
+    apart = error.lines if isinstance(error, RebalancerError) and session.log_format == "text" else ()
+    *others, message = apart or (message,)
+    for other in others:
+        LOGGER.error("%s", other)
     LOGGER.log(
         _INTERNAL if code == ExitCode.INTERNAL else logging.ERROR,
         "%s",

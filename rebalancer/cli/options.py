@@ -5,6 +5,8 @@ A decorator of this module adds a family of options to a command, which gets the
     @plan_options(**PLAN)            where a plan's inputs come from    options: PlanOptions
     @output_options(*ROW_FORMATS)    how the result is written          output: Output
     @pod_choice_options              which pods are shown               choice: Choice
+
+Two options may not name the same file of the user, and each has a default place.
 """
 
 from __future__ import annotations
@@ -22,11 +24,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rebalancer.cli import completion
+from rebalancer.cli.edge import stderr_was_closed
 from rebalancer.cli.invocation import PROGRAM, program_name
 from rebalancer.cli.output import Output
 from rebalancer.errors import InputError
+from rebalancer.files import state_folder
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.reporting.render import Format, parse_template
+from rebalancer.reporting.render import TABLES, Format, parse_template
 
 if TYPE_CHECKING:
     from rebalancer.cluster.records import LabelSelector
@@ -144,14 +148,25 @@ def output_options(*formats: Format, lists: bool = True) -> Callable[[Command], 
     def decorate(command: Command) -> Command:
         def wrapped(**values: Any) -> Any:
             found, template = values.pop("output_format")
-            chosen = {
+            chosen: dict[str, Any] = {
                 key: values.pop(key) for key in ("everything", "top", "width", "no_headers") if key in values
             }
+            _refuse_ignored(found, chosen)
             return command(output=Output(found, template=template, **chosen), **values)
 
         return with_options(command, wrapped, options)
 
     return decorate
+
+
+def _refuse_ignored(found: Format, chosen: Mapping[str, Any]) -> None:
+    """Refuse options of tables and lists that a document, which is always whole, would ignore."""
+    of_tables = {"--width": chosen.get("width"), "--no-headers": chosen.get("no_headers")}
+    given = [name for name, value in of_tables.items() if value and found not in TABLES]
+    if chosen.get("top") and found in (Format.JSON, Format.YAML, Format.JSONPATH):
+        given.append("--top")
+    if given:
+        raise InputError(f"-o {found} ignores {' and '.join(given)}", hint="leave one of them out")
 
 
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -238,13 +253,29 @@ PLAN: Mapping[str, Option] = {
         *("--context", None, "NAME", "The kubeconfig's context to use."),
         shell_complete=completion.contexts,
     ),
+    "kube_cluster": option(
+        *("--cluster kube_cluster", None, "NAME", "The kubeconfig's cluster; else the context's."),
+        shell_complete=completion.clusters,
+    ),
+    "kube_user": option(
+        *("--user kube_user", None, "NAME", "The kubeconfig's user; else the context's."),
+        shell_complete=completion.users,
+    ),
+    "acts_as": option(
+        *("--as acts_as", None, "USER"),
+        "Act as this user; needs the right to impersonate.",
+    ),
+    "as_groups": option(
+        *("--as-group as_groups", None, "GROUP", "A group of the user of --as; may be repeated."),
+        multiple=True,
+    ),
     "request_seconds": option(
         *("--request-timeout request_seconds", DURATION, "DURATION"),
-        "How long to wait for the answer to a single request; by default 60s.",
+        "How long to wait for one answer; by default 60s.",
     ),
     "now": option(
         *("--now", Text("time", _moment), "TIME"),
-        "The time to plan for, RFC 3339 or Unix seconds; with --from by default that of the newest metric.",
+        "The time to plan for, RFC 3339 or Unix seconds; with --from by default its newest metric's.",
     ),
     "state_path": option(
         *("--state state_path", FILE, "FILE"),
@@ -263,6 +294,11 @@ PLAN: Mapping[str, Option] = {
         multiple=True,
     ),
 }
+CONNECTION = {
+    field: PLAN[field]
+    for field in ("kubeconfig", "context", "kube_cluster", "kube_user", "acts_as", "as_groups")
+}
+"""How a live cluster is reached, and as whom."""
 LIVE_PLAN = {field: item for field, item in PLAN.items() if field not in ("source", "at", "max_dump_bytes")}
 
 
@@ -293,13 +329,9 @@ def lease_option(meaning: str) -> Option:
     return option("--lease", OBJECT_NAME, "[NS/]NAME", meaning, default="rebalancer", show_default=True)
 
 
-def max_duration_option(meaning: str, default: str | None = None) -> Option:
+def max_duration_option(meaning: str) -> Option:
     """The option that ends a run in time, with what it does for a command."""
-    return option(
-        *("--max-duration max_duration_seconds", DURATION, "DURATION", meaning),
-        default=default,
-        show_default=default is not None,
-    )
+    return option("--max-duration max_duration_seconds", DURATION, "DURATION", meaning)
 
 
 def namespace_option(meaning: str) -> Option:
@@ -331,6 +363,10 @@ def asked_again(command: str, options: PlanOptions) -> str:
             ("--policy", options.policy_path),
             ("--kubeconfig", options.kubeconfig),
             ("--context", options.context),
+            ("--cluster", options.kube_cluster),
+            ("--user", options.kube_user),
+            ("--as", options.acts_as),
+            *(("--as-group", name) for name in options.as_groups),
             ("--now", options.now),
             ("--state", options.state_path),
             ("--state-config-map", options.state_config_map),
@@ -347,12 +383,21 @@ def check_options(options: PlanOptions) -> None:
     """Refuse options for the cluster or the state of which one would be ignored."""
     if options.at is not None and options.source is None:
         raise InputError("--at is a moment of a recorded timeline", hint="name its folder with --from")
-    live = (("--kubeconfig", options.kubeconfig), ("--context", options.context))
-    given = [name for name, value in live if value is not None]
+    live = {
+        "--kubeconfig": options.kubeconfig,
+        "--context": options.context,
+        "--cluster": options.kube_cluster,
+        "--user": options.kube_user,
+        "--as": options.acts_as,
+        "--as-group": options.as_groups or None,
+    }
+    given = [name for name, value in live.items() if value is not None]
     if options.source is not None and given:
         raise InputError(
             f"--from reads a recorded cluster, {' and '.join(given)} a live one", hint="give one or the other"
         )
+    if options.as_groups and options.acts_as is None:
+        raise InputError("--as-group says in which groups --as acts", hint="add --as")
     if options.state_path is not None and options.state_config_map is not None:
         raise InputError(
             "--state and --state-config-map each name where the state is kept", hint="give one of them"
@@ -428,3 +473,50 @@ pod_choice_options = _choice_options(
 """Give a command the options that choose pods, as one ``Choice`` named ``choice``."""
 node_choice_options = _choice_options("nodes", "spec.unschedulable=true")
 """The same for nodes."""
+
+
+def default_journal() -> Path:
+    """The journal of runs on a terminal. Raises InputError for a user without a home."""
+    folder = state_folder()
+    if folder is None:
+        raise InputError("this user has no home folder, where journals are kept", hint="name a file")
+    return folder / "journal.jsonl"
+
+
+def prepare_state_folder() -> None:
+    """Create the folder, readable by its owner only; InputError when that cannot be done."""
+    folder = default_journal().parent
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"cannot create: {error.strerror or error}", where=str(folder), hint="name a file with --journal"
+        ) from error
+
+
+def refuse_unread_journal(journal: Path | None) -> None:
+    """InputError when the journal of evictions would go to a stderr that nobody can ever read."""
+    if journal is None and stderr_was_closed():
+        raise InputError("stderr is closed, where the journal goes", hint="name a file with --journal")
+
+
+def refuse_one_file_for_two(options: PlanOptions, written: Mapping[str, Path | None]) -> None:
+    """InputError when an option names a file to be written that another option names too."""
+    read = {
+        "--policy": options.policy_path,
+        "--kubeconfig": options.kubeconfig,
+        "--scheduler-config": options.scheduler_config,
+    }
+    taken: dict[str, str] = {
+        os.path.realpath(path): option for option, path in read.items() if path is not None
+    }
+    for option, path in {"--state": options.state_path, **written}.items():
+        if path is None:
+            continue
+        other = taken.setdefault(os.path.realpath(path), option)
+        if other != option:
+            raise InputError(
+                f"{other} and {option} name the same file, and one would destroy the other",
+                where=str(path),
+                hint="name two files",
+            )

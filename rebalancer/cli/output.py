@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from rebalancer.cli.logs import LOGGER
+from rebalancer.cli.invocation import LOGGER
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import TABLES, Format, to_csv, to_json, to_jsonpath, to_parquet, to_yaml
 from rebalancer.reporting.words import plain, words

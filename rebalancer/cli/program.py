@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,8 +19,7 @@ from click.shell_completion import ShellComplete
 
 from rebalancer import __version__
 from rebalancer.cli.edge import OutputClosedError, guarded
-from rebalancer.cli.invocation import Session, program_name
-from rebalancer.cli.logs import set_up_logs, take_down_logs
+from rebalancer.cli.invocation import Session, program_name, set_up_logs, take_down_logs
 from rebalancer.errors import ExitCode
 
 
@@ -60,6 +60,7 @@ _UNGROUPED = 8  # options that are seen at a glance
 _HEADINGS = {
     "The cluster": (
         *("source", "at", "max_dump_bytes", "kubeconfig", "context", "contexts"),
+        *("kube_cluster", "kube_user", "acts_as", "as_groups"),
         *("request_seconds", "now"),
     ),
     "What is planned by": (
@@ -85,6 +86,23 @@ def _write_options(command: click.Command, ctx: click.Context, formatter: click.
                 formatter.write_dl(rows)
 
 
+def _parse(command: click.Command, ctx: click.Context, args: list[str]) -> list[str]:
+    """Parse the words of a command, where none is lost: ``-n -o json`` has no namespace that is called -o."""
+    if ctx.resilient_parsing:  # a completion, whose words are not all there yet
+        return type(command).parse_args(command, ctx, args)
+    options = {name: item for item in command.get_params(ctx) for name in (*item.opts, *item.secondary_opts)}
+    words = args[: args.index("--")] if "--" in args else args
+    for word, value in itertools.zip_longest(words, words[1:]):
+        option = options.get(word)
+        if isinstance(option, click.Option) and not option.is_flag and (value is None or value in options):
+            what = f", but {value} is an option" if value else ""
+            raise click.BadOptionUsage(word, f"{word} needs a value{what}", ctx)
+    if [word.partition("=")[0] for word in words].count("--from") > 1:
+        several = "name one cluster; where several are compared, a pattern such as 'recorded/*' names them"
+        raise click.BadOptionUsage("--from", f"--from is given twice: {several}", ctx)
+    return type(command).parse_args(command, ctx, args)
+
+
 def _completed(command: click.Command) -> click.Command:
     """The command, and those of a group, with the options that may stand anywhere, and its help in groups."""
     if not any("--log-format" in parameter.opts for parameter in command.params):
@@ -94,6 +112,7 @@ def _completed(command: click.Command) -> click.Command:
             _completed(inner)
     else:
         command.format_options = functools.partial(_write_options, command)  # type: ignore[method-assign]
+        command.parse_args = functools.partial(_parse, command)  # type: ignore[method-assign]
     return command
 
 
@@ -111,9 +130,12 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command of that name; an unknown name is an error with similar ones."""
+        """The command of that name, ``help plan`` for ``plan --help``; an error with similar names else."""
+        if args == ["help"]:
+            click.echo(ctx.get_help())
+            ctx.exit()
         try:
-            return super().resolve_command(ctx, args)
+            return super().resolve_command(ctx, [*args[1:], "--help"] if args[0] == "help" else args)
         except click.exceptions.NoSuchCommand as error:
             names = self.list_commands(ctx)
             raise click.exceptions.NoSuchCommand(error.command_name, possibilities=names, ctx=ctx) from None
@@ -133,7 +155,9 @@ _MODULES = {
     **{name: (name,) for name in ("plan", "run", "serve", "extender", "nodes")},
     "questions": ("explain", "why_not", "what_if", "fit", "diff"),
     "agreement": ("agreement", "why"),
-    **{name: (name,) for name in ("snapshot", "policy", "simulate", "tune", "journal")},
+    **{name: (name,) for name in ("snapshot", "policy")},
+    "simulate": ("simulate", "tune"),
+    "journal": ("journal",),
     "about": ("demo", "version", "completion"),
 }
 COMMANDS = {

@@ -142,6 +142,8 @@ def read_journal(path: Path) -> tuple[Mapping[str, Any], ...]:
             raise broken
         broken = None
         lines.append(line)
+    if broken is not None and not lines and content.endswith(b"\n"):  # a whole line, and so no journal
+        raise broken
     return tuple(lines)
 
 

@@ -37,8 +37,7 @@ import msgspec
 
 from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi, object_path
-from rebalancer.cluster.live.failures import RequestRejectedError
-from rebalancer.cluster.live.updates import (
+from rebalancer.cluster.live.client import (
     APPLY,
     MAX_ATTEMPTS,
     NotWrittenError,
@@ -46,6 +45,7 @@ from rebalancer.cluster.live.updates import (
     replace_version,
     update,
 )
+from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.deadlines import CLOSING_SECONDS
 from rebalancer.errors import (
     LeaseHeldError,

@@ -31,9 +31,8 @@ from rebalancer.cluster.live import object_path
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.cluster.records import Workload
 from rebalancer.errors import RightsError
-from rebalancer.execution.evict import READ_SECONDS, Attempt, Attempts, EvictionClient
+from rebalancer.execution.evict import READ_SECONDS, Attempt, Attempts, Ends, EvictionClient, Verdict
 from rebalancer.execution.observed_pods import ObservedPod
-from rebalancer.execution.verdicts import Ends, Verdict
 from rebalancer.http import Answer
 from rebalancer.planning.plan import Move
 from rebalancer.planning.workloads.rolling_updates import RESTARTED_AT, why_no_surge

@@ -26,7 +26,7 @@ from rebalancer.execution.observed_pods import OBSERVED_PODS, ObservedCondition,
 from rebalancer.execution.scheduler_health import SchedulerHealth, scheduler_health
 from rebalancer.planning.scheduler_facts import SchedulerLocation
 from rebalancer.policy.schema import Safety
-from rebalancer.state.agreement import MeasuredAgreement, why_refused
+from rebalancer.state.run_state import MeasuredAgreement, why_refused
 
 
 class ClusterHealth(msgspec.Struct, frozen=True):

@@ -35,11 +35,10 @@ from msgspec.structs import replace
 
 from rebalancer.errors import InternalError, RebalancerError
 from rebalancer.execution.clock import RunClock
-from rebalancer.execution.evict import Attempt
+from rebalancer.execution.evict import Attempt, Verdict
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Outcome
 from rebalancer.execution.restart import appraise_rollout, made_by_rollout
-from rebalancer.execution.verdicts import Verdict
 from rebalancer.planning.plan import Move
 from rebalancer.state.results import Result
 

@@ -55,20 +55,20 @@ from rebalancer.execution.events import (
     WaveStarted,
     stop_reason_for,
 )
-from rebalancer.execution.evict import Attempt, EvictionClient, Patience, evict
+from rebalancer.execution.evict import Attempt, Ends, EvictionClient, Patience, Verdict, evict
 from rebalancer.execution.journal import Journal
 from rebalancer.execution.lease import HeldLease
 from rebalancer.execution.observed_pods import ObservedPod, PodReader, Scope
 from rebalancer.execution.outcomes import Outcome, Outcomes, PlanOfRun, Stop, StopReason, exit_code
 from rebalancer.execution.restart import restart
 from rebalancer.execution.safety import ClusterHealth, SafetyChecks, read_health
-from rebalancer.execution.verdicts import Ends, Verdict
 from rebalancer.execution.verify import Appraisal, LandingPoller, PodsSeen
 from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan
 from rebalancer.planning.scheduler_facts import SchedulerLocation
 from rebalancer.policy.schema import Execution
 from rebalancer.state.results import Result
 
+_PAUSE_SECONDS = 5.0  # at most, between two looks whether the run is to end during a pause
 _LAST_LOOK_SECONDS = 3.0  # after a request to stop: where the replacements are by then
 
 
@@ -161,6 +161,7 @@ class _Run:
         self._outcomes: dict[str, Outcome] = {}  # by uid of the pod, provisional ones too
         self._landed: tuple[Outcome, ...] = ()  # of this wave: moves whose replacements are bound
         self._begun_at = context.clock.now()
+        self._ended_at: float | None = None  # the wave before, by the clock that moves only forward
         self._client = EvictionClient(
             context.api,
             context.clock.now,
@@ -264,6 +265,7 @@ class _Run:
         left = sorted(self._plan.moves, key=lambda move: move.wave)
         while left:
             wave = left[0].wave
+            self._pause()
             reason = self._clock.why_over() or self._unsafe()
             if reason is not None:
                 self._stream.stop(reason)
@@ -275,6 +277,19 @@ class _Run:
                 left = [*self._wave(wave, moves), *left]
             if self._stream.stop_reason is not None:
                 return
+
+    def _pause(self) -> None:
+        """Wait for as long as the policy wants between the wave before and the next one."""
+        seconds = self._context.execution.pause_between_waves
+        if self._ended_at is None or not seconds or self._context.dry_run:
+            return
+        self._clock.wait_until(
+            lambda: False,
+            self._ended_at + seconds,
+            first_pause=1.0,
+            longest_pause=_PAUSE_SECONDS,
+            give_up=lambda: self._is_stopped() or self._clock.why_over() is not None,
+        )
 
     def _unsafe(self) -> StopReason | None:
         if self._context.lease is not None:
@@ -342,6 +357,7 @@ class _Run:
             self._landed = landings.landed
         if landings.evicted:
             self._verify(wave, landings)
+            self._ended_at = self._clock.monotonic()
         self._landed = ()
         self._stream.publish(WaveFinished(wave))
         return left

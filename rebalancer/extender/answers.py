@@ -22,14 +22,14 @@ from typing import TypeVar
 
 import msgspec
 import numpy as np
-from prometheus_client import Counter
+from prometheus_client import Counter, Histogram
 
 from rebalancer.cluster import records
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.live.watching.latest_objects import Key
 from rebalancer.cluster.pod_classes import ClassIndex, PodClass
 from rebalancer.cluster.pods import read_pod
-from rebalancer.cluster.wire.json_pods import PodsInJson
+from rebalancer.cluster.wire.json_items import PodsInJson
 from rebalancer.extender.watched_state import WatchedState
 from rebalancer.scheduling.extenders import ExtenderScore
 from rebalancer.scheduling.state.cluster_state import ClusterState
@@ -111,12 +111,20 @@ class Answers:
     """Answers requests of a scheduler, one after the other."""
 
     def __init__(
-        self, watched: WatchedState, neutral: Counter, clock: Callable[[], float] = time.monotonic
+        self,
+        watched: WatchedState,
+        neutral: Counter,
+        awaited: Histogram,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``neutral`` counts, by score, the answers to which it could not contribute."""
+        """``neutral`` counts, by score, the answers to which it could not contribute.
+
+        ``awaited`` counts for how long answers wait until the last pod is seen on its node.
+        """
         self.in_force = InForce()
         self._watched = watched
         self._neutral = neutral
+        self._awaited = awaited
         self._clock = clock
         self._reading = threading.Lock()
         self._classes = ClassIndex()
@@ -170,7 +178,9 @@ class Answers:
         last, self._asked = self._asked, pod
         if last in (None, pod) or not any(score.counts_pods for score in self.in_force.scores):
             return
+        began = self._clock()
         self._watched.await_bound(last, self.in_force.await_binding)
+        self._awaited.observe(self._clock() - began)
 
     def _numbers(self, asked: _Asked) -> tuple[ClusterState, int | None, IntArray]:
         """The state, the class of the pod there, and the row of each node, −1 where it is not known yet."""

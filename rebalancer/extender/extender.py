@@ -25,18 +25,18 @@ import msgspec
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from rebalancer.cluster.live import RawApi, open_api
+from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.extender.answers import Answers, InForce, LiveScore, RequestError
 from rebalancer.extender.watched_state import WatchedState
-from rebalancer.load.plugin_sources import plugin_requests, read_view, watcher_addresses
-from rebalancer.load.prometheus.responses import RecordedResponses
+from rebalancer.load.plugin_sources import watcher_addresses
 from rebalancer.load.scheduler_view import SchedulerView
-from rebalancer.load.services import runs_in_a_cluster
 from rebalancer.observe.configuration import InstalledPlugins
-from rebalancer.observe.needs import Needs
+from rebalancer.observe.needs import read_figures
+from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.observe.read import open_api
 from rebalancer.planning.extenders import read_scores
 from rebalancer.policy.extenders import ExtenderScores
 from rebalancer.profiles.types import (
@@ -48,7 +48,7 @@ from rebalancer.profiles.types import (
 )
 from rebalancer.scheduling.extenders import FILTER, PRIORITIZE, ExtenderScore, Score, with_extenders
 from rebalancer.scheduling.framework.plugin import PluginInputs
-from rebalancer.scheduling.registry import default_configuration, plugin_queries, queries_of
+from rebalancer.scheduling.registry import default_configuration, queries_of
 from rebalancer.service.endpoints import Endpoints, Environment, Health, Start, answering, text_answer
 from rebalancer.service.policy_in_force import FileInForce
 from rebalancer.signals import stop_on_signal
@@ -71,8 +71,7 @@ class ExtenderOptions(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 8890
     certificate: Path | None = None
     key: Path | None = None
-    kubeconfig: Path | None = None
-    context: str | None = None
+    connection: PlanOptions = PlanOptions()  # whose cluster is read
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -103,6 +102,11 @@ class Metrics:
         name = "rebalancer_extender"
         self.answers = Histogram(
             *(f"{name}_answer_seconds", "Processor time of an answer.", ("verb",)),
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self.awaited = Histogram(
+            *(f"{name}_awaited_seconds", "How long answers wait to see the last pod bound."),
             buckets=_BUCKETS,
             registry=self.registry,
         )
@@ -208,13 +212,8 @@ class Refresher:
 
     def _read(self, configuration: SchedulerConfiguration, snapshot: Snapshot) -> _Figures:
         """The figures as they are now; of a source that does not answer those from before."""
-        moment, began = time.time(), time.monotonic()
-        queries = plugin_queries(configuration)
-        needs = Needs(snapshot, moment, "", RecordedResponses(moment))
-        needs.watchers |= dict.fromkeys(filter(None, watcher_addresses(configuration)))
-        needs.requests |= dict.fromkeys(plugin_requests(configuration, queries))
-        figures = needs.observe(self._api, inside=runs_in_a_cluster(), watcher=None).figures
-        view, before = read_view(snapshot, figures, configuration, (), queries, moment), self._figures
+        began, before = time.monotonic(), self._figures
+        view = read_figures(snapshot, configuration, self._api, time.time())
         for address in view.missing.keys() - before.view.missing.keys():
             LOGGER.warning("no figures of %s: %s", address or "metrics-server", view.missing[address])
         return _Figures(
@@ -259,9 +258,11 @@ def serve(options: ExtenderOptions) -> int:
     health, metrics = Health(), Metrics()
     tls = TlsFiles(options) if options.certificate is not None else None
     with stop_on_signal(file.ask) as signals, contextlib.suppress(StopRequestedError):
-        api = open_api(options.kubeconfig, options.context).until(Deadline(stop=signals.stop))
+        connected = open_api(options.connection)
+        assert connected is not None  # no recorded cluster can be named
+        api = connected.until(Deadline(stop=signals.stop))
         watched = WatchedState(api, node_metrics="" in watcher_addresses(file.loaded.configuration))
-        answers = Answers(watched, metrics.neutral)
+        answers = Answers(watched, metrics.neutral, metrics.awaited)
         application = Application(answers, health, metrics)
         refresher = Refresher(api, file, answers, watched)
         with answering(options.host, options.port, application, tls.context if tls else None) as url:

@@ -129,7 +129,7 @@ class WatchedState:
         now = self._clock()
         with self.changed:
             listings = {kind.plural: feed.listing(now) for kind, feed in self._feeds.items()}
-            self._events += self._log.since_taken()
+            self._events += self._log.take_all()
             seen = len(self._events)
         if self._node_metrics:
             listings.update(LiveReader(self._api, self._clock).read((NODE_METRICS,)).listings)
@@ -142,7 +142,7 @@ class WatchedState:
     def up_to_date(self) -> Counted:
         """The pods with what events brought. The caller holds ``changed``, and knows that it was renewed."""
         assert self.counted is not None
-        self._events += self._log.since_taken()
+        self._events += self._log.take_all()
         for change in self._events[self.counted.seen :]:
             self.counted.apply(change)
         self.counted.seen = len(self._events)

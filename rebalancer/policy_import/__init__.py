@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rebalancer.documents.reading import parse
-from rebalancer.policy_import.descheduler import current_policy, first_policy
+from rebalancer.policy_import.descheduler import current_policy, first_policy, operator_resource
 from rebalancer.policy_import.mapping import Import, Imported
-from rebalancer.policy_import.openshift import operator_resource
 
 _KINDS: Mapping[tuple[str, str], Callable[[Import, Mapping[str, Any]], None]] = {
     ("descheduler/v1alpha1", "DeschedulerPolicy"): first_policy,

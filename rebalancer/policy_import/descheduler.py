@@ -1,12 +1,14 @@
-"""The policy of kubernetes-sigs/descheduler, in its current version and the first.
+"""The policy of kubernetes-sigs/descheduler, in its current version and the first, and OpenShift's.
 
 Versions: v1alpha2 has profiles with a configuration for each plugin; v1alpha1 had a map of strategies with
 parameters. Both are read as plugins with arguments and rules of eviction, which ``rules`` maps.
+
+Each profile of OpenShift's KubeDescheduler is a list of plugins, which its operator writes into a policy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rebalancer.documents.reading import Path
@@ -128,3 +130,139 @@ def first_policy(work: Import, value: Mapping[str, Any]) -> None:
         plugins.append(Plugin(str(name), at, Arguments(flat, inner, places)))
     map_rules(work, plugins, evictors or [Arguments(evictor, (), top)], ("strategies",))
     work.rest((), value, NO_SETTING)
+
+
+_RESOURCES = ("cpu", "memory", "pods")
+_UTILIZATION = {"Low": (10, 30), "Medium": (20, 50), "": (20, 50), "High": (40, 70)}
+_DEVIATION = {
+    f"{kind}{level}": (0 if kind else points, points)
+    for kind in ("", "Asymmetric")
+    for level, points in (("Low", 10), ("Medium", 20), ("High", 30))
+}
+_SPREAD, _DUPLICATES = "RemovePodsViolatingTopologySpreadConstraint", "RemoveDuplicates"
+_LOAD = "LowNodeUtilization"
+_RESTARTS: tuple[str, Mapping[str, Any]] = (
+    "RemovePodsHavingTooManyRestarts",
+    {"podRestartThreshold": 100, "includingInitContainers": True},
+)
+_SPARED = ("kube-system", "hypershift", "openshift-*")
+_REQUIRED = ["requiredDuringSchedulingIgnoredDuringExecution"]
+_PROFILES: Mapping[str, tuple[tuple[str, Mapping[str, Any]], ...]] = {
+    "AffinityAndTaints": (
+        ("RemovePodsViolatingInterPodAntiAffinity", {}),
+        ("RemovePodsViolatingNodeTaints", {}),
+        ("RemovePodsViolatingNodeAffinity", {"nodeAffinityType": _REQUIRED}),
+    ),
+    "TopologyAndDuplicates": ((_SPREAD, {"constraints": ["DoNotSchedule"]}), (_DUPLICATES, {})),
+    "SoftTopologyAndDuplicates": (
+        (_SPREAD, {"constraints": ["DoNotSchedule", "ScheduleAnyway"]}),
+        (_DUPLICATES, {}),
+    ),
+    "LifecycleAndUtilization": (("PodLifeTime", {"maxPodLifeTimeSeconds": 86_400}), _RESTARTS, (_LOAD, {})),
+    "LongLifecycle": (_RESTARTS, (_LOAD, {})),
+    "DevPreviewLongLifecycle": (_RESTARTS, (_LOAD, {})),
+    "CompactAndScale": (("HighNodeUtilization", {"thresholds": dict.fromkeys(_RESOURCES, 20)}),),
+}
+"""Source: openshift/cluster-kube-descheduler-operator, pkg/operator/profiles."""
+_EVICTOR = {
+    "EvictPodsWithPVC": ("ignorePvcPods", False),
+    "EvictPodsWithLocalStorage": ("evictLocalStoragePods", True),
+}
+_OTHERS = dict.fromkeys(
+    ("KubeVirtRelieveAndMigrate", "DevKubeVirtRelieveAndMigrate"),
+    "it migrates virtual machines that run; keep the operator for it",
+)
+
+
+def operator_resource(work: Import, value: Mapping[str, Any]) -> None:
+    """Map the spec of a KubeDescheduler."""
+    work.seen |= {("apiVersion",), ("kind",), ("metadata",), ("status",), ("spec",)}
+    spec = value.get("spec")
+    spec = spec if isinstance(spec, Mapping) else {}
+    custom = spec.get("profileCustomizations")
+    custom = custom if isinstance(custom, Mapping) else {}
+    at: Path = ("spec", "profileCustomizations")
+    listed: Path = ("spec", "profiles")
+    work.seen |= {at, listed}
+    profiles = spec.get("profiles")
+    names = [str(name) for name in profiles] if isinstance(profiles, list) else []
+    evictor = {"ignorePvcPods": True}
+    places = {"ignorePvcPods": listed}
+    plugins: list[Plugin] = []
+    for index, name in enumerate(names):
+        path: Path = (*listed, index)
+        if name in _EVICTOR:
+            key, evictor_value = _EVICTOR[name]
+            evictor[key], places[key] = evictor_value, path
+        elif name in _PROFILES:
+            plugins += _plugins(name, path, custom, at)
+            work.note(path, KeyFate.MAPPED, ", ".join(plugin for plugin, _ in _PROFILES[name]))
+        else:
+            work.drop(path, _OTHERS.get(name, "no strategy of ours has this aim"))
+    priority = {
+        key: custom[key] for key in ("thresholdPriority", "thresholdPriorityClassName") if key in custom
+    }
+    rules = Arguments({**evictor, **priority}, at, places)
+    map_rules(work, plugins, [rules], listed)
+    if plugins:
+        why = "the operator spares these whatever its profiles say"
+        work.add(listed, "evictable.namespaces.exclude", _SPARED, why)
+    _others(work, spec, custom, at)
+    work.rest(("spec",), spec, "the operator's own setting")
+    work.rest(at, custom, NO_SETTING)
+
+
+def _plugins(name: str, path: Path, custom: Mapping[str, Any], at: Path) -> Iterator[Plugin]:
+    """The plugins of a profile, with what the customizations make of their arguments."""
+    for plugin, arguments in _PROFILES[name]:
+        values, places = dict(arguments), {}
+        if plugin == "PodLifeTime" and isinstance(custom.get("podLifetime"), str):
+            values = {"maxPodLifeTimeSeconds": custom["podLifetime"]}
+            places["maxPodLifeTimeSeconds"] = (*at, "podLifetime")
+        if plugin == _LOAD:
+            values, places = _load(custom, at)
+        if isinstance(spaces := custom.get("namespaces"), Mapping):
+            named = (("included", "include"), ("excluded", "exclude"))
+            chosen = {ours: spaces[theirs] for theirs, ours in named if isinstance(spaces.get(theirs), list)}
+            if chosen:
+                values["namespaces"] = chosen
+                places["namespaces"] = (*at, "namespaces")
+        yield Plugin(plugin, (*path, plugin), Arguments(values, (*path, plugin), places))
+
+
+def _load(custom: Mapping[str, Any], at: Path) -> tuple[dict[str, Any], dict[str, Path]]:
+    """The arguments of LowNodeUtilization."""
+    deviation = _DEVIATION.get(str(custom.get("devDeviationThresholds")))
+    chosen = str(custom.get("devLowNodeUtilizationThresholds") or "")
+    low, high = deviation or _UTILIZATION.get(chosen, _UTILIZATION[""])
+    key = "devDeviationThresholds" if deviation else "devLowNodeUtilizationThresholds"
+    resources = ("MetricResource",) if custom.get("devActualUtilizationProfile") else _RESOURCES
+    values: dict[str, Any] = {
+        "thresholds": dict.fromkeys(resources, low),
+        "targetThresholds": dict.fromkeys(resources, high),
+    }
+    places: dict[str, Path] = dict.fromkeys(values, (*at, key)) if key in custom else {}
+    if deviation:
+        values["useDeviationThresholds"] = True
+        places["useDeviationThresholds"] = (*at, key)
+    if custom.get("devActualUtilizationProfile"):
+        values["metricsUtilization"] = {"source": "Prometheus"}
+        places["metricsUtilization"] = (*at, "devActualUtilizationProfile")
+    return values, places
+
+
+def _others(work: Import, spec: Mapping[str, Any], custom: Mapping[str, Any], at: Path) -> None:
+    """What is not about plugins."""
+    seconds = spec.get("deschedulingIntervalSeconds")
+    if isinstance(seconds, int) and not isinstance(seconds, bool):
+        why = "set the schedule of the CronJob to the same"
+        work.set(("spec", "deschedulingIntervalSeconds"), "hotNodes.runInterval", f"{seconds}s", why)
+    if "mode" in spec:
+        why = "Predictive is `rebalancer plan`, Automatic is `rebalancer run`"
+        work.note(("spec", "mode"), KeyFate.CHANGED, why)
+    if isinstance(limits := spec.get("evictionLimits"), Mapping):
+        for theirs, ours in (("total", "limits.perRun"), ("node", "limits.perNode")):
+            work.take(("spec", "evictionLimits"), limits, theirs, int, ours)
+    for key in ("devLowNodeUtilizationThresholds", "devDeviationThresholds", "podLifetime"):
+        if key in custom and not any(seen[: len(at) + 1] == (*at, key) for seen in work.seen):
+            work.note((*at, key), KeyFate.IDLE, "no profile of this file has a plugin that it customizes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import textwrap
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -11,6 +12,8 @@ import msgspec
 
 from rebalancer.documents.reading import Document, Path
 from rebalancer.policy.schema import RebalancePolicy
+
+_MAX_NAME = 253  # characters of metadata.name
 
 _HEADER = "Imported from {}. Compare what it does with: rebalancer plan --policy THIS_FILE"
 _DIFFERENCES = (
@@ -159,12 +162,28 @@ class Import(msgspec.Struct):
         )
         return Imported(
             source,
-            {"apiVersion": "rebalancer/v1alpha1", "kind": "RebalancePolicy", **_sections(self.policy)},
+            {
+                "apiVersion": "rebalancer/v1alpha1",
+                "kind": "RebalancePolicy",
+                "metadata": {"name": self._policy_name(source)},
+                **_sections(self.policy),
+            },
             tuple(
                 Note(self.document.position(path, key=True), self._name(path), fate, text)
                 for path, fate, text in notes
             ),
         )
+
+    def _policy_name(self, source: str) -> str:
+        """The name of the object or of its only profile, else of the file: reports show it."""
+        value = self.document.value
+        profiles = value.get("profiles")
+        metadata = value.get("metadata")
+        for found in (metadata, profiles[0] if isinstance(profiles, list) and len(profiles) == 1 else None):
+            name = found.get("name") if isinstance(found, Mapping) else None
+            if isinstance(name, str) and 0 < len(name) <= _MAX_NAME:
+                return name
+        return pathlib.PurePath(source).stem[:_MAX_NAME] or "imported"
 
 
 def _sections(policy: Mapping[str, Any]) -> dict[str, Any]:

@@ -114,7 +114,7 @@ def _added(text: str) -> AddedNodes:
 
 def _scaling(text: str) -> Scaling:
     workload, replicas = _counted("--scale", text, 0, "KIND/NAMESPACE/NAME=N, e.g. deployment/shop/api=5")
-    subject = parse_subject(workload)
+    subject = parse_subject(workload, likely=("deployment", "statefulset"))
     if subject.kind not in _SCALED_KINDS:
         known = ", ".join(sorted(kind.lower() for kind in _SCALED_KINDS))
         raise InputError(f"--scale: a {subject.kind.lower()} cannot be scaled", hint=f"known: {known}")
@@ -130,7 +130,7 @@ def _counted(option: str, text: str, least: int, shape: str) -> tuple[str, int]:
     name, _, count = text.rpartition("=")
     if not name or not (count.isascii() and count.isdigit() and len(count) <= 6):
         raise InputError(
-            f"{option} {text[:_MAX_SHOWN_LENGTH]!a} has not the expected form", hint=f"write {shape}"
+            f"{option} {text[:_MAX_SHOWN_LENGTH]!a} does not have the expected form", hint=f"write {shape}"
         )
     if not least <= int(count) <= MAX_ADDED:
         raise InputError(f"{option}: {int(count)} is not between {least} and {MAX_ADDED}")

@@ -32,6 +32,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import make_plan
 from rebalancer.policy.policy_file import parse_policy
+from rebalancer.policy.schedulers import ConfigMapKey
 from rebalancer.questions.why_not import why_not
 
 _USUAL, _LOWEST, _STEP = 80, 30, 5  # percent of allocatable cpu above which a node is hot
@@ -60,20 +61,35 @@ class _Facts(msgspec.Struct, frozen=True, eq=False):
     memory: FloatArray
     movable: int  # pods that do not belong to their node
     schedulers: Counter[str]  # pods by schedulerName
+    place: ConfigMapKey | None  # where the scheduler's configuration was found
 
     @classmethod
-    def of(cls, inputs: PlanningInputs, *, measured: bool) -> _Facts:
-        pods, percent = inputs.snapshot.pods, inputs.load.percent[inputs.load.known]
-        counts: Counter[str] = Counter()
-        for index in pods.pod_class[pods.node >= 0].tolist():
-            if pods.classes[index].owner.kind not in OF_THEIR_NODE:
-                counts[pods.classes[index].scheduler_name] += 1
-        return cls(inputs, measured, percent[:, 0], percent[:, 1], counts.total(), counts)
+    def of(cls, inputs: PlanningInputs, place: ConfigMapKey | None, *, measured: bool) -> _Facts:
+        percent, counts = inputs.load.percent[inputs.load.known], _schedulers(inputs)
+        return cls(inputs, measured, percent[:, 0], percent[:, 1], counts.total(), counts, place)
 
 
-def first_policy(inputs: PlanningInputs, *, measured: bool) -> FirstPolicy:
-    """The policy for a cluster; ``measured`` is whether its load was measured or taken from requests."""
-    facts = _Facts.of(inputs, measured=measured)
+def _schedulers(inputs: PlanningInputs) -> Counter[str]:
+    """How many pods that do not belong to their node have each schedulerName."""
+    pods, counts = inputs.snapshot.pods, Counter[str]()
+    for index in pods.pod_class[pods.node >= 0].tolist():
+        if pods.classes[index].owner.kind not in OF_THEIR_NODE:
+            counts[pods.classes[index].scheduler_name] += 1
+    return counts
+
+
+def pods_with_a_profile(inputs: PlanningInputs) -> int:
+    """How many pods that do not belong to their node have a profile in the scheduler's configuration."""
+    configuration = inputs.scheduler.configuration
+    return sum(count for name, count in _schedulers(inputs).items() if configuration.profile(name))
+
+
+def first_policy(inputs: PlanningInputs, place: ConfigMapKey | None = None, *, measured: bool) -> FirstPolicy:
+    """The policy for a cluster; ``measured`` is whether its load was measured or taken from requests.
+
+    ``place`` is where in the cluster the scheduler's configuration was found, which the policy then names.
+    """
+    facts = _Facts.of(inputs, place, measured=measured)
     for threshold in _thresholds(facts):
         planned = _planned(facts, threshold)
         if planned[1].moves:
@@ -127,7 +143,13 @@ def _scheduler(facts: _Facts) -> Iterator[str]:
             2, "The version could not be seen, and without it a run refuses to act. State it:"
         )
         yield '  # version: "1.35"'
-    if not configuration.text:
+    if facts.place is not None:
+        yield from _comment(
+            2, "Found by its name, and it has a profile for more of the pods than the defaults have."
+        )
+        where = {"namespace": facts.place.namespace, "name": facts.place.name, "key": facts.place.key}
+        yield f"  configMap: {json.dumps(where)}"
+    elif not configuration.text:
         yield from _comment(
             2, "No configuration was read: the defaults of the version count. If yours differs, name it:"
         )

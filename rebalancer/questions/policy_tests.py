@@ -115,6 +115,10 @@ def parse_policy_test(text: str, source: str) -> PolicyTest:
     document = parse(text, source)
     if not isinstance(document.value, dict):
         raise document.error((), "is not a PolicyTest", hint="write kind: PolicyTest")
+    if document.value.get("kind") == "RebalancePolicy":
+        raise document.error(
+            ("kind",), "is RebalancePolicy, not PolicyTest", hint="a policy is named with --policy"
+        )
     return validate(PolicyTest, document)
 
 

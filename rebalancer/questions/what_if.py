@@ -44,7 +44,7 @@ from rebalancer.questions.changes import (
     with_pods,
     without_pods,
 )
-from rebalancer.questions.next_landing import NO_POD, next_landing, why_nowhere, why_unpredictable
+from rebalancer.questions.fit import NO_POD, next_landing, why_nowhere, why_unpredictable
 from rebalancer.scheduling.framework.cycle import waiting_pods
 from rebalancer.scheduling.resources import pod_requests, requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState

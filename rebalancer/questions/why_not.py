@@ -57,7 +57,8 @@ def why_not(inputs: PlanningInputs, subject: Subject | None) -> WhyNot:
     if subject is not None and subject.kind not in ("node", "pod"):
         name = f"{subject.kind.lower()}/{subject.namespace}/{subject.name}"
         raise InputError(
-            "why-not asks about a node or a pod", hint=f"of a workload: rebalancer explain {name}"
+            "why-not asks about a node or a pod",
+            hint=f"of a workload, with the same options: rebalancer explain {name}",
         )
     prepared = prepare(inputs)
     searched = search(prepared)

@@ -36,8 +36,14 @@ from rebalancer.errors import ExitCode, RebalancerError, StopRequestedError
 from rebalancer.execution.lease import DURATION_SECONDS, HeldLease, LeaseWatch, RunLease, holder_identity
 from rebalancer.execution.outcomes import Outcomes
 from rebalancer.observe.plan_options import PlanOptions, RunOptions
-from rebalancer.observe.read import open_api, open_cluster, read_inputs, read_snapshot
-from rebalancer.observe.state_location import known_state, state_store
+from rebalancer.observe.read import (
+    known_state,
+    open_api,
+    open_cluster,
+    read_inputs,
+    read_snapshot,
+    state_store,
+)
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import make_plan
 from rebalancer.planning.prepared import Sight, sight_of
@@ -45,6 +51,7 @@ from rebalancer.planning.strategies import STRATEGIES
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.reporting.metrics import LEADER, NEXT_RUN, POLICY_CURRENT, RunMetrics
 from rebalancer.reporting.run_observers import LogObserver
+from rebalancer.reporting.tables.outcomes import measured_words
 from rebalancer.reporting.words import counted, words
 from rebalancer.run.agreement import Following, keep_agreement
 from rebalancer.run.memory import Finding, finding
@@ -61,6 +68,7 @@ LOOK_SECONDS = 2.0  # between two looks at the lease, the policy and the clock
 MIN_INTERVAL_SECONDS = 1.0
 MAX_MOVES_SHOWN = 50
 COMPARING_SECONDS = 60.0  # that comparing decisions of schedulers may take between two runs
+_LONGEST_SECONDS = 300.0  # of a run, where neither the option nor the policy says
 _BESIDE_WAVES_SECONDS = 120.0  # what a run may take besides its waves
 # After these runs are not made as they should be; after the others they are, though a pod may have stayed.
 _UNABLE = frozenset(
@@ -94,7 +102,7 @@ class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
     lease: str = "rebalancer/rebalancer"  # NAMESPACE/NAME
     lease_seconds: float = DURATION_SECONDS  # how long it is held without being renewed
     journal: Path | None = None  # None: stderr
-    max_duration_seconds: float = 300.0  # no wave of a run begins later
+    max_duration_seconds: float | None = None  # no wave of a run begins later; None: as the policy says
     cluster: str = ""  # the label of its metrics
 
 
@@ -121,9 +129,14 @@ class Runs:
         self._seen: RunState | None = None  # in plan mode: what earlier plans found
         self.hot_nodes: frozenset[str] | None = None  # of the last run of any replica; None: not known
         self._following = Following(options, cluster)
-        self._run_options = RunOptions(
-            journal=settings.journal, max_duration_seconds=settings.max_duration_seconds, lease=settings.lease
-        )
+        self._most_seconds = settings.max_duration_seconds
+        self._run_options = RunOptions(journal=settings.journal, lease=settings.lease)
+
+    @property
+    def longest_seconds(self) -> float:
+        """After which no wave of a run begins: by the option, else by the policy in force."""
+        by_policy = self._policy.loaded.policy.execution.max_duration
+        return next((each for each in (self._most_seconds, by_policy) if each is not None), _LONGEST_SECONDS)
 
     def last_run_at(self, seconds: float) -> float | None:
         """When the last run of any process found what it kept, Unix seconds; None where nothing says.
@@ -165,10 +178,11 @@ class Runs:
         Raises what reading a cluster does, and takes at most ``COMPARING_SECONDS``.
         """
         following = self._following
-        if not following.is_due():
-            return
         end = time.monotonic() + COMPARING_SECONDS
         api = self._api.until(Deadline(end, stop=self._signals.stop))
+        self._signals.interruptibly(lambda: following.look(api))
+        if not following.is_due():
+            return
         added = self._signals.interruptibly(lambda: following.step(self._policy.loaded, api))
         tally = following.tally
         assert tally is not None
@@ -198,17 +212,19 @@ class Runs:
         _, outcomes = Run(
             environment,
             self._options,
-            self._run_options,
+            replace(self._run_options, max_duration_seconds=self.longest_seconds),
             (log, self._metrics.follow),
             self._planned,
         ).finish()
+        if outcomes.measured is not None:
+            LOGGER.info("%s", measured_words(outcomes.measured))
         self._metrics.ended(outcomes.exit_code, time.time())
         return outcomes
 
     def look(self) -> None:
         """Plan, show what would be evicted, and change nothing. Raises what a plan does."""
         loaded = self._policy.loaded
-        end = time.monotonic() + (self._run_options.max_duration_seconds or float("inf"))
+        end = time.monotonic() + self.longest_seconds
         api = self._api.until(Deadline(end, stop=self._signals.stop))
         with span("run", acts=False):
             plan, found = self._signals.interruptibly(
@@ -298,7 +314,7 @@ class Service:
         identity, seconds = holder_identity(uuid.uuid4().hex), self._settings.lease_seconds
         lease = RunLease(api, namespace, name, identity, time.time, duration_seconds=seconds)
         while not signals.stop.is_set():
-            warm = WarmCluster(runs.read_cluster, signals.stop, self._settings.max_duration_seconds)
+            warm = WarmCluster(runs.read_cluster, signals.stop, runs.longest_seconds)
             try:
                 held = self._stood_by(lease, signals, warm)
                 if held is not None:
@@ -361,7 +377,7 @@ class Service:
             self._tend()  # the newest policy is the one of the run
             began = self._began = time.monotonic()
             wave = self._policy.loaded.policy.execution.wave_timeout
-            longest = self._settings.max_duration_seconds + wave + _BESIDE_WAVES_SECONDS
+            longest = runs.longest_seconds + wave + _BESIDE_WAVES_SECONDS
             with self._health.busy_for(longest):
                 failed = self._failed(runs, held)
             early.planned(runs.hot_nodes)

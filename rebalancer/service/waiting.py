@@ -120,9 +120,6 @@ def _listed(names: frozenset[str]) -> str:
     return ", ".join(sorted(names)[:_MAX_NAMED]) + more
 
 
-#     is asked to stop what is being read is given up
-
-
 READ_AGAIN_SECONDS = 60.0
 FINISHING_SECONDS = 10.0
 _LOOK_SECONDS = 0.05

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from rebalancer.documents import parse, redacted_text
 from rebalancer.errors import InputError
-from rebalancer.redaction import is_secret, redacted, without_secrets
+from rebalancer.redaction import REDACTED, is_secret, redacted, safe_json, without_secrets
 
 
 @pytest.mark.parametrize(
@@ -71,3 +72,45 @@ def test_a_secret_leaves_the_text_wherever_it_stands_and_the_rest_stays(text: st
     assert "hidden-word" not in safe
     assert parse(safe, "t").value.keys() == parse(text, "t").value.keys()
     assert redacted_text(safe, "t") == safe
+
+
+SECRETS = (
+    "https://bob:hunter2@host/path",
+    "postgres://bob:hunter2@host",
+    "/path?token=hunter2",
+    "a;password=hunter2",
+    "x&sig=hunter2",
+    "Bearer hunter2.hunter2",
+    "Basic hunter2=hunter2",
+)
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_json_shows_no_secret_wherever_it_stands(text: str) -> None:
+    plain = ["a", {"b": "c", "d": ["e", {"f": 1}]}, 2.5, None]
+    places = [
+        text,
+        [*plain, text],
+        {"before": plain, text: plain},
+        {"before": plain, "deep": [plain, {"deeper": [[plain, [{"here": text}]]]}], "after": plain},
+        {"extenders": [{"urlPrefix": text, "weight": 1}, {"urlPrefix": "https://host", "weight": 2}]},
+        ({"a": (text, "b")},),
+    ]
+    for value in places:
+        for indent in (0, 2):
+            shown = safe_json(value, indent=indent)
+            assert "hunter2" not in shown
+            assert REDACTED in shown
+
+
+def test_json_of_a_struct_with_an_extender_shows_no_secret_of_its_address() -> None:
+    class Extender(msgspec.Struct):
+        address: str
+
+    class Holder(msgspec.Struct):
+        names: tuple[str, ...]
+        extenders: tuple[Extender, ...]
+
+    shown = safe_json(Holder(("a",) * 50, (Extender("a"), Extender("https://bob:hunter2@host"))))
+    assert "hunter2" not in shown
+    assert "https://REDACTED@host" in shown

@@ -11,14 +11,16 @@ from rebalancer.cli.options import (
     DOCUMENT_FORMATS,
     DURATION,
     FILE,
-    LIVE_PLAN,
     PLAN,
     option,
     output_options,
     plan_options,
 )
 from rebalancer.cli.output import Output, emit, progress, with_progress
+from rebalancer.cli.studies import LIVE_OF_EACH, Cluster, fleet_options, study
+from rebalancer.errors import ExitCode
 from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.reporting.render import Format
 
 
 @click.command(short_help="Compare each decision of the scheduler with what is computed.")
@@ -32,25 +34,35 @@ from rebalancer.observe.plan_options import PlanOptions
     *("--beside", FILE, "FILE"),
     "Another KubeSchedulerConfiguration: which of the same pods would it place elsewhere?",
 )
-@plan_options(**{field: item for field, item in LIVE_PLAN.items() if field != "now"})
-@output_options(*DOCUMENT_FORMATS)
+@fleet_options("seconds", "decisions", "beside", options=LIVE_OF_EACH)
+@output_options(*DOCUMENT_FORMATS, Format.HTML)
 def agreement(
-    seconds: float, decisions: int | None, beside: Path | None, options: PlanOptions, output: Output
-) -> None:
+    seconds: float,
+    decisions: int | None,
+    beside: Path | None,
+    options: PlanOptions,
+    fleet: tuple[Cluster, ...],
+    output: Output,
+) -> int:
     """Follow the cluster, and compare each decision of its schedulers with what is computed. Only reads.
 
     For every pod that a scheduler binds, the decision is computed on the cluster as it was just before: is
     the node chosen one of those computed, and with what chance? A miss names the plugins that could be the
-    difference. A signal ends it early, and what was found so far is shown.
+    difference. A signal ends it early, and what was found so far is shown. Several contexts are followed side
+    by side, a row for each.
 
     \b
     rebalancer agreement --for 1h
     rebalancer agreement --decisions 1000 -o json
+    rebalancer agreement --for 1h -o html > agreement.html
     rebalancer agreement --beside other-scheduler.yaml
+    rebalancer agreement --for 1h --context eu --context us
     """
     from rebalancer.reporting.tables.agreement import agreement_table, headline  # noqa: PLC0415 - imports rich
     from rebalancer.run.agreement import watch_agreement  # noqa: PLC0415 - imports the whole pipeline
 
+    if fleet:
+        return int(study("fleet").show_agreement(fleet, output, seconds, decisions, beside))
     with progress() as report:
         found = watch_agreement(
             replace(options, progress=report),
@@ -59,7 +71,13 @@ def agreement(
             beside,
             lambda tally: report(f"the cluster's decisions: {headline(tally.decisions, tally.landed)}"),
         )
-    emit(found, output, agreement_table)
+    if output.format is Format.HTML:
+        from rebalancer.reporting.html.pages import agreement_page  # noqa: PLC0415 - imports jinja2
+
+        click.echo(agreement_page(found), nl=False)
+    else:
+        emit(found, output, agreement_table)
+    return int(ExitCode.DONE)
 
 
 @click.command()

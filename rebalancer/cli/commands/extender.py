@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from rebalancer.cli.commands.serve import address
-from rebalancer.cli.options import FILE, PLAN, Text, option
+from rebalancer.cli.options import CONNECTION, FILE, Text, option, plan_options
 from rebalancer.errors import InputError
+from rebalancer.observe.plan_options import PlanOptions
 
 
 @click.command(short_help="Score nodes for a kube-scheduler, as an HTTP extender.")
@@ -21,16 +22,15 @@ from rebalancer.errors import InputError
 )
 @option("--tls-cert certificate", FILE, "FILE", "Answer by HTTPS with this certificate.")
 @option("--tls-key key", FILE, "FILE", "The key of the certificate.")
-@PLAN["kubeconfig"]
-@PLAN["context"]
-def extender(listen: tuple[str, int], **options: Path | str | None) -> int:
+@plan_options(**CONNECTION)
+def extender(options: PlanOptions, listen: tuple[str, int], **others: Path | None) -> int:
     """Answer a kube-scheduler's filter and prioritize with scores from PromQL or plugins.
 
     The scheduler's configuration names it under extenders, with nodeCacheCapable: true. The policy names its
     scores under scheduler.extenders, so that plans follow them.
     """
-    if (options["certificate"] is None) != (options["key"] is None):
+    if (others["certificate"] is None) != (others["key"] is None):
         raise InputError("--tls-cert and --tls-key belong together")
     from rebalancer.extender import ExtenderOptions, serve  # noqa: PLC0415 - imports the model
 
-    return serve(ExtenderOptions(host=listen[0], port=listen[1], **options))  # type: ignore[arg-type]
+    return serve(ExtenderOptions(host=listen[0], port=listen[1], connection=options, **others))  # type: ignore[arg-type]

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rebalancer.cli.options import DOCUMENT_FORMATS, FILE, output_options
+from rebalancer.cli.options import DOCUMENT_FORMATS, FILE, default_journal, output_options
 from rebalancer.cli.output import Output, emit
-from rebalancer.cli.user_files import default_journal
 from rebalancer.errors import InputError
 from rebalancer.files import may_exist
 from rebalancer.reporting.render import TABLES
@@ -99,7 +98,7 @@ def _table(value: Mapping[str, Any], style: Style, nothing: str) -> Text:
         column("FROM", "from", node=True),
         column("TO", "node", node=True),
         column("RESULT", "result"),
-        column("WHY", "because", sentence=True, begins_line=True),
+        Column("WHY", lambda line: words(_why(line)), sentence=True, begins_line=True),
     ]
     for run, of_run in groupby(shown_lines, lambda line: str(line.get("run", ""))):
         lines = list(of_run)
@@ -108,3 +107,12 @@ def _table(value: Mapping[str, Any], style: Style, nothing: str) -> Text:
         write_table(table, columns, lines)
     table.say_what_is_left_out()
     return table.text
+
+
+_COUNTS = {"wave": "wave", "moves": "moves", "hotNodes": "hot nodes", "exitCode": "exit code"}
+
+
+def _why(line: Mapping[str, Any]) -> str:
+    """The reason of a line; of one that is about no pod, else what it counts."""
+    counts = (f"{words} {line[key]}" for key, words in _COUNTS.items() if key in line and "pod" not in line)
+    return str(line.get("because") or ", ".join(counts))

@@ -10,8 +10,7 @@ import click
 from msgspec.structs import replace
 
 from rebalancer import analysis
-from rebalancer.cli.fleet import fleet_options, show_fleet
-from rebalancer.cli.logs import LOGGER
+from rebalancer.cli.invocation import LOGGER
 from rebalancer.cli.options import (
     DURATION,
     ROW_FORMATS,
@@ -20,6 +19,7 @@ from rebalancer.cli.options import (
     output_options,
 )
 from rebalancer.cli.output import Output, Rows, emit, with_progress
+from rebalancer.cli.studies import Cluster, fleet_options, study
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import TABLES, Format
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from rebalancer.cluster.snapshot import Snapshot
     from rebalancer.reporting.chosen_rows import Choice
     from rebalancer.reporting.tables.nodes import NodeListing
-    from rebalancer.run.fleet import Cluster
 
 
 _EVERY_SECONDS = 15.0
@@ -46,6 +45,11 @@ _ORDERS = frozenset({"heat", "name", "score"})  # of nodes, besides every resour
     "Order: heat (hot nodes first, then the highest load; the default of tables and HTML), name (of other "
     "formats), score, or a resource such as memory.",
 )
+@option(
+    *("-L --label-columns labels_shown", None, "KEYS"),
+    "Labels to show as columns, such as topology.kubernetes.io/zone; several with commas, or repeated.",
+    multiple=True,
+)
 @node_choice_options
 @output_options(*ROW_FORMATS)
 def nodes(
@@ -56,6 +60,7 @@ def nodes(
     hot_only: bool,
     sort: str | None,
     choice: Choice,
+    labels_shown: tuple[str, ...],
     output: Output,
 ) -> int:
     """Show each node's load, where it comes from, its score, and whether it is hot and why. Only reads.
@@ -66,29 +71,38 @@ def nodes(
     rebalancer nodes --hot
     rebalancer nodes --watch --every 30s
     rebalancer nodes -l topology.kubernetes.io/zone=a --sort memory -o wide
+    rebalancer nodes -o wide -L node.kubernetes.io/instance-type
     """
 
+    from rebalancer.planning.assemble import listed_nodes  # noqa: PLC0415 - imports the model
     from rebalancer.reporting.chosen_rows import chosen_nodes  # noqa: PLC0415 - imports numpy
     from rebalancer.reporting.tables.nodes import node_listing, nodes_table  # noqa: PLC0415 - heavy
 
     if fleet:
         looking = tuple((name, replace(one, ignore_coverage=True)) for name, one in fleet)
-        return show_fleet(looking, output, lambda _, plan: node_listing(plan, plan.nodes))
+        return int(study("fleet").show_fleet(looking, output, lambda _, plan: node_listing(plan, plan.nodes)))
     _check_watch(options, output, every, watch=watch)
     order = sort or ("heat" if output.format in {*TABLES, Format.HTML} else "name")
     if order not in _ORDERS:
         _check_resource(order, options)
 
-    def show(found: tuple[NodeListing, Snapshot | None]) -> None:
+    labels = tuple(dict.fromkeys(key for keys in labels_shown for key in keys.split(",") if key))
+
+    said: set[str] = set()  # warnings that an earlier table of --watch has shown
+
+    def show(found: tuple[NodeListing, Snapshot]) -> None:
         listing, snapshot = found
-        rows = listing.nodes if snapshot is None else chosen_nodes(listing.nodes, choice, snapshot)
-        shown = replace(listing, nodes=tuple(node for node in rows if node.hot or not hot_only))
-        table = functools.partial(nodes_table, everything=listing, chosen_by=str(choice))
+        rows = chosen_nodes(listing.nodes, choice, snapshot) if choice else listing.nodes
+        rows = tuple(node for node in rows if node.hot or not hot_only)
+        new = tuple(text for text in listing.warnings if text not in said)
+        said.update(new if output.format in TABLES and not sys.stdout.isatty() else ())
+        shown = replace(listing, nodes=listed_nodes(rows, snapshot, labels), warnings=new)
+        table = functools.partial(nodes_table, everything=listing, chosen_by=str(choice), labels=labels)
         page = functools.partial(_page, everything=listing, chosen_by=str(choice), top=output.top)
         names = (f"node/{node.name}" for node in shown.nodes)
         emit(shown, output, table, Rows(names, lambda _: analysis.nodes(shown.nodes), page))
 
-    look = functools.partial(_listing, options, order, with_snapshot=bool(choice))
+    look = functools.partial(_listing, options, order)
     show(look())
     if not watch:
         return int(ExitCode.DONE)
@@ -142,15 +156,11 @@ def _check_resource(order: str, options: PlanOptions) -> None:
         )
 
 
-def _listing(options: PlanOptions, order: str, *, with_snapshot: bool) -> tuple[NodeListing, Snapshot | None]:
+def _listing(options: PlanOptions, order: str) -> tuple[NodeListing, Snapshot]:
     from rebalancer.reporting.tables.nodes import node_listing, sorted_nodes  # noqa: PLC0415
-    from rebalancer.run.plan import make_plan, make_plan_and_snapshot  # noqa: PLC0415 - not for --help
+    from rebalancer.run.plan import make_plan_and_snapshot  # noqa: PLC0415 - not for --help
 
-    looking = replace(options, ignore_coverage=True)
-    if with_snapshot:
-        plan, snapshot = with_progress(make_plan_and_snapshot, looking)
-    else:
-        plan, snapshot = with_progress(make_plan, looking), None
+    plan, snapshot = with_progress(make_plan_and_snapshot, replace(options, ignore_coverage=True))
     known = _ORDERS | {resource for node in plan.nodes for resource in node.load}
     if plan.nodes and order not in known:
         raise InputError(

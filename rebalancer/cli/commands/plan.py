@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,6 @@ import click
 from msgspec.structs import replace
 
 from rebalancer import analysis
-from rebalancer.cli.fleet import fleet_options, show_fleet
 from rebalancer.cli.options import (
     DOCUMENT_FORMATS,
     FILE,
@@ -21,15 +19,18 @@ from rebalancer.cli.options import (
     pod_choice_options,
 )
 from rebalancer.cli.output import Output, Rows, emit, with_progress, write_page
+from rebalancer.cli.studies import Cluster, fleet_options, study
 from rebalancer.errors import ExitCode, InputError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import DOCUMENTS, TABLES, Format
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from rebalancer.cluster.snapshot import Snapshot
     from rebalancer.planning.plan import Plan
     from rebalancer.reporting.chosen_rows import Choice
-    from rebalancer.run.fleet import Cluster
+    from rebalancer.reporting.tables.text import Style
 
 _ORDERS = ("wave", "gain", "chance", "pod", "from", "to")
 
@@ -80,7 +81,7 @@ def plan(
     if fleet and detailed:
         raise InputError("--detailed-exitcode is of one plan", hint="name one cluster")
     if fleet:
-        return show_fleet(fleet, output, lambda _, plan: plan)
+        return int(study("fleet").show_fleet(fleet, output, lambda _, plan: plan))
     changes = _show_plan(replace(options, advise=advise), output, choice, sort, other)
     return int(ExitCode.CHANGES if detailed and changes else ExitCode.DONE)
 
@@ -129,14 +130,15 @@ def _write_rows(
     """Write the plan to stdout, with the moves and pods of the choice; whether it moves pods."""
     whole, snapshot = _plan_and_snapshot(options, recorded_plan, choice)
     from rebalancer.reporting.chosen_rows import chosen_pods, sorted_moves  # noqa: PLC0415 - after the reading
-    from rebalancer.reporting.tables.plan import plan_table  # noqa: PLC0415
+
+    def table(plan: Plan, style: Style) -> Text:
+        from rebalancer.reporting.tables.plan import plan_table  # noqa: PLC0415 - imports rich
+
+        return plan_table(plan, style, rows=rows, choice=str(choice))
 
     rows = sorted_moves(chosen_pods(whole, choice, snapshot), sort)
-    if output.format in TABLES:
-        emit(whole, output, functools.partial(plan_table, rows=rows, choice=str(choice)))
-    else:
-        names = (f"pod/{move.pod.full_name}" for move in rows.moves)
-        emit(rows, output, plan_table, Rows(names, analysis.moves))
+    names = (f"pod/{move.pod.full_name}" for move in rows.moves)
+    emit(whole if output.format in TABLES else rows, output, table, Rows(names, analysis.moves))
     return bool(whole.moves)
 
 

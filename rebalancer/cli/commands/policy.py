@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from msgspec.structs import replace
 
-from rebalancer.cli.fleet import ask_fleet, fleet_options
-from rebalancer.cli.logs import LOGGER
+from rebalancer.cli.invocation import LOGGER
 from rebalancer.cli.options import (
+    CONNECTION,
     DATA_FORMATS,
     DOCUMENT_FORMATS,
     FILE,
@@ -22,12 +22,10 @@ from rebalancer.cli.options import (
     plan_options,
 )
 from rebalancer.cli.output import Output, emit, with_progress, write_document
+from rebalancer.cli.studies import Cluster, fleet_options, study
 from rebalancer.errors import ExitCode, InputError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import Format
-
-if TYPE_CHECKING:
-    from rebalancer.run.fleet import Cluster
 
 
 @click.group()
@@ -37,38 +35,43 @@ def policy() -> None:
 
 @policy.command()
 @click.argument("path", type=FILE, required=False, metavar="[FILE]")
+@click.option("--suggest", is_flag=True, help="Suit the cluster that kubectl would ask now.")
 @plan_options(
     source=PLAN["source"],
     at=PLAN["at"],
     max_dump_bytes=PLAN["max_dump_bytes"],
-    kubeconfig=PLAN["kubeconfig"],
-    context=PLAN["context"],
+    **CONNECTION,
     scheduler_config=PLAN["scheduler_config"],
 )
-def init(path: Path | None, options: PlanOptions) -> None:
+def init(path: Path | None, suggest: bool, options: PlanOptions) -> None:
     """Print a commented policy, or write it to a new FILE.
 
-    Of a cluster, --from, --kubeconfig or --context, the policy is one that suits it: thresholds, sources and
-    limits by what is seen there, each with its reason. Otherwise every key is listed with its default.
+    With --suggest, or of the cluster that --from, --kubeconfig or --context names, the policy is one that
+    suits it: the scheduler's configuration, thresholds, sources and limits by what is seen there, each with
+    its reason. Otherwise every key is listed with its default.
 
     \b
     rebalancer policy init policy.yaml
+    rebalancer policy init --suggest policy.yaml
     rebalancer policy init --from recorded/ policy.yaml
     """
     from rebalancer.policy.policy_file import starter  # noqa: PLC0415 - imports pydantic
+    from rebalancer.reporting.words import plain  # noqa: PLC0415
     from rebalancer.run.questions import suggest_policy  # noqa: PLC0415 - not for --help
 
     text = starter()
-    if any(place is not None for place in (options.source, options.kubeconfig, options.context)):
+    if suggest or any(place is not None for place in (options.source, options.kubeconfig, options.context)):
         text = with_progress(suggest_policy, replace(options, ignore_coverage=True)).text
     elif options.scheduler_config is not None or options.max_dump_bytes is not None:
         raise InputError(
-            "a policy that suits a cluster needs the cluster", hint="give --from, --kubeconfig or --context"
+            "a policy that suits a cluster needs the cluster",
+            hint="give --suggest, --from, --kubeconfig or --context",
         )
     if path is None:
         sys.stdout.write(text)
         return
     _write_file(path, text, new=True)
+    sys.stdout.write(f"{plain(str(path))}: written; next: rebalancer plan --policy {plain(str(path))}\n")
 
 
 @policy.command()
@@ -76,13 +79,14 @@ def init(path: Path | None, options: PlanOptions) -> None:
 @output_options(*DATA_FORMATS, lists=False)
 def validate(paths: tuple[Path, ...], output: Output) -> int:
     """Check policies, each with the scheduler configuration in or beside it."""
-    rows = [_checked(path) for path in paths]
+    checked = [_checked(path) for path in paths]
+    rows = [row for row, _ in checked]
     if output.format is Format.TABLE:
-        for row in rows:
+        for row, problems in checked:
             if row["valid"]:
                 sys.stdout.write(f"{row['source']}: valid, policy {row['name']}\n")
-            else:
-                LOGGER.error("%s", row["problem"])
+            for problem in problems:
+                LOGGER.error("%s", problem)
     else:
         write_document(
             {"apiVersion": "rebalancer/v1alpha1", "kind": "PolicyValidation", "policies": rows}, output
@@ -90,7 +94,8 @@ def validate(paths: tuple[Path, ...], output: Output) -> int:
     return int(ExitCode.DONE if all(row["valid"] for row in rows) else ExitCode.BAD_INPUT)
 
 
-def _checked(path: Path) -> dict[str, Any]:
+def _checked(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What is known of a policy, and its problems."""
     from rebalancer.observe.configuration import check_configuration  # noqa: PLC0415 - not for --help
     from rebalancer.policy.policy_file import load_policy  # noqa: PLC0415 - imports pydantic
     from rebalancer.reporting.words import plain  # noqa: PLC0415
@@ -107,8 +112,8 @@ def _checked(path: Path) -> dict[str, Any]:
         row |= {"name": plain(loaded.policy.metadata.name), "inputs": loaded.digest}
         check_configuration(loaded)
     except InputError as error:
-        return row | {"problem": plain(str(error))}
-    return row | {"valid": True}
+        return row | {"problem": plain(str(error))}, error.lines or (str(error),)
+    return row | {"valid": True}, ()
 
 
 @policy.command("test")
@@ -137,12 +142,10 @@ def test_policy(
         junit_xml,
         policy_tests_table,
     )
-    from rebalancer.run.questions import check_policy, read_tests, unread_tests  # noqa: PLC0415 - not for --help
+    from rebalancer.run.questions import check_policy, read_tests  # noqa: PLC0415 - not for --help
 
     if fleet:
-        tests = read_tests(files, [name for name, _ in fleet])
-        answers = ask_fleet(fleet, lambda name, one: check_policy(one, tests, name), unread_tests)
-        reports = tuple(report for found in answers for report in found)
+        reports = study("fleet").check_fleet(fleet, read_tests(files, [name for name, _ in fleet]))
     else:
         name = options.context or (options.source.name if options.source else "")
         reports = with_progress(check_policy, options, read_tests(files, [name]), name)

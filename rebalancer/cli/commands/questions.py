@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
 
 from rebalancer.cli import completion
-from rebalancer.cli.fleet import fleet_options, show_fleet
 from rebalancer.cli.options import (
     DOCUMENT_FORMATS,
     FILE,
@@ -23,11 +21,9 @@ from rebalancer.cli.options import (
     plan_options,
 )
 from rebalancer.cli.output import Output, emit, with_progress
+from rebalancer.cli.studies import Cluster, fleet_options, study
 from rebalancer.errors import ExitCode
 from rebalancer.observe.plan_options import PlanOptions
-
-if TYPE_CHECKING:
-    from rebalancer.run.fleet import Cluster
 
 
 @click.command()
@@ -89,7 +85,9 @@ def why_not(
         from rebalancer.questions import why_not as question  # noqa: PLC0415 - not for --help
 
         looking = tuple((name, replace(one, ignore_coverage=True)) for name, one in fleet)
-        return show_fleet(looking, output, lambda inputs, _: question.why_not(inputs, None))
+        return int(
+            study("fleet").show_fleet(looking, output, lambda inputs, _: question.why_not(inputs, None))
+        )
     found = with_progress(why_nothing_moves, options, "/".join(subject), namespace or "")
     steps = tuple(asked_again(step, options) for step in found.next_steps)
     emit(replace(found, next_steps=steps), output, why_not_table)

@@ -18,27 +18,24 @@ from msgspec.structs import replace
 
 from rebalancer import __version__, analysis, files
 from rebalancer.addresses import checked_address
-from rebalancer.cli.invocation import Session
-from rebalancer.cli.logs import LOGGER
+from rebalancer.cli.invocation import LOGGER, Session
 from rebalancer.cli.options import (
     FILE,
     LIVE_PLAN,
     ROW_FORMATS,
     cluster_name_option,
+    default_journal,
     journal_option,
     lease_option,
     max_duration_option,
     option,
     output_options,
     plan_options,
-)
-from rebalancer.cli.output import Output, Rows, console, emit, show, style, write_page
-from rebalancer.cli.user_files import (
-    default_journal,
     prepare_state_folder,
     refuse_one_file_for_two,
     refuse_unread_journal,
 )
+from rebalancer.cli.output import Output, Rows, console, emit, show, style, write_page
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions
 from rebalancer.otlp import MetricsExport, exported_traces, is_wanted
@@ -62,7 +59,10 @@ _PUSH_SECONDS = 10.0
     "--dry-run", is_flag=True, help="Ask the API server whether it would allow each eviction; evict nothing."
 )
 @journal_option
-@max_duration_option("Start no new wave after this time; the run ends at most execution.waveTimeout later.")
+@max_duration_option(
+    "Start no new wave after this time, whatever execution.maxDuration says; the run ends at most "
+    "execution.waveTimeout later."
+)
 @lease_option("The Lease that keeps two runs from acting at the same time.")
 @option("--metrics-textfile", FILE, "FILE", "File to which Prometheus metrics of the run are written.")
 @option(
@@ -155,7 +155,7 @@ def _export(registry: CollectorRegistry, options: RunOptions, sent: MetricsExpor
             checked_address(gateway if "://" in gateway else f"http://{gateway}")  # says nothing of a login
             push_to_gateway(gateway, job="rebalancer", registry=registry, timeout=_PUSH_SECONDS)
         except (OSError, ValueError, HTTPException) as error:
-            LOGGER.warning("cannot push metrics to %s: %s", gateway, error)
+            LOGGER.warning("cannot push metrics to %s: %s", gateway, getattr(error, "reason", error))
 
 
 def _policy_for_page(options: PlanOptions) -> RebalancePolicy:

@@ -10,7 +10,7 @@ import click
 from msgspec.structs import replace
 
 from rebalancer import __version__
-from rebalancer.cli.logs import LOGGER
+from rebalancer.cli.invocation import LOGGER
 from rebalancer.cli.options import (
     LIVE_PLAN,
     PATH,
@@ -22,8 +22,9 @@ from rebalancer.cli.options import (
     max_size_option,
     option,
     plan_options,
+    refuse_one_file_for_two,
+    refuse_unread_journal,
 )
-from rebalancer.cli.user_files import refuse_one_file_for_two, refuse_unread_journal
 from rebalancer.errors import InputError
 from rebalancer.observe.plan_options import PlanOptions
 
@@ -66,7 +67,7 @@ def _recorder(folder: Path, max_bytes: int) -> Callable[[Observation, RunState |
     default="127.0.0.1:8080",
     show_default=True,
 )
-@max_duration_option("A run starts no new wave after this time.", "5m")
+@max_duration_option("A run starts no new wave after this time; by default execution.maxDuration, else 5m.")
 @lease_option("The Lease by which one of several replicas leads; runs of other kinds wait for it too.")
 @journal_option
 @option("--record", PATH, "FOLDER", "Write what each run read into a timeline, as snapshot record does.")
@@ -76,7 +77,7 @@ def serve(
     options: PlanOptions,
     act: bool,
     listen: tuple[str, int],
-    max_duration_seconds: float,
+    max_duration_seconds: float | None,
     lease: str,
     journal: Path | None,
     record: Path | None,

@@ -1,4 +1,4 @@
-"""``rebalancer simulate``: many rebalancing cycles on a recorded cluster, policies side by side."""
+"""``rebalancer simulate`` and ``tune``: policies side by side on recordings, and the search for a better."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import click
 from click.core import ParameterSource
 
 from rebalancer import analysis
-from rebalancer.cli.fleet import fleet_options, show_rows
 from rebalancer.cli.options import (
+    DOCUMENT_FORMATS,
     DURATION,
     FILE,
     PATH,
@@ -21,12 +21,11 @@ from rebalancer.cli.options import (
     output_options,
 )
 from rebalancer.cli.output import Output, Rows, emit, progress_bar, with_progress
-from rebalancer.cli.studies import study
+from rebalancer.cli.studies import Cluster, fleet_options, study
 from rebalancer.errors import ExitCode, InputError
 from rebalancer.observe.plan_options import PlanOptions
 
 if TYPE_CHECKING:
-    from rebalancer.run.fleet import Cluster
     from rebalancer.simulation.report import Simulation
 
 
@@ -110,8 +109,6 @@ def simulate(
     if options.source is None or descheduler is not None:
         what = "--descheduler is compared with in a replay" if options.source else "what is simulated?"
         raise InputError(what, hint="name a recorded cluster with --from, or a timeline with --replay")
-    from rebalancer.policy.policy_file import load_policy  # noqa: PLC0415 - imports pydantic
-    from rebalancer.reporting.tables.fleet import ClusterRow, simulated_rows  # noqa: PLC0415
     from rebalancer.reporting.tables.simulation import simulation_table  # noqa: PLC0415
     from rebalancer.run.questions import inputs_by_policy  # noqa: PLC0415 - not for --help
     from rebalancer.simulation.cycles import SimulationSettings, simulate  # noqa: PLC0415
@@ -119,13 +116,7 @@ def simulate(
 
     settings = SimulationSettings(cycles, interval, LoadShape(noise, daily, lag or 0.0), seed)
     if fleet:
-        for path in policies:  # a mistake in one of them is one error, and not one of each cluster
-            load_policy(path)
-
-        def rows_of(name: str, one: PlanOptions) -> list[ClusterRow]:
-            return simulated_rows(name, simulate(inputs_by_policy(one, policies), settings))
-
-        return show_rows(fleet, output, rows_of)
+        return int(study("fleet").show_simulations(fleet, output, policies, settings))
     named = with_progress(inputs_by_policy, options, policies)
     with progress_bar("cycles", cycles * len(named)) as advance:
         result = simulate(named, settings, advance)
@@ -146,3 +137,54 @@ def _page(simulation: Simulation) -> str:
     from rebalancer.reporting.html.pages import simulation_page  # noqa: PLC0415 - imports jinja2
 
     return simulation_page(simulation)
+
+
+@click.command()
+@click.argument("places", type=click.Path(), nargs=-1, required=True, metavar="FOLDER|URL...")
+@option("--space", FILE, "FILE", "The settings to search over, and their bounds.", required=True)
+@option("--policy policy_path", FILE, "FILE", "Today's policy; without it, all defaults apply.")
+@option("--trials", click.IntRange(1, 10_000), "N", "Policies to try.", default=64, show_default=True)
+@option(
+    *("--population", click.IntRange(2, 1000), "N", "Policies that are asked for at once."),
+    default=8,
+    show_default=True,
+)
+@option(
+    *("--block", DURATION, "DURATION", "What is tuned on, or held out, as a whole."),
+    default="24h",
+    show_default=True,
+)
+@option(
+    *("--hold-out every", click.IntRange(2, 100), "N", "Every Nth block of a timeline is held out."),
+    default=3,
+    show_default=True,
+)
+@option(
+    *("--max-cost most_cost", click.FloatRange(0, 100), "TIMES"),
+    "Disruption that the chosen policy may cause, as a multiple of today's.",
+    default=1.0,
+    show_default=True,
+)
+@option("--workers", click.IntRange(1, 256), "N", "Processes that replay.", default=2, show_default=True)
+@option("--dask", None, "ADDRESS", "A Dask scheduler whose workers replay instead, e.g. tcp://host:8786.")
+@option("--storage", FILE, "FILE", "Optuna's journal of the trials: begun, or gone on with.")
+@option("--write", FILE, "FILE", "Where the chosen policy is written, if it is better.")
+@option(
+    *("--seed", click.IntRange(0, 2**31 - 1), None, "The same seed finds the same."),
+    default=0,
+    show_default=True,
+)
+@output_options(*DOCUMENT_FORMATS)
+def tune(places: tuple[str, ...], output: Output, **values: object) -> None:
+    """Search for a better policy on recorded timelines. Changes nothing; needs rebalancer[lab] and Optuna.
+
+    Policies of the space are replayed on two days of three. The one with the least excess for today's
+    disruption is compared with today's policy on the days held out, and the answer may be that it is no
+    better.
+
+    \b
+    rebalancer tune --space policies/tuning/space.yaml days/
+    rebalancer tune --space space.yaml --policy now.yaml --write chosen.yaml days/
+    rebalancer tune --space space.yaml --dask tcp://dask:8786 s3://recordings/eu
+    """
+    study("tuning_command").tune_policy(places, output, **values)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from rebalancer.cli.logs import LOGGER
+from rebalancer.cli.invocation import LOGGER
 from rebalancer.cli.options import (
+    CONNECTION,
     DOCUMENT_FORMATS,
     DURATION,
     FILE,
@@ -38,8 +39,7 @@ def snapshot() -> None:
     source=PLAN["source"],
     at=PLAN["at"],
     max_dump_bytes=PLAN["max_dump_bytes"],
-    kubeconfig=PLAN["kubeconfig"],
-    context=PLAN["context"],
+    **CONNECTION,
     request_seconds=PLAN["request_seconds"],
     policy_path=PLAN["policy_path"],
     scheduler_config=PLAN["scheduler_config"],

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalancer.cli.program import main
+from tests.conftest import examples
 from tests.integration.cli.conftest import Program
 from tests.integration.cli.dumps import NOW, Items, a_metric, a_rich_cluster, write_dump
 
@@ -247,7 +248,7 @@ CLUSTER = a_rich_cluster()
 
 
 @given(st.lists(st.tuples(st.sampled_from(places(CLUSTER)), WEIRD), min_size=1, max_size=3))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_whatever_stands_in_a_dump_is_planned_or_refused_in_one_line(
     changes: list[tuple[Place, Any]],
 ) -> None:

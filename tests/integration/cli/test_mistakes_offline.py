@@ -147,7 +147,7 @@ LINES = (
 )
 FORBIDDEN = b'{"kind": "Status", "apiVersion": "v1", "message": "pods is forbidden: User \\"jane\\" cannot"}'
 AS_JSON = "(write it with: kubectl get KIND -A -o json"
-AGAIN = "(mend that, record it again)"
+AGAIN = "(fix that, and record it again)"
 FOREIGN = {
     "empty": (b"", ": is empty (kubectl printed nothing, or only an error; write it with: kubectl"),
     "blank": (b" \n\n", ": is empty ("),
@@ -155,6 +155,10 @@ FOREIGN = {
     "UTF-16, no mark": (PODS.decode().encode("utf-16-be"), ": is UTF-16 text"),
     "a table": (b"NAMESPACE  NAME   READY\nshop   web-1  1/1\n", ": is a table, as kubectl get prints"),
     "YAML": (b"apiVersion: v1\nitems:\n- kind: Pod\n", ": is YAML (of clusters only JSON is read; write it"),
+    "a report of ours": (
+        b'<!DOCTYPE html>\n<meta name="generator" content="rebalancer">',
+        ": is a page that -o html wrote, not a cluster (rebalancer plan --from reads that of a plan)",
+    ),
     "a login page": (b"<!DOCTYPE html>\n<html></html>", ": is an HTML page, such as a login page of a proxy"),
     "kubectl's error": (
         b"Error from server (Forbidden): pods is forbidden\n",
@@ -166,6 +170,10 @@ FOREIGN = {
     ),
     "a Table": (b'{"kind": "Table", "rows": []}', ": holds a Table, as API servers print it for people"),
     "one object": (b'{"kind": "Pod", "metadata": {}}', f": holds one Pod, not a list {AS_JSON})"),
+    "a plan": (
+        b'{"kind": "Plan", "moves": []}',
+        ": holds a plan, not a cluster (diff compares plans; --from",
+    ),
     "no kind": (b'{"a": 1}', ": JSON without a kind is not a list of Kubernetes objects"),
     "two documents": (PODS + b"\n" + PODS, ":2:1: holds two JSON documents (write each kubectl get to a"),
     "two of kubectl's": (KUBECTL + b"\n" + KUBECTL, ": a second list follows the first (write each"),
@@ -282,6 +290,20 @@ def test_a_process_of_its_own_leaves_the_same_line_and_code(tmp_path: Path) -> N
 
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.count("\n") == 1
+
+
+def test_a_policy_is_read_from_standard_input_by_every_command() -> None:
+    for command in ("validate", "show"):
+        result = subprocess.run(
+            [sys.executable, "-m", "rebalancer", "policy", command, "-"],
+            input=HEAD + "metadata: {name: piped}\n",
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+        assert (result.returncode, result.stderr, "piped" in result.stdout) == (0, "", True)
 
 
 def test_json_logs_carry_the_same_line_as_an_object(rebalancer_program: Program, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rebalancer.execution.kubernetes_events import EventWriter
+from rebalancer.execution.events import EventWriter
 from rebalancer.execution.outcomes import Outcome, after_outcomes
 from rebalancer.execution.safety import read_health
 from rebalancer.planning.scheduler_facts import SchedulerLocation

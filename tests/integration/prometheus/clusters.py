@@ -62,7 +62,7 @@ def a_reader(
 ) -> PrometheusReader:
     found = Settings(address=address, **settings)
     connection = Connection(
-        found.address, bearer_token_file=found.bearer_token_file, timeout_seconds=found.timeout
+        found.address or address, bearer_token_file=found.bearer_token_file, timeout_seconds=found.timeout
     )
     ask = LivePrometheus(connection, None, now, inside=True, retries=Retries(pause=lambda _: None))
     when = present() if asked_at is None else asked_at

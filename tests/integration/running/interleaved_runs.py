@@ -23,7 +23,7 @@ from rebalancer.planning.plan import Landing, Move, Plan, PodReference
 from rebalancer.policy.schema import Execution
 from rebalancer.retries import Retries
 from rebalancer.run.memory import RunMemory
-from rebalancer.run.run import RunOrder
+from rebalancer.run.run import Run as RealRun
 from rebalancer.state.run_state import MoveHistory, after_plan, decode
 from rebalancer.state.stores import ConfigMapStore
 from tests.unit.execution.contexts import a_context
@@ -303,7 +303,7 @@ class Run:
 
     def _carry_out(self) -> None:
         api = RawApi(self, Retries(pause=self.sleep, clock=self.monotonic, random=lambda: 0.0))  # type: ignore[arg-type]
-        _Steps(self, api).carry_out()
+        RealRun.carry_out(_Steps(self, api))  # type: ignore[arg-type] # of a run, only its steps
 
     def plan(self, api: RawApi, memory: RunMemory) -> Plan:
         found = json.loads(api.get("read", PLANNED))["items"]
@@ -336,8 +336,8 @@ class Run:
         return carry_out(plan, context)
 
 
-class _Steps(RunOrder[None, Plan]):
-    """A run in the order of every run, with a planner that knows two workloads."""
+class _Steps:
+    """The steps of a run, with a planner that knows two workloads."""
 
     def __init__(self, run: Run, api: RawApi) -> None:
         self._run = run

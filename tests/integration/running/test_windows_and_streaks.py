@@ -94,7 +94,8 @@ def test_a_run_keeps_its_loads_for_the_next_ones(cluster: Cluster) -> None:
     state = decode(cluster.state.read_bytes(), "state")
 
     assert len(state.samples.taken) == 2
-    assert [percent for _, percent in state.samples.of("node-1", "cpu")] == pytest.approx(
+    at = state.samples.nodes.index("node-1")
+    assert [sample.percent["cpu"][at] for sample in state.samples.taken] == pytest.approx(
         [cluster.sandbox.node_utilisation()["node-1"]] * 2, abs=0.2
     )
 

@@ -8,10 +8,12 @@ from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
 from rebalancer.cli.program import main
+from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.execution.events import RunFinished, Subscriber, WaveStarted
 from rebalancer.execution.outcomes import Outcomes
 from rebalancer.observe.plan_options import PlanOptions, RunOptions
 from rebalancer.planning.plan import Plan
+from tests.builders import a_node, a_snapshot
 from tests.unit.reporting.builders import a_plan, an_outcome, some_outcomes
 
 Program = Callable[..., Result]
@@ -45,6 +47,10 @@ class FakePipeline:
             raise self.failure
         return self.plan
 
+    def make_plan_and_snapshot(self, options: PlanOptions) -> tuple[Plan, Snapshot]:
+        plan = self.make_plan(options)
+        return plan, a_snapshot(nodes=[a_node(node.name) for node in plan.nodes], pods=[])
+
     def run(
         self,
         options: PlanOptions,
@@ -69,5 +75,6 @@ class FakePipeline:
 def pipeline(monkeypatch: pytest.MonkeyPatch) -> FakePipeline:
     fake = FakePipeline()
     monkeypatch.setattr("rebalancer.run.plan.make_plan", fake.make_plan)
+    monkeypatch.setattr("rebalancer.run.plan.make_plan_and_snapshot", fake.make_plan_and_snapshot)
     monkeypatch.setattr("rebalancer.run.run.run", fake.run)
     return fake

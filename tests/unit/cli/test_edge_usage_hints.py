@@ -12,6 +12,10 @@ HINTS = {
     "plan -f policy.yaml": "did you mean --policy FILE?",
     "run -n shop": "run carries out the whole plan: limit it in the policy, under evictable or limits",
     "run --selector app=web": "run carries out the whole plan: limit it in the policy",
+    "plan -n -o json": "-n needs a value, but -o is an option",
+    "plan --policy --from dump": "--policy needs a value, but --from is an option",
+    "plan -o": "-o needs a value (see: ",
+    "plan --from one --from=other": "--from is given twice: name one cluster",
 }
 
 

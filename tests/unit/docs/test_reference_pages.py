@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from rebalancer.cluster.pods import HONOURED_ANNOTATIONS
-from rebalancer.execution import kubernetes_events as events
+from rebalancer.execution import events
 from rebalancer.policy.policy_file import default_policy, parse_policy, schema, shown
 from rebalancer.state.results import Result
 from tools.pages import outputs, policy_keys
@@ -28,6 +28,13 @@ def test_the_page_of_policy_keys_has_the_alternatives_of_a_key() -> None:
     assert "strategies.misplaced.excludedTaints" in paths
 
 
+def test_the_keys_of_a_selector_are_listed_once_and_the_other_places_name_it() -> None:
+    page = policy_keys.policy_page()
+
+    assert page.count(".matchLabels` |") == 1
+    assert "| `limits.scoped[].nodeSelector` | keys of `hotNodes.nodeSelector` |" in page
+
+
 def test_every_default_of_the_page_is_one_a_policy_may_hold_as_it_is_printed() -> None:
     page = policy_keys.policy_page()
     value, _ = shown(default_policy().policy)
@@ -46,7 +53,7 @@ def test_every_outcome_annotation_and_metric_has_a_meaning() -> None:
 def test_every_key_without_a_default_to_show_has_an_example() -> None:
     lines = policy_keys.policy_page().splitlines()
     rows = [[cell.strip() for cell in line.split(" | ")] for line in lines if line.startswith("| `")]
-    leaves = [row for row in rows if "keys below" not in row[1]]
+    leaves = [row for row in rows if "keys below" not in row[1] and "keys of" not in row[1]]
 
     assert len(leaves) > 100
     without_default = {"not set", "required", "`[]`", "`{}`"}

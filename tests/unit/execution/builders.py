@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from rebalancer.cluster import records, times
-from rebalancer.execution.evict import Attempt
+from rebalancer.execution.evict import Attempt, Verdict
 from rebalancer.execution.observed_pods import ObservedCondition, ObservedPod, ObservedSpec, ObservedStatus
 from rebalancer.execution.outcomes import Outcomes
-from rebalancer.execution.verdicts import Verdict
 from rebalancer.planning.plan import Landing, Move, Plan, PodReference
 from rebalancer.state.results import Result
 

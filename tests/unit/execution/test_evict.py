@@ -8,9 +8,8 @@ import pytest
 from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
 from rebalancer.errors import RightsError, StopRequestedError
-from rebalancer.execution.evict import Attempt, EvictionClient, Patience, evict
+from rebalancer.execution.evict import Attempt, Ends, EvictionClient, Patience, Verdict, evict
 from rebalancer.execution.observed_pods import ObservedPod
-from rebalancer.execution.verdicts import Ends, Verdict
 from rebalancer.http import http_date
 from rebalancer.planning.plan import Move
 from tests.unit.execution.builders import NOW, a_move, a_pod_document

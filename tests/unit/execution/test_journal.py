@@ -141,3 +141,13 @@ def test_a_journal_creates_no_folders(tmp_path: Path) -> None:
         Journal.to_file(tmp_path / "no" / "journal.jsonl", "run", lambda: 0.0)
 
     assert not (tmp_path / "no").exists()
+
+
+def test_a_file_without_any_line_of_a_journal_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text('{"apiVersion": "rebalancer/v1alpha1", "kind": "Plan"}\n')
+    with pytest.raises(InputError, match=r"plan.json:1: not a line of a journal: it has no event"):
+        read_journal(path)
+
+    path.write_text('{"event": "run-st')  # a run that was killed while it wrote its first line
+    assert read_journal(path) == ()

@@ -13,9 +13,9 @@ from urllib3.exceptions import ProtocolError
 
 from rebalancer.cluster import times
 from rebalancer.errors import ExitCode
+from rebalancer.execution.events import EventWriter
 from rebalancer.execution.evict import Patience
 from rebalancer.execution.journal import Journal, in_flight
-from rebalancer.execution.kubernetes_events import EventWriter
 from rebalancer.execution.outcomes import Outcomes, Stop, after_outcomes
 from rebalancer.execution.waves import carry_out
 from rebalancer.planning.plan import RESTART, Move

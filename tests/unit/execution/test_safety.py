@@ -13,7 +13,7 @@ from rebalancer.execution.safety import ClusterHealth, SafetyChecks, read_health
 from rebalancer.execution.scheduler_health import SchedulerHealth
 from rebalancer.policy.schema import Safety
 from rebalancer.policy.units import Amount
-from rebalancer.state.agreement import MeasuredAgreement
+from rebalancer.state.run_state import MeasuredAgreement
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import Answer, Request, fake_api
 

@@ -13,6 +13,7 @@ from rebalancer.execution.journal import Journal
 from rebalancer.execution.outcomes import Outcomes
 from rebalancer.execution.waves import carry_out
 from rebalancer.state.results import Result
+from tests.conftest import examples
 from tests.unit.execution.builders import NOW, a_move, a_plan
 from tests.unit.execution.contexts import a_context
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
@@ -71,7 +72,7 @@ def carried_out(cluster: Moody, time: FakeTime, waves: list[int]) -> Outcomes:
     return carry_out(a_plan(*moves), a_context(api, journal, time.clock, time.sleep))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(st.integers(1, 3), min_size=1, max_size=5),
     st.lists(ANSWERS, max_size=12),

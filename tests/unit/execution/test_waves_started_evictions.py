@@ -9,8 +9,8 @@ import pytest
 
 from rebalancer.cluster.pods import EVICTION_IN_PROGRESS
 from rebalancer.errors import ExitCode
+from rebalancer.execution.events import EventWriter
 from rebalancer.execution.journal import Journal
-from rebalancer.execution.kubernetes_events import EventWriter
 from rebalancer.execution.outcomes import Outcomes, after_outcomes
 from rebalancer.policy.schema import Execution
 from rebalancer.state.results import Result

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.extender import watched_state
@@ -68,8 +68,9 @@ class Extender:
         self.text = json.dumps({**head, "scores": list(scores)})
         file = read_file(self.text, "scores.yaml", own_plugins)
         self.neutral = Counter("neutral", "Neutral.", ("score",), registry=CollectorRegistry())
+        self.waits = Histogram("waits", "Waits.", registry=CollectorRegistry())
         self.now = 0.0
-        self.answers = Answers(cast("WatchedState", self.watched), self.neutral, lambda: self.now)
+        self.answers = Answers(cast("WatchedState", self.watched), self.neutral, self.waits, lambda: self.now)
         view = SchedulerView(queries={(ADDRESS, QUERY): values} if values is not None else {})
         inputs = PluginInputs.of(self.watched.counted.snapshot, view)
         live: list[LiveScore] = []
@@ -138,10 +139,16 @@ def test_where_scores_count_pods_an_answer_waits_for_the_pod_before() -> None:
     extender.prioritize(pod="second")
     extender.prioritize(pod="second")  # again, as it could not be bound
     assert extender.watched.awaited == [("default", "first")]
+    assert _count(extender.waits) == 1
     without = Extender(BUSY, values={})
     without.prioritize(pod="first")
     without.prioritize(pod="second")
     assert without.watched.awaited == []
+    assert _count(without.waits) == 0
+
+
+def _count(waits: Histogram) -> float:
+    return next(item.value for metric in waits.collect() for item in metric.samples if "_count" in item.name)
 
 
 @pytest.mark.parametrize(

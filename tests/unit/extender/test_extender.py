@@ -160,6 +160,8 @@ def test_it_answers_by_https_and_takes_over_a_renewed_certificate(tmp_path: Path
         (FILE.replace("PLUGIN", "PodCapacityOfNode") * 2, ""),
         (FILE + "- plugin: PodCapacityOfNode\n", "is there twice"),
         (FILE.replace("PLUGIN", "TargetLoadPacking\n  args: {watcherAdress: x}"), "watcherAddress"),
+        (FILE.replace("PLUGIN", "TargetLoadPacking\n  args: {watcherAddress: 'file:///etc'}"), "http://"),
+        (FILE.replace("PLUGIN", "Peaks\n  args: {WatcherAddress: 'http://a/../b'}"), "leads out of"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_with_its_place(text: str, why: str) -> None:

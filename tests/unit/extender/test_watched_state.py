@@ -112,3 +112,15 @@ def test_a_node_that_came_since_has_the_columns_made_anew() -> None:
         with state.changed:
             assert counts(state.up_to_date())["n7"] == 1
         assert len(state.up_to_date().snapshot.nodes) == before + 1
+
+
+def test_each_event_is_counted_once_however_many_answers_follow() -> None:
+    with watched() as (sandbox, state, _):
+        for number in range(5):
+            sandbox.store.create("pods", a_pod(f"once-{number}", node="n0", cpu="100m"))
+        with state.changed:
+            assert all(state.await_bound(("default", f"once-{number}"), HANG_SECONDS) for number in range(5))
+            for _ in range(10):
+                seen = state.up_to_date().seen
+
+        assert seen == 5

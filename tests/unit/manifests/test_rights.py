@@ -24,6 +24,7 @@ from tests.unit.manifests.documents import (
 
 READ_BY_NAME = {
     ("", "configmaps", "get", ("scheduler-config", "custom-scheduler")),
+    ("aks.azure.com", "schedulerconfigurations", "get", ("upstream",)),
     ("coordination.k8s.io", "leases", "list", ("kube-scheduler",)),
 }
 LISTED: set[tuple[str, str, str, tuple[str, ...]]] = {

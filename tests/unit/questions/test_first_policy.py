@@ -14,6 +14,7 @@ from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.questions.first_policy import FirstPolicy, first_policy
 from rebalancer.reporting.tables.nodes import mean_p95_max
 from tests.builders import a_node, a_pod, owned_by
+from tests.conftest import examples
 from tests.unit.planning.builders import a_workload, planning_inputs
 
 NODES = (a_node("a", cpu=10), a_node("b", cpu=10), a_node("c", cpu=10))
@@ -125,7 +126,7 @@ def flat(found: FirstPolicy) -> str:
     return " ".join(line.strip().removeprefix("# ") for line in found.text.splitlines())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.floats(0.0, 120.0), min_size=3, max_size=3), st.integers(0, 9))
 def test_every_suggestion_is_valid_and_does_what_its_header_says(loads: list[float], pods: int) -> None:
     inputs = planning_inputs(

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.prepared import prepare
-from rebalancer.questions.fit import Fit, with_asked
-from rebalancer.questions.next_landing import next_landing
+from rebalancer.questions.fit import Fit, next_landing, with_asked
 from tests.builders import a_node, a_pod, owned_by
+from tests.conftest import examples
 from tests.unit.planning.builders import a_workload, planning_inputs
 from tests.unit.questions.builders import APART, LABELS, SPREAD, a_manifest, a_pod_spec, asked, fit_of
 
@@ -180,7 +180,7 @@ def with_pods_on(
     return planning_inputs(nodes, pods=[*pods, *landed])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(clusters())
 def test_every_landing_is_that_of_a_cluster_where_those_before_it_have_landed(
     cluster: tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, Any]],

@@ -17,6 +17,7 @@ from rebalancer.questions.what_if import Fate, PodFate, WhatIf, what_if
 from rebalancer.reporting.tables.questions import what_if_table
 from rebalancer.scheduling.registry import load_configuration
 from tests.builders import a_budget, a_node, a_pod, owned_by
+from tests.conftest import examples
 from tests.unit.planning.builders import NOW, a_workload, planning_inputs
 from tests.unit.questions.builders import a_manifest, a_pod_spec, fit_of
 
@@ -322,7 +323,8 @@ def test_pods_that_stay_where_they_are_are_not_compared() -> None:
         ({"add": ["a=0"]}, "is not between 1 and 1000"),
         ({"add": ["a=9999999999"]}, "TEMPLATE_NODE=N"),
         ({"add": ["=1"]}, "TEMPLATE_NODE=N"),
-        ({"scale": ["web=1"]}, "names neither a pod nor a node nor a workload"),
+        ({"scale": ["web=1"]}, "did you mean deployment/web or statefulset/web?"),
+        ({"scale": ["a/web=1"]}, "did you mean deployment/a/web or statefulset/a/web?"),
         ({"scale": ["=1"]}, "KIND/NAMESPACE/NAME=N"),
         ({"scale": ["pod/a/web-1=1"]}, "a pod cannot be scaled"),
         ({"scale": ["deploi/a/web=1"]}, "did you mean deploy/a/web?"),
@@ -369,7 +371,7 @@ def drained_clusters(draw: st.DrawFn) -> tuple[PlanningInputs, list[str]]:
     return planning_inputs(nodes, workloads), drained
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(drained_clusters())
 def test_no_load_is_lost_while_every_pod_lands_and_none_lands_on_a_drained_node(
     cluster: tuple[PlanningInputs, list[str]],

@@ -88,7 +88,7 @@ def test_a_slow_api_server_never_fails_the_probe_that_has_a_service_restarted(
     begins = time.now
     signals: Any = SimpleNamespace(stop=Stop())
     runs = Runs(options, service._settings, api, None, signals, service._policy, RunMetrics())  # type: ignore[arg-type]
-    longest = service._settings.max_duration_seconds
+    longest = runs.longest_seconds
 
     def act(_held: Any) -> Any:
         cluster.passes(longest + service._policy.loaded.policy.execution.wave_timeout + 110.0, "a run")

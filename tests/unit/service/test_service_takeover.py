@@ -69,7 +69,12 @@ def test_a_lease_that_was_lost_and_taken_again_makes_no_run_sooner(kept: float |
         leads.held = False
 
     runs = SimpleNamespace(
-        last_run_at=lambda _seconds: kept, act=act, hot_nodes=None, sight=None, compare=lambda: None
+        last_run_at=lambda _seconds: kept,
+        act=act,
+        hot_nodes=None,
+        sight=None,
+        compare=lambda: None,
+        longest_seconds=300.0,
     )
     signals = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False, wait=wait))
     for _ in range(3):
@@ -102,7 +107,12 @@ def test_a_replica_whose_runs_cannot_do_what_they_are_for_is_not_ready(code: int
         return SimpleNamespace(exit_code=code, stopped="the state is full" if code else "")
 
     runs = SimpleNamespace(
-        last_run_at=lambda _seconds: None, act=act, hot_nodes=None, sight=None, compare=lambda: None
+        last_run_at=lambda _seconds: None,
+        act=act,
+        hot_nodes=None,
+        sight=None,
+        compare=lambda: None,
+        longest_seconds=300.0,
     )
     signals = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False, wait=lambda _seconds: None))
     service._loop(signals, runs, leads)  # type: ignore[arg-type]

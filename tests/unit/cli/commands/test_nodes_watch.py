@@ -24,7 +24,7 @@ def watched(pipeline: FakePipeline, monkeypatch: pytest.MonkeyPatch) -> FakePipe
             raise pipeline.failure
         return pipeline.plan
 
-    monkeypatch.setattr("rebalancer.run.plan.make_plan", make_plan)
+    monkeypatch.setattr(pipeline, "make_plan", make_plan)
     return pipeline
 
 

@@ -214,7 +214,8 @@ def test_a_policy_that_suits_a_cluster_is_written_and_valid(rebalancer_program: 
 
     result = rebalancer_program("policy", "init", "--from", str(dump), str(path))
 
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == f"{path}: written; next: rebalancer plan --policy {path}\n"
     assert rebalancer_program("policy", "validate", str(path)).exit_code == 0
     assert rebalancer_program("policy", "init", "--from", str(dump)).stdout == path.read_text()
     plan = rebalancer_program("plan", "--from", str(dump), "--policy", str(path))

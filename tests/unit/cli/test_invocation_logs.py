@@ -6,7 +6,7 @@ import json
 import logging
 from typing import Any
 
-from rebalancer.cli.logs import JsonFormatter
+from rebalancer.cli.invocation import JsonFormatter
 from rebalancer.telemetry import span
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from rebalancer.cluster.live.failures import StatusError
-from rebalancer.execution.verdicts import ANSWERS, NO_ANSWER, Ends, Verdict, row_of
+from rebalancer.execution.evict import ANSWERS, NO_ANSWER, Ends, Verdict, row_of
 from rebalancer.http import Answer
 from tests.unit.execution.fake_api import refusal
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.execution.kubernetes_events import MAX_NODE_EVENTS, EventWriter
+from rebalancer.execution.events import MAX_NODE_EVENTS, EventWriter
 from tests.unit.execution.builders import NOW, a_move
 from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
 
