@@ -20,6 +20,7 @@ NO_SAFETY = {
     "test_manifests.py",
     "test_rights.py",
     "test_article_stack.py",
+    "test_backfill.py",
     "test_chart.py",
     "test_extender.py",
     "test_protected_clusters.py",
@@ -126,7 +127,11 @@ def test_the_reports_that_pytest_writes_are_read_with_markers_and_seeds(
     assert main([str(tmp_path / "missing.xml")]) == 1
 
 
-CHANCE = ("random.Random(", "tests.e2e.moments import", "tests.e2e.landing_runs import")
+CHANCE = (
+    "random.Random(",
+    "from bench.loaded_clusters import",
+    *(f"tests.e2e.{module} import" for module in ("moments", "landing_runs", "agreement_scene")),
+)
 
 
 @pytest.mark.parametrize("path", sorted(END_TO_END.glob("test_*.py")), ids=lambda path: path.name)

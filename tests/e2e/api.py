@@ -32,6 +32,7 @@ _CLUSTER_SCOPED = {
     "ClusterRole",
     "ClusterRoleBinding",
     "CustomResourceDefinition",
+    "MutatingWebhookConfiguration",
     "Namespace",
     "Node",
     "NodeMetrics",

@@ -54,6 +54,7 @@ class ControlPlane:
     """
 
     folder: Path
+    patient: bool = False  # with nodes that renew their leases rarely, as a thousand of them must here
     programs: dict[str, Program] = field(default_factory=dict)
     url: str = ""
     kwok_port: int = 0
@@ -113,8 +114,8 @@ class ControlPlane:
                 "--bind-address=127.0.0.1",
                 f"--secure-port={port}",
                 f"--cert-dir={self.folder / 'controllers'}",
-                "--node-monitor-period=2s",
-                "--node-monitor-grace-period=20s",
+                f"--node-monitor-period={'60s' if self.patient else '2s'}",
+                f"--node-monitor-grace-period={'1200s' if self.patient else '20s'}",
                 *_LONG_LIVED,
                 *extra,
             ],
@@ -134,7 +135,9 @@ class ControlPlane:
             "qps": 500,
             "burst": 1000,
         }
-        document.setdefault("leaderElection", {"leaderElect": name == "kube-scheduler"})
+        # A busy machine may give it no time for minutes, and it would end where it cannot renew its lease.
+        patience = {"leaseDuration": "600s", "renewDeadline": "500s"}
+        document.setdefault("leaderElection", {"leaderElect": name == "kube-scheduler", **patience})
         path = self.folder / f"{name}.yaml"
         path.write_text(yaml.safe_dump(document))
         program = Program.start(
@@ -164,7 +167,7 @@ class ControlPlane:
                 "--node-ip=127.0.0.1",
                 f"--node-port={self.kwok_port}",
                 f"--server-address=127.0.0.1:{self.kwok_port}",
-                "--node-lease-duration-seconds=40",
+                f"--node-lease-duration-seconds={1200 if self.patient else 40}",
                 "--cidr=10.0.0.1/16",
                 *configs,
             ],

@@ -19,7 +19,7 @@ DEDICATED: Object = {"key": "e2e/dedicated", "value": "batch", "effect": "NoSche
 NOISY: Object = {"key": "e2e/noisy", "value": "yes", "effect": "PreferNoSchedule"}
 TERMINATES_AFTER = "e2e/terminates-after"
 # Pods are put on the hot nodes until their requests fill so much of them, then on the others.
-_HOT_FILL, _COOL_FILL = 0.75, (0.2, 0.45)
+_HOT_FILL = 0.75
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class Situation:
     going: tuple[str, ...] = ("0s", "1s")  # how long pods may take to go; a workload one of them
     most_moves: int = 100
     hot_every: int = 3  # one of so many nodes is hot
+    cool_fill: tuple[float, float] = (0.2, 0.45)  # what is requested of the others, at least and at most
+    large: bool = False  # nodes report no images, so that they need not change once all are there
 
 
 @dataclass(frozen=True)
@@ -60,16 +62,20 @@ def priority_classes() -> Iterator[Object]:
 def random_cluster(situation: Situation) -> RandomCluster:
     """The cluster of a situation: the same situation, the same cluster."""
     chance = random.Random(situation.seed)
-    nodes = [_node(chance, number) for number in range(situation.nodes)]
+    nodes = [_node(chance, number, images=not situation.large) for number in range(situation.nodes)]
     names = [node["metadata"]["name"] for node in nodes]
     hot = frozenset(names[:: situation.hot_every])
+    fill = situation.cool_fill
     return RandomCluster(
         nodes,
         hot,
         list(_workloads(chance, "hot", _cores(nodes, hot) * _HOT_FILL, situation)),
         list(
             _workloads(
-                chance, "all", _cores(nodes, set(names) - hot) * chance.uniform(*_COOL_FILL), situation
+                chance,
+                "all",
+                _cores(nodes, set(names) - hot) * chance.uniform(*fill),
+                situation,
             )
         ),
         {name: _load(chance, name in hot) for name in names},
@@ -87,17 +93,17 @@ def _load(chance: random.Random, hot: bool) -> Load:
     return Load(cpu, chance.uniform(15.0, 55.0), chance.uniform(1.0, 14.0), chance.uniform(0.5, 8.0))
 
 
-def _node(chance: random.Random, number: int) -> Object:
+def _node(chance: random.Random, number: int, *, images: bool) -> Object:
     cores = chance.choice((4, 6, 8, 12))
     taints = [DEDICATED] if chance.random() < 0.12 else [NOISY] if chance.random() < 0.15 else []
-    images = chance.sample(sorted(IMAGES), chance.randint(1, 5))
+    reported = chance.sample(sorted(IMAGES), chance.randint(1, 5)) if images else []
     return clusters.node(
         f"node-{number:03d}",
         cpu=str(cores),
         memory=f"{cores * chance.choice((2, 4, 5)) * 1024 + 8 * number}Mi",
         labels={ZONE: chance.choice(ZONES), DISK: chance.choice(DISKS)},
         taints=taints,
-        images=[{"names": [name], "sizeBytes": IMAGES[name] << 20} for name in images],
+        images=[{"names": [name], "sizeBytes": IMAGES[name] << 20} for name in reported],
     )
 
 

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from tests.e2e.loads import Load, LoadServer, Served, known_at, loads_of
 from tests.e2e.processes import wait_until
 
 WINDOW_SECONDS = 900.0
+RENEWAL_SECONDS = 5.0  # of what the stand-in for load-watcher knows
 # TargetLoadPacking adds the load of pods that were bound less than 60 s before the end of the window it
 # knows, and it knows one that is up to 30 s old. Pods older than both are seen alike by everybody.
 MEASURED_AFTER_SECONDS = 95.0
@@ -84,20 +85,24 @@ class SlowLoads:
         self._api = api
         self._loads = dict(before)
         self._lock = threading.Lock()
+        self._nodes: list[dict[str, Any]] = []
         self._first: dict[str, Load] = {}
         self._last: dict[str, Load] = {}
         self._at = 0.0
 
-    def begin(self) -> None:
-        """From now on what pods use counts where they are."""
+    def begin(self, before: Mapping[str, Load]) -> None:
+        """From now on what pods use counts where they are, beside these loads."""
         with self._lock:
-            self._first = self._last = loads_of(self._api)
+            self._loads = dict(before)
+            self._nodes = self._api.list("/api/v1/nodes")
+            self._first = self._last = loads_of(self._api, self._nodes)
             self._at = time.monotonic()
 
     def __call__(self) -> Mapping[str, Load]:
         with self._lock:
-            if self._first:
-                now, current = time.monotonic(), loads_of(self._api)
+            now = time.monotonic()
+            if self._first and now - self._at >= RENEWAL_SECONDS:  # several clients ask at once
+                current = loads_of(self._api, self._nodes)
                 share = (now - self._at) / WINDOW_SECONDS
                 for name, load in self._loads.items():
                     cpu = load.cpu + share * (self._last[name].cpu - self._first[name].cpu)
@@ -140,16 +145,22 @@ def configuration(address: str, nodes: list[str]) -> str:
 
 def rebalance(situation: Situation, folder: Path, **planning: Any) -> Rebalanced:
     """Build the cluster, let the scheduler fill it, and run once."""
+    (found,) = rebalance_often(situation, folder, 1, **planning)
+    return found
+
+
+def rebalance_often(situation: Situation, folder: Path, rounds: int, **planning: Any) -> Iterator[Rebalanced]:
+    """Build the cluster, let the scheduler fill it, and run: in each round others of its nodes are hot."""
     cluster = random_cluster(situation)
     folder.mkdir(parents=True)
-    with ControlPlane(folder) as control_plane:
+    hot = sorted(cluster.hot)
+    with ControlPlane(folder, patient=situation.large) as control_plane:
         control_plane.start(scheduler=False)
         api = control_plane.api
         loads = SlowLoads(api, cluster.loads)
         with LoadServer(loads) as server:
             scheduler = configuration(server.address, sorted(cluster.loads))
             _fill(control_plane, cluster, scheduler, situation)
-            loads.begin()
             (folder / "scheduler.json").write_text(scheduler)
             policy = {
                 **_POLICY,
@@ -162,31 +173,23 @@ def rebalance(situation: Situation, folder: Path, **planning: Any) -> Rebalanced
                 },
                 "load": {"sources": [{"loadWatcher": {"address": server.address}}]},
             }
-            rebalancer = Rebalancer(folder / "run", control_plane.kubeconfig(), json.dumps(policy))
-            finished = rebalancer.run("--lease=default/rebalancer", seconds=900)
-            return _rebalanced(situation, finished, api, server.served)
+            for number in range(rounds):
+                rested = set(hot) - set(hot[number::rounds])
+                loads.begin(
+                    {
+                        name: replace(load, cpu=load.cpu - 60.0) if name in rested else load
+                        for name, load in cluster.loads.items()
+                    }
+                )
+                _await_measured(situation)
+                path = folder / f"run-{number}"
+                rebalancer = Rebalancer(path, control_plane.kubeconfig(), json.dumps(policy))
+                finished = rebalancer.run("--lease=default/rebalancer", seconds=1800)
+                yield _rebalanced(situation, finished, api, server.served)
 
 
-def _fill(control_plane: ControlPlane, cluster: RandomCluster, scheduler: str, situation: Situation) -> None:
-    api = control_plane.api
-    for manifest in priority_classes():
-        api.create(manifest)
-    for manifest in cluster.nodes:
-        elsewhere = manifest["metadata"]["name"] not in cluster.hot
-        api.create({**manifest, "spec": {**manifest["spec"], "unschedulable": elsewhere}})
-    control_plane.start_scheduler(scheduler)
-    for workload in cluster.on_hot:
-        api.create(workload)
-    _wait_for_pods(api, cluster.on_hot)
-    for manifest in cluster.nodes:
-        # All of them are changed, as kubelets change them every few minutes: the scheduler counts the nodes
-        # that have an image when a node changes.
-        change = {"metadata": {"labels": {"e2e/filled": "yes"}}, "spec": {"unschedulable": None}}
-        api.patch(path_of(manifest), change)
-    for workload in cluster.on_all:
-        api.create(workload)
-    _wait_for_pods(api, [*cluster.on_hot, *cluster.on_all])
-    _delete_what_is_pending(api, [*cluster.on_hot, *cluster.on_all])
+def _await_measured(situation: Situation) -> None:
+    """Wait until the scheduler's figures show all pods, and the loads of this round."""
     if situation.scheduler == "target-load-packing":
         last = time.monotonic()
         wait_until(
@@ -197,6 +200,32 @@ def _fill(control_plane: ControlPlane, cluster: RandomCluster, scheduler: str, s
         )
 
 
+def _fill(control_plane: ControlPlane, cluster: RandomCluster, scheduler: str, situation: Situation) -> None:
+    api = control_plane.api
+    for manifest in priority_classes():
+        api.create(manifest)
+    cool = [item for item in cluster.nodes if item["metadata"]["name"] not in cluster.hot]
+    for manifest in cluster.nodes:
+        elsewhere = manifest["metadata"]["name"] not in cluster.hot
+        if not (elsewhere and situation.large):
+            api.create({**manifest, "spec": {**manifest["spec"], "unschedulable": elsewhere}})
+    control_plane.start_scheduler(scheduler)
+    for workload in cluster.on_hot:
+        api.create(workload)
+    _wait_for_pods(api, cluster.on_hot)
+    for manifest in cool if situation.large else ():
+        api.create(manifest)
+    for manifest in () if situation.large else cluster.nodes:
+        # All of them are changed, as kubelets change them every few minutes: the scheduler counts the nodes
+        # that have an image when a node changes.
+        change = {"metadata": {"labels": {"e2e/filled": "yes"}}, "spec": {"unschedulable": None}}
+        api.patch(path_of(manifest), change)
+    for workload in cluster.on_all:
+        api.create(workload)
+    _wait_for_pods(api, [*cluster.on_hot, *cluster.on_all])
+    _delete_what_is_pending(api, [*cluster.on_hot, *cluster.on_all])
+
+
 def _wait_for_pods(api: Api, workloads: list[dict[str, Any]]) -> None:
     wanted = sum(workload["spec"]["replicas"] for workload in workloads)
 
@@ -204,7 +233,7 @@ def _wait_for_pods(api: Api, workloads: list[dict[str, Any]]) -> None:
         pods = api.list("/api/v1/pods")
         return len(pods) == wanted and all(is_ready(pod) or _is_unschedulable(pod) for pod in pods)
 
-    wait_until(settled, f"{wanted} pods ready or unschedulable", seconds=300, every=0.5)
+    wait_until(settled, f"{wanted} pods ready or unschedulable", seconds=900, every=2)
 
 
 def _is_unschedulable(pod: dict[str, Any]) -> bool:

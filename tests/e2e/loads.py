@@ -38,15 +38,18 @@ class Served:
 
 
 class LoadServer:
-    """A stand-in for load-watcher at ``address``/watcher: what ``loads`` says, as of now.
+    """A stand-in for load-watcher at ``address``/watcher: what ``loads`` says, as of ``measured_at``.
 
     What it served is kept: it is all that a scheduler's plugins know of the nodes' load.
     """
 
-    def __init__(self, loads: Callable[[], Mapping[str, Load]]) -> None:
+    def __init__(
+        self, loads: Callable[[], Mapping[str, Load]], measured_at: Callable[[], float] = time.time
+    ) -> None:
         self.served: list[Served] = []
         self.address = ""  # known when it is started
         self._loads = loads
+        self._measured_at = measured_at
         self._running = contextlib.ExitStack()
 
     def __enter__(self) -> LoadServer:
@@ -59,7 +62,7 @@ class LoadServer:
     def _answer(self, request: loopback.Request) -> loopback.Answer:
         now, known = time.time(), dict(self._loads())
         self.served.append(Served(now, request.headers.get("User-Agent", ""), known))
-        body = json.dumps(watcher_document(known, now)).encode()
+        body = json.dumps(watcher_document(known, self._measured_at())).encode()
         return loopback.Answer(body, headers={"Content-Type": "application/json"})
 
 
@@ -78,8 +81,8 @@ def _asked_by_go(item: Served) -> bool:
     return item.client.startswith("Go-http-client")
 
 
-def loads_of(api: Api) -> dict[str, Load]:
-    """The load of each node now: the sum of what its pods use."""
+def loads_of(api: Api, nodes: Sequence[dict[str, Any]] | None = None) -> dict[str, Load]:
+    """The load of each node now: the sum of what its pods use; ``nodes`` where they were listed already."""
     used: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for pod in api.list("/api/v1/pods"):
         annotations = pod["metadata"].get("annotations", {})
@@ -87,7 +90,7 @@ def loads_of(api: Api) -> dict[str, Load]:
         used[node][0] += float(annotations.get(CPU_MILLI, 0)) / 1000.0
         used[node][1] += float(annotations.get(MEMORY_MIB, 0))
     loads = {}
-    for node in api.list("/api/v1/nodes"):
+    for node in api.list("/api/v1/nodes") if nodes is None else nodes:
         name, capacity = node["metadata"]["name"], node["status"]["capacity"]
         cpu, memory_mib = used[name]
         loads[name] = Load(

@@ -7,7 +7,7 @@ import json
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +113,14 @@ def _registration(port: int) -> list[dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def exact_metrics(control_plane: ControlPlane) -> Iterator[None]:
-    """The metrics API without noise: what pods use by their annotations, as of now, behind the aggregation.
+def exact_metrics(
+    control_plane: ControlPlane,
+    clock: Callable[[], float] = time.time,
+    cpu_milli: Callable[[dict[str, Any]], int] = lambda pod: int(
+        pod["metadata"].get("annotations", {}).get(CPU_MILLI, 0)
+    ),
+) -> Iterator[None]:
+    """The metrics API without noise: what pods use, by default by their annotations, behind the aggregation.
 
     What a machine with few cores has to do for a real one, it cannot do evenly: rates of it swing by a tenth.
     """
@@ -122,7 +128,8 @@ def exact_metrics(control_plane: ControlPlane) -> Iterator[None]:
 
     def answer(request: loopback.Request) -> loopback.Answer:
         kind = request.path.partition("?")[0].rpartition("/")[2]
-        document = _exact(api, kind) if kind in ("nodes", "pods") else _RESOURCES
+        known = kind in ("nodes", "pods")
+        document = _exact(api, kind, times.render(clock()), cpu_milli) if known else _RESOURCES
         return loopback.Answer(json.dumps(document).encode(), headers={"Content-Type": "application/json"})
 
     certificate = loopback.a_certificate(control_plane.folder)
@@ -144,12 +151,12 @@ _RESOURCES = {
 }
 
 
-def _exact(api: Api, kind: str) -> dict[str, Any]:
-    now = {"timestamp": times.render(time.time()), "window": "1s"}
+def _exact(api: Api, kind: str, stamp: str, cpu_milli: Callable[[dict[str, Any]], int]) -> dict[str, Any]:
+    now = {"timestamp": stamp, "window": "1s"}
     items: list[dict[str, Any]] = []
     used: Counter[str] = Counter()
     for pod in api.list("/api/v1/pods"):
-        uses = int(pod["metadata"].get("annotations", {}).get(CPU_MILLI, 0))
+        uses = cpu_milli(pod)
         used[pod["spec"].get("nodeName", "")] += uses
         metadata = {key: pod["metadata"][key] for key in ("name", "namespace")}
         containers = [{"name": "app", "usage": {"cpu": f"{uses}m", "memory": "16Mi"}}]

@@ -58,7 +58,7 @@ class Program:
             )
         return cls(Path(command[0]).name, process, log)
 
-    def wait_until(self, ready: Callable[[], bool], *, seconds: float = 90.0) -> Program:
+    def wait_until(self, ready: Callable[[], bool], *, seconds: float = 300.0) -> Program:
         """Wait until it is ready. Raises RuntimeError with the end of its log if it does not."""
 
         def settled() -> bool:

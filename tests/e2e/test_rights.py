@@ -98,7 +98,12 @@ def test_every_right_of_the_manifests_is_shown_to_be_needed(cluster: Cluster) ->
     assert {(right.group, right.resource) for right in watching} == {
         (kind.group, kind.resource or kind.plural) for kind in KINDS if kind not in METRICS
     }
-    assert cluster.rights - watching == set(PLANS) | set(RUNS)
+    # Asked where nodes say that they are AKS's, which alone serves the kind: test_configuration_of_aks.py.
+    of_aks = {right for right in cluster.rights if right.group == "aks.azure.com"}
+    assert {(right.resource, right.verb, right.name) for right in of_aks} == {
+        ("schedulerconfigurations", "get", "upstream")
+    }
+    assert cluster.rights - watching - of_aks == set(PLANS) | set(RUNS)
 
 
 def watched_by_the_account(cluster: Cluster) -> set[str]:
