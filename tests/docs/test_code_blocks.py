@@ -16,11 +16,9 @@ from rebalancer.policy.policy_file import parse_policy
 from rebalancer.scheduling.extenders import cannot_be_computed
 from rebalancer.scheduling.registry import described
 from rebalancer_demo import Sandbox
-from rebalancer_demo.hot_cluster import hot_cluster
 from tests.docs.blocks import PAGES, ROOT, Block, blocks, commands
-from tests.docs.outputs import a_folder_and_environment, outputs_of, with_outputs
+from tests.docs.outputs import a_folder_and_environment, outputs_of, page_cluster, with_outputs
 from tests.kubernetes_api.schemas import VERSIONS, problems
-from tests.waiting import present
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 POLICY = {"apiVersion": "rebalancer/v1alpha1", "kind": "RebalancePolicy"}
@@ -62,10 +60,21 @@ def test_only_what_needs_another_program_is_not_run() -> None:
             assert (ROOT / named).exists(), block.where
 
 
+def test_every_block_of_commands_shows_what_they_print_or_says_why_they_are_not_run() -> None:
+    silent = [
+        block.where
+        for block in BLOCKS
+        if block.language == "console" and commands(block) and not block.why_not
+        if block.text == with_outputs(block, [""] * len(commands(block)))
+    ]
+
+    assert [where.split(":")[0] for where in silent] == ["README.md"]  # a picture shows what those print
+
+
 @pytest.fixture(scope="module")
 def hot() -> Iterator[Sandbox]:
-    """The cluster of the demonstration, which has the nodes and pods that the pages name."""
-    with Sandbox(hot_cluster(present()), ready_after=0.1, terminates_after=0.1) as sandbox:
+    """The cluster of every page, one after the other."""
+    with page_cluster() as sandbox:
         yield sandbox
 
 
@@ -98,7 +107,7 @@ def test_a_yaml_block_is_a_policy_or_a_part_of_one_or_an_object_of_kubernetes(
     sources = [{"prometheus": {"address": "http://prometheus.monitoring:9090"}}]
     whole = {**POLICY, **found, "load": {"sources": sources, **found.get("load", {})}}
 
-    policy = parse_policy(yaml.safe_dump(whole), block.where).policy
+    policy = parse_policy(json.dumps(whole), block.where).policy
 
     assert policy.model_fields_set >= {"load"}
 

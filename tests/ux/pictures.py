@@ -16,6 +16,7 @@ from rebalancer.reporting.html.pages import html_report
 from tests.unit.reporting.builders import a_large_plan
 from tests.ux import dashboard
 from tests.ux.browser import Browser, find_browser
+from tests.ux.moving import moving_picture
 from tests.ux.terminal import EXAMPLE, ROOT, THEMES, picture, printed
 
 README = ROOT / "docs" / "pictures"
@@ -35,7 +36,8 @@ def readme_pictures() -> Iterator[tuple[Path, str]]:
     """The pictures that the README shows, by the file they are in."""
     output = printed(README_COMMAND, 80)
     for theme in THEMES:
-        yield README / f"plan-{theme}.svg", picture("rebalancer plan", output, 80, theme)
+        yield README / f"plan-{theme}.svg", picture("rebalancer plan --policy policy.yaml", output, 80, theme)
+        yield README / f"moves-{theme}.svg", moving_picture(theme)
 
 
 def documentation_pictures() -> Iterator[tuple[Path, str]]:

@@ -196,7 +196,9 @@ def _recordings_and_policies() -> Iterable[Trial]:
     for name in ("default", "conservative", "balanced", "prometheus", "k3s-trimaran", "network-traffic"):
         yield Trial("policies", f"policy validate policies/{name}.yaml", lines=1, says=("valid, policy",))
     yield Trial("policies", "policy init", lines=150, columns=110, says=("yaml-language-server",))
-    yield Trial("policies", "policy init mine.yaml", lines=0)
+    yield Trial(
+        "policies", "policy init mine.yaml", lines=1, says=("mine.yaml: written; next: rebalancer plan",)
+    )
     yield Trial("policies", "policy validate mine.yaml", lines=1)
     yield Trial("policies", "policy show", lines=120, columns=110)
     yield Trial("policies", "policy show mine.yaml -o jsonpath={.kind}", lines=1, says=("RebalancePolicy",))

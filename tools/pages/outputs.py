@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rebalancer.cluster.pods import HONOURED_ANNOTATIONS
 from rebalancer.errors import ExitCode
-from rebalancer.execution.kubernetes_events import EVENT_KINDS
+from rebalancer.execution.events import EVENT_KINDS
 from rebalancer.reporting.metrics import METRICS, SERVICE_METRICS
 from rebalancer.state.results import Result
 
@@ -66,6 +66,10 @@ ANNOTATIONS = {
     ),
     "controller.kubernetes.io/pod-deletion-cost": (
         "of equally good pods the cheaper one is moved (`planning.weights.podDeletionCost`)"
+    ),
+    "rebalancer/evict": (
+        "`false`: the pod is never evicted (`Annotation`); any other value lifts the protections of the"
+        " policy, but none that always holds"
     ),
     "descheduler.alpha.kubernetes.io/evict": (
         "`false`: the pod is never evicted (`Annotation`), which is the opposite of what descheduler does;"

@@ -81,6 +81,11 @@ _TAIL = """\
   way, but not which node and which victims the scheduler would pick.
 * **Nominated pods**: room is kept on the node that preemption nominated, against pods of the same priority or
   a lower one. A nominated pod that passes its node is placed there without scoring. Plans warn about them.
+* **Figures of load-aware plugins** are up to half a minute older than ours, because Trimaran's collector
+  keeps them so long, and a minute more where load-watcher is built into the plugin. A landing must be
+  acceptable by all of: the figures of now, those that earlier waves read within that time, and the
+  windows that may have ended meanwhile, on which TargetLoadPacking's sum of pods bound lately depends: of
+  more than four the first, the last and two between. A first plan knows one document only.
 * **Image sizes**: the scheduler counts one size of an image on all nodes, that of the node which registered
   it first. Where nodes report several sizes, the nodes that any of them leads to are possible landings.
 * **Extenders of ours**: their scores are computed from their file and counted as the scheduler counts them,
