@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= auto
 E2E_WORKERS ?= 2
 
-.PHONY: demo test installs e2e e2e-assets e2e-built oracle conformance conformance-ci candidates bench growth policies quality fuzz mutants check format \
+.PHONY: demo test properties installs e2e e2e-assets e2e-built oracle conformance conformance-ci candidates bench growth policies quality fuzz dask mutants check format \
 	docs pictures release image krew pages protobuf kubernetes-api lock clean
 
 demo: $(STAMP)
@@ -14,6 +14,10 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+
+# The properties alone, with all their examples; `make test` tries one in four.
+properties: $(STAMP)
+	REBALANCER_ALL_EXAMPLES=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m hypothesis $(ARGS)
 
 # The same command against a real etcd, kube-apiserver, kube-controller-manager and kube-scheduler on loopback, of
 # Kubernetes MINOR (1.34 or 1.36). Programs in KUBEBUILDER_ASSETS are used; those missing are built once (Go >= 1.26).
@@ -75,6 +79,11 @@ quality: $(STAMP)
 fuzz: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-fuzz.lock
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60) --jobs $(or $(JOBS),1) $(TARGETS)
+
+# Searches with workers of Dask, which is what their extra installs: the same results as by one process.
+dask: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-tune.lock
+	$(BIN)/python -m pytest -q tests/lab/test_dask.py tests/lab/test_places.py $(ARGS)
 
 # Changes what evicts, remembers and decodes in one place at a time: its unit tests have to notice 95 % of a sample.
 # MODULES="execution/lease state/run_state" limits it; ARGS="--each 0" tries every change. Takes an hour.

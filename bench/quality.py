@@ -19,6 +19,7 @@ import numpy as np
 
 from bench.baselines import Result, at_random, landed, low_node_utilization, result
 from bench.best_known import best_known
+from bench.grown_clusters import grown_inputs
 from bench.optimum import (
     Optimum,
     Relief,
@@ -36,7 +37,7 @@ from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.report import build_plan
 from rebalancer.run.plan import plan_inputs
-from rebalancer.simulation.cycles import NOWHERE, SimulatedExecution
+from rebalancer.simulation.execution import NOWHERE, SimulatedExecution
 
 _ANY_NUMBER = 1 << 20  # of moves
 
@@ -206,6 +207,9 @@ def _kinds(nodes: int) -> dict[str, Callable[[int, float], PlanningInputs]]:
             for odd in (False, True)
             for name, policy in (("bold", bold_policy), ("limited", limited_policy))
         },
+        # Kept out of tuning: no setting of the planner was chosen by these.
+        "grown, bold": partial(grown_inputs, nodes=nodes, policy=bold_policy()),
+        "grown, limited": partial(grown_inputs, nodes=nodes, policy=limited_policy()),
     }
 
 

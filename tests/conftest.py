@@ -43,8 +43,19 @@ MAX_WORKERS = 8
 # Programs that tests start are compiled once, not at every start: that is half of what a short command takes.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Properties are tried with all their examples by `make properties`, which CI runs, and with a part of them by
+# `make test`, which whoever changes something waits for.
+ALL_EXAMPLES = bool(os.environ.get("REBALANCER_ALL_EXAMPLES"))
+_SHARE_OF_EXAMPLES = 4  # one in so many
+
+
+def examples(most: int) -> int:
+    """How many examples a property is tried with, of so many."""
+    return most if ALL_EXAMPLES else -(-most // _SHARE_OF_EXAMPLES)
+
+
 # A timed assertion is a defect: how long an example takes depends on what else the machine does.
-settings.register_profile("rebalancer", deadline=None)
+settings.register_profile("rebalancer", deadline=None, max_examples=examples(100))
 settings.load_profile("rebalancer")
 
 

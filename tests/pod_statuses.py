@@ -70,5 +70,6 @@ def statuses() -> st.SearchStrategy[dict[str, Any]]:
             "conditions": conditions(),
             "containerStatuses": container_statuses("main", "side"),
             "initContainerStatuses": container_statuses("init", "main"),
+            "ephemeralContainerStatuses": container_statuses("debugger-1", "debugger-2"),
         }
     )

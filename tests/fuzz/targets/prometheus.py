@@ -30,7 +30,7 @@ def decode(content: bytes) -> None:
     for source in POLICY.load.sources:
         if isinstance(source, PrometheusSource):
             for query in prometheus_reader(source, snapshot, book, POLICY, (), now).requests():
-                book.keep(source.prometheus.address, query, lambda: content)
+                book.keep(source.prometheus.address or "", query, lambda: content)
     figures, requests = RawFigures(prometheus=book), requests_by_pod(snapshot)
     read_load(snapshot, figures, POLICY, EMPTY_VIEW, requests, None, (), now=now, live=False)
 
