@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 from collections.abc import Generator, Iterable
 from pathlib import Path
 
@@ -42,6 +43,8 @@ MAX_WORKERS = 8
 
 # Programs that tests start are compiled once, not at every start: that is half of what a short command takes.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Under nohup a hangup is ignored, by the programs that tests start too; tests of signals send some.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Properties are tried with all their examples by `make properties`, which CI runs, and with a part of them by
 # `make test`, which whoever changes something waits for.

@@ -133,19 +133,22 @@ class Misplaced(Strategy):
             asks = spec.node_selector or (affinity and affinity.node_affinity)
             alike = own.scheduler_name, kind if asks else -1, *(spec.tolerations or ())
             of_nodes.setdefault(alike, []).append(kind)
-            if affinity or spec.topology_spread_constraints or state.classes.ports(kind):
-                of_pods[kind] = [kind]
+            of_pods[kind] = [
+                kind
+            ]  # those that ask for nothing too: others may have asked to be far from them
         for classes, rules in ((of_nodes, _OF_NODES), (of_pods, _OF_PODS)):
             filters, soft = rules.intersection(self.settings.filters), rules.intersection(self._soft)
             for first, *others in classes.values():
-                scheduler = prepared.schedulers.by_name.get(pods.classes[first].scheduler_name)
+                own = pods.classes[first]
+                scheduler = prepared.schedulers.by_name.get(own.scheduler_name)
                 if scheduler is not None:
                     rows = state.first_of(first)
                     if others:
                         rows = np.isin(pods.pod_class, [first, *others]).nonzero()[0]
                     nodes = pods.node[rows]
                     asked[rows] |= scheduler.may_reject(filters, state, first, nodes)
-                    asked[rows] |= scheduler.may_score_higher(soft, state, first, nodes)
+                    if soft and (rules is _OF_NODES or own.spec.affinity):
+                        asked[rows] |= scheduler.may_score_higher(soft, state, first, nodes)
         for kind in np.unique(pods.pod_class[asked]).tolist():
             if not self.settings.chooses(pods.classes[kind]):
                 asked[state.first_of(kind)] = False

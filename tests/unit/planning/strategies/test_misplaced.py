@@ -306,6 +306,24 @@ def test_what_the_scheduler_adds_to_every_pod_counts_for_pods_that_ask_for_nothi
     assert moved(plan) == {"web-0": "b"}
 
 
+def test_a_pod_that_asks_for_nothing_leaves_the_node_that_another_wants_free_of_it() -> None:
+    """Either of the two may go; once one has, the other one stays."""
+    nodes = [a_node(name, labels={"kubernetes.io/hostname": name}) for name in "ab"]
+    workloads = [
+        a_workload("web", ["a"]),
+        a_workload("db", ["a"], spec=asks("podAntiAffinity required", "web", "kubernetes.io/hostname")),
+    ]
+    prepared = prepare(planning_inputs(nodes, workloads, policy=ON))
+    plan = PlanBuilder(prepared, ())
+    looked_at = Misplaced(prepared, ON.strategies.misplaced)
+
+    assert {prepared.pods.full_name(pod): looked_at.why(pod, plan)[:16] for pod in looked_at.pods(plan)} == {
+        "default/web-0": "InterPodAffinity",
+        "default/db-0": "InterPodAffinity",
+    }
+    assert len(moved(plan_of(planning_inputs(nodes, workloads, policy=ON)))) == 1
+
+
 def asks(kind: str, app: str, key: str) -> dict[str, Any]:
     """To be where pods of an app are, or not, by a rule of this kind over nodes or zones."""
     selector = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key}
