@@ -132,7 +132,8 @@ def planning_inputs(
     state: RunState | None = None,
     load: Mapping[str, float | tuple[float, float]] | None = None,
     pod_load: Mapping[str, float] | None = None,
-    measured_at: float = NOW,
+    now: float = NOW,
+    measured_at: float | None = None,
     window: float = 0.0,
     configuration: SchedulerConfiguration = DEFAULTS,
     view: SchedulerView = EMPTY_VIEW,
@@ -169,6 +170,7 @@ def planning_inputs(
         row = snapshot.nodes.row[name]
         pair = percent if isinstance(percent, tuple) else (percent, 10.0)
         usage[row] = np.array(pair) / 100 * snapshot.nodes.allocatable[row, :2]
+    measured_at = now if measured_at is None else measured_at
     windows = np.full(len(usage), window)
     figures = NodeUsage("test", usage, np.full(usage.shape, measured_at), windows)
     report = build_report(
@@ -177,7 +179,7 @@ def planning_inputs(
         [figures],
         PodUsage(pod_usage, np.full(len(snapshot.pods), measured_at)),
         np.where(np.isnan(pod_usage), np.nan, requested),
-        now=NOW,
+        now=now,
         max_age_seconds=180,
     )
     policy = policy or a_policy()
@@ -188,7 +190,7 @@ def planning_inputs(
         scheduler=SchedulerFacts(configuration),
         policy=policy,
         state=state,
-        now=NOW,
+        now=now,
         digest="sha256:test",
         seed=seed,
         own_pod=own_pod,

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.inputs import PlanningInputs
@@ -75,17 +74,14 @@ class Running:
         )
 
     def inputs(self) -> PlanningInputs:
-        now, configuration = NOW + self._clock, self._configuration
-        state = RunState(moves=tuple(self._past))
-        found = planning_inputs(
+        return planning_inputs(
             self._nodes,
             self._workloads,
             policy=self._policy,
-            state=state,
-            measured_at=now,
-            configuration=configuration,
+            state=RunState(moves=tuple(self._past)),
+            now=NOW + self._clock,
+            configuration=self._configuration,
         )
-        return replace(found, now=now)
 
     def run(self, random: Random) -> tuple[Move, ...]:
         """One run: each replacement goes where the scheduler puts it, before or after the old pod is gone."""
