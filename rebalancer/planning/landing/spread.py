@@ -19,7 +19,7 @@ one is the fewest moves after which no domain has more than maxSkew pods more th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -92,6 +92,42 @@ class Spread:
         return np.asarray(nodes[counts], np.int64)
 
 
+class SpreadChange(msgspec.Struct, frozen=True):
+    """What a landing does to a constraint."""
+
+    more: int  # moves that are left to do for it, more than before
+    again: bool  # too many are there still, of which the pod is one: it would have to move again
+    uneven: int  # above 0 where pods are spread less evenly, below 0 where more so; 0 if it held before
+
+
+class SpreadChanges(msgspec.Struct, frozen=True):
+    """What a landing does to all the constraints that it concerns."""
+
+    each: tuple[SpreadChange, ...] = ()
+
+    @property
+    def helps(self) -> bool:
+        """Whether fewer moves are left to do for a constraint."""
+        return any(item.more < 0 for item in self.each)
+
+    @property
+    def again(self) -> bool:
+        """Whether the pod would have to move again for one."""
+        return any(item.again for item in self.each)
+
+    @property
+    def evens(self) -> bool:
+        """Whether pods of one are spread more evenly, of none less so, and no other has too many there."""
+        worse = any(item.uneven > 0 or (item.again and not item.uneven) for item in self.each)
+        return any(item.uneven < 0 for item in self.each) and not worse
+
+    @property
+    def spoils(self) -> bool:
+        """Whether more is left to do for one, or as much and pods are spread less evenly."""
+        less_even = any(item.uneven > 0 for item in self.each) and not self.helps
+        return less_even or any(item.more > 0 for item in self.each)
+
+
 class SpreadConstraint(msgspec.Struct, frozen=True, eq=False):
     """A topology spread constraint, of all the pods that share it."""
 
@@ -118,33 +154,49 @@ class SpreadConstraint(msgspec.Struct, frozen=True, eq=False):
         beyond = (up_to[-1] - up_to)[::-1].cumsum()[::-1]  # pods that domains have beyond so many
         return int(np.maximum(lacking[:-skew], beyond[skew:]).min())
 
-    def moves_more(
+    def changes(
         self, state: ClusterState, source: NodeRow, rows: IntArray, leaves: int, comes: int
-    ) -> tuple[IntArray, BoolArray]:
-        """(rows,) by how many moves more are left once pods, 0 or 1, leave a node and come to each row.
-
-        And whether that pod is among those of a domain that has too many still: it would have to move again.
-        """
+    ) -> Sequence[SpreadChange]:
+        """(nodes,) what it does that pods, 0 or 1, leave a node and come to each of the ``rows``."""
         counts, values = self.counter.counts(state).copy(), self.counter.values
         before, populated = self.moves_left(counts), self.counter.populated
+        squares = int(counts @ counts)  # the less, the more evenly they are spread
         counts[values[source]] -= leaves * int(self.counts_on(np.array([source]))[0])
+        emptiest = int(populated[np.argmin(counts[populated])]) if len(populated) else -1
+
+        def coming_to(domain: int) -> tuple[int, int]:
+            counts[domain] += domain >= 0
+            found = self.moves_left(counts), int(counts @ counts)
+            counts[domain] -= domain >= 0
+            return found
+
         domains = np.where(self.counts_on(rows) & bool(comes), values[rows], -1)
-        alike = np.where(domains >= 0, counts[domains], -1)  # domains with as many pods are alike
-        more, again = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
-        for number in dict.fromkeys(alike.tolist()):
-            domain = int(domains[np.argmax(alike == number)])
-            if domain >= 0:
-                emptiest = populated[np.argmin(counts[populated])]
-                counts[emptiest] += 1
-                elsewhere = self.moves_left(counts)
-                counts[emptiest] -= 1
-                counts[domain] += 1
-            left = self.moves_left(counts)
-            more[alike == number] = left - before
-            if domain >= 0:
-                again[alike == number] = elsewhere < left
-                counts[domain] -= 1
-        return more, again
+        alike = np.where(domains >= 0, counts[domains], -1).tolist()  # domains with as many pods are alike
+        found: dict[int, SpreadChange] = {}
+        for domain, number in zip(domains.tolist(), alike, strict=True):
+            if number not in found:
+                left, uneven = coming_to(domain)
+                again = domain >= 0 and coming_to(emptiest)[0] < left
+                found[number] = SpreadChange(left - before, again, (uneven - squares) * bool(before))
+        return [found[number] for number in alike]
+
+    def why_move(self, state: ClusterState, node: NodeRow) -> str:
+        """That one pod fewer on a node, and more in the emptiest domain, would bring it closer to holding."""
+        values = self.counter.values
+        if not self.counts_on(np.array([node]))[0]:
+            return ""
+        counts, populated = self.counter.counts(state), self.counter.populated
+        emptiest = populated[np.argmin(counts[populated])]
+        there = (values == emptiest).nonzero()[0]
+        there = there[self.counts_on(there)][:1]
+        if self.changes(state, node, there, 1, 1)[0].more >= 0:
+            return ""
+        key, skew = self.counter.constraint.topology_key, self.counter.constraint.max_skew
+        names, here = state.nodes.labels.column(key).names, int(values[node])
+        return (
+            f"{key} {names[here]} has {counts[here]} pods of its constraint, "
+            f"{names[emptiest]} {counts[emptiest]}, maxSkew {skew}"
+        )
 
 
 class SpreadConstraints:
@@ -179,6 +231,25 @@ class SpreadConstraints:
         if namespace not in self._found:
             self._found[namespace] = tuple(self._find(self._classes.get(namespace, ())))
         return self._found[namespace]
+
+    def counters_of(self, state: ClusterState, pod_class: int) -> Mapping[int, int]:
+        """The counters in which pods of a class count, and how often."""
+        if not self.of(state.classes[pod_class].namespace):  # which makes their counters
+            return {}
+        return {entry.counter: entry.weight for entry in state.classes.counters.entries(pod_class)}
+
+    def changes(
+        self, state: ClusterState, pod: PodRow, source: NodeRow, rows: IntArray, replacement: int
+    ) -> Sequence[SpreadChanges]:
+        """(nodes,) what it does that a pod is replaced on each of the ``rows``."""
+        leaves = self.counters_of(state, state.pod_class[pod])
+        comes = self.counters_of(state, replacement)
+        found = [
+            item.changes(state, source, rows, leaves.get(at, 0), comes.get(at, 0))
+            for item in self.of(state.classes[replacement].namespace)
+            if (at := item.counter.counter) in leaves or at in comes
+        ]
+        return [SpreadChanges(each) for each in zip(*found, strict=True)] or [SpreadChanges()] * len(rows)
 
     def _find(self, classes: Iterable[int]) -> Iterator[SpreadConstraint]:
         state, seen = self._schedulers.state, set[object]()

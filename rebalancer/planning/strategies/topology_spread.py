@@ -3,11 +3,16 @@
 ``landing.spread`` counts how many moves are left to do for a constraint. A pod moves from the fullest domains
 if each landing leaves fewer to do for a constraint, and nobody may leave more to do for any. Nor does it move
 to where another constraint that counts it has too many pods: it would have to move again.
+
+Where no move does that, the scheduler places nothing in the emptiest domains, for want of room or because it
+prefers others. Then pods move where they are at least spread more evenly:
+
+    zones a, b, c have 4, 2, 0 pods, and c has no room    a to b: 3, 3, 0
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,11 +22,12 @@ from rebalancer.planning.strategies.strategy import Replaced, Strategy
 from rebalancer.policy.model import PolicyModel, Unique
 
 if TYPE_CHECKING:
-    from rebalancer.cluster.arrays import BoolArray, IntArray, PodRow
+    from rebalancer.cluster.arrays import BoolArray, PodRow
     from rebalancer.planning.builder import PlanBuilder
     from rebalancer.planning.landing.landing_check import Landings
-    from rebalancer.planning.landing.spread import SpreadConstraints
-    from rebalancer.scheduling.state.cluster_state import ClusterState
+    from rebalancer.planning.landing.spread import SpreadChanges, SpreadConstraints
+    from rebalancer.planning.plan import Move
+    from rebalancer.planning.prepared import PreparedInputs
 
 _NOTHING = "would leave its constraints as they are"
 _AGAIN = "has too many pods of another constraint, for which it would have to move again"
@@ -50,10 +56,15 @@ class TopologySpread(Strategy):
     settled = "its topology spread constraints hold without moving it"
     replaces = {
         "RemovePodsViolatingTopologySpreadConstraint": Replaced(
+            {"includeSoftConstraints": "constraints"},
             difference="counts all pods as the scheduler does, protected ones as well, and moves a pod only "
-            "where that leaves a constraint closer to its maxSkew and no other one further from it"
+            "where that leaves a constraint closer to its maxSkew and no other one further from it",
         )
     }
+
+    def __init__(self, prepared: PreparedInputs, settings: PolicyModel) -> None:
+        super().__init__(prepared, settings)
+        self._evens = False  # whether it is enough that pods are spread more evenly
 
     @cached_property
     def _constraints(self) -> SpreadConstraints:
@@ -62,13 +73,17 @@ class TopologySpread(Strategy):
         of = self.prepared.schedulers, self.prepared.pods, self.settings.constraints
         return SpreadConstraints(*of, defaults=self.settings.default_constraints)
 
-    def _counted(self, state: ClusterState, pod_class: int) -> Mapping[int, int]:
-        """The counters in which pods of a class count."""
-        if not self._constraints.of(state.classes[pod_class].namespace):  # which makes their counters
-            return {}
-        return {entry.counter: entry.weight for entry in state.classes.counters.entries(pod_class)}
+    def resume(self, moves: Sequence[Move]) -> None:
+        self._evens = True
 
     def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:
+        """Those of constraints that do not hold, and of those that still do not, once more."""
+        self._evens = False
+        yield from self._fullest_first(plan)
+        self._evens = True
+        yield from self._fullest_first(plan)
+
+    def _fullest_first(self, plan: PlanBuilder) -> Iterable[PodRow]:
         """Those of constraints that do not hold, of the fullest domains first, while any may move."""
         from rebalancer.cluster.arrays import PodRow  # noqa: PLC0415 - imports numpy
         from rebalancer.planning.disruption_cost import Disruption  # noqa: PLC0415 - likewise
@@ -96,53 +111,37 @@ class TopologySpread(Strategy):
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """Which constraint a move to its emptiest domain would bring closer to its maxSkew."""
-        import numpy as np  # noqa: PLC0415 - not before a plan is made
+        state = plan.scenarios.all[0].after_termination
+        if state.node[pod] < 0 or state.terminating[pod]:  # constraints count no others
+            return ""
+        counted = self._constraints.counters_of(state, state.pod_class[pod])
+        all_of_them = self._constraints.of(state.classes[state.pod_class[pod]].namespace)
+        words = (
+            item.why_move(state, self.prepared.node_of(pod))
+            for item in all_of_them
+            if item.counter.counter in counted
+        )
+        return next(filter(None, words), "")
 
-        state, node = plan.scenarios.all[0].after_termination, self.prepared.node_of(pod)
-        counted = self._counted(state, state.pod_class[pod])
-        stays = state.node[pod] >= 0 and not state.terminating[pod]  # constraints count no others
-        for item in self._constraints.of(state.classes[state.pod_class[pod]].namespace) if stays else ():
-            if item.counter.counter not in counted or not item.counts_on(np.array([node]))[0]:
-                continue
-            counts, values = item.counter.counts(state), item.counter.values
-            emptiest = min(item.counter.populated.tolist(), key=lambda domain: int(counts[domain]))
-            there = (values == emptiest).nonzero()[0]
-            there = there[item.counts_on(there)][:1]
-            if item.moves_more(state, node, there, 1, 1)[0][0] < 0:
-                constraint = item.counter.constraint
-                names = state.nodes.labels.column(constraint.topology_key).names
-                here = int(values[node])
-                return (
-                    f"{constraint.topology_key} {names[here]} has {counts[here]} pods of its constraint, "
-                    f"{names[emptiest]} {counts[emptiest]}, maxSkew {constraint.max_skew}"
-                )
-        return ""
-
-    def _moves_more(self, landings: Landings) -> Sequence[tuple[IntArray, BoolArray]]:
-        """(nodes,) what each landing does to the constraints that it concerns, as ``moves_more`` says."""
-        state = landings.state
-        if state is None or landings.replacement is None:
+    def _changes(self, landings: Landings) -> Sequence[SpreadChanges]:
+        """(nodes,) what each landing does to the constraints that it concerns."""
+        if landings.state is None or landings.replacement is None:
             return ()
-        leaves = self._counted(state, state.pod_class[landings.pod])
-        comes = self._counted(state, landings.replacement)
-        return [
-            item.moves_more(state, landings.source, landings.rows, leaves.get(at, 0), comes.get(at, 0))
-            for item in self._constraints.of(state.classes[landings.replacement].namespace)
-            if (at := item.counter.counter) in leaves or at in comes
-        ]
+        of_pod = landings.pod, landings.source, landings.rows, landings.replacement
+        return self._constraints.changes(landings.state, *of_pod)
 
     def objections(self, landings: Landings) -> Sequence[str]:
         """That a node leaves as much to do for every constraint, or has too many pods of another one."""
-        found, nodes = self._moves_more(landings), range(len(landings.rows))
-        fewer = [any(more[at] < 0 for more, _ in found) for at in nodes]
-        again = [any(too_many[at] for _, too_many in found) for at in nodes]
-        return [_AGAIN * again[at] if fewer[at] else _NOTHING for at in nodes]
+        return [
+            "" if self._evens and item.evens else _AGAIN * item.again if item.helps else _NOTHING
+            for item in self._changes(landings)
+        ] or [_NOTHING] * len(landings.rows)
 
     def spoils(self, landings: Landings) -> BoolArray | None:
-        spoiled: BoolArray | None = None
-        for more, _ in self._moves_more(landings):
-            spoiled = more > 0 if spoiled is None else spoiled | (more > 0)
-        return spoiled
+        import numpy as np  # noqa: PLC0415 - not before a plan is made
+
+        spoiled = [item.spoils for item in self._changes(landings)]
+        return np.array(spoiled, np.bool_) if any(spoiled) else None
 
     def spoiled(self, landings: Landings, at: int) -> str:
         return "would bring a topology spread constraint further from its maxSkew"

@@ -14,6 +14,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.spread import SpreadConstraints
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.prepared import prepare
+from rebalancer.planning.revalidation import revalidate_moves
 from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import (
     Workload,
@@ -116,6 +117,29 @@ def test_a_domain_without_room_makes_no_loop() -> None:
 
     assert plan.moves == ()
     assert set(kept(plan).values()) == {"NoLanding"}
+
+
+@pytest.mark.parametrize(
+    ("on", "left"), [("aaaabb", (3, 3)), ("aaaaa", (3, 2)), ("aaabb", (3, 2)), ("aaaaaaaab", (5, 4))]
+)
+def test_where_the_emptiest_domain_has_no_room_the_others_are_spread_by_the_fewest_moves(
+    on: str, left: tuple[int, int]
+) -> None:
+    nodes = [*zones(2), a_node("c1", labels={ZONE: "c"}, cpu="100m")]
+    case = {"nodes": nodes, "strategies": BOTH}
+
+    assert after(on, spread(SOFT), **case) == {(*left, 0)}
+    assert len(planned(on, spread(SOFT), **case).moves) == on.count("a") - left[0]
+
+
+def test_before_a_later_wave_pods_may_still_move_to_where_they_are_spread_more_evenly() -> None:
+    nodes = [*zones(2), a_node("c1", labels={ZONE: "c"}, cpu="100m")]
+    case = inputs("aaaaaaaab", spread(SOFT), nodes=nodes, strategies=BOTH)
+    moves = plan_of(case).moves
+
+    assert [
+        str(item) for item in revalidate_moves(case, moves[2:]).verdicts.values() if isinstance(item, str)
+    ] == []
 
 
 def test_min_domains_asks_for_domains_that_are_not_there() -> None:
