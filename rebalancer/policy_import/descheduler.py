@@ -26,6 +26,8 @@ _EVICTOR_OF_V1ALPHA1 = (
     "ignorePvcPods",
     "evictFailedBarePods",
 )
+_EVICTING, _IDLE = ("deschedule", "balance"), ("presort", "sort")  # extension points of a profile
+_FILTERING = ("filter", "preevictionfilter", "preEvictionFilter", "evict")
 _EVICTOR_OF_PARAMS = ("thresholdPriority", "thresholdPriorityClassName", "nodeFit", "nodeSelector")
 _BY_PLUGIN = (
     "nodeResourceUtilizationThresholds",
@@ -79,12 +81,11 @@ def _profile(work: Import, profile: Mapping[str, Any], at: Path) -> tuple[list[P
         arguments = Arguments(work.mapping((*here, "args"), entry.get("args")), (*here, "args"))
         work.seen.add((*here, "name"))
         configured[name] = (*here, "name"), arguments
-        if name != EVICTOR and name not in enabled and enabled:
+        if name != EVICTOR and name not in enabled:
             work.note((*here, "name"), KeyFate.IDLE, "the profile does not enable this plugin")
             work.seen.add((*here, "args"))
-    names = enabled or {name: path for name, (path, _) in configured.items() if name != EVICTOR}
     plugins = []
-    for name, path in names.items():
+    for name, path in enabled.items():
         where, arguments = configured.get(name, (path, Arguments({}, path)))
         plugins.append(Plugin(name, where, arguments))
     work.rest(at, profile, NO_SETTING)
@@ -95,10 +96,20 @@ def _enabled(work: Import, plugins: Any, at: Path) -> dict[str, Path]:
     """The plugins of the extension points that evict, in their order, and where each is named."""
     found: dict[str, Path] = {}
     points = work.mapping(at, plugins)
-    for point in ("deschedule", "balance"):
-        entry = work.mapping((*at, point), points.get(point))
-        for index, name in enumerate(work.items((*at, point, "enabled"), entry.get("enabled"))):
-            found.setdefault(str(name), (*at, point, "enabled", index))
+    for point in (*_EVICTING, *(name for name in points if name not in _EVICTING)):
+        entry, here = work.mapping((*at, point), points.get(point)), (*at, point)
+        for index, name in enumerate(work.items((*here, "enabled"), entry.get("enabled"))):
+            path: Path = (*here, "enabled", index)
+            if point in _EVICTING:
+                found.setdefault(str(name), path)
+            elif point in _IDLE:
+                work.note(path, KeyFate.IDLE, "descheduler orders nothing by this")
+            elif name == EVICTOR and point in _FILTERING:
+                work.note(path, KeyFate.MAPPED, "evictable")
+            else:
+                work.drop(path, NO_SETTING)
+        for index, _ in enumerate(work.items((*here, "disabled"), entry.get("disabled"))):
+            work.note((*here, "disabled", index), KeyFate.IDLE, "descheduler turns nothing off by this")
     return found
 
 

@@ -158,7 +158,8 @@ class Import(msgspec.Struct):
     def result(self, source: str) -> Imported:
         """The policy, and the notes in the order of the file."""
         notes = sorted(
-            self.notes, key=lambda note: (self.document.place(note[0], key=True), note[0][-1:] != ())
+            dict.fromkeys(self.notes),  # what two profiles of OpenShift say alike, once
+            key=lambda note: (self.document.place(note[0], key=True), note[0][-1:] != ()),
         )
         return Imported(
             source,

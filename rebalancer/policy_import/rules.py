@@ -148,7 +148,9 @@ def _evictor(work: Import, evictor: Arguments, bare: bool) -> None:
                 work.note(evictor.where(key), KeyFate.MAPPED, "such pods are never evicted")
             else:
                 _lift(work, evictor.where(key), key, bare=bare)
-    if isinstance(protections, Mapping):
+    if protections == {}:
+        work.note(evictor.where("podProtections"), KeyFate.IDLE, "it names none")
+    elif isinstance(protections, Mapping):
         _protections(work, protections, evictor.where("podProtections"), bare=bare)
     _selection(work, evictor)
     if "nodeFit" in values:
@@ -392,6 +394,8 @@ def _as_ours(argument: str, value: Any) -> Any:
         return {_CONDITION.get(key, key): _as_ours(key, item) for key, item in value.items()}
     if isinstance(value, list):
         return [_as_ours("", item) for item in value]
+    if argument == "includeSoftConstraints" and value is True:
+        return ["DoNotSchedule", "ScheduleAnyway"]
     return f"{value}s" if argument.endswith("Seconds") and isinstance(value, int) else value
 
 
