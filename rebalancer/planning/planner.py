@@ -151,12 +151,16 @@ def one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPlan
 
 
 def _sibling_first(prepared: PreparedInputs, builder: PlanBuilder, pod: PodRow) -> NotMoved | None:
-    """That a run moves as many of a pod's siblings as it may, of a strategy that moves them one by one."""
+    """That a run moves as many of a pod's siblings as it may, of a strategy that moves them one by one.
+
+    However many a budget allows, one replica stays as it is, so a run never replaces them all.
+    """
     if prepared.has_finished(pod):
         return None
     workload, budgets = prepared.eviction.workload(pod), prepared.eviction.budgets.of(pod)
     moved = builder.used.by_workload[workload.key]
-    if moved < max(1, min((budget.allowed for budget in budgets), default=1)):
+    most = min((budget.allowed for budget in budgets), default=1)
+    if moved < max(1, min(most, (workload.desired or 0) - 1)):
         return None
     verb = "moves" if moved == 1 else "move"
     message = f"{moved} of {workload.name} {verb} in this run; the others follow in later ones"

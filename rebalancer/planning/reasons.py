@@ -172,7 +172,7 @@ class Reason(StrEnum):
     )
     SIBLINGS = (
         "Siblings",
-        "the run moves as many pods of its workload as its disruption budgets allow at once, or one",
+        "the run moves one pod of its workload, or as many as its disruption budgets allow, never all",
     )
     GROUP = "Group", "it would move only together with another pod, which stays"
     SEARCH_ENDED = (

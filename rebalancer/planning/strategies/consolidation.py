@@ -184,7 +184,7 @@ class Consolidation(Strategy):
             more = len(tried(())[2])
             self.closing = False
             if more > len(best[2]):
-                words = f"{more} node{'s' * (more != 1)} could be emptied if they had a taint meanwhile"
+                words = f"{more} node{'s' * (more != 1)} could be emptied with a taint meanwhile"
                 plan = replace(plan, notes={**plan.notes, self.name: f"{words} (taintFor)"})
         self.emptying = best[2]
         return plan

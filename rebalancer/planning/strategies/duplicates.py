@@ -109,6 +109,6 @@ class Duplicates(Strategy):
                 above = self._shares.on_nodes(alike, state) - alike.share
                 counts[at] += int(above[above > 0].sum())
         before, after = counts
-        message = f"{before} pods are more than an even share, {after} after the plan" if before else ""
+        message = f"pods above an even share: {before}, after the plan {after}" if before else ""
         figures = {"tooMany": float(before), "tooManyAfter": float(after)}
         return replace(super().report(plan), message=message, figures=figures)

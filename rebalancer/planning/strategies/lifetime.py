@@ -70,7 +70,11 @@ class Lifetime(Strategy):
     settled = "its lifetime is not over any more"
     replaces = {
         "PodLifeTime": Replaced(
-            {"maxPodLifeTimeSeconds": "maxAge", "labelSelector": "podSelector"},
+            {
+                "maxPodLifeTimeSeconds": "maxAge",
+                "podStatusPhases": "states",
+                "labelSelector": "podSelector",
+            },
             "those of a workload one after the other",
         )
     }

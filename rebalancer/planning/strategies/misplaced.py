@@ -45,7 +45,18 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _TAINTS, _SOFT_RULES = "TaintToleration", ("NodeAffinity", "InterPodAffinity", "TaintToleration")
 _PREFERS = "the scheduler prefers another node"
-_DIFFERENCE = "by the scheduler's own filters and scores, and only where the replacement lands well"
+_AS_SCHEDULER = "by the scheduler's own filter, and only where the replacement lands well"
+_TAINTS_DIFFER = (
+    f"{_AS_SCHEDULER}; NoExecute counts too, a cordon never does, and taints of a node's condition or of its "
+    "removal do not, unless excludedTaints are stated"
+)
+_PREFERRED_DIFFERS = (
+    f"{_AS_SCHEDULER}; a node that a pod prefers counts only if the scheduler would choose it now, so that "
+    "no pod comes straight back"
+)
+_PODS_DIFFER = (
+    f"{_AS_SCHEDULER}; required affinity counts too, and pods of one name in two namespaces are two pods"
+)
 # Whose verdict on a class depends on nodes alone, and those of other pods.
 _OF_NODES = frozenset({"TaintToleration", "NodeAffinity", "NodeName"})
 _OF_PODS = frozenset({"InterPodAffinity", "PodTopologySpread", "NodePorts"})
@@ -91,22 +102,19 @@ class Misplaced(Strategy):
     settings: MisplacedSettings
     minds_nodes = True
     replaces = {
-        plugin: Replaced(settings, _DIFFERENCE, choices=choices, adds={"filters": [name]})
-        for plugin, name, settings, choices in (
-            (
-                "RemovePodsViolatingNodeTaints",
-                "TaintToleration",
-                {"includePreferNoSchedule": "preferNoSchedule"},
-                {},
-            ),
-            (
-                "RemovePodsViolatingNodeAffinity",
-                "NodeAffinity",
-                {},
-                {"nodeAffinityType": {_REQUIRED: "", _PREFERRED: "preferredNodeAffinity"}},
-            ),
-            ("RemovePodsViolatingInterPodAntiAffinity", "InterPodAffinity", {}, {}),
-        )
+        "RemovePodsViolatingNodeTaints": Replaced(
+            {"includePreferNoSchedule": "preferNoSchedule"},
+            _TAINTS_DIFFER,
+            adds={"filters": ["TaintToleration"]},
+        ),
+        "RemovePodsViolatingNodeAffinity": Replaced(
+            difference=_PREFERRED_DIFFERS,
+            choices={"nodeAffinityType": {_REQUIRED: "", _PREFERRED: "preferredNodeAffinity"}},
+            adds={"filters": ["NodeAffinity"]},
+        ),
+        "RemovePodsViolatingInterPodAntiAffinity": Replaced(
+            difference=_PODS_DIFFER, adds={"filters": ["InterPodAffinity"]}
+        ),
     }
 
     def __init__(self, prepared: PreparedInputs, settings: PolicyModel) -> None:
@@ -159,8 +167,11 @@ class Misplaced(Strategy):
     def _taints(self) -> Mapping[int, Sequence[Taint]]:
         """By node that has any: the taints that count."""
         from rebalancer.planning.steering import EMPTIED, TAINT_KEY  # noqa: PLC0415 - imports numpy
+        from rebalancer.scheduling.plugins.node_properties.node_unschedulable import (  # noqa: PLC0415
+            CORDON,
+        )
 
-        ignored = (*self.settings.excluded_taints, EMPTIED.key, TAINT_KEY)
+        ignored = (*self.settings.excluded_taints, CORDON.key, EMPTIED.key, TAINT_KEY)
         taints = {
             row: [item for item in node.spec.taints or () if not matches_taint(item, ignored)]
             for row, node in enumerate(self.prepared.nodes.records)

@@ -223,12 +223,13 @@ class WholeNodes:
     def left_alone(self, plan: PartialPlan) -> Iterator[str]:
         """Why there are not more: a limit, nodes of Karpenter, an annotation that cannot be read."""
         limits, nodes = plan.builder.used.limits, self._prepared.nodes
-        large = sum(len(rows) > limits.per_node for rows in self.leaving)
+        name, most = min(("perNode", limits.per_node), ("perRun", limits.per_run), key=lambda item: item[1])
+        large = sum(len(rows) > most for rows in self.leaving)
         karpenters = sum(is_karpenters(node.metadata.labels or {}) for node in nodes.records)
         priced = zip(nodes.names, self._prices, strict=True)
         wrong = [name for name, price in priced if price is not None and price < 0]
         if large:
-            yield f"perNode {limits.per_node} keeps {large} with more pods"
+            yield f"{name} {most} keeps {large} with more pods"
         if karpenters and not self._settings.allow_karpenter:
             yield f"{karpenters} left to Karpenter (allowKarpenter)"
         if wrong:

@@ -102,7 +102,7 @@ def graded(*cores: str) -> list[Workload]:
 
 def test_the_plan_says_how_many_nodes_could_be_emptied_with_a_taint() -> None:
     message = planned(DEFAULTS, USUAL).strategies["consolidation"].message
-    assert message.endswith("1 node could be emptied if they had a taint meanwhile (taintFor)")
+    assert message.endswith("1 node could be emptied with a taint meanwhile (taintFor)")
 
 
 def test_with_a_taint_a_scheduler_that_prefers_empty_nodes_empties_them_too() -> None:
@@ -176,10 +176,11 @@ def test_nodes_of_others_are_left_to_them(packing: Any, node: dict[str, Any]) ->
     assert plan.moves == ()
 
 
-def test_the_plan_says_which_nodes_the_policy_keeps_it_from(packing: Any) -> None:
+@pytest.mark.parametrize("limit", ["perNode", "perRun"])
+def test_the_plan_says_which_nodes_the_policy_keeps_it_from(packing: Any, limit: str) -> None:
     nodes = [a_node("a", labels={"karpenter.sh/nodepool": "default"}), a_node("b"), a_node("c")]
-    message = planned(packing, USUAL, nodes, limits={"perNode": 1}).strategies["consolidation"].message
-    assert "perNode 1 keeps 2 with more pods; 1 left to Karpenter (allowKarpenter)" in message
+    message = planned(packing, USUAL, nodes, limits={limit: 1}).strategies["consolidation"].message
+    assert f"{limit} 1 keeps 2 with more pods; 1 left to Karpenter (allowKarpenter)" in message
 
 
 def test_nodes_of_karpenter_are_emptied_where_the_policy_says_so(packing: Any) -> None:

@@ -119,6 +119,14 @@ def test_or_as_many_as_its_disruption_budget_allows_at_once() -> None:
     assert (order(found), set(kept(found).values())) == (["web-0", "web-1"], {"Siblings"})
 
 
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
+def test_a_budget_that_allows_all_of_them_at_once_lets_a_run_replace_all_but_one(kind: str) -> None:
+    budgets = [a_budget("web", labels={"app": "web"}, allowed=3)]
+    found = plan(a_workload("web", ["a", "a", "b"], created=OLD, kind=kind), poddisruptionbudgets=budgets)
+
+    assert (order(found), kept(found)) == (["web-0", "web-1"], {"web-2": "Siblings"})
+
+
 def test_a_workload_moved_by_an_earlier_run_is_left_alone() -> None:
     state = RunState(moves=(a_past_move(),))
 

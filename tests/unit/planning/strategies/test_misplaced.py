@@ -118,8 +118,11 @@ def test_a_prefix_names_all_taints_below_it() -> None:
     assert len(planned_with({}, policy=policy, taints=tainted("example.community/batch")).moves) == 1
 
 
-def test_a_cordon_is_no_reason_to_move() -> None:
-    assert planned_with({}, unschedulable=True).moves == ()
+@pytest.mark.parametrize("excluded", [{}, {"excludedTaints": ["dedicated"]}, {"excludedTaints": []}])
+def test_a_cordon_is_no_reason_to_move_whichever_taints_the_policy_excludes(excluded: dict[str, Any]) -> None:
+    policy = a_policy(strategies={"misplaced": excluded})
+    cordon = tainted("node.kubernetes.io/unschedulable")
+    assert planned_with({}, policy=policy, unschedulable=True, taints=cordon).moves == ()
 
 
 def test_of_two_pods_that_must_be_apart_one_moves() -> None:
