@@ -23,6 +23,7 @@ LEAVING_TAINTS = (
 )
 # Taints that Kubernetes sets for a node's condition, such as a cordon or memory pressure; the node stays.
 CONDITION_TAINTS = ("node.kubernetes.io/*",)
+CORDON_TAINT = "node.kubernetes.io/unschedulable"
 
 
 def matches_taint(taint: Taint, patterns: Iterable[str]) -> bool:

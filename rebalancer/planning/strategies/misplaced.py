@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 from msgspec.structs import replace
 from pydantic import Field
 
-from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, LEAVING_TAINTS, matches_taint
+from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, CORDON_TAINT, LEAVING_TAINTS, matches_taint
 from rebalancer.cluster.records import Affinity
 from rebalancer.planning.strategies.chosen_pods import ChosenPods
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
@@ -167,11 +167,8 @@ class Misplaced(Strategy):
     def _taints(self) -> Mapping[int, Sequence[Taint]]:
         """By node that has any: the taints that count."""
         from rebalancer.planning.steering import EMPTIED, TAINT_KEY  # noqa: PLC0415 - imports numpy
-        from rebalancer.scheduling.plugins.node_properties.node_unschedulable import (  # noqa: PLC0415
-            CORDON,
-        )
 
-        ignored = (*self.settings.excluded_taints, CORDON.key, EMPTIED.key, TAINT_KEY)
+        ignored = (*self.settings.excluded_taints, CORDON_TAINT, EMPTIED.key, TAINT_KEY)
         taints = {
             row: [item for item in node.spec.taints or () if not matches_taint(item, ignored)]
             for row, node in enumerate(self.prepared.nodes.records)
