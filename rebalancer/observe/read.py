@@ -31,7 +31,7 @@ from rebalancer.load.services import runs_in_a_cluster
 from rebalancer.observe.configuration import InstalledPlugins, configuration_of_aks, configuration_text
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.policy.policy_file import LoadedPolicy, default_policy, load_policy, place_of
-from rebalancer.profiles.types import ConfigurationText, SchedulerConfiguration
+from rebalancer.profiles.types import ConfigurationText, ExtenderAnswers, SchedulerConfiguration
 from rebalancer.redaction import without_secrets
 from rebalancer.state.run_state import RunState
 from rebalancer.telemetry import span
@@ -154,11 +154,13 @@ def observe(
     snapshot: Snapshot | None = None,
     watcher: bytes | None = None,
     unusable: Callable[[InputError], None] | None = None,
+    earlier: Mapping[str, ExtenderAnswers] | None = None,
 ) -> Observation:
     """Read what these policies need of a live cluster, or of a recorded one where ``api`` is None.
 
     Whoever reads a live cluster again and again keeps a ``cluster``, whose changes alone are read.
-    ``snapshot`` is the cluster where it was read already, ``watcher`` what a load-watcher would answer. A
+    ``snapshot`` is the cluster where it was read already, ``watcher`` what a load-watcher would answer,
+    ``earlier`` what extenders answered a moment ago, so that none is asked. A
     configuration of the scheduler that cannot be used raises InputError, or is given to ``unusable``. A load
     source that does not answer raises nothing: that is what was observed of it.
     """
@@ -186,15 +188,27 @@ def observe(
             observation = replace(observation, starts={})  # as a live cluster is observed then
     else:
         from rebalancer.load.prometheus.responses import RecordedResponses  # noqa: PLC0415
-        from rebalancer.observe.needs import Needs  # noqa: PLC0415 - not before the reading
+        from rebalancer.observe.extenders import ask_extenders  # noqa: PLC0415 - not before the reading
+        from rebalancer.observe.needs import Needs  # noqa: PLC0415
 
         if "" in texts and texts[""] is None:
             texts[""] = configuration_of_aks(snapshot, api)
         now = options.now if options.now is not None else clock()
         needs = Needs(snapshot, now, own_pod, RecordedResponses(clock()))
-        for loaded in policies:
-            needs.add(loaded, _configured(options, loaded, texts[place_of(loaded)], plugins, unusable))
+        found = [
+            (loaded, _configured(options, loaded, texts[place_of(loaded)], plugins, unusable))
+            for loaded in policies
+        ]
+        for loaded, configuration in found:
+            needs.add(loaded, configuration)
         observation = needs.observe(api, inside=runs_in_a_cluster(environment), watcher=watcher)
+        for loaded, configuration in found:
+            written = texts[place_of(loaded)]
+            if written is not None and configuration is not None:
+                answers = (
+                    ask_extenders(observation, loaded, configuration, api) if earlier is None else earlier
+                )
+                texts[place_of(loaded)] = replace(written, answers={**written.answers, **answers})
     return replace(
         observation,
         configurations=texts,
@@ -206,10 +220,10 @@ def observe(
 def _with_recorded(
     written: ConfigurationText | None, recorded: ConfigurationText | None
 ) -> ConfigurationText | None:
-    """A configuration with the scores of extenders that only the recording has."""
+    """A configuration with the scores and answers of extenders that only the recording has."""
     if written is None or recorded is None:
         return written or recorded
-    return replace(written, scores={**recorded.scores, **written.scores})
+    return replace(written, scores={**recorded.scores, **written.scores}, answers=recorded.answers)
 
 
 def _configured(

@@ -29,7 +29,7 @@ from rebalancer.load.prometheus.responses import DOCUMENT as PROMETHEUS
 from rebalancer.load.prometheus.responses import RecordedResponses, decode_book
 from rebalancer.load.raw_figures import ANY_ADDRESS, WATCHER, RawFigures
 from rebalancer.planning.inputs import ApiServer, Observation, SchedulerStart
-from rebalancer.profiles.types import ConfigurationText
+from rebalancer.profiles.types import ConfigurationText, ExtenderAnswers
 from rebalancer.state.run_state import RunState
 from rebalancer.state.run_state import decode as decode_state
 from rebalancer.state.run_state import encode as encode_state
@@ -37,10 +37,11 @@ from rebalancer.state.run_state import encode as encode_state
 CONFIGURATION, STATE, OBSERVATION = "scheduler-config.yaml", "state.json", "observation.json"
 
 
-class _Configuration(msgspec.Struct, frozen=True, rename="camel"):
+class _Configuration(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     place: str = ""  # as ``place_of`` names it
     source: str = ""  # where it was written
     scores: dict[str, str] = {}  # of its extenders
+    answers: dict[str, ExtenderAnswers] = {}  # of those that were asked
 
 
 class _Document(msgspec.Struct, frozen=True, rename="camel"):
@@ -63,7 +64,7 @@ def documents_of(observation: Observation, state: RunState | None) -> dict[str, 
     configuration = _Configuration()
     for place, written in observation.configurations.items():  # one: a recording is made by one policy
         if written is not None:
-            configuration = _Configuration(place, written.source, dict(written.scores))
+            configuration = _Configuration(place, written.source, dict(written.scores), dict(written.answers))
             documents[CONFIGURATION] = written.text.encode()
     figures = observation.figures
     first = next(iter(figures.watchers), ANY_ADDRESS)
@@ -108,7 +109,8 @@ def observation_of(snapshot: Snapshot, own_pod: str) -> Observation:
             configurations={} if written is None else {"": written},
         )
     written = recorded_configuration(recording, found.configuration.source)
-    written = replace(written, scores=found.configuration.scores) if written is not None else None
+    if written is not None:
+        written = replace(written, scores=found.configuration.scores, answers=found.configuration.answers)
     answered = {found.watcher: watchers[ANY_ADDRESS]} if watchers else {}
     answered |= {address: bytes(content) for address, content in found.watchers.items()}
     return Observation(

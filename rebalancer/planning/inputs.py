@@ -179,7 +179,8 @@ def _parts(value: object) -> Iterable[object]:
                 value.warnings,
             )
         case ConfigurationText():
-            return (_redacted(value), value.scores)
+            answers = msgspec.json.encode(value.answers, order="deterministic")
+            return (_redacted(value), value.scores, *((answers,) if value.answers else ()))
         case Mapping():
             return sorted(map(canonical, value.items()))
         case Set():

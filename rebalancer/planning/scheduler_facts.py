@@ -41,6 +41,7 @@ from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import (
     DEFAULT_SCHEDULER_NAME,
     ConfigurationText,
+    ExtenderAnswers,
     ExtensionPoint,
     PluginDescription,
     SchedulerConfiguration,
@@ -49,6 +50,7 @@ from rebalancer.scheduling.extenders import not_ours, with_extenders
 from rebalancer.scheduling.registry import default_configuration, load_configuration
 from rebalancer.scheduling.versions.release import FeatureGates, major_minor
 
+_NOT_ASKED = ExtenderAnswers(unasked="it was not asked when the cluster was read")
 _OWNER_OF_STATIC_PODS = "Node"
 _SWEEPING = frozenset({"AllAlpha", "AllBeta"})  # each opens many gates; which ones, only the release says
 
@@ -117,7 +119,9 @@ def _with_extenders(
 ) -> SchedulerConfiguration:
     """The configuration with what the policy's extenders compute; what it names in vain is a warning."""
     found = {extender.url: extender for extender in configuration.extenders}
-    warnings = [f"the configuration has no extender {url}" for url in written.scores if url not in found]
+    asked = {item.url for item in loaded.policy.scheduler.extenders if item.ask}
+    named = [*written.scores, *sorted(asked)]
+    warnings = [f"the configuration has no extender {url}" for url in named if url not in found]
     ours = written.scores.keys() & found.keys()
     whys = {url: not_ours(found[url]) for url in ours}
     warnings += [f"extender {url} is not computed: {why}" for url, why in whys.items() if why]
@@ -126,7 +130,9 @@ def _with_extenders(
         for url, text in sorted(written.scores.items())
     }
     told = tuple(f"{loaded.source}: scheduler.extenders: {text}" for text in sorted(warnings))
-    return with_extenders(replace(configuration, warnings=(*configuration.warnings, *told)), scores)
+    answers = {**dict.fromkeys(asked & found.keys(), _NOT_ASKED), **written.answers}
+    configuration = replace(configuration, warnings=(*configuration.warnings, *told))
+    return with_extenders(configuration, scores, answers)
 
 
 def mirrored_plugins(policy: RebalancePolicy) -> tuple[PluginDescription, ...]:

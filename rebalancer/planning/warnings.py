@@ -41,7 +41,13 @@ from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.model import Selector
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.policy.scopes import Scope, namespace_matches
-from rebalancer.profiles.types import OF_KUBERNETES, ExtensionPoint, Profile, SchedulerConfiguration
+from rebalancer.profiles.types import (
+    NOT_ASKED,
+    OF_KUBERNETES,
+    ExtensionPoint,
+    Profile,
+    SchedulerConfiguration,
+)
 from rebalancer.scheduling.versions.release import Release
 from rebalancer.scheduling.versions.rules import OPPORTUNISTIC_BATCHING
 from rebalancer.scheduling.versions.verified import version_warnings
@@ -115,8 +121,14 @@ def _of_scheduler(
         whom = f"pods that ask for {asked}" if asked else "all pods of its scheduler"
         text = (
             f"extender {extender.url_prefix} is not modelled: {whom} are protected, unless "
-            "scheduler.extenders of the policy says what it computes"
+            "scheduler.extenders of the policy says what it computes, or has it asked"
         )
+        if (answers := configuration.answers.get(extender.url)) is not None:
+            silent = [item.unusable for item in answers.by_class.values() if item.unusable]
+            whys = [answers.unasked] if answers.unasked != NOT_ASKED else silent[:1]
+            text = f"pods stay because of extender {extender.url_prefix}: {whys[0]}" if whys else ""
+            if not text:
+                continue
         yield PlanWarning(About.SCHEDULER, text)
     for profile in configuration.profiles:
         # With extenders no two pods are taken to be equal (v1.36.3 framework/runtime/framework.go:824).

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from rebalancer.addresses import checked_address
 from rebalancer.policy.load_sources import Label, PrometheusAddress, QueryText
 from rebalancer.policy.model import PolicyModel, ResourceName, Unique, json_text, setting
+
+_ASKABLE = re.compile(r"https?://[^\s/@?#]+(/[^\s?#]*)?")
 
 
 class PrometheusScore(PolicyModel):
@@ -81,7 +85,7 @@ class ScoresKey(ConfigMapKey):
 
 
 class KnownExtender(PolicyModel):
-    """A ``rebalancer extender`` that the scheduler's configuration names, and what it computes."""
+    """An extender that the scheduler's configuration names: what it computes, or that it is asked."""
 
     url_prefix: str = Field(
         min_length=1, max_length=2000, description="Its urlPrefix in the scheduler's configuration."
@@ -91,11 +95,25 @@ class KnownExtender(PolicyModel):
     )
     file: str | None = setting(None, "File of its scores.", min_length=1)
     config_map: ScoresKey | None = setting(None, "ConfigMap that holds its scores.")
+    ask: bool = setting(
+        False,
+        "Ask it over HTTP, as the scheduler does, for each kind of pod whenever the cluster is read; for an "
+        "extender that is no rebalancer extender, and that changes nothing when it is asked.",
+    )
+    address: PrometheusAddress | None = setting(
+        None, "Where it is asked, if that is not its urlPrefix: for one at the scheduler's own localhost."
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        if sum(item is not None for item in (self.scores, self.file, self.config_map)) != 1:
-            raise ValueError("one of scores, file and configMap says what the extender computes")
+        if sum(item is not None for item in (self.scores, self.file, self.config_map)) + self.ask != 1:
+            raise ValueError(
+                "one of scores, file and configMap says what the extender computes, or ask: true"
+            )
+        if self.address is not None and not self.ask:
+            raise ValueError("address is where an extender is asked: it needs ask: true")
+        if self.ask and not _ASKABLE.fullmatch(checked_address(self.url_prefix)):
+            raise ValueError("urlPrefix of an extender that is asked is an http or https URL without a login")
         return self
 
     @property
@@ -146,7 +164,7 @@ class SchedulerSettings(PolicyModel):
         (), "Unknown plugins of the configuration, and what they compute."
     )
     extenders: tuple[KnownExtender, ...] = setting(
-        (), "Extenders of the configuration that are a rebalancer extender; others' pods are unpredictable."
+        (), "Extenders of the configuration: what each computes, or that it is asked; pods of others stay."
     )
     feature_gates: Mapping[str, bool] = Field(
         default_factory=dict,

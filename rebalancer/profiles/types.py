@@ -229,12 +229,33 @@ class LeaderElection(msgspec.Struct, frozen=True):
     named: bool = False
 
 
+NOT_ASKED = "it was not asked about pods like it"
+
+
+class ExtenderAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What an extender answered about pods of one class."""
+
+    nodes: int = 0  # which of ``ExtenderAnswers.nodes`` it was asked about
+    rejected: Mapping[str, str] = {}  # why, by node
+    scores: Mapping[str, int] = {}  # by node, as it says them
+    unusable: str = ""  # why nobody knows what it would do
+
+
+class ExtenderAnswers(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What an extender answered when the cluster was read, by the digest of the class asked about."""
+
+    by_class: Mapping[str, ExtenderAnswer] = {}
+    nodes: tuple[tuple[str, ...], ...] = ()
+    unasked: str = NOT_ASKED  # why not, of a class that is not there
+
+
 class ConfigurationText(msgspec.Struct, frozen=True):
     """A KubeSchedulerConfiguration as written, and where; empty where none is named: the defaults."""
 
     text: str
     source: str
     scores: Mapping[str, str] = {}  # by an extender's address: the text of its scores
+    answers: Mapping[str, ExtenderAnswers] = {}  # by an extender's address: what it was asked
     decides_nothing: ClassVar[Mapping[str, str]] = {
         "source": "it names a file or an object in messages",
     }
@@ -246,7 +267,7 @@ class SchedulerConfiguration(msgspec.Struct, frozen=True):
     ``text`` is what it was loaded from, to be recorded with a snapshot; ``inputs`` is what its plugins read;
     ``plugins`` describes the enabled plugins by name, except those assumed neutral; ``extra_plugins`` are
     those of them that come from outside this package. What extenders at the addresses ``computed`` answer is
-    among the plugins.
+    among the plugins, and so are the ``answers`` of those that were asked, by their addresses.
     """
 
     api_version: str
@@ -255,6 +276,7 @@ class SchedulerConfiguration(msgspec.Struct, frozen=True):
     parallelism: int = 16
     extenders: tuple[Extender, ...] = ()
     computed: frozenset[str] = frozenset()
+    answers: Mapping[str, ExtenderAnswers] = {}
     warnings: tuple[str, ...] = ()
     assumed_neutral: tuple[str, ...] = ()
     inputs: frozenset[Input] = frozenset()

@@ -97,8 +97,8 @@ _TAIL = """\
 
 | what | what happens |
 |---|---|
-| extenders other than a `rebalancer extender` that `scheduler.extenders` names | every report names them; \
-pods that they are asked about are `Unpredictable` |
+| extenders that `scheduler.extenders` neither computes nor has [asked](extender.md#extenders-of-others) | \
+every report names them; pods that they are asked about are `Unpredictable` |
 | permit plugins, gang scheduling | their pods are `Unpredictable` |
 | resource claims (DynamicResources) | their pods are `Unpredictable` |
 | selectors that ask pods for a zone or region, which 1.35 and later give a pod when it is bound | pods \

@@ -33,6 +33,7 @@ from rebalancer.profiles.types import (
     Profile,
     SchedulerConfiguration,
 )
+from rebalancer.scheduling.extenders import answer_about
 from rebalancer.scheduling.framework.cycle import Scheduler
 from rebalancer.scheduling.framework.plugin import RECENT_AFTER_START_SECONDS, ObjectsRead, PluginInputs
 from rebalancer.scheduling.matching import BindingLabelReaders
@@ -45,6 +46,7 @@ from rebalancer.scheduling.versions.rules import (
     DRA_EXTENDED_RESOURCES,
     STORAGE_CAPACITY_SCORING,
     VOLUME_LIMIT_SCALING,
+    as_seen_by,
     extended_resources,
 )
 from rebalancer.scheduling.versions.verified import unpredictable_rule
@@ -73,7 +75,7 @@ def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
     for index, pod in enumerate(snapshot.pods.classes):
         unpredictable_reason = (
             _class_reason(pod, inputs.scheduler.release, devices, settled.of(pod))
-            or _extender_reason(pod, configuration)
+            or _extender_reason(pod, configuration, inputs.scheduler.release)
             or by_profile.get(pod.scheduler_name, "")
         )
         if not unpredictable_reason and pod.scheduler_name in unread:
@@ -224,14 +226,16 @@ def _resources_of_device_classes(snapshot: Snapshot) -> Mapping[str, str] | None
     return found
 
 
-def _extender_reason(pod: PodClass, configuration: SchedulerConfiguration) -> str:
+def _extender_reason(pod: PodClass, configuration: SchedulerConfiguration, release: Release) -> str:
     """Why a class cannot be placed whose pods an extender is asked about that is not computed."""
     for extender in configuration.extenders:
-        if extender.url not in configuration.computed and extender.is_interested(pod):
-            return (
-                f"extender {extender.url_prefix} takes part in placing it, and scheduler.extenders of the "
-                "policy does not say what it computes"
-            )
+        if extender.url in configuration.computed or not extender.is_interested(pod):
+            continue
+        why = "scheduler.extenders of the policy does not say what it computes"
+        if extender.url in configuration.answers:
+            why = answer_about(configuration.answers[extender.url], as_seen_by(release, pod)).unusable
+        if why:
+            return f"extender {extender.url_prefix} takes part in placing it, and {why}"
     return ""
 
 

@@ -44,6 +44,7 @@ NO_POD = -1
 PREEMPTION, TAINTS = "DefaultPreemption", "TaintToleration"
 NOT_A_CANDIDATE = "PreFilterResult"
 _NO_NODES: IntArray = np.zeros(0, np.int64)
+_EXTENDER = "extender"  # how the names of their plugins begin
 _FILTERED_SAMPLE = "extender: which nodes it rejects of those found is not known, where not all are looked at"
 
 
@@ -403,7 +404,7 @@ class Scheduler:
         if len(nominated):
             chance, tie = np.zeros(len(feasible)), None
             chance[nominated] = 1.0
-        elif failing and (len(feasible) > 1 or self._filter_failure or failing is _FILTERED_SAMPLE):
+        elif failing and (len(feasible) > 1 or self._filter_failure or failing.startswith(_EXTENDER)):
             return Placement(
                 feasible, scores, np.zeros(len(feasible)), without_scores, failing, score_failure=failing
             )

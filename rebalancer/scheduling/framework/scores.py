@@ -146,8 +146,8 @@ def notes(raw: Sequence[RawScores]) -> Iterator[str]:
 
 
 def out_of_range(raw: Sequence[RawScores]) -> str:
-    """Why the pod's cycle fails: a score outside 0..100; empty when there is none."""
+    """Why the pod's cycle fails: a plugin's score outside 0..100; empty when there is none."""
     for item in raw:
-        if item.is_out_of_range:
+        if not item.plugin.of_extender and item.is_out_of_range:
             return f"{item.plugin.name}: a score outside 0..{MAX_SCORE}"
     return ""
