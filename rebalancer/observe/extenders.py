@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from rebalancer import http
+from rebalancer import files, http
 from rebalancer.addresses import checked_address
 from rebalancer.cluster import records
 from rebalancer.cluster.pod_classes import PodClass
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 MAX_CLASSES = 500
 MAX_NODES = 5_000
+MAX_VERDICTS = 500_000  # on a node for a class: they are kept, and recorded
 MAX_BYTES = 8 << 20  # of a request, and of an answer
 MAX_SECONDS = 30.0  # for all that one extender is asked
 _ATTEMPTS = 3
@@ -145,16 +147,17 @@ class _Asking:
         asked = [item for item in classes if self._extender.is_interested(item.pod)]
         sets: dict[tuple[str, ...], int] = {}
         found: dict[str, ExtenderAnswer] = {}
-        more = {}
-        if len(asked) > MAX_CLASSES:
-            more["unasked"] = (
-                f"it was asked about {MAX_CLASSES} of {len(asked)} kinds of pods, those with the most"
-            )
+        more, verdicts = {}, 0
         try:
             with http.pool(**self._pool_options) as pool:
                 if asked and not self._extender.node_cache_capable:
                     self._nodes = _nodes_of(self._api)
-                for item in asked[:MAX_CLASSES]:
+                for item in asked:
+                    verdicts += len(item.nodes)
+                    if len(found) == MAX_CLASSES or verdicts > MAX_VERDICTS:
+                        kinds = f"{len(found)} of {len(asked)} kinds of pods"
+                        more["unasked"] = f"it was asked about {kinds}, those with the most"
+                        break
                     answer = self._answer(pool, item)
                     at = sets.setdefault(item.nodes, len(sets))
                     found[digest_of_class(item.pod)] = replace(answer, nodes=at)
@@ -309,6 +312,8 @@ def _protection(extender: Extender) -> dict[str, Any]:
     if other := sorted({key for key in settings if settings[key]} - {"insecure", "caFile", "caData"}):
         raise ValueError(f"its tlsConfig has {other[0]}")
     file, data = settings.get("caFile"), settings.get("caData")
+    if file and not files.is_file(Path(str(file))):  # nor read what has no end
+        raise ValueError("caFile of its tlsConfig is no file here")
     if settings.get("insecure") or (extender.enable_https and not (file or data)):
         return {"verify": False}
     if data:

@@ -201,7 +201,13 @@ class Following:
         found = found[:counted]
         if self._beside is not None:
             other = replace(options, scheduler_config=self._beside_path, now=observation.now)
-            theirs = observe(other, (loaded,), api, snapshot=observation.snapshot)
+            theirs = observe(
+                other,
+                (loaded,),
+                api,
+                snapshot=observation.snapshot,
+                earlier=inputs.scheduler.configuration.answers,
+            )
             elsewhere = decided(assemble(theirs, loaded, None, ignore_coverage=True))
             self._beside.add(elsewhere[:counted], inputs.snapshot)
         missed = sum(item.result is Result.MISSED for item in found)

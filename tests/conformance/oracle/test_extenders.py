@@ -5,31 +5,43 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, cast
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
 from rebalancer.cluster import records
+from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.pod_classes import pod_class_of
 from rebalancer.extender.extender import READY, Application, Metrics, read_file
+from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.scheduler_view import SchedulerView
+from rebalancer.observe.extenders import ask_extenders
+from rebalancer.planning.inputs import Observation
+from rebalancer.planning.scheduler_facts import configured
+from rebalancer.policy.policy_file import LoadedPolicy
+from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.profiles.types import ConfigurationText
+from rebalancer.retries import Retries
 from rebalancer.scheduling.extenders import with_extenders
 from rebalancer.scheduling.framework.plugin import PluginInputs
 from rebalancer.scheduling.registry import load_configuration, make_scheduler
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions.release import Release
 from rebalancer.service.endpoints import Health, answering
-from tests.builders import a_pod
+from tests.builders import a_node, a_pod, a_snapshot
 from tests.conformance.oracle import build
 from tests.conformance.oracle.process import Oracle
 from tests.conftest import ORACLE_MINOR, SUMMARY
+from tests.loopback import Answer, Request
+from tests.loopback import answering as answering_others
 from tests.unit.extender.classes import own_plugins
 from tests.unit.extender.test_answers import ADDRESS, BUSY, PODS, QUERY, Extender
 
 CLUSTERS, REPEATS = 60, 10
+HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 POD = a_pod("q", cpu="100m")
 CLASS: Mapping[str, Any] = {"plugin": "FewPods"}
 
@@ -43,8 +55,7 @@ def oracle() -> Iterator[Oracle]:
 def configuration(url: str, weight: int, *, filters: bool) -> str:
     verbs = {"prioritizeVerb": "prioritize", **({"filterVerb": "filter"} if filters else {})}
     extender = {"urlPrefix": url, "weight": weight, "nodeCacheCapable": True, **verbs}
-    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    return json.dumps({**head, "extenders": [extender]})
+    return json.dumps({**HEAD, "extenders": [extender]})
 
 
 def test_landings_are_those_of_the_model(oracle: Oracle, record_property: Any) -> None:
@@ -83,6 +94,97 @@ def test_landings_are_those_of_the_model(oracle: Oracle, record_property: Any) -
     assert tied > 5
     what = f"{compared} searches with an extender on {CLUSTERS} clusters, {tied} of them with ties"
     record_property(SUMMARY, f"conformance {ORACLE_MINOR}: {what}: all in the model's landings")
+
+
+def test_landings_with_an_extender_of_others_are_those_of_its_answers(
+    oracle: Oracle, record_property: Any
+) -> None:
+    seed = 12
+    record_property("seed", seed)
+    chance = random.Random(seed)
+    compared = failing = 0
+    for number in range(CLUSTERS):
+        names = [f"n-{index:02}" for index in range(chance.randrange(2, 20))]
+        scores = [
+            {"Host": name, "Score": chance.choice([-30, 0, 5, 10, 250])}
+            for name in [*chance.choices(names, k=len(names)), "mars"]
+        ]
+        rejected = set(chance.sample(names, chance.randrange(len(names))))
+        said = {"score": scores, "filter": chance.choice([None, None, "it is not ready"])}
+        capable, ignorable, filters = (chance.random() < 0.5 for _ in range(3))
+
+        def answer(
+            request: Request, said: Mapping[str, Any] = said, rejected: Collection[str] = rejected
+        ) -> Answer:
+            body, verb = json.loads(request.body), request.path.rpartition("/")[2]
+            if verb == "score" or said["filter"]:
+                return Answer(
+                    json.dumps(said["score"] if verb == "score" else {"error": said["filter"]}).encode()
+                )
+            if body["NodeNames"] is not None:
+                left = [name for name in body["NodeNames"] if name not in rejected]
+                return Answer(json.dumps({"NodeNames": left}).encode())
+            items = [item for item in body["Nodes"]["items"] if item["metadata"]["name"] not in rejected]
+            return Answer(json.dumps({"nodes": {"items": items}}).encode())
+
+        objects = {"nodes": [a_node(name) for name in names], "pods": [a_pod("q", cpu="100m")]}
+        snapshot = a_snapshot(**objects)
+        with answering_others(answer) as url:
+            verbs = {"prioritizeVerb": "score", **({"filterVerb": "filter"} if filters else {})}
+            extender = {
+                "urlPrefix": url,
+                "weight": chance.randrange(1, 4),
+                "nodeCacheCapable": capable,
+                **verbs,
+            }
+            config = json.dumps({**HEAD, "extenders": [{**extender, "ignorable": ignorable}]})
+            pending = [{"metadata": {"name": "q", "namespace": "default"}, "spec": POD["spec"]}]
+            case = {
+                "id": str(number),
+                "config": config,
+                "objects": {**objects, "pods": []},
+                "pending": pending,
+            }
+            searches = {"workers": 1, "starts": [0], "repeats": REPEATS}
+            found = oracle.answer({**case, "searches": searches})
+            scheduler = {"version": ORACLE_MINOR, "extenders": [{"urlPrefix": url, "ask": True}]}
+            loaded = LoadedPolicy(RebalancePolicy.model_validate({"scheduler": scheduler}), "p.yaml", "")
+            written = ConfigurationText(config, "c.yaml")
+            observation = Observation(snapshot, RawFigures(), 0.0)
+            answers = ask_extenders(
+                observation,
+                loaded,
+                configured(loaded, written, (), tuple),
+                cast("RawApi", Nodes(objects["nodes"])),
+            )
+        known = configured(loaded, replace(written, answers=answers), (), tuple)
+        (told,) = answers[url].by_class.values()
+        if told.unusable:  # the scheduler's search fails with the extender's own words
+            failing += 1
+            assert "it is not ready" in found["error"], (told, found)
+            continue
+        landed = Counter(found["landings"][0]["nodes"] or ())
+        state = ClusterState.of(snapshot, Release.of(ORACLE_MINOR))
+        inputs = replace(PluginInputs.of(snapshot, SchedulerView()), cores=1)
+        placement = make_scheduler(known, known.profiles[0], inputs).place(state, state.pod_class[0])
+        possible = [names[row] for row in placement.feasible[placement.chance > 0]]
+        assert landed.keys() <= set(possible) | ({""} if not possible else set()), (said, landed, possible)
+        compared += landed.total()
+    assert compared > 20 * REPEATS
+    assert failing > 3
+    what = f"{compared} searches with an extender of others on {CLUSTERS} clusters"
+    record_property(SUMMARY, f"conformance {ORACLE_MINOR}: {what}: all in the landings by its answers")
+
+
+class Nodes:
+    """An API server that knows nodes alone."""
+
+    def __init__(self, nodes: Collection[Mapping[str, Any]]) -> None:
+        self.retries = Retries()
+        self._body = json.dumps({"items": list(nodes)}).encode()
+
+    def get(self, *_asked: object) -> bytes:
+        return self._body
 
 
 def test_equal_nodes_are_drawn_where_an_extender_answers(oracle: Oracle) -> None:

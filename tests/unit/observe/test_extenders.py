@@ -314,8 +314,11 @@ def test_one_that_is_gone_is_tried_again_and_then_left_alone() -> None:
     assert "it gave no answer when it was asked: none came (" in because(found.plan, "web-0")
 
 
-def test_beyond_the_bound_of_classes_pods_stay_and_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extenders, "MAX_CLASSES", 1)
+@pytest.mark.parametrize(("bound", "most"), [("MAX_CLASSES", 1), ("MAX_VERDICTS", 5)])
+def test_beyond_the_bounds_pods_stay_and_are_told_so(
+    bound: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extenders, bound, most)
     workload = a_workload("web", ["hot", "hot"], cpu="3")
     found = asked(liking(cold=7), workload, a_workload("api", ["hot"], cpu="500m"))
     assert because(found.plan, "api-0").endswith(
@@ -382,6 +385,7 @@ def test_without_an_answer_a_policy_that_has_it_asked_keeps_the_pods() -> None:
         ({"certFile": "/c", "keyFile": "/k"}, "it was not asked: its tlsConfig has certFile"),
         ({"keyData": "c2VjcmV0"}, "it was not asked: its tlsConfig has keyData"),
         ({"serverName": "x"}, "it was not asked: its tlsConfig has serverName"),
+        ({"caFile": "/dev/zero"}, "it was not asked: caFile of its tlsConfig is no file here"),
         ("x", "it was not asked: its tlsConfig is no mapping"),
     ],
 )
