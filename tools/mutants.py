@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import functools
 import gc
 import importlib
 import io
@@ -298,6 +299,7 @@ class Trials:
         self._items: list[pytest.Item] = []
         self._reached: list[tuple[set[int], float]] = []  # by item: lines of the module, seconds of processor
         self._functions: dict[tuple[str, int], list[FunctionType]] = defaultdict(list)
+        self._caches: list[functools._lru_cache_wrapper[Any]] = []  # of functions of the module
 
     def pytest_collection(self) -> None:
         """Properties draw the same examples for every mutant, keep none, and do not shrink what fails."""
@@ -316,6 +318,9 @@ class Trials:
             if isinstance(function, FunctionType) and function.__code__.co_filename == self.path:
                 code = function.__code__
                 self._functions[code.co_qualname, code.co_firstlineno].append(function)
+        of = "rebalancer." + self.module.replace("/", ".")
+        wrappers = [item for item in gc.get_objects() if isinstance(item, functools._lru_cache_wrapper)]
+        self._caches = [item for item in wrappers if item.__module__ == of]
         gc.collect()
         gc.freeze()
         with tempfile.TemporaryDirectory() as folder:
@@ -353,6 +358,7 @@ class Trials:
         reached, failed = [], []
         for item, following in zip(self._items, [*self._items[1:], None], strict=True):
             lines.clear()
+            self._forget()
             began = time.process_time()
             sys.settrace(each_call)
             passed = self._passes(item, following)
@@ -360,6 +366,11 @@ class Trials:
             reached.append((set(lines), time.process_time() - began))
             failed += [] if passed else [item.nodeid]
         return reached, failed
+
+    def _forget(self) -> None:
+        """What a test before has computed is computed again, or this one would not reach the lines."""
+        for cache in self._caches:
+            cache.cache_clear()
 
     def _in_a_folder(self, folder: Path) -> None:
         """Folders of tests are numbered by looking at all of them: each process has its own."""
@@ -430,6 +441,7 @@ class Trials:
         for stream in (1, 2):
             os.dup2(null, stream)
         self._in_a_folder(folder)
+        self._forget()
         for code in _codes(compile(mutant.tree(), self.path, "exec")):
             for function in self._functions.get((code.co_qualname, code.co_firstlineno), ()):
                 if code.co_freevars == function.__code__.co_freevars:

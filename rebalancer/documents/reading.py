@@ -21,6 +21,7 @@ import msgspec
 import yaml
 
 from rebalancer.errors import InputError
+from rebalancer.redaction import without_secrets
 
 Path: TypeAlias = tuple[str | int, ...]
 Place: TypeAlias = tuple[int, int]
@@ -28,6 +29,7 @@ Scalar: TypeAlias = str | int | float | bool | None
 
 MAX_TEXT_BYTES = 1 << 20
 MAX_DEPTH = 64
+MAX_VALUES = 50_000  # each has a position, and may be a mistake: half a gigabyte would be both, in a megabyte
 _MAX_ALIASES = 1000
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -37,6 +39,7 @@ _FALSE = frozenset(("false", "False", "FALSE"))
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
 _MAX_NUMBER_LENGTH = 40
+_MAX_KEY_SHOWN, _MAX_MESSAGE = 100, 2000  # characters
 
 _SURPRISES: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"(?i)yes|on|y"), "{} is a boolean to some YAML readers", 'write true, or quote it: "{}"'),
@@ -79,8 +82,13 @@ def format_path(path: Sequence[str | int]) -> str:
     """A path as errors show it: ``profiles[1].plugins.score``."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}"
+        text += f"[{part}]" if isinstance(part, int) else f".{_cut(part, _MAX_KEY_SHOWN)}"
     return text.removeprefix(".")
+
+
+def _cut(text: str, length: int) -> str:
+    """What an error shows of a text, which may be a megabyte; its logins are left out before it is cut."""
+    return text if len(text) <= length else f"{without_secrets(text)[:length]}…"
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -110,7 +118,7 @@ class Document(msgspec.Struct, frozen=True):
     def error(self, path: Path, message: str, *, hint: str = "", key: bool = False) -> InputError:
         """An error about the value at a path (or about its key)."""
         where = f"{self.position(path, key=key)} {format_path(path)}".strip()
-        return InputError(message, where=where, hint=hint)
+        return InputError(_cut(message, _MAX_MESSAGE), where=where, hint=_cut(hint, _MAX_MESSAGE))
 
 
 class ScalarError(ValueError):
@@ -349,6 +357,9 @@ class _Builder:
     def _put(self, event: Any, value: Any) -> Path:
         """Store a value in the open container; returns its path."""
         path = self._next_path()
+        if len(self._values) == MAX_VALUES:
+            line, column = _place(event)
+            raise InputError(f"holds more than {MAX_VALUES} values", where=f"{self._source}:{line}:{column}")
         if not self._stack:
             self._value = value
         else:

@@ -152,6 +152,8 @@ class Import(msgspec.Struct):
             return str(path[-1]) if path else ""
         at = self.document.value
         for part in path:
+            if part == "name" and part not in at:
+                return "name"  # which is missing
             at = at[part]
         return str(at)[:60]
 

@@ -7,6 +7,7 @@ from tests.fuzz.targets import (
     answers,
     configurations,
     dumps,
+    extenders,
     kubeconfigs,
     load_watcher,
     metrics,
@@ -14,12 +15,14 @@ from tests.fuzz.targets import (
     plans,
     policies,
     prometheus,
+    timelines,
 )
 
 ALL: dict[str, Target] = {
     target.name: target
     for module in (
-        policies, configurations, dumps, answers, metrics, load_watcher, prometheus, kubeconfigs, notes, plans
+        policies, configurations, extenders, dumps, timelines, answers, metrics, load_watcher, prometheus,
+        kubeconfigs, notes, plans,
     )
     for target in module.TARGETS
 }  # fmt: skip

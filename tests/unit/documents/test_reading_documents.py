@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
 from rebalancer.documents import MAX_TEXT_BYTES, did_you_mean, parse, read_text, to_yaml, validate
+from rebalancer.documents.reading import MAX_VALUES
 from rebalancer.errors import InputError
 
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -116,6 +117,23 @@ def test_deep_nesting_is_refused(text: str) -> None:
 
 def test_large_text_is_refused() -> None:
     assert "is larger than" in refusal("a: " + "x" * MAX_TEXT_BYTES)
+
+
+def test_more_values_than_any_document_needs_are_refused_where_they_begin() -> None:
+    """Each has a position and may be a mistake, so half a million would take a gigabyte."""
+    assert len(parse(f"[{'x,' * (MAX_VALUES - 1)}]", "f").value) == MAX_VALUES - 1
+    assert (
+        refusal(f"[{'x,' * MAX_VALUES}]") == f"f.yaml:1:{2 * MAX_VALUES}: holds more than {MAX_VALUES} values"
+    )
+
+
+@pytest.mark.parametrize("key", ["k" * 200_000, f"http://bob:{'p' * 5000}@host/"])
+def test_an_error_shows_the_beginning_of_a_long_text_and_no_login(key: str) -> None:
+    document = parse(f'? "{key}"\n: 1', "f.yaml")
+    error = str(document.error((key,), f"{key} is unknown", hint=f"not {key}"))
+
+    assert len(error) < 5000
+    assert "pp" not in error
 
 
 def test_several_documents_are_refused_where_the_second_begins() -> None:

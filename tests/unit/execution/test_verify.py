@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.errors import UnreachableError
 from rebalancer.execution.clock import RunClock
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Outcome
+from rebalancer.execution.restart import RESTARTED_AT
 from rebalancer.execution.verify import MAX_SECONDS_TO_PLACE, Appraisal, LandingPoller, appraise
-from rebalancer.planning.plan import Move
+from rebalancer.planning.plan import RESTART, Move
 from rebalancer.state.results import Result
 from tests.unit.execution.builders import NOW, a_granted, a_move, an_observed_pod
 from tests.unit.execution.contexts import only_hot
@@ -179,6 +181,34 @@ def test_a_judge_is_asked_once_for_a_node() -> None:
     poller.until_placed(lambda: False)
     poller.until_settled(30)
     assert asked == ["other"]
+
+
+def test_a_look_takes_no_longer_than_is_left_and_the_last_a_second() -> None:
+    film, brief = Film(PENDING), Film(PENDING)
+    watched(film, timeout=60)
+    poller = LandingPoller(set(), brief, only_hot, a_clock(FakeTime(NOW)))
+    poller.evicted.append(a_granted(a_move()))
+    poller.until_placed(lambda: False)
+
+    assert (film.allowed[0], film.allowed[-1]) == (60, 1)
+    assert film.allowed == sorted(film.allowed, reverse=True)
+    assert brief.allowed[0] == pytest.approx(MAX_SECONDS_TO_PLACE, abs=0.1)
+    assert brief.allowed == sorted(brief.allowed, reverse=True)
+
+
+def test_a_restart_is_judged_by_its_new_pod_and_called_one() -> None:
+    move = replace(a_move(to=("hot",)), action=RESTART)
+    made = an_observed_pod("web-9", node="hot", ready=True, controller="new-rs")
+    made = replace(made, metadata=replace(made.metadata, annotations={RESTARTED_AT: "now"}))
+    item = replace(a_granted(move), restarted_at="now")
+    [landed], [missing] = (appraise([item], set(), now, only_hot) for now in ([made], []))
+    poller = LandingPoller(set(), Film([]), only_hot, a_clock(FakeTime(NOW), lambda: True))
+    poller.evicted.append(item)
+    [outcome] = poller.until_settled(30)
+
+    assert (landed.outcome.result, landed.settled) == (Result.RESTARTED, True)
+    assert missing.outcome.result is Result.ROLLOUT_STALLED
+    assert outcome.because.startswith("restarted; the run was interrupted")
 
 
 def test_nothing_evicted_is_nothing_to_wait_for() -> None:

@@ -58,3 +58,16 @@ def test_another_kind_of_file_is_refused_with_what_is_expected(text: str, messag
     with pytest.raises(InputError, match=message) as caught:
         import_policy(text, "other.yaml")
     assert "DeschedulerPolicy" in caught.value.hint
+
+
+def test_a_plugin_without_a_name_is_noted_as_one_that_is_not_enabled() -> None:
+    text = """apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: default
+  pluginConfig: [{args: {thresholds: {cpu: 20}}}]
+  plugins: {deschedule: {enabled: [PodLifeTime]}}
+"""
+    notes = import_policy(text, "theirs.yaml").header()
+
+    assert "theirs.yaml:5:18 name: no effect: the profile does not enable this plugin" in notes

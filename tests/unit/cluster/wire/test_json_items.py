@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from rebalancer.cluster.pod_classes import ClassIndex
-from rebalancer.cluster.records import ContainerStatus, EncodedPod, Metadata, PodStatus
+from rebalancer.cluster.records import ContainerState, ContainerStatus, EncodedPod, Metadata, PodStatus
+from rebalancer.cluster.records.pods import ContainerStateTerminated
 from rebalancer.cluster.wire import json_items
 from rebalancer.cluster.wire.json_items import PodsInJson, as_written, decode_head, decode_page, header
 
@@ -123,6 +124,21 @@ def test_pods_are_written_alike_that_differ_by_their_node_and_token_alone(spec: 
 )
 def test_pods_that_differ_in_anything_else_are_never_written_alike(one: str, other: str, node: str) -> None:
     assert written(one, node) != written(other, node)
+
+
+def test_a_selector_by_the_name_of_the_node_is_not_taken_for_the_node() -> None:
+    spec = '{"nodeSelector":{"nodeName":"NODE"},"nodeName":"NODE"}'
+    assert written(spec.replace("NODE", "a"), "a") != written(spec.replace("NODE", "b"), "b")
+
+
+def test_an_ephemeral_container_runs_unless_its_state_says_otherwise() -> None:
+    ended = ContainerState(terminated=ContainerStateTerminated(exit_code=1))
+    statuses = [ContainerStatus(name="new"), ContainerStatus(name="old", state=ended)]
+    status = PodStatus(ephemeral_container_statuses=statuses)
+    assert [*PodsInJson(ClassIndex()).ephemeral(status)] == [
+        ("new", json_items.RUNS),
+        ("old", ended),
+    ]
 
 
 def test_of_pods_that_resemble_no_other_no_more_are_remembered_than_their_bound(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.cluster.dumps.writer import save
 from rebalancer.cluster.kinds import NODES, PODS, REPLICA_SETS
 from rebalancer.cluster.records import Pod, PodSpec, Record, Workload
-from rebalancer.cluster.wire.known_fields import NOT_READ, unknown_in_spec
+from rebalancer.cluster.wire import pods_pb2
+from rebalancer.cluster.wire.known_fields import NOT_READ, unknown_in_message, unknown_in_spec
 from rebalancer.cluster.wire.protobuf import decode_answer
 from tests.builders import a_node, a_pod, a_replica_set
 from tests.kubernetes_api.fields import Field, fields_of
@@ -158,6 +159,27 @@ def test_an_unknown_field_of_a_pod_in_protobuf_is_noticed(more: bytes, number: i
     listed = builder.listing().pods
     assert listed is not None
     assert [item.spec.unknown_field for item in listed.as_records()] == [f"field {number} of PodSpec"]
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        (lambda spec: spec.containers[0], "field 200 of Container"),
+        (lambda spec: spec.affinity.node_affinity, "field 200 of NodeAffinity"),
+        (lambda spec: spec.volumes.add().source, "field 200 of Volume"),
+        (lambda spec: spec.volumes.add().source.host_path, ""),  # of which only that it is there is read
+        (lambda spec: spec.node_selector, ""),
+    ],
+)
+def test_an_unknown_field_within_a_spec_in_protobuf_is_noticed(
+    where: Callable[[Any], Any], said: str
+) -> None:
+    message = pods_pb2.PodSpec(containers=[{"name": "main"}, {"name": "side"}], node_selector={"a": "b"})
+    found = where(message)
+    if said or not hasattr(found, "items"):
+        found.MergeFromString(b"\xc2\x0c\x01x")
+
+    assert unknown_in_message(message) == said
 
 
 def test_a_pod_in_protobuf_with_fields_that_need_not_be_read_is_known() -> None:

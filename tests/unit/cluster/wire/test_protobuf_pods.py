@@ -379,14 +379,16 @@ def test_what_containers_have_been_through_is_read_as_in_json() -> None:
     states = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "restartCount": 3}
     ended = {"lastState": {"terminated": {"reason": "Error", "exitCode": 2}}}
     pod["status"]["containerStatuses"] = [{"name": "main", **states, **ended}]
+    pod["status"]["initContainerStatuses"] = [{"name": "setup", "restartCount": 2}]
     found = read_protobuf(encode_list([msgspec.convert(pod, Pod)]))
 
     assert everything(found) == everything(
         read_json(msgspec.json.encode({"kind": "PodList", "items": [pod]}))
     )
     assert found.pods is not None
-    (report,) = found.pods.columns.row(0).containers
-    assert (report.waiting, report.restarts, report.last_exit_code) == ("CrashLoopBackOff", 3, 2)
+    setup, main = sorted(found.pods.columns.row(0).containers, key=lambda report: not report.init)
+    assert (main.waiting, main.restarts, main.last_exit_code) == ("CrashLoopBackOff", 3, 2)
+    assert (setup.name, setup.init, setup.restarts, main.init) == ("setup", True, 2, False)
 
 
 def test_a_pod_whose_name_no_server_admits_is_malformed() -> None:
