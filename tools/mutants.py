@@ -48,7 +48,8 @@ MODULES = (
     "planning/eviction/budgets", "planning/eviction/quotas",
     "planning/eviction/workload_rules", "planning/landing/landing_check",
     "state/run_state", "state/results", "state/stores",
-    "cluster/wire/json_items", "cluster/wire/protobuf", "cluster/wire/watch_events",
+    "cluster/wire/json_items", "cluster/wire/known_fields", "cluster/wire/protobuf",
+    "cluster/wire/watch_events",
 )  # fmt: skip
 # Tests of a module besides those of its own folder.
 ALSO = {"planning/eviction/workload_rules": ("tests/unit/planning/test_planner_surge.py",)}
@@ -82,6 +83,25 @@ EQUIVALENT = {
         "class_and_reports: len(self._classes) >= _MAX_CACHED_CLASSES  →  len(self._classes) > "
         "_MAX_CACHED_CLASSES",
     ): "one class of 65,536 more is kept",
+    (
+        "cluster/wire/protobuf",
+        "pods: length > MAX_ITEM_BYTES  →  length >= MAX_ITEM_BYTES",
+    ): "one byte of 16,777,216",
+    ("cluster/wire/protobuf", "__init__: 0  →  1"): "a byte too many is counted until the first pod is whole",
+    (
+        "cluster/wire/json_items",
+        "_shared: not node_name or spec.count(_NODE_NAME) != 1  →  not node_name and "
+        "spec.count(_NODE_NAME) != 1",
+    ): "of a text that stands twice one stays, so pods on two nodes are told apart all the same",
+    (
+        "cluster/wire/known_fields",
+        "is_known_list: return not _refused(_decoders()[2], body)  →  return None",
+    ): "each template of the list is asked for itself",
+    ("planning/eviction/workload_rules", "moves_by_restart: 0  →  1"): "neither is more than one",
+    (
+        "planning/eviction/workload_rules",
+        "moves_by_restart: 1  →  2",
+    ): "of a Deployment that wants two why_no_surge says why not",
     ("planning/eviction/quotas", "room: continue  →  break #2"): (
         "one quota that cannot be read leaves no room already"
     ),

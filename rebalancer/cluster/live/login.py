@@ -38,6 +38,7 @@ from urllib3.util.ssl_ import create_urllib3_context
 from rebalancer.documents import check_bounds, parse, read_text
 from rebalancer.errors import InputError, RightsError
 from rebalancer.files import is_file
+from rebalancer.redaction import REDACTED, is_secret, without_secrets
 
 if TYPE_CHECKING:
     from kubernetes import client
@@ -399,7 +400,7 @@ def _renewing(renew: Callable[[client.Configuration], None]) -> Callable[[client
             renew(current)
         if complaints:
             raise RightsError(
-                f"the login cannot be renewed: {' '.join(complaints[0].split())[:500]}",
+                f"the login cannot be renewed: {_said(complaints[0])}",
                 where=str(current.host),
                 hint="the kubeconfig's exec plugin failed",
             )
@@ -463,9 +464,25 @@ def _alternatives(names: Sequence[str]) -> str:
     return f"there are: {listed} and {more} more" if more > 0 else f"there are: {listed}"
 
 
+def _said(text: str) -> str:
+    """What a login plugin, or the loader of its answer, says: one line, and no value of a secret's name."""
+    shown, hidden = [], False
+    for word in without_secrets(text[:_MAX_CONFIG_BYTES]).split():
+        at = min((place for place in (word.find("="), word.find(":")) if place > 0), default=0)
+        if hidden:
+            hidden = word in ("Bearer", "Basic")
+            shown.append(word if hidden else REDACTED)
+        elif at and is_secret(word[:at]):
+            hidden = at + 1 == len(word)  # the next word is the value
+            shown.append(word[: at + 1] + ("" if hidden else REDACTED))
+        else:
+            shown.append(word)
+    return " ".join(shown)[:500]
+
+
 def _unusable(error: Exception) -> str:
     """The complaint of a loader, without the pages that a login plugin or a YAML parser may add."""
-    line = " ".join(str(error).split())[:500] or type(error).__name__
+    line = _said(str(error)) or type(error).__name__
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
         line = f"not YAML: {error.problem} in line {mark.line + 1}, column {mark.column + 1}"

@@ -11,9 +11,9 @@ from rebalancer.errors import UnreachableError
 from rebalancer.execution.clock import RunClock
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Outcome
-from rebalancer.execution.restart import RESTARTED_AT
 from rebalancer.execution.verify import MAX_SECONDS_TO_PLACE, Appraisal, LandingPoller, appraise
 from rebalancer.planning.plan import RESTART, Move
+from rebalancer.planning.workloads.rolling_updates import RESTARTED_AT
 from rebalancer.state.results import Result
 from tests.unit.execution.builders import NOW, a_granted, a_move, an_observed_pod
 from tests.unit.execution.contexts import only_hot

@@ -128,6 +128,11 @@ def test_certificates_that_are_none_are_one_line(tmp_path: Path, caplog: pytest.
             "echo 'your session\nhas expired' >&2; exit 1",
             "exec: process returned 1. your session has expired",
         ),
+        ("echo token=abc for bob >&2; exit 1", "process returned 1. token=REDACTED for bob"),
+        (
+            "echo 'Authorization: Bearer abc' >&2; exit 1",
+            "process returned 1. Authorization: Bearer REDACTED",
+        ),
         ("echo not json", "failed to decode process output"),
         ("echo '{}'", "missing key"),
         (f"echo '{credential({})}'", "missing token"),

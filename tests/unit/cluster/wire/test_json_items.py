@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from rebalancer.cluster.pod_classes import ClassIndex
+from rebalancer.cluster.pods import RUNS
 from rebalancer.cluster.records import ContainerState, ContainerStatus, EncodedPod, Metadata, PodStatus
 from rebalancer.cluster.records.pods import ContainerStateTerminated
 from rebalancer.cluster.wire import json_items
@@ -126,17 +127,12 @@ def test_pods_that_differ_in_anything_else_are_never_written_alike(one: str, oth
     assert written(one, node) != written(other, node)
 
 
-def test_a_selector_by_the_name_of_the_node_is_not_taken_for_the_node() -> None:
-    spec = '{"nodeSelector":{"nodeName":"NODE"},"nodeName":"NODE"}'
-    assert written(spec.replace("NODE", "a"), "a") != written(spec.replace("NODE", "b"), "b")
-
-
 def test_an_ephemeral_container_runs_unless_its_state_says_otherwise() -> None:
     ended = ContainerState(terminated=ContainerStateTerminated(exit_code=1))
     statuses = [ContainerStatus(name="new"), ContainerStatus(name="old", state=ended)]
     status = PodStatus(ephemeral_container_statuses=statuses)
     assert [*PodsInJson(ClassIndex()).ephemeral(status)] == [
-        ("new", json_items.RUNS),
+        ("new", RUNS),
         ("old", ended),
     ]
 

@@ -209,7 +209,7 @@ ADMITTED_OTHERWISE: list[tuple[Reason, str, Case]] = [
     (
         Reason.GRACE_PERIOD,
         "its Job backs off after it",
-        rules(on_disruption("Ignore"), failed=4, timeout="185s", backoffLimit=9),
+        rules(on_disruption("Ignore"), failed=4, timeout="190s", backoffLimit=9),
     ),
     (Reason.UNPREDICTABLE, "a new default request", limited(defaultRequest={"ephemeral-storage": "1Gi"})),
     (Reason.UNPREDICTABLE, "a new default limit", limited(default={"memory": "1Gi"})),
