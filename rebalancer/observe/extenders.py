@@ -165,6 +165,9 @@ class _Asking:
             raise
         except (_SilentError, RebalancerError) as error:
             more["unasked"] = f"it gave no answer when it was asked: {_line(error)}"
+            if self._retries.run.seconds_left <= 0:
+                kinds = f"{len(found)} of {len(asked)} kinds of pods"
+                more["unasked"] = f"it was asked for {MAX_SECONDS:g} s, which was enough for {kinds}"
         return ExtenderAnswers(found, tuple(sets), **more)
 
     def _answer(self, pool: urllib3.PoolManager, about: _Class) -> ExtenderAnswer:

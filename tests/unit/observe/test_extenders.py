@@ -331,11 +331,12 @@ def test_beyond_the_bounds_pods_stay_and_are_told_so(
     ("name", "most", "why"),
     [
         ("MAX_NODES", 2, "it is asked about 2 nodes at most"),
+        ("MAX_SECONDS", 1e-9, "it was asked for 1e-09 s, which was enough for 0 of 1 kinds of pods"),
         ("MAX_BYTES", 1 << 5, "a request would be larger than 0 MiB"),
     ],
 )
 def test_what_is_too_large_to_ask_is_not_asked(
-    name: str, most: int, why: str, monkeypatch: pytest.MonkeyPatch
+    name: str, most: float, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(extenders, name, most)
     assert why in because(asked(liking(cold=7)).plan, "web-0")
@@ -347,8 +348,9 @@ def test_daemons_and_pods_of_other_schedulers_are_not_asked_about() -> None:
     assert next(iter(asked(liking(), workload, other).answers.values())) == ExtenderAnswers()
 
 
-def test_of_a_node_that_it_was_not_asked_about_nothing_is_known() -> None:
-    found = asked(liking(cold=7))
+@pytest.mark.parametrize("admitted", [NODES, ["warm"]])
+def test_of_a_node_that_it_was_not_asked_about_nothing_is_known(admitted: Any) -> None:
+    found = asked(lambda verb, _body: {"NodeNames": admitted} if verb == "filter" else [])
     (url,) = found.answers
     sets = (("hot", "cold"),)
     found.written = replace(found.written, answers={url: replace(found.answers[url], nodes=sets)})
