@@ -12,6 +12,7 @@ from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.revalidation import revalidate_moves
+from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.misplaced import Misplaced
 from rebalancer.scheduling.registry import load_configuration
 from tests.builders import a_node
@@ -318,7 +319,7 @@ def test_a_pod_that_asks_for_nothing_leaves_the_node_that_another_wants_free_of_
     ]
     prepared = prepare(planning_inputs(nodes, workloads, policy=ON))
     plan = PlanBuilder(prepared, ())
-    looked_at = Misplaced(prepared, ON.strategies.misplaced)
+    looked_at = next(item for item in strategies_of(prepared) if isinstance(item, Misplaced))
 
     assert {prepared.pods.full_name(pod): looked_at.why(pod, plan)[:16] for pod in looked_at.pods(plan)} == {
         "default/web-0": "InterPodAffinity",
