@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 
 import msgspec
 import zstandard
@@ -11,7 +12,19 @@ from rebalancer.load.raw_figures import RawFigures
 from rebalancer.observe.timeline import Timeline, contents_of
 from rebalancer.planning.inputs import Observation
 from tests.fuzz.clusters import folder, sound_snapshot
+from tests.fuzz.structure import json_structure
 from tests.fuzz.target import Target
+
+
+def mutate(content: bytes, max_bytes: int, random: Random) -> bytes | None:
+    """Changes one file of a moment by its structure."""
+    try:
+        found: dict[str, bytes] = msgspec.msgpack.decode(content)
+        name = random.choice(sorted(found))
+        changed = json_structure()(found[name], max_bytes, random)
+        return changed and msgspec.msgpack.encode({**found, name: changed})
+    except (AttributeError, IndexError, TypeError, ValueError):
+        return None
 
 
 def decode(content: bytes) -> None:
@@ -29,4 +42,4 @@ def seeds() -> Mapping[str, bytes]:
     return {"sound": msgspec.msgpack.encode(sound), "empty": msgspec.msgpack.encode({})}
 
 
-TARGETS = (Target("timeline", decode, seeds, largest=64 << 20),)
+TARGETS = (Target("timeline", decode, seeds, mutate, largest=64 << 20),)

@@ -5,7 +5,7 @@ A field that a new minor brings appears when ``make kubernetes-api`` renews the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 import pytest
@@ -14,13 +14,12 @@ from rebalancer.cluster import kinds, records
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.records import Record
 from tests.kubernetes_api.fields import fields_of
-from tests.unit.cluster.wire.test_known_fields import record_in
+from tests.unit.cluster.wire.test_known_fields import api_fields, not_read, record_in, records_of_a_spec
 
 PACKAGES: Mapping[Kind, str] = {
     kinds.PODS: "core/v1",
     kinds.NAMESPACES: "core/v1",
     kinds.RESOURCE_QUOTAS: "core/v1",
-    kinds.LIMIT_RANGES: "core/v1",
     kinds.LIMIT_RANGES: "core/v1",
     kinds.REPLICATION_CONTROLLERS: "core/v1",
     kinds.REPLICA_SETS: "apps/v1",
@@ -174,3 +173,24 @@ def test_each_field_that_the_api_has_is_read_or_says_why_not(message: str, recor
 
 def test_there_is_no_verdict_for_what_no_kind_has() -> None:
     assert set(NOT_READ) <= {message for message, _ in messages()}
+
+
+def test_the_walk_counts_every_field_once(record_property: Callable[[str, object], None]) -> None:
+    """``pytest -rP`` prints how many fields there are, how many are read, and how many say why not."""
+    own = {
+        (message, name): name in NOT_READ.get(message, {})
+        for message, _ in messages()
+        for name in fields_of(message)
+    }
+    specs = {
+        (message, name): name in not_read(record)
+        for record, message in records_of_a_spec()
+        for name in api_fields(message)
+    }
+    for where, found in (("objects", own), ("pod specs and templates", specs)):
+        left = sum(found.values())
+        record_property(where, f"{len(found)} fields: {len(found) - left} read, {left} say why not")
+
+    assert sum(own.values()) == sum(map(len, NOT_READ.values()))
+    assert len(own) > 300
+    assert len(specs) > 200
