@@ -110,6 +110,7 @@ def cycles(simulation: Simulation) -> DataFrame:
         "cycle": lambda row: row[1].cycle,
         "time": lambda row: now + pd.Timedelta(seconds=(row[1].cycle - 1) * interval),
         "hot": lambda row: row[1].hot,
+        "over80": lambda row: row[1].over80,
         "peak": lambda row: row[1].peak,
         "deviation": lambda row: row[1].deviation,
         "evictions": lambda row: row[1].evictions,

@@ -176,6 +176,11 @@ def _recorded_again(
     )
 
 
+_DEFAULTS = (
+    f"no {CONFIGURATION}: the scheduler's defaults are assumed, and pods that name another scheduler stay"
+)
+
+
 def describe_recording(
     path: Path,
     progress: Callable[[str], None] = lambda _: None,
@@ -216,7 +221,9 @@ def describe_recording(
             for name, content in sorted(recording.documents.items())
             if name != ABOUT
         ),
-        warnings=recording.warnings,
+        warnings=recording.warnings
+        if recording.documents.get(CONFIGURATION)
+        else (*recording.warnings, _DEFAULTS),
         moments=max(len(timeline), 1),
         first_moment=times.render(timeline[0]) if timeline else "",
         last_moment=times.render(timeline[-1]) if timeline else "",

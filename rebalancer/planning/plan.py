@@ -191,6 +191,8 @@ class Obstacle(Value, frozen=True):
         share = f"{self.share:.0%} of the load that could leave"
         if _CLOSES_EVERYTHING.issuperset(self.reasons):
             return f"{self.because} ({self.keeps} {share})"
+        if not self.setting:  # a code says less than the sentence behind it
+            return f"{self.because}, e.g. {self.example} ({self.keeps} {share})"
         return f"{self.keeps} {share}, e.g. {self.example}: {self.because}"
 
 

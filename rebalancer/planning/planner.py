@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.builder import AcceptedMove, PartialPlan, PlanBuilder
 from rebalancer.planning.eviction import why_protected
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import About, PlanningInputs
 from rebalancer.planning.landing.evaluation import Wish
 from rebalancer.planning.landing.scenarios import MAX_FOLLOWED, MAX_SCENARIOS
 from rebalancer.planning.plan import Plan
@@ -41,6 +41,13 @@ _MAX_STEPS_FOLLOWED, _MAX_CELLS_FOLLOWED = 500, 100_000
 def make_plan(inputs: PlanningInputs) -> Plan:
     """The plan of these inputs; SafetyError when too few nodes have a fresh figure to act on."""
     return plan_prepared(prepare_to_plan(inputs))
+
+
+def for_nodes(inputs: PlanningInputs) -> PlanningInputs:
+    """The same inputs, for a reader who asks how loaded the nodes are and not what would move."""
+    of_scheduler = (About.SCHEDULER, About.REFUSAL)
+    kept = tuple(warning for warning in inputs.warnings if warning.about not in of_scheduler)
+    return replace(inputs, explains=False, warnings=kept)
 
 
 def prepare_to_plan(inputs: PlanningInputs) -> PreparedInputs:

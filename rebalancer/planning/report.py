@@ -59,7 +59,12 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
         nodes=_node_reports(prepared, _after(prepared, decided)),
         kept=tuple(sorted(kept, key=lambda item: (item.node, item.pod.namespace, item.pod.name))),
         strategies={name: strategy.report(decided) for name, strategy in strategies.items()},
-        warnings=sentences((*inputs.warnings, *of_plan(prepared), *of_landings(decided.scenarios))),
+        warnings=sentences(
+            (
+                *(*inputs.warnings, *of_plan(prepared)),
+                *(of_landings(decided.scenarios) if inputs.explains else ()),
+            )
+        ),
         agreement=_agreement(inputs),
         tainted=prepared.tainted if decided.moves else (),
         neutral_plugins=prepared.schedulers.neutral,

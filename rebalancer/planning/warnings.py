@@ -202,8 +202,8 @@ def of_landings(scenarios: Scenarios) -> Iterator[PlanWarning]:
     if scenarios.are_some:
         yield PlanWarning(
             About.SCHEDULER,
-            f"equal nodes lead to more courses of the plan than the {len(scenarios.all)} that were followed: "
-            "chances of landings are rough, and each next move is judged by where those before it landed",
+            "chances of landings are rough: equal nodes lead to more courses of the plan than the "
+            f"{len(scenarios.all)} that were followed",
         )
 
 
@@ -272,9 +272,8 @@ def _figures_that_differ(inputs: PlanningInputs) -> Iterator[PlanWarning]:
     yield PlanWarning(
         About.LOAD,
         f"pods use more than their nodes report: {named([names[at] for at in rows])} (most on {names[row]}: "
-        f"{load.resources[column]} {pods[row, column]:.0f} % and {nodes[row, column]:.0f} %); a node is hot "
-        "by its own figure, of which a pod that leaves takes its share, and where pods may land the larger "
-        "figure counts",
+        f"{load.resources[column]} {pods[row, column]:.0f} % and {nodes[row, column]:.0f} %); nodes are hot "
+        "by their own figure, landings are held to the larger",
     )
 
 

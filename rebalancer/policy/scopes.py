@@ -213,7 +213,10 @@ class Window(_Zoned):
 
     def __str__(self) -> str:
         """In words."""
-        days = "every day" if len(self.days) == len(_DAYS) else ", ".join(self.days)
+        first = _DAYS.index(self.days[0])
+        is_span = 2 < len(self.days) < len(_DAYS) and self.days == _DAYS[first : first + len(self.days)]
+        days = f"{self.days[0]}-{self.days[-1]}" if is_span else ", ".join(self.days)
+        days = "every day" if len(self.days) == len(_DAYS) else days
         return f"{days} {self.from_time} to {self.to_time} {self.time_zone}{self.in_words}"
 
 

@@ -192,6 +192,8 @@ def protect(work: Import, path: Path, name: str, *, protected: bool) -> None:
 
 def _protections(work: Import, value: Mapping[str, Any], at: Path, *, bare: bool) -> None:
     disabled, extra = value.get("defaultDisabled"), value.get("extraEnabled")
+    if not any(value.values()):
+        work.note(at, KeyFate.MAPPED, "it changes nothing, as descheduler's chart has it")
     for index, name in enumerate(disabled if isinstance(disabled, list) else ()):
         path: Path = (*at, "defaultDisabled", index)
         if name in _UNDO:

@@ -14,12 +14,14 @@ from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.errors import InputError
 from rebalancer.planning.explanation import MOVED, PodExplainer, Refusal
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.plan import API_VERSION, PERCENT_DIGITS, Obstacle, Plan, Value
+from rebalancer.planning.plan import API_VERSION, PERCENT_DIGITS, Kept, Obstacle, Plan, Value
 from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.report import build_plan
+from rebalancer.planning.strategies.hot_nodes.limits import LIFTED
 from rebalancer.planning.strategies.hot_nodes.report import find_obstacles
 from rebalancer.planning.subjects import Subject
+from rebalancer.policy.schema import Limits
 
 _MAX_NEAREST = 3
 
@@ -69,7 +71,7 @@ def why_not(inputs: PlanningInputs, subject: Subject | None) -> WhyNot:
     if subject is None:
         return _of_the_cluster(prepared, plan, answer)
     if subject.kind == "pod":
-        return _of_a_pod(prepared, PodRow(subject.row), answer)
+        return _of_a_pod(prepared, plan, PodRow(subject.row), answer)
     row = NodeRow(subject.row)
     held = replace(answer, obstacles=find_obstacles(prepared, searched, {row}))
     return _of_a_node(prepared, plan, row, held)
@@ -124,7 +126,7 @@ def _of_a_node(prepared: PreparedInputs, plan: Plan, row: NodeRow, answer: WhyNo
     return replace(answer, subject=subject, moves=moves, verdict=verdict, nearest=nearest, next_steps=steps)
 
 
-def _of_a_pod(prepared: PreparedInputs, row: PodRow, answer: WhyNot) -> WhyNot:
+def _of_a_pod(prepared: PreparedInputs, plan: Plan, row: PodRow, answer: WhyNot) -> WhyNot:
     pod = PodExplainer(prepared, row).explanation()
     name, node = prepared.table_of(row).full_name(row), prepared.node_of(row)
     at_rest = node < 0 or prepared.has_finished(row) or prepared.hotness.hot[node]
@@ -132,6 +134,8 @@ def _of_a_pod(prepared: PreparedInputs, row: PodRow, answer: WhyNot) -> WhyNot:
     verdict = pod.verdict_because
     if pod.verdict == MOVED:
         verdict = f"it would be moved, {verdict}"
+    elif kept := next((item for item in plan.kept if item.pod.uid == pod.pod.uid and item.setting), None):
+        verdict += _with_higher_limits(prepared, kept)
     elif nearest:
         verdict = f"its node is not hot{_how_far(nearest)}"
     return replace(
@@ -143,6 +147,22 @@ def _of_a_pod(prepared: PreparedInputs, row: PodRow, answer: WhyNot) -> WhyNot:
         nearest=nearest,
         next_steps=(f"rebalancer explain pod/{name}",),
     )
+
+
+def _with_higher_limits(prepared: PreparedInputs, kept: Kept) -> str:
+    """Whether the pod would move if the limits that keep it were none; empty where others do."""
+    aliases = {f"limits.{field.alias}": name for name, field in Limits.model_fields.items()}
+    names = [aliases.get(setting, "") for setting in kept.setting.split(" and ")]
+    if not LIFTED.keys() >= set(names):
+        return ""
+    limits = prepared.policy.limits.model_copy(update={name: LIFTED[name] for name in names})
+    policy = prepared.policy.model_copy(update={"limits": limits})
+    further = prepare(replace(prepared.inputs, policy=policy, explains=False))
+    found = build_plan(further, search(further))
+    moved, uid = {move.pod.uid for move in found.moves}, kept.pod.uid
+    because = next((item.because for item in found.kept if item.pod.uid == uid), "its node cools without it")
+    would = "the plan would move it" if uid in moved else f"it would stay all the same: {because}"
+    return f"; without {kept.setting} {would}"
 
 
 def _nearest(prepared: PreparedInputs, rows: range | list[NodeRow] | list[int]) -> tuple[Distance, ...]:

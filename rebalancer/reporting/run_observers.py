@@ -89,7 +89,7 @@ class LogObserver:
                 if outcomes.stopped:
                     self._logger.warning("stopped early: %s", words(outcomes.stopped))
                 count, code = counted(len(outcomes.outcomes), "move"), outcomes.exit_code
-                self._logger.info("finished %s, exit code %d", count, code)
+                self._event(logging.INFO, f"finished {count}, exit code {code}")
 
     def _answered(self, attempt: Attempt) -> None:
         move, verdict = attempt.move, attempt.verdict

@@ -32,11 +32,17 @@ def make_plan(options: PlanOptions) -> Plan:
     return make_plan_and_snapshot(options)[0]
 
 
-def make_plan_and_snapshot(options: PlanOptions) -> tuple[Plan, Snapshot]:
-    """The plan of ``make_plan``, and the cluster it was made of."""
+def make_plan_and_snapshot(options: PlanOptions, *, of_nodes: bool = False) -> tuple[Plan, Snapshot]:
+    """The plan of ``make_plan``, and the cluster it was made of.
+
+    With ``of_nodes`` only its nodes are asked for: what keeps them hot is not worked out, and warnings of the
+    scheduler are left out.
+    """
     inputs = plan_inputs(options)
     from rebalancer.planning import planner  # noqa: PLC0415 - not before the reading
 
+    if of_nodes:
+        inputs = planner.for_nodes(inputs)
     plan = planner.make_plan(inputs)
     return planner.advised(plan, inputs) if options.advise else plan, inputs.snapshot
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from math import inf
 
@@ -34,6 +35,7 @@ from rebalancer.state.run_state import (
 
 _DIGITS = 2
 _MEASURED = PERCENT_RESOURCES[:2]
+_COMMON_LEVEL = 80.0  # percent: policies are compared by one level, however bold their own are
 
 
 class SimulationSettings(msgspec.Struct, frozen=True):
@@ -133,7 +135,14 @@ def _cycle(
     spacing = inputs.policy.hot_nodes.run_spacing_seconds
     remembered = after_plan(state, hot, cluster.now, spacing)
     after = after_moves(remembered, run.made, cluster.now, memory_seconds(inputs.policy))
-    return _cycle_value(number, spread, moves, cluster, run.stopped, run.plans), after, hot_above
+    stopped = run.stopped or ("" if moves or not hot else _why_nothing(plan))
+    return _cycle_value(number, spread, moves, cluster, stopped, run.plans), after, hot_above
+
+
+def _why_nothing(plan: Plan) -> str:
+    """What keeps most of the pods that would have to move."""
+    counted = Counter(item.because for item in plan.kept if item.setting)
+    return counted.most_common(1)[0][0] if counted else ""
 
 
 class _Run:
@@ -203,6 +212,7 @@ def _cycle_value(
         moves=moves,
         stopped=stopped,
         plans=plans,
+        over80=spread.over80,
     )
 
 
@@ -218,6 +228,7 @@ def _spread(cluster: SimulatedCluster, hot_above: FloatArray | None) -> LoadSpre
         hot=hot,
         peak={name: round(float(measured[:, at].max()), _DIGITS) for at, name in enumerate(_MEASURED)},
         deviation={name: round(float(measured[:, at].std()), _DIGITS) for at, name in enumerate(_MEASURED)},
+        over80=int(np.count_nonzero((measured[:, : len(_MEASURED)] > _COMMON_LEVEL).any(axis=1))),
     )
 
 

@@ -20,9 +20,10 @@ class SimulatedMove(Value, frozen=True):
 class LoadSpread(Value, frozen=True):
     """How the load lies over the nodes, by the true load of the moment."""
 
-    hot: int  # nodes
+    hot: int  # nodes, by the policy's own rules
     peak: dict[str, float]  # the highest percent of allocatable of any node, by resource
     deviation: dict[str, float]  # standard deviation over the nodes, in points
+    over80: int = 0  # nodes with more than 80 % of cpu or memory in use: the same level for every policy
 
 
 class Cycle(Value, frozen=True):
@@ -37,6 +38,7 @@ class Cycle(Value, frozen=True):
     moves: tuple[SimulatedMove, ...]
     stopped: str = ""  # why the cycle ended before its plan did, or planned nothing
     plans: int = 1  # that it made; the later ones by the cluster as the one before left it
+    over80: int = 0  # as LoadSpread's
 
 
 class PolicyRun(Value, frozen=True):

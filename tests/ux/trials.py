@@ -88,7 +88,7 @@ def _reading() -> Iterable[Trial]:
         f"nodes {EXAMPLE}",
         lines=13,
         says=("6 nodes: 2 hot", "mean", "p95", "hot above cpu 80 % (cool at 65 %)", "cpu +9.2"),
-        never=("of allocatab…",),
+        never=("of allocatab…", "scheduler's version"),
         before="3 lines a node, the reason cut before it says anything",
     )
     for order in ("wave", "gain", "chance", "pod", "from", "to"):
@@ -156,6 +156,12 @@ def _questions() -> Iterable[Trial]:
     )
     yield Trial(group, f"why-not {NODE} {EXAMPLE}", lines=24, says=(f"{NODE}: ",))
     yield Trial(group, f"why-not {POD} {EXAMPLE}", lines=24, says=(f"{POD}: ",))
+    yield Trial(
+        group,
+        "why-not pod/shop/api-7d9f-01 --from examples/hot-cluster",
+        says=("perWorkload 10% (1)", "without limits.perWorkload the plan would move it"),
+        before="one sentence, no word whether a higher limit helps",
+    )
     yield Trial(group, f"why-not pod/shop/nobody {EXAMPLE}", code=2, says=("no pod 'shop/nobody'",))
     yield Trial(
         group,
@@ -182,7 +188,13 @@ def _recordings_and_policies() -> Iterable[Trial]:
         yield Trial("recordings", f"snapshot info examples/hot-cluster -o {form}", lines=250, columns=columns)
     yield Trial("recordings", "snapshot save saved --from examples/hot-cluster", lines=45)
     yield Trial("recordings", "snapshot info saved", lines=45)
-    yield Trial("recordings", f"simulate {EXAMPLE} --cycles 2", lines=20, says=("POLICIES",))
+    yield Trial(
+        "recordings",
+        f"simulate {EXAMPLE} --policy policies/balanced.yaml --cycles 2",
+        lines=24,
+        says=("POLICIES", "OVER 80", "again:", "unexpected:", "hot in run 1 of the 2"),
+        before="each policy by its own yardstick, a first cycle without evictions and without a reason",
+    )
     yield Trial("recordings", f"simulate {EXAMPLE} --cycles 2 -o csv", columns=ANY)
     yield Trial("recordings", f"simulate {EXAMPLE} --cycles 2 -o markdown", columns=ANY)
     yield Trial(
@@ -262,6 +274,8 @@ _REFUSED: tuple[tuple[str, int, str], ...] = (
     ("plan --context nowhere", 2, "nowhere"),
     (f"nodes {EXAMPLE} --sort gpu", 2, "use one of cpu, heat, memory, name"),
     (f"nodes {EXAMPLE} --watch", 2, "--from reads a recorded one"),
+    ("nodes --watch --every 1ms", 2, "shorter than a second"),
+    ("plan --kubeconfig empty.html", 2, "it is not a kubeconfig"),
     (f"nodes {EXAMPLE} --field-selector spec.nodeName=a", 2, "known: metadata.name, spec.unschedulable"),
     (f"explain api-7d9f-03 {EXAMPLE}", 2, "names neither a pod nor a node nor a workload"),
     (f"explain pod/shop/api-7d9f-99 {EXAMPLE}", 2, "did you mean pod/shop/api-7d9f-0"),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rebalancer.reporting.tables.nodes import NodeListing
 
 
-_EVERY_SECONDS = 15.0
+_EVERY_SECONDS, _LEAST_SECONDS = 15.0, 1.0
 _ORDERS = frozenset({"heat", "name", "score"})  # of nodes, besides every resource
 
 
@@ -128,6 +128,8 @@ def _check_watch(options: PlanOptions, output: Output, every: float | None, *, w
     """Refuse options of which one would be ignored."""
     if every is not None and not watch:
         raise InputError("--every says how often --watch reads", hint="add --watch")
+    if every is not None and every < _LEAST_SECONDS:
+        raise InputError("--every is shorter than a second", hint="write e.g. 5s")
     if watch and options.source is not None:
         raise InputError(
             "--watch looks at a live cluster, --from reads a recorded one", hint="give one or the other"
@@ -160,7 +162,9 @@ def _listing(options: PlanOptions, order: str) -> tuple[NodeListing, Snapshot]:
     from rebalancer.reporting.tables.nodes import node_listing, sorted_nodes  # noqa: PLC0415
     from rebalancer.run.plan import make_plan_and_snapshot  # noqa: PLC0415 - not for --help
 
-    plan, snapshot = with_progress(make_plan_and_snapshot, replace(options, ignore_coverage=True))
+    plan, snapshot = with_progress(
+        make_plan_and_snapshot, replace(options, ignore_coverage=True), of_nodes=True
+    )
     known = _ORDERS | {resource for node in plan.nodes for resource in node.load}
     if plan.nodes and order not in known:
         raise InputError(

@@ -67,7 +67,7 @@ def init(path: Path | None, suggest: bool, options: PlanOptions) -> None:
             "a policy that suits a cluster needs the cluster",
             hint="give --suggest, --from, --kubeconfig or --context",
         )
-    if path is None:
+    if path is None or str(path) == "-":
         sys.stdout.write(text)
         return
     _write_file(path, text, new=True)

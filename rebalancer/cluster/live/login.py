@@ -486,6 +486,8 @@ def _unusable(error: Exception) -> str:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
         line = f"not YAML: {error.problem} in line {mark.line + 1}, column {mark.column + 1}"
+    elif isinstance(error, (TypeError, AttributeError)):  # of the loader, that tells of its own code
+        line = "it is not a kubeconfig"
     return f"no usable Kubernetes configuration: {line}"
 
 

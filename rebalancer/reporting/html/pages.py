@@ -264,7 +264,10 @@ def _names(simulation: Simulation) -> list[str]:
 
 def _spreads(run: PolicyRun) -> list[LoadSpread]:
     """How the load lies before each cycle, and after the last."""
-    before = [LoadSpread(hot=cycle.hot, peak=cycle.peak, deviation=cycle.deviation) for cycle in run.cycles]
+    before = [
+        LoadSpread(hot=cycle.hot, peak=cycle.peak, deviation=cycle.deviation, over80=cycle.over80)
+        for cycle in run.cycles
+    ]
     return [*before, run.after]
 
 
@@ -280,7 +283,7 @@ def _charts(simulation: Simulation) -> list[LineChart | None]:
         )
 
     return [
-        over_cycles("hot nodes", lambda spread: float(spread.hot)),
+        over_cycles("nodes over 80 % cpu or memory", lambda spread: float(spread.over80)),
         over_cycles("highest cpu load of a node, percent", lambda spread: spread.peak.get("cpu", _UNKNOWN)),
         over_cycles(
             "standard deviation of the nodes' cpu load, points",

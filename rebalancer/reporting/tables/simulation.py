@@ -33,10 +33,12 @@ def simulation_table(simulation: Simulation, style: Style = Style()) -> Text:
 
 
 def _side_by_side(lines: Lines, runs: Sequence[PolicyRun]) -> None:
-    lines.heading(
-        "POLICIES", f"hot nodes, CPU peak and CPU deviation, first cycle {lines.style.glyphs.arrow} end"
-    )
     arrow = lines.style.glyphs.arrow
+    note = f"before the first cycle {arrow} at the end: nodes over 80 % cpu or memory, nodes hot by the "
+    note += (
+        "policy's own rules, cpu peak and deviation; again: moved within its cooldown; unexpected: landed "
+    )
+    lines.heading("POLICIES", note + "where no plan allowed, or nowhere")
 
     def span(before: float, after: float, digits: int = 0) -> str:
         return f"{before:.{digits}f} {arrow} {after:.{digits}f}"
@@ -46,6 +48,7 @@ def _side_by_side(lines: Lines, runs: Sequence[PolicyRun]) -> None:
         Column("EVICTIONS", lambda run: str(run.evictions), right=True, begins_line=True),
         Column("AGAIN", lambda run: str(run.again), right=True),
         Column("UNEXPECTED", lambda run: str(run.unexpected), right=True),
+        Column("OVER 80", lambda run: span(run.cycles[0].over80, run.after.over80), right=True),
         Column("HOT", lambda run: span(run.cycles[0].hot, run.after.hot), right=True),
         Column("PEAK", lambda run: span(_cpu(run.cycles[0].peak), _cpu(run.after.peak)), right=True),
         Column(

@@ -47,7 +47,9 @@ class FakePipeline:
             raise self.failure
         return self.plan
 
-    def make_plan_and_snapshot(self, options: PlanOptions) -> tuple[Plan, Snapshot]:
+    def make_plan_and_snapshot(
+        self, options: PlanOptions, *, of_nodes: bool = False
+    ) -> tuple[Plan, Snapshot]:
         plan = self.make_plan(options)
         return plan, a_snapshot(nodes=[a_node(node.name) for node in plan.nodes], pods=[])
 

@@ -114,7 +114,7 @@ def test_a_shut_window_says_when_it_begins_next(now: str, begins: str) -> None:
 @pytest.mark.parametrize(
     ("days", "meant"),
     [
-        (["Mon-Fri"], "Mon, Tue, Wed, Thu, Fri"),
+        (["Mon-Fri"], "Mon-Fri"),
         (["Sat-Mon", "Wed"], "Sat, Sun, Mon, Wed"),
         (["Tue-Tue"], "Tue"),
     ],

@@ -25,6 +25,15 @@ values: st.SearchStrategy[Any] = st.recursive(
 TOP = ["profiles", "strategies", "spec", "nodeSelector", "maxNoOfPodsToEvictTotal"]
 
 
+def test_protections_that_change_nothing_are_no_difference() -> None:
+    """As in the default policy of descheduler's chart."""
+    empty = "podProtections: {defaultDisabled: [], extraEnabled: []}"
+    found = import_policy(CURRENT.replace("evictLocalStoragePods: true", empty), "theirs.yaml")
+
+    assert "podProtections" not in found.warning
+    assert {note.key: str(note.fate) for note in found.notes}["podProtections"] == "mapped"
+
+
 @given(
     st.sampled_from(
         [

@@ -103,6 +103,26 @@ def test_a_pod_is_answered_by_every_rule_that_keeps_it() -> None:
     assert found.verdict == found.refusals[0].because
 
 
+def test_a_pod_that_a_limit_keeps_says_whether_it_would_move_without_it() -> None:
+    one = a_policy(limits={"perRun": 1, "perNode": 8, "perWorkload": "100%"}, planning={"confidence": 0.5})
+    inputs = planning_inputs(NODES, [a_workload("web", ["a"] * 9, cpu="1")], policy=one)
+    plan = make_plan(inputs)
+    held = [item.pod.name for item in plan.kept if item.setting == "limits.perRun"]
+    free = {move.pod.name for move in make_plan(without_limit(inputs)).moves}
+    assert held
+    assert free
+
+    for name in held:
+        words = "the plan would move it" if name in free else "it would stay all the same: "
+        verdict = answer(inputs, f"pod/default/{name}").verdict
+        assert f"perRun 1 is reached; without limits.perRun {words}" in verdict
+
+
+def without_limit(inputs: PlanningInputs) -> PlanningInputs:
+    limits = inputs.policy.limits.model_copy(update={"per_run": 100})
+    return replace(inputs, policy=inputs.policy.model_copy(update={"limits": limits}))
+
+
 def test_a_pod_that_would_be_moved_says_where() -> None:
     inputs = planning_inputs(NODES, [a_workload("web", ["a"] * 9)])
     moved = make_plan(inputs).moves[0].pod.full_name

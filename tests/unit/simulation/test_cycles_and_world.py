@@ -176,6 +176,16 @@ def test_a_node_must_be_hot_in_as_many_runs_as_the_policy_wants() -> None:
     run = _run(_inputs(policy=a_policy(hotNodes=rules)), cycles=4)
 
     assert [cycle.evictions for cycle in run.cycles] == [0, 0, 1, 0]
+    assert "hot in run 1 of the 3 wanted" in run.cycles[0].stopped
+
+
+def test_policies_are_compared_by_one_level_whatever_each_calls_hot() -> None:
+    bold = {"any": [{"utilization": {"cpu": 20}, "coolTo": {"cpu": 10}}], "forRuns": 9}
+    mild = {"any": [{"utilization": {"cpu": 99}, "coolTo": {"cpu": 90}}], "forRuns": 9}
+    first, second = (_run(_inputs(policy=a_policy(hotNodes=rules)), cycles=1) for rules in (bold, mild))
+
+    assert first.after.hot > second.after.hot
+    assert first.after.over80 == second.after.over80 == first.cycles[0].over80 == 1
 
 
 def test_policies_stand_side_by_side_in_a_table_of_eighty_columns() -> None:

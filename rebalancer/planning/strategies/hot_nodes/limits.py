@@ -29,7 +29,7 @@ _PLACEMENTS = 500  # that each estimate may take
 _MAX_ESTIMATES = 2
 _WORTH_NAMING = 1.0  # points of excess; less is no reason to change a policy
 _UNLIMITED = 1 << 30
-_LIFTED: Mapping[str, object] = {
+LIFTED: Mapping[str, object] = {  # what a limit is when none is set, by its name in Limits
     "per_run": _UNLIMITED,
     "per_node": _UNLIMITED,
     "per_namespace": _UNLIMITED,
@@ -73,12 +73,12 @@ class RaisedLimits:
         kept = Counter(builder.used.reached(pods.candidates[at]) for at in self._found.kept if above[at])
         # What earlier runs used of a rate, or a limit for some pods, is not for a plan to lift.
         kept = Counter(
-            {names: count for names, count in kept.items() if names and set(names) <= _LIFTED.keys()}
+            {names: count for names, count in kept.items() if names and set(names) <= LIFTED.keys()}
         )
         return sorted(kept, key=lambda names: (-kept[names], names))[:_MAX_ESTIMATES]
 
     def _without(self, names: tuple[str, ...]) -> _Estimate:
-        lifted = self._prepared.policy.limits.model_copy(update={name: _LIFTED[name] for name in names})
+        lifted = self._prepared.policy.limits.model_copy(update={name: LIFTED[name] for name in names})
         further = self._further(lifted)
         words = [f"{Limits.model_fields[name].alias} {further.used.most_used(name)}" for name in names]
         return self._estimate(further, " and ".join(words))

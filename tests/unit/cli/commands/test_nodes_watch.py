@@ -25,6 +25,7 @@ def watched(pipeline: FakePipeline, monkeypatch: pytest.MonkeyPatch) -> FakePipe
         return pipeline.plan
 
     monkeypatch.setattr(pipeline, "make_plan", make_plan)
+    monkeypatch.setattr("rebalancer.cli.commands.nodes._LEAST_SECONDS", 0.0)
     return pipeline
 
 
@@ -55,6 +56,16 @@ def test_a_look_that_fails_is_an_error_line_and_the_next_one_may_succeed(
     assert result.exit_code == ExitCode.DONE
     assert "no answer" in result.stderr
     assert result.stdout.count("3 nodes: 2 hot") == 1  # the second failed, the third was interrupted
+
+
+def test_the_api_is_not_asked_more_often_than_every_second(
+    rebalancer_program: Program, pipeline: FakePipeline
+) -> None:
+    result = rebalancer_program("nodes", "--watch", "--every", "1ms")
+
+    assert result.exit_code == ExitCode.BAD_INPUT
+    assert result.stderr == "error: --every is shorter than a second (write e.g. 5s)\n"
+    assert not pipeline.asked
 
 
 def test_a_recorded_cluster_is_not_watched(rebalancer_program: Program, tmp_path: Path) -> None:

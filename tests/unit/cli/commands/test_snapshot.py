@@ -54,6 +54,15 @@ def test_info_says_what_each_absent_kind_means(rebalancer_program: Program, dump
     assert "poddisruptionbudgets (not in the dump): every pod may have a budget" in " ".join(text.split())
 
 
+def test_info_says_that_a_dump_lacks_the_scheduler_s_configuration(
+    rebalancer_program: Program, dump: Path
+) -> None:
+    said = "no scheduler-config.yaml: the scheduler's defaults are assumed, and pods that name another"
+    assert said in " ".join(info_of(rebalancer_program, dump)["warnings"])
+    (dump / "scheduler-config.yaml").write_text("")
+    assert said in " ".join(info_of(rebalancer_program, dump)["warnings"]), "an empty one means none"
+
+
 def test_info_shows_the_age_of_the_metrics(rebalancer_program: Program, dump: Path) -> None:
     info = info_of(rebalancer_program, dump)
 

@@ -72,7 +72,7 @@ def refusal(path: Path, caplog: pytest.LogCaptureFixture, context: str | None = 
         (b"a: b: c", "not YAML: mapping values are not allowed here in line 1, column 5"),
         (b"clusters: 5", "no usable Kubernetes configuration"),
         (b"[1, 2]", "no usable Kubernetes configuration"),
-        (b"just text", "no usable Kubernetes configuration"),
+        (b"just text", "it is not a kubeconfig"),
         (b"[" * 5000, "no usable Kubernetes configuration"),
         (b"apiVersion: v1\nkind: Config\n", "no usable Kubernetes configuration"),
     ],

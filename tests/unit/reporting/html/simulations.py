@@ -25,10 +25,11 @@ def a_simulation(policy: str = "balanced", *, because: str = "", runs: int = 2) 
             pending=0,
             moves=(move,) * 60,
             stopped=because,
+            over80=2,
         )
         for number in (1, 2)
     )
-    after = LoadSpread(hot=0, peak={"cpu": 70.0}, deviation={"cpu": 12.5})
+    after = LoadSpread(hot=0, peak={"cpu": 70.0}, deviation={"cpu": 12.5}, over80=1)
     run = PolicyRun(
         policy=policy, cycles=cycles, after=after, evictions=2, unexpected=0, again=1, warnings=(policy,)
     )

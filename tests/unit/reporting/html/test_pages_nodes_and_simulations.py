@@ -41,7 +41,7 @@ def test_the_page_of_a_simulation_compares_policies_before_and_after() -> None:
     text = Page(simulation_page(a_simulation())).words
 
     assert "Simulation: 2 cycles, every 10 min" in text
-    assert "balanced (1) 2 1 0 2 → 0 89 → 70 20.0 → 12.5" in text
+    assert "balanced (1) 2 1 0 2 → 1 2 → 0 89 → 70 20.0 → 12.5" in text
     assert "balanced (2)" in text, "policies of one name are numbered"
     assert "cycle 1: 2 hot nodes , 1 eviction" in text
     assert "… 10 more moves" in text

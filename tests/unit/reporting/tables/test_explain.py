@@ -41,7 +41,7 @@ def test_what_the_plan_does_with_a_pod_reads_as_a_sentence(verdict: str, reason:
 def test_the_chance_of_an_unacceptable_landing_is_called_a_risk() -> None:
     text = explain_table(an_explanation("Limit", "perRun 20 is reached")).plain
 
-    assert "EXPECTED LANDING  risk of a bad landing: 1.2 %" in text
+    assert "EXPECTED LANDING  before any other move; risk of a bad one: 1.2 %" in text
 
 
 def test_the_pods_of_a_node_read_as_sentences_too() -> None:
