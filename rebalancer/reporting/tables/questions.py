@@ -25,7 +25,7 @@ _WORDS = {  # of one pod, and of several
     Fate.LANDS: ("lands", "land"),
     Fate.PENDING: ("fits nowhere", "fit nowhere"),
     Fate.STAYS: ("stays", "stay"),
-    Fate.OF_ITS_NODE: ("goes with its node", "go with their nodes"),
+    Fate.OF_ITS_NODE: ("stays with its node", "stay with their nodes"),
     Fate.REMOVED: ("is removed", "are removed"),
     Fate.UNPREDICTABLE: ("cannot be predicted", "cannot be predicted"),
 }
