@@ -159,7 +159,7 @@ def _questions() -> Iterable[Trial]:
     yield Trial(
         group,
         "why-not pod/shop/api-7d9f-01 --from examples/hot-cluster",
-        says=("perWorkload 10% (1)", "without limits.perWorkload the plan would move it"),
+        says=("perWorkload 10% (1)", "limits.perWorkload the plan would move it"),
         before="one sentence, no word whether a higher limit helps",
     )
     yield Trial(group, f"why-not pod/shop/nobody {EXAMPLE}", code=2, says=("no pod 'shop/nobody'",))
