@@ -138,7 +138,7 @@ def _explaining() -> Iterable[Trial]:
     ):
         yield Trial("explain", f"explain {subject} {EXAMPLE}", before="only pod/ and node/")
     yield Trial(
-        "explain", f"explain {POD} {EXAMPLE}", says=("SCHEDULER'S SCORES", "risk of a bad landing: 0.0 %")
+        "explain", f"explain {POD} {EXAMPLE}", says=("SCHEDULER'S SCORES", "risk of a bad one: 0.0 %")
     )
     yield Trial("explain", f"explain {NODE} {EXAMPLE}", says=("node node-2: hot", "stays (Budget)"))
     yield Trial("explain", f"explain deploy/web {EXAMPLE}", says=("8 pods, 6 on hot nodes, 2 moved",))
