@@ -36,7 +36,13 @@ from rebalancer.planning.inputs import Observation
 from rebalancer.planning.scheduler_facts import scheduler_facts
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.units import parse_duration
-from rebalancer.profiles.types import Extender, ExtenderAnswer, ExtenderAnswers, SchedulerConfiguration
+from rebalancer.profiles.types import (
+    MAX_ANSWER,
+    Extender,
+    ExtenderAnswer,
+    ExtenderAnswers,
+    SchedulerConfiguration,
+)
 from rebalancer.redaction import without_secrets
 from rebalancer.retries import Retry
 from rebalancer.scheduling.extenders import digest_of_class
@@ -56,7 +62,6 @@ MAX_BYTES = 8 << 20  # of a request, and of an answer
 MAX_SECONDS = 30.0  # for all that one extender is asked
 _ATTEMPTS = 3
 _TIMEOUT = "5s"  # DefaultExtenderTimeout
-_MAX_TOTAL = 1 << 53  # of what a score adds to a node's total
 _NEVER_EVICTED = frozenset({"DaemonSet", "Node"})  # kinds of owners
 
 
@@ -189,7 +194,7 @@ class _Asking:
         except _RefusedError as error:
             if not extender.ignorable:
                 return ExtenderAnswer(unusable=f"it gives no scores: {_line(error)}")
-        if max(map(abs, scores.values()), default=0) * max(extender.weight, 1) * 10 > _MAX_TOTAL:
+        if max(map(abs, scores.values()), default=0) * max(extender.weight, 1) * 10 > MAX_ANSWER:
             return ExtenderAnswer(unusable="its scores are beyond every measure")
         return ExtenderAnswer(rejected=rejected, scores=scores)
 

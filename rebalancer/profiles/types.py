@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field
@@ -229,15 +229,16 @@ class LeaderElection(msgspec.Struct, frozen=True):
     named: bool = False
 
 
+MAX_ANSWER = 1 << 53  # of a score times all that it is multiplied with
 NOT_ASKED = "it was not asked about pods like it"
 
 
 class ExtenderAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What an extender answered about pods of one class."""
 
-    nodes: int = 0  # which of ``ExtenderAnswers.nodes`` it was asked about
+    nodes: Annotated[int, msgspec.Meta(ge=0)] = 0  # which of ``ExtenderAnswers.nodes`` it was asked about
     rejected: Mapping[str, str] = {}  # why, by node
-    scores: Mapping[str, int] = {}  # by node, as it says them
+    scores: Mapping[str, Annotated[int, msgspec.Meta(ge=-MAX_ANSWER, le=MAX_ANSWER)]] = {}  # by node
     unusable: str = ""  # why nobody knows what it would do
 
 

@@ -194,7 +194,7 @@ class AskedExtender(Plugin):
         answer = self._answer(state, pod_class)
         if answer is None or answer.unusable:
             return "" if answer is None else answer.unusable
-        asked = self._answers.nodes[answer.nodes]
+        asked = next(iter(self._answers.nodes[answer.nodes :]), ())  # a recording may have fewer
         known = state.classes.cached(
             pod_class, self, "asked", lambda: np.isin(np.array(state.nodes.names), np.array(asked))
         )

@@ -12,12 +12,13 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.cluster.live import RawApi
+from rebalancer.errors import InputError
 from rebalancer.extender.extender import READY, Application, Metrics
 from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe import extenders
 from rebalancer.observe.extenders import ask_extenders
-from rebalancer.observe.recorded import documents_of, observation_of
+from rebalancer.observe.recorded import OBSERVATION, documents_of, observation_of
 from rebalancer.planning import scheduler_facts
 from rebalancer.planning.inputs import Observation, digest_of
 from rebalancer.planning.plan import Plan
@@ -343,35 +344,37 @@ def test_what_is_too_large_to_ask_is_not_asked(
 
 
 def test_daemons_and_pods_of_other_schedulers_are_not_asked_about() -> None:
-    workload = a_workload("web", ["hot"], kind="DaemonSet")
     other = a_workload("other", ["hot"], spec={"schedulerName": "other"})
-    assert next(iter(asked(liking(), workload, other).answers.values())) == ExtenderAnswers()
+    found = asked(liking(), a_workload("web", ["hot"], kind="DaemonSet"), other).answers
+    assert [*found.values()] == [ExtenderAnswers()]
 
 
+@pytest.mark.parametrize("sets", [(("hot",),), ()])
 @pytest.mark.parametrize("admitted", [NODES, ["warm"]])
-def test_of_a_node_that_it_was_not_asked_about_nothing_is_known(admitted: Any) -> None:
+def test_of_a_node_that_it_was_not_asked_about_nothing_is_known(admitted: Any, sets: Any) -> None:
     found = asked(lambda verb, _body: {"NodeNames": admitted} if verb == "filter" else [])
-    (url,) = found.answers
-    sets = (("hot", "cold"),)
-    found.written = replace(found.written, answers={url: replace(found.answers[url], nodes=sets)})
+    answers = {url: replace(known, nodes=sets) for url, known in found.answers.items()}
+    found.written = replace(found.written, answers=answers)
     placement = placed(found.configuration, found)
-    assert placement.rejected.endswith("it was not asked about warm")
+    assert "it was not asked about " in placement.rejected
     assert not placement.chance.any()
 
 
 def test_answers_are_recorded_count_in_the_digest_and_give_the_same_configuration() -> None:
     found = asked(liking(cold=7))
-    without = replace(
-        found.observation, configurations={place_of(found.loaded): replace(found.written, answers={})}
-    )
+    unasked = {place_of(found.loaded): replace(found.written, answers={})}
+    without = replace(found.observation, configurations=unasked)
     documents = documents_of(found.observation, None)
-    snapshot = found.observation.snapshot
+    snapshot = found.inputs.snapshot
     recorded = replace(snapshot, recording=replace(snapshot.recording, documents=documents))
     again = observation_of(recorded, "")
-    assert again.configurations[place_of(found.loaded)].answers == found.answers  # type: ignore[union-attr]
+    assert again.configurations == found.observation.configurations
     assert documents_of(again, None) == documents
     digests = [digest_of(item, found.loaded, None) for item in (found.observation, again, without)]
     assert digests[0] == digests[1] != digests[2]
+    documents[OBSERVATION] = documents[OBSERVATION].replace(b'"cold":7', b'"cold":99999999999999999')
+    with pytest.raises(InputError, match="not what snapshot save writes"):
+        observation_of(recorded, "")
 
 
 def test_without_an_answer_a_policy_that_has_it_asked_keeps_the_pods() -> None:
