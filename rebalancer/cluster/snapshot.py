@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rebalancer.cluster import records
-from rebalancer.cluster.dumps.listing import Listing, Recording
+from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.kinds import (
     DISRUPTION_BUDGETS,
     NAMESPACES,
@@ -48,10 +48,6 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
         return self.recording.has(kind)
 
 
-def _with_malformed(listing: Listing, more: tuple[Malformed, ...]) -> Listing:
-    return replace(listing, malformed=listing.malformed + more)
-
-
 def build_snapshot(recording: Recording) -> Snapshot:
     """Columns from what was read; a malformed object is left out of them and named among ``malformed``.
 
@@ -66,7 +62,8 @@ def build_snapshot(recording: Recording) -> Snapshot:
             )
     listings = dict(recording.listings)
     nodes, malformed_nodes = build_nodes(recording.records(NODES))
-    listings[NODES.plural] = _with_malformed(listings[NODES.plural], malformed_nodes)
+    listing = listings[NODES.plural]
+    listings[NODES.plural] = replace(listing, malformed=listing.malformed + malformed_nodes)
     read = listings[PODS.plural]
     assert read.pods is not None
     pods = build_pods(read.pods, nodes.row)

@@ -14,7 +14,7 @@ import os
 import pathlib
 import re
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, TypeAlias
 
 import msgspec
@@ -163,16 +163,26 @@ def _number(text: str) -> int | float:
     return number
 
 
+@contextlib.contextmanager
+def _reading(where: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", where=where) from error
+
+
+def _bounded(file: BinaryIO, where: str, largest: int) -> bytes:
+    content = file.read(largest + 1)
+    if len(content) > largest:
+        raise InputError(f"is larger than {largest} bytes", where=where, hint="is this the right file?")
+    return content
+
+
 def read_bytes(path: str | pathlib.Path, *, largest: int) -> bytes:
     """The content of a file of bounded size, or of standard input for ``-``; InputError if unreadable."""
-    try:
-        with pathlib.Path("/dev/stdin" if str(path) == "-" else path).open("rb") as file:
-            content = file.read(largest + 1)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
-    if len(content) > largest:
-        raise InputError(f"is larger than {largest} bytes", where=str(path), hint="is this the right file?")
-    return content
+    place = pathlib.Path("/dev/stdin" if str(path) == "-" else path)
+    with _reading(str(path)), place.open("rb") as file:
+        return _bounded(file, str(path), largest)
 
 
 def read_text(path: str | pathlib.Path, *, largest: int = MAX_TEXT_BYTES) -> str:
@@ -185,31 +195,22 @@ def read_text_again(path: str | pathlib.Path, *, largest: int = MAX_TEXT_BYTES) 
 
     Whoever opens a pipe waits for a writer, perhaps for ever. InputError for anything but a file.
     """
-    try:
+    with _reading(str(path)):
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise InputError("is not a regular file any more", where=str(path))
             with os.fdopen(descriptor, "rb", closefd=False) as file:
-                content = file.read(largest + 1)
+                content = _bounded(file, str(path), largest)
         finally:
             os.close(descriptor)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
-    if len(content) > largest:
-        raise InputError(f"is larger than {largest} bytes", where=str(path), hint="is this the right file?")
     return _decoded(content, str(path))
 
 
 def read_stream(stream: BinaryIO, source: str, *, largest: int = MAX_TEXT_BYTES) -> str:
     """The UTF-8 text of an open stream, such as standard input; ``source`` is its name in errors."""
-    try:
-        content = stream.read(largest + 1)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", where=source) from error
-    if len(content) > largest:
-        raise InputError(f"is larger than {largest} bytes", where=source)
-    return _decoded(content, source)
+    with _reading(source):
+        return _decoded(_bounded(stream, source, largest), source)
 
 
 def _decoded(content: bytes, source: str) -> str:

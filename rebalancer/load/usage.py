@@ -35,7 +35,7 @@ from rebalancer.load.scheduler_view import (
 PRESSURE_WINDOW_SECONDS = 300  # of rates of pressure: so long that one slow start of a pod is no pressure
 RESOURCES = ("cpu", "memory")  # what every source measures; pods are counted
 # A figure this far above capacity is a broken counter, not a busy node.
-_IMPLAUSIBLE = 2.0
+IMPLAUSIBLE = 2.0
 
 
 class NodePressure(msgspec.Struct, frozen=True, eq=False):
@@ -138,7 +138,7 @@ def _strays(source: str, names: set[str]) -> list[str]:
 def most_plausible(nodes: NodeTable) -> FloatArray:
     """(nodes, 2) the largest usage of a node, or of a pod on it, that may be believed."""
     room = np.where(nodes.capacity > 0, nodes.capacity, nodes.allocatable)
-    return np.asarray(room[:, [CPU, MEMORY]] * _IMPLAUSIBLE, np.float64)
+    return np.asarray(room[:, [CPU, MEMORY]] * IMPLAUSIBLE, np.float64)
 
 
 def _plausible(source: str, usage: FloatArray, nodes: NodeTable) -> list[str]:
@@ -147,7 +147,7 @@ def _plausible(source: str, usage: FloatArray, nodes: NodeTable) -> list[str]:
         broken = usage > most_plausible(nodes)
     usage[broken] = np.nan
     return [
-        f"{source}: node {nodes.names[row]}: a figure beyond {_IMPLAUSIBLE:g} times its capacity is not used"
+        f"{source}: node {nodes.names[row]}: a figure beyond {IMPLAUSIBLE:g} times its capacity is not used"
         for row in np.flatnonzero(broken.any(axis=1)).tolist()
     ]
 

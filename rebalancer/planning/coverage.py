@@ -20,7 +20,7 @@ from rebalancer.cluster.records import Taint
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.scheduling.matching import tolerates_any
 
-_HARD_EFFECTS = ("NoSchedule", "NoExecute")
+HARD_EFFECTS = ("NoSchedule", "NoExecute")
 OF_THEIR_NODE = frozenset({"DaemonSet", "Node"})  # owners of pods that belong to one node
 
 
@@ -48,9 +48,9 @@ def coverage_of(inputs: PlanningInputs) -> Coverage:
             continue
         if why_leaving(node):
             continue
-        hard = tuple(taint for taint in node.spec.taints or () if taint.effect in _HARD_EFFECTS)
+        hard = tuple(taint for taint in node.spec.taints or () if taint.effect in HARD_EFFECTS)
         if hard not in tolerates_all:
-            tolerates_all[hard] = _any_tolerates(movable, hard)
+            tolerates_all[hard] = may_be_tolerated(movable, hard)
         here = pods.by_node.get(row)
         runs_one = here is not None and any(
             pods.class_of(pod).owner.kind not in OF_THEIR_NODE for pod in here.tolist()
@@ -59,7 +59,7 @@ def coverage_of(inputs: PlanningInputs) -> Coverage:
     return Coverage(known, counted)
 
 
-def _any_tolerates(movable: Sequence[PodClass], taints: Sequence[Taint]) -> bool:
+def may_be_tolerated(movable: Sequence[PodClass], taints: Sequence[Taint]) -> bool:
     """Whether pods of a class may land in spite of these taints."""
     return not taints or any(
         all(tolerates_any(pod.spec.tolerations, taint) for taint in taints) for pod in movable

@@ -28,12 +28,11 @@ import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.pod_classes import PodClass
-from rebalancer.cluster.records import Taint
 from rebalancer.load.report import PERCENT_RESOURCES
 from rebalancer.load.usage import PRESSURE_WINDOW_SECONDS
+from rebalancer.planning.coverage import HARD_EFFECTS, OF_THEIR_NODE, may_be_tolerated
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.policy.hotness import DeviationRule, HotNodes, HotRule, ScoreRule, UtilizationRule
-from rebalancer.scheduling.matching import tolerates_any
 
 
 class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
@@ -150,15 +149,14 @@ class LevelBuilder:
             )
 
 
-_HARD = ("NoSchedule", "NoExecute")
 # Pods of a DaemonSet or of a node itself never leave it, whatever they tolerate; nor do those of nobody.
-_BOUND_TO_THEIR_NODE = ("", "DaemonSet", "Node")
+_STAYING = OF_THEIR_NODE | {""}
 
 
 def reachable_nodes(inputs: PlanningInputs) -> BoolArray:
     """(nodes,) has no taint that would keep every pod away that the policy lets move."""
     tainted = [
-        tuple(taint for taint in node.spec.taints or () if taint.effect in _HARD)
+        tuple(taint for taint in node.spec.taints or () if taint.effect in HARD_EFFECTS)
         for node in inputs.snapshot.nodes.records
     ]
     if not any(tainted):
@@ -169,7 +167,7 @@ def reachable_nodes(inputs: PlanningInputs) -> BoolArray:
     for taints in tainted:
         key = frozenset((taint.key, taint.value or "", taint.effect) for taint in taints)
         if key not in verdicts:
-            verdicts[key] = not taints or any(_tolerates_all(pod, taints) for pod in movable)
+            verdicts[key] = may_be_tolerated(movable, taints)
         found.append(verdicts[key])
     return np.array(found, np.bool_)
 
@@ -183,14 +181,10 @@ def _movable_classes(inputs: PlanningInputs) -> list[PodClass]:
     return [
         pod
         for pod in classes
-        if pod.owner.kind not in _BOUND_TO_THEIR_NODE
+        if pod.owner.kind not in _STAYING
         and policy.evictable.namespaces.allows(pod.namespace)
         and pod.scheduler_name in profiles
     ]
-
-
-def _tolerates_all(pod: PodClass, taints: tuple[Taint, ...]) -> bool:
-    return all(tolerates_any(pod.spec.tolerations, taint) for taint in taints)
 
 
 _LEAST = 0.5  # points, of a mean score or of load: less is not worth a word

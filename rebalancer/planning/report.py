@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -36,7 +36,6 @@ from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.planning.warnings import of_landings, of_plan, sentences
 from rebalancer.planning.workloads.lookup import grace_period_seconds
-from rebalancer.policy.schema import Execution
 from rebalancer.scheduling.state.nodes import zone_key
 
 _USUAL_SECONDS = 60.0  # that a wave is expected to take where no earlier run tells
@@ -45,6 +44,7 @@ _USUAL_SECONDS = 60.0  # that a wave is expected to take where no earlier run te
 def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
     """The plan of what the strategies decided."""
     inputs = prepared.inputs
+    waves, execution = len({move.wave for move in decided.moves}), inputs.policy.execution
     kept = [_kept(prepared, row, reason) for row, reason in decided.kept.items()]
     strategies = {item.name: item for item in strategies_of(prepared)}
     fields = {key: value for item in strategies.values() for key, value in item.plan_fields(decided).items()}
@@ -72,7 +72,7 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
         pod_count=len(inputs.snapshot.pods),
         known_count=int(np.count_nonzero(inputs.load.known)),
         expected_seconds=_expected_seconds(prepared, decided),
-        longest_seconds=_longest_seconds(inputs.policy.execution, {move.wave for move in decided.moves}),
+        longest_seconds=waves * execution.wave_timeout + max(waves - 1, 0) * execution.pause_between_waves,
         **fields,
     )
 
@@ -94,10 +94,6 @@ def _expected_seconds(prepared: PreparedInputs, decided: PartialPlan) -> float:
         waves[move.wave] = max(waves.get(move.wave, 0.0), min(seconds, timeout))
     pauses = prepared.policy.execution.pause_between_waves * (len(waves) - 1)
     return round(sum(waves.values()) + max(pauses, 0.0), 1)
-
-
-def _longest_seconds(execution: Execution, waves: Collection[int]) -> float:
-    return execution.wave_timeout * len(waves) + execution.pause_between_waves * max(len(waves) - 1, 0)
 
 
 def _node_reports(prepared: PreparedInputs, after: Mapping[int, NodeAfter]) -> tuple[NodeReport, ...]:

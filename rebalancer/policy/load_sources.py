@@ -54,11 +54,13 @@ class PromQuery(PolicyModel):
     )
 
 
-def _as_query(value: object) -> object:
-    return {"query": value} if isinstance(value, str) else value
-
-
-Query = Annotated[PromQuery, BeforeValidator(_as_query, json_schema_input_type=str | PromQuery)]
+Query = Annotated[
+    PromQuery,
+    BeforeValidator(
+        lambda given: {"query": given} if isinstance(given, str) else given,
+        json_schema_input_type=str | PromQuery,
+    ),
+]
 """A query; a bare text is one whose values are amounts."""
 
 

@@ -114,10 +114,6 @@ def _amount(value: object) -> Amount:
     raise ValueError("should be a whole number or a percentage; write e.g. 3 or 10%")
 
 
-def _amount_out(value: Amount) -> int | str:
-    return str(value) if value.percent else value.number
-
-
 Duration = Annotated[
     float,
     BeforeValidator(_duration),
@@ -147,7 +143,7 @@ Percentage = Annotated[
 AmountField = Annotated[
     InstanceOf[Amount],
     BeforeValidator(_amount),
-    PlainSerializer(_amount_out, when_used="json"),
+    PlainSerializer(lambda value: str(value) if value.percent else value.number, when_used="json"),
     WithJsonSchema(
         {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": r"^\d{1,3}%$"}]}
     ),

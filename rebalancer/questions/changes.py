@@ -5,6 +5,7 @@ Options are checked as far as that is possible before a cluster is read.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -236,7 +237,8 @@ def with_added_nodes(inputs: PlanningInputs, template: NodeRow, count: int) -> P
     """
     nodes, load, pods = inputs.snapshot.nodes, inputs.load, inputs.snapshot.pods
     first = len(nodes)
-    names = _new_names(nodes, nodes.names[template], count)
+    new = (f"{nodes.names[template]}-new-{number}" for number in itertools.count(1))
+    names = tuple(itertools.islice((name for name in new if name not in nodes.row), count))
     own = [
         PodRow(row)
         for row in pods.by_node.get(template, np.zeros(0, np.int64)).tolist()
@@ -284,17 +286,6 @@ def with_added_nodes(inputs: PlanningInputs, template: NodeRow, count: int) -> P
             for row in own
         ],
     )
-
-
-def _new_names(nodes: NodeTable, template: str, count: int) -> tuple[str, ...]:
-    names: list[str] = []
-    number = 1
-    while len(names) < count:
-        name = f"{template}-new-{number}"
-        if name not in nodes.row:
-            names.append(name)
-        number += 1
-    return tuple(names)
 
 
 def _idle_usage(inputs: PlanningInputs, template: NodeRow, own: Sequence[PodRow]) -> FloatArray:

@@ -12,7 +12,8 @@ may name a ``PluginFactory`` instead.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
@@ -199,23 +200,8 @@ def with_each_plugin(configuration: SchedulerConfiguration) -> dict[str, Schedul
     }
 
 
-def load_configuration(
-    text: str,
-    source: str,
-    *,
-    extra_plugins: Iterable[PluginDescription] = (),
-    installed_plugins: Callable[[], Iterable[PluginDescription]] = tuple,
-    assume_neutral: Collection[str] = (),
-) -> SchedulerConfiguration:
-    """The profiles of a configuration in YAML or JSON; see ``rebalancer.profiles.load_configuration``."""
-    return profiles.load_configuration(
-        text,
-        source,
-        catalogue=CATALOGUE,
-        extra_plugins=extra_plugins,
-        installed_plugins=installed_plugins,
-        assume_neutral=assume_neutral,
-    )
+load_configuration = partial(profiles.load_configuration, catalogue=CATALOGUE)
+"""The profiles of a configuration in YAML or JSON, with the known plugins."""
 
 
 @runtime_checkable

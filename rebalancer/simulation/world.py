@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.nodes import CPU, MEMORY
 from rebalancer.cluster.pods import PHASES, PodTable
 from rebalancer.load.report import LoadReport, percent_of_allocatable
@@ -165,11 +165,8 @@ class SimulatedCluster:
     def percent(self) -> FloatArray:
         """(nodes, resources + 1) the true load of this moment in percent of allocatable."""
         usage = self._sum(self._load.now()) + self._overhead
-        return percent_of_allocatable(usage, self._pod_count(), self._inputs.load.allocatable)
-
-    def _pod_count(self) -> IntArray:
-        nodes = len(self._inputs.snapshot.nodes)
-        return np.bincount(self.node[self.node >= 0], minlength=nodes).astype(np.int64)
+        pods = np.bincount(self.node[self.node >= 0], minlength=len(usage)).astype(np.int64)
+        return percent_of_allocatable(usage, pods, self._inputs.load.allocatable)
 
     def inputs(self, state: RunState) -> PlanningInputs:
         """What a run would read now."""

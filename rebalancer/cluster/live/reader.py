@@ -177,10 +177,6 @@ class _Event(msgspec.Struct, frozen=True):
     began_at: float  # when the LIST began, Unix seconds
 
 
-def _is_page(event: _Event) -> bool:
-    return isinstance(event.what, FetchedPage)
-
-
 class LiveReader:
     """Reads kinds from an API server; a kind that cannot be read is reported as unread, never as empty."""
 
@@ -209,7 +205,12 @@ class LiveReader:
         wanted = tuple(kinds)
         reading = _Reading(self._keep)
         fetches = [functools.partial(self._events, kind) for kind in wanted]
-        with collector_paused(), prefetch(fetches, _is_page, workers=KINDS_AT_ONCE) as events:
+        with (
+            collector_paused(),
+            prefetch(
+                fetches, lambda event: isinstance(event.what, FetchedPage), workers=KINDS_AT_ONCE
+            ) as events,
+        ):
             for event in events:
                 kind = event.source.kind
                 if isinstance(event.what, ListBegins):

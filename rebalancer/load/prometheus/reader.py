@@ -42,7 +42,14 @@ from rebalancer.load.prometheus.responses import (
     failure_words,
 )
 from rebalancer.load.report import CLOCK_SKEW_SECONDS, named
-from rebalancer.load.usage import PRESSURE_WINDOW_SECONDS, RESOURCES, NodePressure, NodeUsage, PodUsage
+from rebalancer.load.usage import (
+    IMPLAUSIBLE,
+    PRESSURE_WINDOW_SECONDS,
+    RESOURCES,
+    NodePressure,
+    NodeUsage,
+    PodUsage,
+)
 from rebalancer.load.windows import PRESENT, MetricWindow, deviation
 from rebalancer.policy.load_sources import Prometheus, PromQuery, Signal
 
@@ -230,9 +237,6 @@ class NodeNameIndex:
             if value:
                 return self.row(value), value
         return None, ""
-
-
-_IMPLAUSIBLE = 2.0  # this many times the capacity is a broken counter, not a busy node
 
 
 class _Column(msgspec.Struct, eq=False):
@@ -441,9 +445,9 @@ class NodeReading:
             if whole is None:
                 continue
             with np.errstate(invalid="ignore"):
-                broken = (usage[:, column] > whole * _IMPLAUSIBLE) & (whole > 0) | np.isinf(usage[:, column])
+                broken = (usage[:, column] > whole * IMPLAUSIBLE) & (whole > 0) | np.isinf(usage[:, column])
             usage[broken, column] = np.nan
-            self.warn_about(broken, f"{resource} is more than {_IMPLAUSIBLE:g} times the capacity of")
+            self.warn_about(broken, f"{resource} is more than {IMPLAUSIBLE:g} times the capacity of")
 
     def warn_about(self, rows: BoolArray, what: str) -> None:
         """One warning that names these nodes, if there are any."""

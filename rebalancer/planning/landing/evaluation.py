@@ -490,7 +490,7 @@ class MoveEvaluator:
                 break  # refused; where others terminate, it matters whether that is so once they are gone
             for placement in self._place(candidate, state, predecessor):
                 placements.append(placement)
-                sampled |= self._sampled(candidate, placement)
+                sampled |= len(placement.feasible) > self._schedulers.nodes_to_find(candidate.replacement)
                 score = known.get(id(placement.chance))
                 if score is None:
                     score = self._score(candidate, scenario, now, before, placement)
@@ -502,9 +502,6 @@ class MoveEvaluator:
                 worst = max(worst, score, key=lambda item: item.unacceptable)
                 worst.gain = gain
         return _InScenario(placements, worst, only_while_terminating, sampled)
-
-    def _sampled(self, candidate: Candidate, placement: Placement) -> bool:
-        return len(placement.feasible) > self._schedulers.nodes_to_find(candidate.replacement)
 
     def _states(self, candidate: Candidate, scenario: Scenario) -> Iterator[tuple[ClusterState, Predecessor]]:
         """The states in which a replacement may be placed, and what its predecessor does then.

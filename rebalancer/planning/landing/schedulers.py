@@ -79,7 +79,8 @@ def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
             or by_profile.get(pod.scheduler_name, "")
         )
         if not unpredictable_reason and pod.scheduler_name in unread:
-            unpredictable_reason = _unread_reason(unread[pod.scheduler_name].of(pod))
+            lacking = ", ".join(unread[pod.scheduler_name].of(pod))
+            unpredictable_reason = lacking and f"where it would land depends on what was not read: {lacking}"
         if not unpredictable_reason and readers.concerns(pod):
             unpredictable_reason = _BINDING_LABELS_ARE_READ
         if unpredictable_reason:
@@ -158,11 +159,6 @@ def _query_reason(
     lacking = [name for row, name in enumerate(nodes.names) if nodes.ready[row] and name not in values]
     others = f" and {len(lacking) - 1} others" if len(lacking) > 1 else ""
     return f"Prometheus {query.address} has no value of node {lacking[0]}{others}" if lacking else ""
-
-
-def _unread_reason(unread: tuple[str, ...]) -> str:
-    """Why a class cannot be placed when these inputs, which its verdict needs, were not read."""
-    return f"where it would land depends on what was not read: {', '.join(unread)}" if unread else ""
 
 
 class _SettledRules:

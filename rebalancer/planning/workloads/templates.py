@@ -104,10 +104,6 @@ def _adding(shows: Callable[[Any], Any], contains: Callable[[Any, Any], bool]) -
     return compare
 
 
-def _map(value: Mapping[str, str] | None) -> Mapping[str, str]:
-    return value or {}
-
-
 def _map_within(wanted: Mapping[str, str], actual: Mapping[str, str]) -> bool:
     return all(actual.get(name) == value for name, value in wanted.items())
 
@@ -282,7 +278,7 @@ _BY_FIELD: Mapping[str, _Compare] = {
     # Admission ServiceAccount adds the volume of a token, webhooks those of their containers.
     "volumes": _adding(_volumes, _list_within),
     # Admissions PodNodeSelector and RuntimeClass, and webhooks.
-    "node_selector": _adding(_map, _map_within),
+    "node_selector": _adding(lambda given: given or {}, _map_within),
     "affinity": _adding(_affinity, _affinity_within),
     # Admissions DefaultTolerationSeconds, PodTolerationRestriction, ExtendedResourceToleration, RuntimeClass.
     "tolerations": _adding(_tolerations, _list_within),

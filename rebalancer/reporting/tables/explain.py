@@ -17,7 +17,7 @@ from rebalancer.planning.explanation import (
     WorkloadExplanation,
 )
 from rebalancer.planning.plan import NodeAfter, NodeReport
-from rebalancer.reporting.tables.plan import landing_words, name_width, write_node
+from rebalancer.reporting.tables.plan import landing_words, write_node
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
 from rebalancer.reporting.words import amounts, counted, plain, sample, words
 
@@ -179,7 +179,7 @@ def _node(lines: Lines, node: NodeExplanation) -> None:
     report = NodeReport(
         name=node.node, load=node.load, hot=node.hot, because=node.because, after=NodeAfter(load=node.after)
     )
-    write_node(lines, report, name_width([report]))
+    write_node(lines, report)
     for because in node.because:
         lines.message(because, 2, "red" if node.hot else "yellow")
     for resource in sorted(node.levels):

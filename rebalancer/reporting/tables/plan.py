@@ -227,16 +227,12 @@ def load_bar(lines: Lines, node: NodeReport, resource: str) -> Text:
     return text if after is None else text.append(f"{lines.style.glyphs.arrow}{after:.0f}")
 
 
-def name_width(nodes: Iterable[NodeReport]) -> int:
-    """The width of the column of names; a longer name gets a line of its own."""
-    return min(max((len(plain(node.name)) for node in nodes), default=0), _MAX_NAME_WIDTH)
-
-
-def write_node(lines: Lines, node: NodeReport, width: int) -> None:
+def write_node(lines: Lines, node: NodeReport) -> None:
     """One node's name and its bars, two to a line where they fit, for the explanation of that node."""
     name = plain(node.name)
+    width = min(len(name), _MAX_NAME_WIDTH)  # a longer name gets a line of its own
     resources = [name for name in _resources(node) if _worth_showing(node, name, lines)]
-    lead = "  " + name.ljust(width) + "  "
+    lead = f"  {name}  "
     if len(name) > width or not resources:
         lines.add("  ", (name, "bold"), "" if resources else "  no fresh figure")
         lead = " " * (width + 4)

@@ -363,7 +363,8 @@ class Race:
         if others is None:
             others = rows
             if len(rows) < len(totals):
-                others = (totals == _highest_below(totals, best)).nonzero()[0]
+                below = totals[totals < best[-1]] if len(best) else totals  # of nodes that are not followed
+                others = (totals == below.max()).nonzero()[0]
         chance[others] += float(left @ weight) / len(others)
         return min(lowest, int(totals[others[0]]))
 
@@ -488,8 +489,3 @@ def _best(values: IntArray, count: int) -> tuple[IntArray, IntArray, int]:
     best = values[rows]
     order = (-best).argsort(kind="stable")
     return rows[order], best[order], int(least)
-
-
-def _highest_below(totals: IntArray, best: IntArray) -> int:
-    """The highest total of the nodes that are not followed."""
-    return int(totals.max() if not len(best) else totals[totals < best[-1]].max())

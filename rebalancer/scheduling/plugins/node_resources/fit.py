@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import ClassVar, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.nodes import CPU, EPHEMERAL_STORAGE, MEMORY, PODS_COLUMN
@@ -59,16 +59,12 @@ class ScoringStrategy(Arguments):
         return self
 
 
-def _least_allocated() -> ScoringStrategy:
-    return ScoringStrategy(type=ScoringStrategyType.LEAST_ALLOCATED)
-
-
 class NodeResourcesFitArguments(Arguments):
     """Arguments of NodeResourcesFit."""
 
     ignored_resources: tuple[str, ...] = ()
     ignored_resource_groups: tuple[str, ...] = ()
-    scoring_strategy: ScoringStrategy = Field(default_factory=_least_allocated)
+    scoring_strategy: ScoringStrategy = ScoringStrategy(type=ScoringStrategyType.LEAST_ALLOCATED)
 
     @model_validator(mode="after")
     def _groups_have_no_slash(self) -> Self:

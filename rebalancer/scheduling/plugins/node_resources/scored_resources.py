@@ -34,11 +34,7 @@ class ResourceWeight(Arguments):
 CPU_AND_MEMORY = (ResourceWeight(name="cpu", weight=1), ResourceWeight(name="memory", weight=1))
 
 
-def _default_if_empty(value: tuple[ResourceWeight, ...]) -> tuple[ResourceWeight, ...]:
-    return value or CPU_AND_MEMORY
-
-
-Resources = Annotated[tuple[ResourceWeight, ...], AfterValidator(_default_if_empty)]
+Resources = Annotated[tuple[ResourceWeight, ...], AfterValidator(lambda given: given or CPU_AND_MEMORY)]
 
 
 class ShapePoint(Arguments):
