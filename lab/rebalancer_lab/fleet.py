@@ -326,7 +326,7 @@ _PLANNED = [
     Column("MOVES", _number(lambda row: row.moves), right=True),
     Column("MINOR", lambda row: plain(row.minor) or "-"),
     Column("AGREES", _agrees, right=True),
-    Column("HELD BY", _held, sentence=True),
+    Column("BLOCKED BY", _held, sentence=True),
 ]
 _COMPARED = [
     Column("DECISIONS", _number(lambda row: row.decisions), right=True),

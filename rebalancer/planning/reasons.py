@@ -203,7 +203,7 @@ _FIRST_OF_GROUP = {
     Reason.NAMESPACE: "Protected by the policy, unless annotated with rebalancer/evict",
     Reason.JOB_WOULD_FAIL: "Its workload could not take the eviction now; no annotation lifts this",
     Reason.OTHER_SCHEDULER: "Not known well enough: unknown is never taken as favourable",
-    Reason.WINDOW: "Could be evicted, but not now, or not to any benefit",
+    Reason.WINDOW: "Evictable, but not now or without benefit",
 }
 
 

@@ -160,7 +160,7 @@ def reuses_orders(profile: Profile, release: Release) -> bool:
 
 def not_modelled(plugins: Iterable[str]) -> str:
     """That plugins of the scheduler are not modelled, and what that means."""
-    return f"not modelled, taken to pass and score all nodes alike: {', '.join(plugins)}"
+    return f"not modelled, so ignored: {', '.join(plugins)}"
 
 
 def contradicted_gates(

@@ -85,7 +85,7 @@ def a_plan(**changes: object) -> Plan:
             "node-0002": "no evictable pod whose replacement lands elsewhere with a gain of 5 points"
         },
         "warnings": (
-            "not modelled, taken to pass and score all nodes alike: NetworkTraffic",
+            "not modelled, so ignored: NetworkTraffic",
             "hotNodes.forRuns is 2 but no state was given: taken as met",
         ),
         "neutral_plugins": ("NetworkTraffic",),

@@ -259,7 +259,7 @@ def test_several_settings_that_keep_a_pod_together_are_a_plural() -> None:
 
 def test_plugins_taken_as_neutral_are_warned_of() -> None:
     text = plan_table(a_plan()).plain
-    assert text.count("not modelled, taken to pass and score all nodes alike: NetworkTraffic") == 1
+    assert text.count("not modelled, so ignored: NetworkTraffic") == 1
 
 
 def test_names_from_the_cluster_are_printed_and_never_obeyed() -> None:
