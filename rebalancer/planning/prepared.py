@@ -163,7 +163,11 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     def has_finished(self, pod: PodRow) -> bool:
         """Whether a pod has succeeded or failed; the rows of such pods are behind those of all others."""
-        return pod >= len(self.pods)
+        return pod >= self._running
+
+    @cached_property
+    def _running(self) -> int:
+        return len(self.pods)
 
     def table_of(self, pod: PodRow) -> PodTable:
         """The table that has the row of a pod."""

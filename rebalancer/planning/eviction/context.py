@@ -162,6 +162,11 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False, dict=True):
         return {}
 
     @cached_property
+    def unprotected(self) -> set[PodRow]:
+        """The other pods of which no rule said anything."""
+        return set()
+
+    @cached_property
     def ordinary(self) -> BoolArray:
         """(pods,) of which every rule says the same as of all other ordinary pods of their class.
 

@@ -198,11 +198,9 @@ def young(context: EvictionContext, row: PodRow) -> NotMoved | None:
     least = context.policy.evictable.min_age
     if math.isnan(age):
         return NotMoved(Reason.TOO_YOUNG, "its age is not known")
-    return (
-        NotMoved(Reason.TOO_YOUNG, f"is {age_text(age)} old, minAge {age_text(least)}")
-        if age < least
-        else None
-    )
+    if age >= least:
+        return None
+    return NotMoved(Reason.TOO_YOUNG, f"is {age_text(age)} old, minAge {age_text(least)}")
 
 
 def grace_period(context: EvictionContext, row: PodRow) -> NotMoved | None:
@@ -572,15 +570,17 @@ def why_protected(context: EvictionContext, row: PodRow, lifted: Collection[Reas
             context.first_refusals[index] = next(_asked(context, row), None)
         return context.first_refusals[index]
     if not context.finished:
-        unready = context.pods.ready[row] == 0
-        lifted = {Reason.UNREADY_REPLICAS}.intersection(lifted if unready else ())
-    return next((item for item in _asked(context, row) if item.reason not in lifted), None)
+        lifted = {Reason.UNREADY_REPLICAS}.intersection(() if context.pods.ready[row] else lifted)
+    found = next((item for item in _asked(context, row) if item.reason not in lifted), None)
+    if found is None and not lifted:
+        context.unprotected.add(row)
+    return found
 
 
 def every_refusal(context: EvictionContext, row: PodRow) -> Iterable[NotMoved]:
     """Each reason why a pod may not be evicted, in the order in which the rules are asked, as they are."""
     if not context.ordinary[row]:
-        return _asked(context, row)
+        return () if row in context.unprotected else _asked(context, row)
     index = int(context.pods.pod_class[row])
     if index not in context.refusals:
         context.refusals[index] = tuple(_asked(context, row))

@@ -82,11 +82,8 @@ class Spread:
     def _others(self, state: ClusterState, pod: PodRow) -> IntArray:
         """The nodes of the other replicas, those that are leaving left out."""
         uid = state.classes[state.pod_class[pod]].owner.uid
-        made = np.arange(len(self._pods), len(state.node))  # replacements of the moves so far
-        classes = state.pod_class.of(made).tolist()
-        alike = {index for index in set(classes) if state.classes[index].owner.uid == uid}
-        same = [index in alike for index in classes]
-        rows = np.concatenate([self._replicas.get(uid, _NOTHING), made[np.array(same, np.bool_)]])
+        made = state.added(len(self._pods), uid)  # replacements of the moves so far
+        rows = np.concatenate([self._replicas.get(uid, _NOTHING), np.array(made, np.int64)])
         nodes = state.node.of(rows)
         counts = (nodes >= 0) & (rows != pod) & (state.terminating.of(rows) == 0)
         return np.asarray(nodes[counts], np.int64)

@@ -532,6 +532,11 @@ class ClusterState:
         """The pods of a class that were on a node at the start."""
         return self._first.by_class.get(pod_class, _NOTHING)
 
+    def added(self, since: int, uid: str) -> list[int]:
+        """The pods of a controller whose numbers begin at ``since``, and that are or were on a node."""
+        kinds = [kind for kind in self._touched if self.classes[kind].owner.uid == uid]
+        return [pod for kind in kinds for pod in self._touched[kind] if pod >= since]
+
     def most_counted(self, number: int) -> int:
         """No more pods than this can count in a counter."""
         classes = self.classes.counters.classes(number)
