@@ -87,6 +87,11 @@ EQUIVALENT = {
         "cluster/wire/protobuf",
         "pods: length > MAX_ITEM_BYTES  →  length >= MAX_ITEM_BYTES",
     ): "one byte of 16,777,216",
+    ("cluster/wire/protobuf", "__init__: 0  →  1 #2"): "one byte more is waited for at the beginning",
+    (
+        "cluster/wire/protobuf",
+        "_state: not state or state.startswith(_RUNNING)  →  not state and state.startswith(_RUNNING)",
+    ): "decoded, both are the state of one that runs",
     ("cluster/wire/protobuf", "__init__: 0  →  1"): "a byte too many is counted until the first pod is whole",
     (
         "cluster/wire/json_items",

@@ -378,7 +378,10 @@ def test_what_containers_have_been_through_is_read_as_in_json() -> None:
     pod = a_pod("web-1", node="n1", cpu="100m")
     states = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "restartCount": 3}
     ended = {"lastState": {"terminated": {"reason": "Error", "exitCode": 2}}}
-    pod["status"]["containerStatuses"] = [{"name": "main", **states, **ended}]
+    pod["status"]["containerStatuses"] = [
+        {"name": "main", **states, **ended},
+        {"name": "side", "state": {"waiting": {"reason": "ImagePullBackOff"}}},
+    ]
     pod["status"]["initContainerStatuses"] = [{"name": "setup", "restartCount": 2}]
     found = read_protobuf(encode_list([msgspec.convert(pod, Pod)]))
 
@@ -386,7 +389,9 @@ def test_what_containers_have_been_through_is_read_as_in_json() -> None:
         read_json(msgspec.json.encode({"kind": "PodList", "items": [pod]}))
     )
     assert found.pods is not None
-    setup, main = sorted(found.pods.columns.row(0).containers, key=lambda report: not report.init)
+    reports = {report.name: report for report in found.pods.columns.row(0).containers}
+    setup, main = reports["setup"], reports["main"]
+    assert reports["side"].waiting == "ImagePullBackOff"
     assert (main.waiting, main.restarts, main.last_exit_code) == ("CrashLoopBackOff", 3, 2)
     assert (setup.name, setup.init, setup.restarts, main.init) == ("setup", True, 2, False)
 
