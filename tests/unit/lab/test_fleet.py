@@ -74,7 +74,7 @@ def test_rows_are_written_as_csv_and_names(rebalancer_program: Program, recorded
 def test_a_page_has_the_rows_and_why_a_cluster_was_not_read(
     rebalancer_program: Program, recorded: Path
 ) -> None:
-    for command, column in (("plan", "held by"), ("simulate", "peak cpu")):
+    for command, column in (("plan", "blocked by"), ("simulate", "peak cpu")):
         page = rebalancer_program(command, "--from", f"{recorded}/*", "-o", "html")
 
         assert (page.exit_code, page.stdout.count("<h1>")) == (4, 1)
