@@ -1,8 +1,8 @@
 """Moves pods off hot nodes, down to their coolTo, as far as landings and limits allow.
 
 The excess is what hot nodes are above their coolTo, as ``Hotness.excess`` counts it. A resource that cannot
-cool, because a protected pod holds it, does not keep the others from cooling. Of two plans the better one
-leaves less excess, then fewer nodes hot, then costs less; ``search`` finds it.
+cool, because a protected pod holds it, does not keep the others from cooling. Plans are compared by the
+excess they leave, the nodes they leave hot and what they cost, all in points; ``search`` finds the best.
 """
 
 from __future__ import annotations

@@ -19,10 +19,9 @@ puts the next. So where excess is left, drafts are made: the same, but pods are 
 more often, and pods that may land on several nodes come last; where few may move, in every second draft. Most
 drafts begin with the moves of the best one so far but a few. The generator is seeded by the number of the
 draft, and placements are counted, never time, so the same cluster has the same plan. In a draft each move is
-a wave of its own, no pod is refused more than a few times and nothing is placed twice. The best drafts are
-made plans, which are held to waves and scenarios like any other. Plans are compared by what they leave:
-excess, each node that stays hot counted as some points more, and leastRelief points for each unit of what
-their moves cost.
+a wave of its own, and nothing is placed twice. The best draft is made a plan, which is held to waves and
+scenarios like any other. Plans are compared by what they leave: excess, each node that stays hot counted as
+some points more, and leastRelief points for each unit of what their moves cost.
 
 **Room.** A pod of a hot node may have no landing but on a cool node that it would make hot. So at the end
 pods of such a node are moved as well, largest first, if few of them let the pod of the hot node in:
@@ -57,8 +56,6 @@ _POWERS = (4.0, 2.0, 1.0, 0.5)  # of their value, by which pods are drawn, draft
 
 _ANEW = 3  # one of so many drafts begins anew, the others with most moves of the best one
 _FEW_PODS = 30  # that may move: drafts have placements as if there were so many
-_MOST_TRIED = 3  # times that a draft places a pod which is refused
-_MOST_MADE = 2  # of the drafts, the best, that are made plans
 _MOST_LEFT_OUT = 4  # moves of the best plan, where a draft begins with the others
 _POINTS_A_HOT_NODE = 10.0  # of excess, that a node which stays hot counts beside its own
 _ROOM_SHARE = 4  # of the placements of drafts, one of so many parts is for making room
@@ -135,9 +132,8 @@ class ReliefSearch:
                 most -= len(order) + 1  # nothing new: such drafts must end as well
             drafts[order] = min(drafts.get(order, self.quality(draft)), self.quality(draft))
             model = min(drafts, key=lambda item: drafts[item])
-        for order in sorted(drafts, key=lambda item: drafts[item])[:_MOST_MADE]:
-            if drafts[order] < best.quality:
-                best = min(best, self.plan(order), key=lambda item: item.quality)
+        if drafts[model] < best.quality:
+            best = min(best, self.plan(model), key=lambda item: item.quality)
         if best.excess <= least + NEGLIGIBLE or is_dear:
             return best
         return self._with_room(best)
@@ -341,7 +337,6 @@ class Attempt:
         self._late = np.zeros(pods, np.bool_)  # several nodes may take it, so a draft moves it last
         # By pod: the node that refused it (the last entry: none did), and how many moves there were then.
         self._refused_by, self._refused_at = np.full(pods, -1, np.int64), np.zeros(pods, np.int64)
-        self._tried = np.zeros(pods, np.int64)  # how often each was refused
         self._better = np.zeros(search.nodes + 1, np.int64)  # by node: the last move after which to ask again
         self._waits = self._ended = False
 
@@ -498,7 +493,6 @@ class Attempt:
         return self._pods.added(self._pods.candidates[at], found.evaluation.landings())
 
     def _refuse(self, at: int, why: NotMoved) -> None:
-        self._tried[at] += 1
         self._refused[at] = why
         self._refused_by[at] = -1 if why.node is None else why.node
         self._refused_at[at] = len(self.order)
@@ -552,8 +546,6 @@ class Attempt:
         self._better[-1] = len(self.order)
         again = [row for row in self._refused if self._better[self._refused_by[row]] > self._refused_at[row]]
         again = [row for row in again if self._refused[row].reason in _DEPENDS_ON_MOVES]
-        if self._is_draft:
-            again = [row for row in again if self._tried[row] < _MOST_TRIED]
         self._open[again] = True
 
     def kept(self) -> dict[int, NotMoved]:
