@@ -219,6 +219,7 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
             wish=wish or Wish("", self.cooler_node),
             replaced_late=workload is not None and workload.replaced_late,
             restarted=restarted,
+            is_asked_about=not finished and self.schedulers.is_asked_about(replacement),
         )
 
     def settling(self, node: NodeRow) -> NotMoved | None:

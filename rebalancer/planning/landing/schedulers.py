@@ -278,6 +278,14 @@ class ProfileSchedulers:
         name = self.state.classes[pod_class].scheduler_name
         return self.by_name.get(name) or next(iter(self.by_name.values()))
 
+    def is_asked_about(self, pod_class: int) -> bool:
+        """Whether an extender was asked about pods of a class: it may say otherwise after a move."""
+        configuration, pod = self.inputs.scheduler.configuration, self.state.classes[pod_class]
+        return any(
+            extender.url in configuration.answers and extender.is_interested(pod)
+            for extender in configuration.extenders
+        )
+
     @property
     def claims(self) -> Mapping[tuple[str, str], PersistentVolumeClaim]:
         """The PersistentVolumeClaims of the cluster, by namespace and name."""
