@@ -43,8 +43,10 @@ MAX_WORKERS = 8
 
 # Programs that tests start are compiled once, not at every start: that is half of what a short command takes.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# Under nohup a hangup is ignored, by the programs that tests start too; tests of signals send some.
+# Under nohup a hangup is ignored, and in the background of a script an interrupt, also by programs that tests
+# start; tests of signals send both.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Properties are tried with all their examples by `make properties`, which CI runs, and with a part of them by
 # `make test`, which whoever changes something waits for.

@@ -55,7 +55,7 @@ def test_with_act_the_cluster_cools_and_stays_cool(cluster: Cluster) -> None:
 def test_an_interval_has_one_run_also_when_another_replica_takes_over(cluster: Cluster) -> None:
     cluster.policy.write_text(CALM)
     first = cluster.start("--act")
-    first.waits_for("finished 4 moves")
+    first.waits_for("run-finished")
     second = cluster.start("--act")
     second.waits_for("stands by: ")
     eventually(lambda: second.get("/readyz") == (200, "ok: stands by\n"), awaited="it has read the cluster")
