@@ -86,7 +86,8 @@ def _path_of(location: Sequence[str | int], part: Any) -> Path:
     """The location without pydantic's own marks: union tags ``<…>`` and mapping keys ``[key]``."""
     path: list[str | int] = []
     for step in location:
-        if isinstance(step, str) and (step.startswith("<") or step == "[key]"):
+        is_mark = isinstance(step, str) and (step.startswith("<") or step == "[key]")
+        if is_mark and not (isinstance(part, dict) and step in part):  # a file may have such a key itself
             continue
         if isinstance(step, str) and not isinstance(part, dict):
             continue
@@ -104,7 +105,7 @@ def _sentence(problem: Any, model: type[BaseModel], path: Path) -> tuple[str, st
     if kind == "extra_forbidden":
         known = _fields_at(model, path[:-1])
         listed = f"{_KNOWN}{', '.join(sorted(known))}" if known else "it takes no fields"
-        return "unknown field", did_you_mean(str(path[-1]), known, otherwise=listed)
+        return "unknown field", did_you_mean(str(path[-1]) if path else "", known, otherwise=listed)
     if kind == "missing":
         return "is required", ""
     if kind in ("value_error", "assertion_error"):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from rebalancer.cluster import times
-from rebalancer.cluster.dumps.listing import Recording
+from rebalancer.cluster.dumps.listing import Recording, free_cycles
 from rebalancer.cluster.dumps.streams import read_bytes
 from rebalancer.cluster.dumps.writer import ABOUT, check_folder, digest, save
 from rebalancer.cluster.kinds import BY_PLURAL, KINDS, REQUIRED
@@ -119,6 +119,7 @@ def record_timeline(
                 wrote(f"{times.render(observation.now)}: {size} bytes")
             if time.time() + every_seconds > ends:
                 return
+            free_cycles()
             signals.stop.wait(max(every_seconds - (time.monotonic() - began), 0.0))
 
 

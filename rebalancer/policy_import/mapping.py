@@ -152,7 +152,7 @@ class Import(msgspec.Struct):
             return str(path[-1]) if path else ""
         at = self.document.value
         for part in path:
-            if part == "name" and part not in at:
+            if part == "name" and not (isinstance(at, Mapping) and part in at):
                 return "name"  # which is missing
             at = at[part]
         return str(at)[:60]

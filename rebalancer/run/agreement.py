@@ -23,6 +23,7 @@ from rebalancer.agreement.decisions import Agreement, Decision, Result, Tally, W
 from rebalancer.agreement.replay import SeenView, decide_again, decide_now
 from rebalancer.cluster import times
 from rebalancer.cluster.changes import ChangeLog, PodThen
+from rebalancer.cluster.dumps.listing import free_cycles
 from rebalancer.cluster.kinds import CLAIMS, NODES, PODS
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
@@ -243,6 +244,7 @@ class Following:
         self._inputs = inputs
         if claims:
             self._claims = _bound_claims(inputs.snapshot)
+        free_cycles()
         spent = time.thread_time() - began
         self.tally.processor_seconds += spent
         self._next = time.monotonic() + max(STEP_SECONDS, spent / MAX_SHARE)

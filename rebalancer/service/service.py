@@ -29,6 +29,7 @@ from prometheus_client import CollectorRegistry
 
 from rebalancer.agreement.decisions import Result
 from rebalancer.cluster.changes import ChangeLog
+from rebalancer.cluster.dumps.listing import free_cycles
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.deadlines import CLOSING_SECONDS, Deadline
@@ -170,6 +171,7 @@ class Runs:
             (inputs,) = read_inputs(unseen, (loaded,), api, known, cluster=self._cluster)
             return sight_of(inputs, usable=usable)
 
+        free_cycles()
         return self._signals.interruptibly(found)
 
     def compare(self) -> None:
@@ -380,6 +382,7 @@ class Service:
             longest = runs.longest_seconds + wave + _BESIDE_WAVES_SECONDS
             with self._health.busy_for(longest):
                 failed = self._failed(runs, held)
+                free_cycles()
             early.planned(runs.hot_nodes)
             self._compare(runs)
             self._after_each_run(self.metrics.registry)

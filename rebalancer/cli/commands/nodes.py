@@ -20,6 +20,7 @@ from rebalancer.cli.options import (
 )
 from rebalancer.cli.output import Output, Rows, emit, with_progress
 from rebalancer.cli.studies import Cluster, fleet_options, study
+from rebalancer.cluster.dumps.listing import free_cycles
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import TABLES, Format
@@ -121,6 +122,7 @@ def nodes(
                 click.echo()  # a line between two tables
             show(found)
             sys.stdout.flush()
+            free_cycles()
     return int(ExitCode.DONE)
 
 

@@ -267,6 +267,14 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
+def free_cycles() -> None:
+    """Free what a plan leaves that refers to itself, for a process that lives on.
+
+    Python would do so once there are many such objects. These are few, but hold arrays of the whole cluster.
+    """
+    gc.collect()
+
+
 class Rows(Protocol):
     """Collects what is used of the objects of a kind."""
 
