@@ -69,6 +69,7 @@ def test_without_the_setting_the_same_pod_is_protected_or_evicted() -> None:
         (a_deployment(replicas=2), "wants 2 replicas"),
         (with_status(availableReplicas=0), "0 available pods"),
         (a_deployment(minReadySeconds=600), "minReadySeconds"),
+        (a_deployment(minReadySeconds=270), "are 300 s, waveTimeout is 300 s"),
         (a_deployment(metadata={"deletionTimestamp": "2026-06-01T11:59:00Z"}), "being deleted"),
         (a_deployment(metadata={"annotations": {"argocd.argoproj.io/tracking-id": "a"}}), "Argo CD"),
         (a_deployment(metadata={"labels": {"kustomize.toolkit.fluxcd.io/name": "a"}}), "Flux"),

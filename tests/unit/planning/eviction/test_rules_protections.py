@@ -44,6 +44,7 @@ from tests.unit.planning.eviction.workload_protections import (
     PROTECTED_NOW,
     of_another_kind,
     of_deployment,
+    of_rollout,
     stateful,
 )
 
@@ -68,6 +69,12 @@ def test_who_asks_for_the_eviction_is_named() -> None:
     given = asked_for(intent="Eviction", requester="example.com/drain")
     assert because(plan_for(given), "web-0") == (
         "is being evicted already: EvictionRequest drain asks for its eviction by example.com/drain"
+    )
+
+
+def test_the_controller_with_pods_of_two_replica_sets_is_named() -> None:
+    assert because(plan_for(of_rollout(canary=1)), "web-0") == (
+        "Rollout/web has pods of ReplicaSet/web-2 as well"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -83,6 +84,22 @@ def scaled_to(replicas: int, kind: str = "ReplicaSet") -> Case:
     workload = a_workload("web", ["hot", "cool"], cpu="1900m", kind=kind, replicas=replicas)
     workload.item["status"] |= {"replicas": 2, "readyReplicas": 2}
     return case(workload, load={"hot": 95.0})
+
+
+def beyond_ordinals() -> Case:
+    """A pod before the first that its StatefulSet wants."""
+    workload = the_pod(kind="StatefulSet")
+    workload.item["spec"]["ordinals"] = {"start": 1}
+    return case(workload)
+
+
+def beside_one_that_ends() -> Case:
+    """A pod of a Job with four failures, and one being deleted that will be the fifth."""
+    given = job({"backoffLimit": 9}, {"failed": 4})
+    ending = copy.deepcopy(given["workloads"][0].pods[0])
+    ending["metadata"] |= {"name": "web-1", "uid": "ending", "deletionTimestamp": at(-5)}
+    given["workloads"][0].pods.append(ending)
+    return given
 
 
 def in_namespace(**item: Any) -> Case:
@@ -188,6 +205,7 @@ NOT_REPLACED: list[tuple[Reason, str, Case]] = [
         ("namespace terminating", in_namespace(status={"phase": "Terminating"})),
         *((f"{kind} scaled down", scaled_to(1, kind)) for kind in ("ReplicaSet", "ReplicationController")),
         ("StatefulSet scaled down", scaled_to(1, "StatefulSet")),
+        ("not among those of its StatefulSet", beyond_ordinals()),
         ("beyond the LimitRange's max", limited(max={"cpu": "2"}, workload=with_resources(ONE_CORE))),
         ("below the LimitRange's min", limited(min={"memory": "1Gi"}, workload=with_resources(ONE_CORE))),
         ("beyond its ratio", limited(maxLimitRequestRatio={"cpu": "1"}, workload=with_resources(ONE_CORE))),
@@ -205,6 +223,7 @@ NOT_REPLACED: list[tuple[Reason, str, Case]] = [
 ]
 ADMITTED_OTHERWISE: list[tuple[Reason, str, Case]] = [
     (Reason.NO_CONTROLLER, "managed by another", job({"managedBy": "kueue.x-k8s.io/multikueue"})),
+    (Reason.GRACE_PERIOD, "its Job backs off for one that ends", beside_one_that_ends()),
     (Reason.GRACE_PERIOD, "its Job backs off", job({"backoffLimit": 9}, {"failed": 5})),
     (
         Reason.GRACE_PERIOD,
