@@ -20,7 +20,6 @@ from rebalancer.cli.options import (
 )
 from rebalancer.cli.output import Output, Rows, emit, with_progress
 from rebalancer.cli.studies import Cluster, fleet_options, study
-from rebalancer.cluster.dumps.listing import free_cycles
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import TABLES, Format
@@ -75,6 +74,7 @@ def nodes(
     rebalancer nodes -o wide -L node.kubernetes.io/instance-type
     """
 
+    from rebalancer.cluster.dumps.listing import free_cycles  # noqa: PLC0415 - imports numpy
     from rebalancer.planning.assemble import listed_nodes  # noqa: PLC0415 - imports the model
     from rebalancer.reporting.chosen_rows import chosen_nodes  # noqa: PLC0415 - imports numpy
     from rebalancer.reporting.tables.nodes import node_listing, nodes_table  # noqa: PLC0415 - heavy

@@ -12,6 +12,7 @@ import pytest
 from rebalancer.cluster.dumps.writer import save
 from rebalancer.errors import ExitCode
 from tests.builders import a_node, a_pod, a_snapshot
+from tests.waiting import HANG_SECONDS
 
 HEAVY = ("numpy", "pandas", "kubernetes", "rich", "pydantic", "yaml", "prometheus_client", "urllib3")
 
@@ -39,7 +40,12 @@ POLICIES = Path(__file__).parents[3] / "policies"
 
 def python(code: str, **options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # type: ignore[call-overload,no-any-return]
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60, **options
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANG_SECONDS,
+        **options,
     )
 
 

@@ -15,6 +15,7 @@ import yaml
 from rebalancer.reporting.metrics import METRICS, MetricKind
 from tests.integration.prometheus.servers import MISSING
 from tests.unit.manifests.documents import ROOT
+from tests.waiting import HANG_SECONDS
 
 ALERTS = ROOT / "charts" / "rebalancer" / "files" / "alerts.yaml"
 RULES = yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]
@@ -63,7 +64,11 @@ def failures(folder: Path, *tests: dict[str, Any]) -> str:
     document = {"rule_files": [str(ALERTS)], "evaluation_interval": "5m", "tests": list(tests)}
     path.write_text(yaml.safe_dump(document))
     answer = subprocess.run(
-        ["promtool", "test", "rules", str(path)], capture_output=True, text=True, timeout=60, check=False
+        ["promtool", "test", "rules", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=HANG_SECONDS,
+        check=False,
     )
     return "" if answer.returncode == 0 else answer.stdout + answer.stderr
 
@@ -71,7 +76,11 @@ def failures(folder: Path, *tests: dict[str, Any]) -> str:
 @needs_promtool
 def test_they_are_rules_that_prometheus_takes() -> None:
     answer = subprocess.run(
-        ["promtool", "check", "rules", str(ALERTS)], capture_output=True, text=True, timeout=60, check=False
+        ["promtool", "check", "rules", str(ALERTS)],
+        capture_output=True,
+        text=True,
+        timeout=HANG_SECONDS,
+        check=False,
     )
     assert answer.returncode == 0, answer.stderr
 
