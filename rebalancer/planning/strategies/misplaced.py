@@ -141,9 +141,7 @@ class Misplaced(Strategy):
             asks = spec.node_selector or (affinity and affinity.node_affinity)
             alike = own.scheduler_name, kind if asks else -1, *(spec.tolerations or ())
             of_nodes.setdefault(alike, []).append(kind)
-            of_pods[kind] = [
-                kind
-            ]  # those that ask for nothing too: others may have asked to be far from them
+            of_pods[kind] = [kind]  # also where it asks for nothing: other pods may keep away from it
         for classes, rules in ((of_nodes, _OF_NODES), (of_pods, _OF_PODS)):
             filters, soft = rules.intersection(self.settings.filters), rules.intersection(self._soft)
             for first, *others in classes.values():
