@@ -97,7 +97,7 @@ EQUIVALENT = {
         "cluster/wire/json_items",
         "_shared: not node_name or spec.count(_NODE_NAME) != 1  →  not node_name and "
         "spec.count(_NODE_NAME) != 1",
-    ): "of a text that stands twice one stays, so pods on two nodes are told apart all the same",
+    ): "where a text occurs twice one copy is kept, so pods on two nodes still differ",
     (
         "cluster/wire/known_fields",
         "is_known_list: return not _refused(_decoders()[2], body)  →  return None",

@@ -93,7 +93,7 @@ class SpreadChange(msgspec.Struct, frozen=True):
     """What a landing does to a constraint."""
 
     more: int  # moves that are left to do for it, more than before
-    again: bool  # too many are there still, of which the pod is one: it would have to move again
+    again: bool  # its domain still has too many pods, so this one would have to move again
     uneven: int  # above 0 where pods are spread less evenly, below 0 where more so; 0 if it held before
 
 
