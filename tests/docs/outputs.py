@@ -21,7 +21,7 @@ from rebalancer_demo.hot_cluster import WATCHER_NAMESPACE, WATCHER_PORT, WATCHER
 from tests.docs.blocks import PAGES, ROOT, Block, blocks, commands
 from tests.waiting import present
 
-MAX_LINES, MAX_COLUMNS = 16, 118  # of one command's output, that a page shows
+MAX_LINES, MAX_COLUMNS = 18, 118  # of one command's output, that a page shows
 _END = "\x1e"
 _ALWAYS_DIFFERENT = (
     (r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)", "2026-11-22T12:00:00Z"),
