@@ -200,13 +200,14 @@ def _received(response: Any, max_bytes: int, body_needed: bool) -> Answer:
 
     ok = 200 <= response.status < 300
     most = max_bytes if ok else min(max_bytes, _MAX_REFUSAL_BYTES)
-    content = b""
+    content, whole = b"", False
     try:
         with contextlib.suppress(HTTPError, OSError) if ok and not body_needed else contextlib.nullcontext():
             content = response.read(most + 1, decode_content=True)
-        if len(content) > most:
-            response.close()
+            whole = len(content) <= most
     finally:
+        if not whole:  # or what can't be unpacked would be left half read, on a connection that goes on
+            response.close()
         response.release_conn()
     if ok and body_needed and len(content) > most:
         raise TooLargeError(f"the answer is larger than {max_bytes >> 20} MiB")

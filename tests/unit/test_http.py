@@ -55,6 +55,25 @@ def test_an_answer_that_is_too_large_is_an_error_and_a_refusal_is_cut(pool: Any)
         assert len(get(pool, url).body) == 1000
 
 
+def test_the_connection_of_an_answer_that_cannot_be_unpacked_is_closed(pool: Any) -> None:
+    closed = threading.Event()
+
+    class Handler(loopback.QuietHandler):
+        def do_GET(self) -> None:  # noqa: N802 - named by the base class
+            self.send_response(200)
+            self.send_header("Content-Encoding", "gzip")
+            self.end_headers()
+            self.wfile.write(b"x" * 2000)
+            with contextlib.suppress(OSError):
+                self.rfile.read(1)
+            closed.set()
+
+    # The error holds on to the answer, so nothing else closes it.
+    with loopback.serving(Handler) as url, pytest.raises(NoAnswerError, match="DecodeError") as refused:
+        get(pool, url)
+    happened(closed, awaited=f"the connection is closed after {refused.value}")
+
+
 def test_where_the_status_counts_a_body_that_breaks_off_is_no_failure(pool: Any) -> None:
     class Handler(loopback.QuietHandler):
         def do_GET(self) -> None:  # noqa: N802 - named by the base class

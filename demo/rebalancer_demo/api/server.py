@@ -236,8 +236,11 @@ class _Handler(BaseHTTPRequestHandler):
             super().handle()
 
     def finish(self) -> None:
-        with contextlib.suppress(OSError):
-            super().finish()
+        try:
+            with contextlib.suppress(OSError):
+                super().finish()
+        finally:
+            self.rfile.close()  # which the base class leaves open where what is buffered can't be sent
 
     def _serve(self) -> None:
         owner = self.server.owner
