@@ -13,7 +13,7 @@ demo: $(STAMP)
 	@$(BIN)/rebalancer demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
 
 # The properties alone, with all their examples; `make test` tries one in four.
 properties: $(STAMP)
