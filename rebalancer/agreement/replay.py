@@ -305,7 +305,7 @@ def _decided(
     computed = moment.compute(before, moment.following, change.at)
     chance, result = computed.chance_of(node), Result.AS_COMPUTED
     weights = _weights(moment, computed, node)
-    if weighs and _is_sampled(moment, computed):
+    if weighs and computed.placement.is_sampled:
         weights = _tried_weights(moment, computed, node)
     if not chance:
         result = Result.MISSED
@@ -335,7 +335,7 @@ def _decided(
         expected=_expected(landings),
         possible=0 if landings is None else len(landings.rows),
         feasible=len(computed.placement.feasible),
-        sampled=_is_sampled(moment, computed),
+        sampled=computed.placement.is_sampled,
         weights=weights,
         because=computed.placement.rejected if landings is None else "",
         nodes=_nodes(moment, computed, node, shown),
@@ -390,15 +390,11 @@ def _expected(landings: LandingDistribution | None) -> float:
     return float(-(landings.chance * np.log(landings.chance)).sum())
 
 
-def _is_sampled(moment: _Moment, computed: _Computed) -> bool:
-    return len(computed.placement.feasible) > moment.schedulers.nodes_to_find(computed.pod_class)
-
-
 def _weights(moment: _Moment, computed: _Computed, node: int) -> Mapping[str, tuple[int, ...]]:
     """By score plugin: its weight, and between which weights the node would have the highest total."""
     placement = computed.placement
     at = np.flatnonzero(placement.feasible == node)
-    if not len(at) or len(placement.feasible) < 2 or _is_sampled(moment, computed):
+    if not len(at) or len(placement.feasible) < 2 or computed.placement.is_sampled:
         return {}
     weights = moment.schedulers.scheduler(computed.pod_class).profile.weights
     total, found = placement.totals, {}

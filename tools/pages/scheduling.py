@@ -90,8 +90,8 @@ _TAIL = """\
   it first. Where nodes report several sizes, the nodes that any of them leads to are possible landings.
 * **Extenders of ours**: their scores are computed from their file and counted as the scheduler counts them,
   `score × weight × 10`. Of pods that any extender is asked about equal nodes are drawn, from 1.35 on too, and
-  no order is reused for the next pod. An extender that filters where the scheduler looks at a sample leaves
-  no known landing.
+  no order is reused for the next pod. An extender is asked about the
+  sample, so nodes that it rejects are missing there; where it may reject all of it no landing is known.
 
 ## Not modelled
 

@@ -494,7 +494,7 @@ class MoveEvaluator:
                 break  # refused; where others terminate, it matters whether that is so once they are gone
             for placement in self._place(candidate, state, predecessor):
                 placements.append(placement)
-                sampled |= len(placement.feasible) > self._schedulers.nodes_to_find(candidate.replacement)
+                sampled |= placement.is_sampled
                 score = known.get(id(placement.chance))
                 if score is None:
                     score = self._score(candidate, scenario, now, before, placement)

@@ -301,10 +301,6 @@ class ProfileSchedulers:
         scheduler = self.scheduler(pod_class)
         return (scheduler, *self._lagging[scheduler.profile.scheduler_name])
 
-    def nodes_to_find(self, pod_class: int) -> int:
-        """How many feasible nodes end the scheduler's search; when more are feasible it takes a sample."""
-        return self.scheduler(pod_class).nodes_to_find(len(self.inputs.snapshot.nodes))
-
     def needs_requested_room(self, pod_class: int) -> bool:
         """Whether a node must have room for all that pods of a class request."""
         profile = self.scheduler(pod_class).profile

@@ -9,11 +9,6 @@ them.
     a pod of priority 20 that requests 1 core     passes: it does not yield
     a pod of priority 10 that requests 1 core     is rejected: Insufficient cpu
 
-Some scores depend on what the scheduler alone knows. ImageLocality counts one size of an image on all nodes,
-that of the node which registered it first. Where nodes report several sizes of one name, the raw scores by
-each of them are computed, and the nodes that any of them leads to are possible landings. Where there are too
-many ways to try, bounds of the scores tell which nodes can be chosen at all.
-
 Source: kubernetes v1.34.4 pkg/scheduler/schedule_one.go:430, :776; v1.35.4
 framework/runtime/framework.go:1145.
 """
@@ -22,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import product
 
 import msgspec
 import numpy as np
@@ -30,11 +24,12 @@ import numpy as np
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.pods import PodTable
 from rebalancer.profiles.types import Extender, ExtensionPoint, Profile
-from rebalancer.scheduling.framework.plugin import NO_OTHER_SCORES, Plugin
+from rebalancer.scheduling.framework.plugin import Plugin
 from rebalancer.scheduling.framework.race import Workers
 from rebalancer.scheduling.framework.sampling import Search, Searches, nodes_to_find
 from rebalancer.scheduling.framework.scores import RawScores, WeightedScores, notes, out_of_range
 from rebalancer.scheduling.framework.start_index import TieBreak
+from rebalancer.scheduling.framework.unknown_scores import by_size, outcome_by_size
 from rebalancer.scheduling.matching import tolerates_any
 from rebalancer.scheduling.state.cluster_state import GONE, UNBOUND, ClusterState
 from rebalancer.scheduling.state.domains import DomainCounter
@@ -45,7 +40,8 @@ PREEMPTION, TAINTS = "DefaultPreemption", "TaintToleration"
 NOT_A_CANDIDATE = "PreFilterResult"
 _NO_NODES: IntArray = np.zeros(0, np.int64)
 _EXTENDER = "extender"  # how the names of their plugins begin
-_FILTERED_SAMPLE = "extender: which nodes it rejects of those found is not known, where not all are looked at"
+_ALL_REJECTED = "extender: it rejects so many nodes that it may reject all those that a search finds"
+_MANY_SIZES = "extender: it rejects so many nodes that scores depend too much on how many a search leaves"
 
 
 class Placement(msgspec.Struct, frozen=True, eq=False):
@@ -61,6 +57,7 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
     )
     notes: tuple[str, ...] = ()  # "Plugin: message", remarks on how to read the scores
     tie: TieBreak | None = None  # what decides among equal totals where nothing is drawn
+    is_sampled: bool = False  # whether only some of the feasible nodes are compared
 
     @property
     def totals(self) -> IntArray:
@@ -116,48 +113,6 @@ def rejected_beside_nominated(
     return {node: reason for node, reason in reasons.items() if reason}
 
 
-def _with_other_scores(
-    state: ClusterState, pod_class: int, search: Search, raw: Sequence[RawScores]
-) -> FloatArray | None:
-    """(feasible,) the chances, where some scores may be others than ``raw``; None where none may be.
-
-    A node that only the bounds allow was missed by every draw, so it has the chance of one draw more.
-    """
-    others = {
-        item.plugin.name: item.plugin.other_raw_scores(state, pod_class)
-        for item in raw
-        if item.plugin.is_uncertain
-    }
-    if all(other is NO_OTHER_SCORES for other in others.values()):
-        return None
-
-    def choices(item: RawScores) -> Iterator[RawScores]:
-        yield item
-        for other in others.get(item.plugin.name, NO_OTHER_SCORES).listed:
-            yield RawScores(item.plugin, item.weight, other[search.feasible])
-
-    chances = [search.chances(chosen) for chosen in product(*map(choices, raw))]
-    chance = np.asarray(np.mean(chances, axis=0), np.float64)
-    below, above = np.zeros((2, len(chance)), np.int64)
-    exact: list[RawScores] = []
-    for item in raw:
-        bounds = others.get(item.plugin.name, NO_OTHER_SCORES).bounds
-        if bounds is None:
-            exact.append(item)
-        else:
-            below += item.weight * bounds[0][search.feasible]
-            above += item.weight * bounds[1][search.feasible]
-    if len(exact) == len(raw):
-        return chance
-    possible = np.zeros(len(chance), np.bool_)
-    for chosen in product(*map(choices, exact)):
-        possible |= search.possible(chosen, below, above)
-    missed = possible & (chance == 0.0)
-    if missed.any():
-        chance = (len(chances) * chance + missed / np.count_nonzero(missed)) / (len(chances) + 1)
-    return chance
-
-
 class _Candidates(msgspec.Struct, frozen=True, eq=False):
     """What the PreFilters left: the nodes to look at and the filters to run."""
 
@@ -204,7 +159,6 @@ class Scheduler:
             [item for item in self._scores if item.needs_pre_score],
             self._at(ExtensionPoint.PRE_SCORE, plugins),
         )
-        self._is_uncertain = any(plugin.is_uncertain for plugin in self._scores)
 
     @property
     def recent_pods(self) -> frozenset[int]:
@@ -391,14 +345,13 @@ class Scheduler:
         feasible = np.flatnonzero(self._feasible(state, pod_class, candidates, pod))
         if not len(feasible):
             return Placement(_NO_NODES, {}, np.zeros(0), rejected=candidates.rejected)
-        looked_at = self._order(state, candidates)
-        limit = self._limit(looked_at)
-        raw = self._raw_scores(state, pod_class, feasible, min(limit, len(feasible)))
+        search = self._search(state, pod_class, candidates, feasible, pod)
+        raw = self._raw_scores(state, pod_class, feasible, search.sizes[-1])
         scores, without_scores = WeightedScores(raw), 0 if self._scores or self._extenders else 1
         failing = self._filter_failure or out_of_range(raw) or self._failure(state, pod_class, feasible)
-        if self._asks_of_sample and not failing:
-            found = np.count_nonzero(self._feasible(state, pod_class, candidates, pod, asking=False))
-            failing = _FILTERED_SAMPLE if limit < found > len(feasible) else ""
+        failing = failing or (_ALL_REJECTED if search.may_be_empty else "")
+        parts = [] if failing else by_size(state, pod_class, search, raw)
+        failing = failing or ("" if parts else _MANY_SIZES)
         # One feasible node is taken without scoring, and so is the node the pod was nominated to.
         nominated = np.flatnonzero(feasible == state.nominated[pod]) if pod in state.nominated else _NO_NODES
         if len(nominated):
@@ -406,14 +359,18 @@ class Scheduler:
             chance[nominated] = 1.0
         elif failing and (len(feasible) > 1 or self._filter_failure or failing.startswith(_EXTENDER)):
             return Placement(
-                feasible, scores, np.zeros(len(feasible)), without_scores, failing, score_failure=failing
+                feasible,
+                scores,
+                np.zeros(len(feasible)),
+                without_scores,
+                failing,
+                score_failure=failing,
+                is_sampled=search.is_sample,
             )
-        else:
-            search = self._search(state, pod_class, candidates, feasible, looked_at)
+        elif failing:
             chance, tie = search.outcome(raw)
-            if self._is_uncertain and len(feasible) > 1:
-                uncertain = _with_other_scores(state, pod_class, search, raw)
-                chance, tie = (chance, tie) if uncertain is None else (uncertain, None)
+        else:
+            chance, tie = outcome_by_size(state, pod_class, parts)
         return Placement(
             feasible=feasible,
             scores=scores,
@@ -422,6 +379,7 @@ class Scheduler:
             total_without_scores=without_scores,
             notes=tuple(notes(raw)),
             score_failure=failing,
+            is_sampled=search.is_sample,
         )
 
     def chances_by_weight(
@@ -435,10 +393,8 @@ class Scheduler:
         feasible = np.flatnonzero(self._feasible(state, pod_class, candidates, pod))
         if not len(feasible):
             return
-        looked_at = self._order(state, candidates)
-        size = min(self._limit(looked_at), len(feasible))
-        raw = self._raw_scores(state, pod_class, feasible, size)
-        search = self._search(state, pod_class, candidates, feasible, looked_at)
+        search = self._search(state, pod_class, candidates, feasible, pod)
+        raw = self._raw_scores(state, pod_class, feasible, search.sizes[-1])
         for at, item in enumerate(raw):
             for weight in weights:
                 changed = RawScores(item.plugin, weight, item.raw)
@@ -451,17 +407,18 @@ class Scheduler:
         return self.nodes_to_find(len(looked_at)) if all_found else 1
 
     def _search(
-        self,
-        state: ClusterState,
-        pod_class: int,
-        candidates: _Candidates,
-        feasible: IntArray,
-        looked_at: IntArray,
+        self, state: ClusterState, pod_class: int, candidates: _Candidates, feasible: IntArray, pod: int
     ) -> Search:
         # Nodes that a PreFilter names are looked at in no particular order.
         heap = state.classes.release.has(HEAP_TIES) and candidates.restricted_to is None
         asked = any(item.is_interested(state.classes[pod_class]) for item in self._extenders)
-        return self._searches.over(feasible, looked_at, self._limit(looked_at), heap=heap and not asked)
+        looked_at = self._order(state, candidates)
+        found = feasible
+        if asked and self._asks_of_sample:
+            found = np.flatnonzero(self._feasible(state, pod_class, candidates, pod, asking=False))
+        return self._searches.over(
+            feasible, looked_at, self._limit(looked_at), found=found, heap=heap and not asked
+        )
 
     def scores_everywhere(self, state: ClusterState, pod_class: int) -> dict[str, IntArray]:
         """(nodes,) score of each plugin in 0..100, unweighted, as if every node were feasible."""

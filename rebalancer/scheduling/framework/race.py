@@ -237,17 +237,29 @@ def _ends_of_all(candidates: int, limit: int, workers: Workers) -> FloatArray:
 class Race:
     """A search of several workers over the nodes; it ends once they have found a number of feasible ones."""
 
-    def __init__(self, places: IntArray, candidates: int, limit: int, workers: Workers) -> None:
-        """``places`` are those of the feasible nodes, more than ``limit``, in the scheduler's order."""
-        self._places = places
+    def __init__(
+        self,
+        places: IntArray,
+        candidates: int,
+        limit: int,
+        workers: Workers,
+        found: IntArray | None = None,
+    ) -> None:
+        """``places`` are those of the feasible nodes, in the scheduler's order.
+
+        ``found`` are those that end the search, more than ``limit``; None: the same. Extenders reject others.
+        """
+        found = places if found is None else found
+        self._places = found
         self._draws = interleavings(candidates, limit, workers)
         ends = _ends_of_all(candidates, limit, workers)
-        if len(places) < candidates:
-            ends = self._counted(ends * (candidates / len(places)), limit)
+        if len(found) < candidates:
+            ends = self._counted(ends * (candidates / len(found)), limit)
+        self._places = places
         # The last node that is found, and the next one, are in the sample or not, by the time of half a node.
         self._ends = ends + self._draws.between / 2 + 0.5
-        self._rows = -(-BEST_IN_SAMPLE * len(places) // limit)
-        self._found = limit / len(places)
+        self._rows = -(-BEST_IN_SAMPLE * len(found) // limit)
+        self._found = limit / len(found)
 
     def _counted(self, guess: FloatArray, limit: int) -> FloatArray:
         """(draws,) about when enough feasible nodes were found, by counting some of them up to a guess."""
@@ -258,6 +270,13 @@ class Race:
             found = np.add.reduce((times <= guess).view(np.int8), axis=0, dtype=np.int16)
             guess = guess * (limit / step) / np.maximum(found.astype(np.int64), 1)
         return np.asarray(guess, np.float32)
+
+    def share_of_sizes(self, least: int, most: int, sizes: range) -> float:
+        """The chance that so many feasible nodes are in the sample, of ``sizes`` that are possible."""
+        inside = np.count_nonzero(self._times(np.arange(len(self._places))) < self._ends - 0.5, axis=0)
+        inside = inside.clip(sizes[0], sizes[-1])
+        share = float(self._draws.weight[(inside >= least) & (inside <= most)].sum())
+        return (1.0 - _SCATTERED) * share + _SCATTERED * (most - least + 1) / len(sizes)
 
     def chances(self, fixed: IntArray, varying: Sequence[RawScores], floors: Floors) -> FloatArray:
         """(feasible,) the chance of each node to be chosen.

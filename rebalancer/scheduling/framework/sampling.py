@@ -25,13 +25,21 @@ Eight nodes a..h, of which b, d, e and h are feasible, and a search that stops a
 Let a plugin score by the largest raw score, with 5 on b, d and e and 10 on h. The largest is 5 in the first
 two windows and 10 in the other two: two stretches.
 
-Source: kubernetes v1.34.4 pkg/scheduler/schedule_one.go:610, :697, :894.
+An extender is asked about the nodes that were found, so what it rejects leaves the sample smaller and nothing
+takes its place. In the example, with e rejected:
+
+    start  e           compares h alone   1/8
+    starts c, d        compare d alone    2/8
+
+Source: kubernetes v1.34.4 pkg/scheduler/schedule_one.go:610, :697, :894; findNodesThatPassExtenders there,
+after the search and before any score, is the same in v1.37.2.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from copy import copy
 from itertools import pairwise
 
 import msgspec
@@ -49,6 +57,7 @@ from rebalancer.scheduling.framework.start_index import (
 )
 
 _MOST = np.iinfo(np.int32).max
+_NO_EXTREME = -np.iinfo(np.int64).max  # its negative is a number, too
 _ALL_ARE_LOOKED_AT = 100
 _REMEMBERED = 4  # searches
 _MAX_PLACES_AT_ONCE = 1 << 17  # places
@@ -164,23 +173,24 @@ class _Stretch(msgspec.Struct, frozen=True):
 
 
 def _stretches(
-    scores: Sequence[RawScores], raw: Sequence[IntArray], count: int, width: int
+    scores: Sequence[RawScores], raw: Sequence[IntArray], count: int, width: int, rejected: BoolArray | None
 ) -> list[_Stretch]:
     """All windows in order, divided where the smallest or the largest raw score of a plugin changes.
 
     The smallest of a window is the negated maximum of the negated scores, so one sliding maximum serves both.
 
-    ``raw`` are the scores by place, (count + width − 1,).
+    ``raw`` are the scores by place, (count + width − 1,); nodes that are ``rejected`` have no part.
     """
     extremes: list[tuple[IntArray | int, int]] = []
     for item, by_place in zip(scores, raw, strict=True):
         smallest, largest = item.extremes()
-        extremes.append((_window_extreme(item.negated(by_place), -smallest, count, width), -1))
-        extremes.append((_window_extreme(by_place, largest, count, width), 1))
+        for values, extreme, sign in ((item.negated(by_place), -smallest, -1), (by_place, largest, 1)):
+            known = values if rejected is None else np.where(rejected, _NO_EXTREME, values)
+            extremes.append((_window_extreme(known, extreme, count, width), sign))
     edges = {0, count}
-    for values, _ in extremes:
-        if not isinstance(values, int):
-            edges.update(((values[1:] != values[:-1]).nonzero()[0] + 1).tolist())
+    for seen, _ in extremes:
+        if not isinstance(seen, int):
+            edges.update(((seen[1:] != seen[:-1]).nonzero()[0] + 1).tolist())
 
     def at(first: int) -> tuple[int, ...]:
         return tuple(
@@ -200,51 +210,106 @@ class Search:
         limit: int,
         workers: Workers = ONE_WORKER,
         *,
+        found: IntArray | None = None,
         heap: bool = False,
     ) -> None:
         """``feasible`` are rows, ascending; ``order`` the rows the scheduler looks at, in its order.
 
+        ``found`` are the rows that end the search, ascending, where extenders then reject some of them; a
+        sample has one that is feasible if they reject fewer than ``limit``.
         ``heap`` if it takes the root of a heap of the nodes in the order in which it found them.
         """
         self.feasible = feasible
         self.looked_at = order
+        self._every = feasible if found is None else found
         self._limit = limit
         self._heap = heap
         self._takes_root = heap and workers.parallelism == 1  # the order is certain
         self._known = KnownOutcomes()
         self._alone = 1.0
-        if len(feasible) <= limit:
+        self._rejected: BoolArray | None = None
+        self._of_sizes: dict[tuple[int, int], tuple[float, Search | None]] = {}
+        self.is_sample = len(self._every) > limit
+        if not self.is_sample:
             return
         self._width = limit
         # Scores are over rows in ascending order; the search goes through them in the scheduler's order.
         index = np.full(int(order.max()) + 1, -1, np.int64)
+        index[self._every] = 0
+        positions = (index[order] >= 0).nonzero()[0]
+        index[self._every] = -1
         index[feasible] = np.arange(len(feasible))
         feasible_at = index[order]
-        positions = (feasible_at >= 0).nonzero()[0]
         self._alone = workers.at_once()[1]
         if self._alone < 1.0:
             places = np.empty(len(feasible), np.int64)
-            places[feasible_at[positions]] = positions
-            self._race = Race(places, len(order), limit, workers)
-        self._found = feasible_at[
-            positions
-        ]  # index into feasible by place, the place in the order of finding
+            passing = (feasible_at >= 0).nonzero()[0]
+            places[feasible_at[passing]] = passing
+            self._race = Race(places, len(order), limit, workers, positions)
+        # Index into feasible by place, the place in the order of finding; any for a node that is rejected.
+        self._found = feasible_at[positions]
+        if len(feasible) < len(self._every):
+            self._rejected = np.concatenate([self._found, self._found[: limit - 1]]) < 0
+            self._found = np.maximum(self._found, 0)
         # The same, and again those that windows across the end hold.
         self._around = np.concatenate([self._found, self._found[: limit - 1]])
-        gaps = np.empty(len(positions))  # the starts from which each is the first one found
-        gaps[0] = positions[0] - positions[-1] + len(order)
-        gaps[1:] = positions[1:] - positions[:-1]
+        self._gaps = np.empty(len(positions))  # the share of starts from which each is the first one found
+        self._gaps[0] = positions[0] - positions[-1] + len(order)
+        self._gaps[1:] = positions[1:] - positions[:-1]
+        self._gaps /= len(order)
         # The chance that the search begins before each place: its window is those from there on.
-        self._before = np.concatenate([[0.0], gaps / len(order)]).cumsum()
+        self._before = np.concatenate([[0.0], self._gaps]).cumsum()
 
-    def covers(self, feasible: IntArray, order: IntArray, limit: int, heap: bool) -> bool:
+    def covers(self, feasible: IntArray, order: IntArray, limit: int, found: IntArray, heap: bool) -> bool:
         """Whether it is the search over these nodes."""
         return (
             self.looked_at is order
             and self._limit == limit
             and self._heap == heap
             and np.array_equal(self.feasible, feasible)
+            and np.array_equal(self._every, found)
         )
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether extenders may reject all that is found."""
+        return self.is_sample and len(self._every) - len(self.feasible) >= self._limit
+
+    @property
+    def sizes(self) -> range:
+        """How many nodes a sample may have, once extenders have rejected theirs."""
+        if not self.is_sample:
+            return range(len(self.feasible), len(self.feasible) + 1)
+        rejected = len(self._every) - len(self.feasible)
+        return range(max(self._limit - rejected, 1), min(self._limit, len(self.feasible)) + 1)
+
+    def of_sizes(self, least: int, most: int) -> tuple[float, Search | None]:
+        """The chance of a sample of so many nodes, and the search if it has one; None where it cannot.
+
+        Of one worker both are exact. The draws of a race tell the chance alone, and each size has some.
+        """
+        known = self._of_sizes.get((least, most))
+        if known is None:
+            known = self._of_sizes[least, most] = self._restricted(least, most)
+        return known
+
+    def _restricted(self, least: int, most: int) -> tuple[float, Search | None]:
+        if self._rejected is None:
+            return 1.0, self
+        passing = np.concatenate([[0], (~self._rejected).cumsum()])
+        in_window = passing[self._width :] - passing[: -self._width]
+        gaps = np.where((in_window >= least) & (in_window <= most), self._gaps, 0.0)
+        alone = self._alone * float(gaps.sum())
+        raced = 0.0
+        if self._alone < 1.0:
+            raced = (1.0 - self._alone) * self._race.share_of_sizes(least, most, self.sizes)
+        if not (share := alone + raced):
+            return 0.0, None
+        part = copy(self)
+        part._known = KnownOutcomes()
+        part._alone = alone / share
+        part._before = np.concatenate([[0.0], gaps]).cumsum() / (float(gaps.sum()) or 1.0)
+        return share, part
 
     def chances(self, scores: Sequence[RawScores]) -> FloatArray:
         """(feasible,) the chance of each node to be chosen; the caller does not change the result."""
@@ -254,7 +319,7 @@ class Search:
         """The chances, and what decides among equal totals where nothing is drawn."""
         chance = np.zeros(len(self.feasible), np.float64)
         fixed, varying = self._parts(scores)
-        if len(chance) <= self._limit:
+        if not self.is_sample:
             tie = None
             if self._heap:
                 raced = 0.0 if self._takes_root else RACED
@@ -283,7 +348,7 @@ class Search:
         where all others have their least, so one whose most is below the lowest such total is ruled out.
         """
         fixed, varying = self._parts(scores)
-        if len(fixed) <= self._limit:
+        if not self.is_sample:
             return np.asarray(fixed + above >= (fixed + below).max(), np.bool_)
         floors = Floors()
         self._add_windows(fixed + below, varying, np.zeros(len(fixed)), floors)
@@ -298,7 +363,7 @@ class Search:
         for item in scores:
             if item.is_constant:
                 continue  # the same for every node, so it decides nothing
-            if not item.plugin.normalization.compares_nodes or len(fixed) <= self._limit:
+            if not item.plugin.normalization.compares_nodes or not self.is_sample:
                 fixed += item.weighted_by_all
             else:
                 varying.append(item)
@@ -315,7 +380,7 @@ class Search:
         raw = [item.raw.take(self._around) for item in varying]
         at_once: list[_Stretch] = []
         length = 0
-        stretches = _stretches(varying, raw, len(chance), self._width)
+        stretches = _stretches(varying, raw, len(self._found), self._width, self._rejected)
         for stretch in stretches:
             if floors is None:
                 self._add_roots(stretch, self._totals(fixed, varying, raw, stretch), chance)
@@ -332,7 +397,7 @@ class Search:
 
     def _add_roots(self, stretch: _Stretch, totals: IntArray, chance: FloatArray) -> None:
         """Add the chance of each window of a stretch to the one node that is taken from it."""
-        places = (heap_roots(totals, self._width) + stretch.first) % len(chance)
+        places = (heap_roots(totals, self._width) + stretch.first) % len(self._found)
         weights = np.diff(self._before[stretch.first : stretch.end + 1])
         chance += np.bincount(self._found[places], weights=weights, minlength=len(chance))
 
@@ -345,6 +410,8 @@ class Search:
         extremes = stretch.extremes
         for item, values, smallest, largest in zip(varying, raw, extremes[::2], extremes[1::2], strict=True):
             totals = totals + item.weighted(smallest, largest, values[reach])
+        if self._rejected is not None:  # less than any other, so that it wins nothing
+            totals = np.where(self._rejected[reach], totals.min() - 1, totals)
         return totals
 
     def _share(self, stretches: Sequence[_Stretch], totals: IntArray, chance: FloatArray) -> int:
@@ -362,7 +429,7 @@ class Search:
         lengths = np.array([item.end - item.first + self._width - 1 for item in stretches])
         ends = lengths.cumsum()
         shift = np.array([item.first for item in stretches]) - ends + lengths
-        places = (places + shift[ends.searchsorted(places, side="right")]) % len(chance)
+        places = (places + shift[ends.searchsorted(places, side="right")]) % len(self._found)
         chance += np.bincount(self._found[places], weights=shares, minlength=len(chance))
         return lowest
 
@@ -374,10 +441,19 @@ class Searches:
         self._workers = workers
         self._latest: deque[Search] = deque(maxlen=_REMEMBERED)
 
-    def over(self, feasible: IntArray, looked_at: IntArray, limit: int, *, heap: bool = False) -> Search:
+    def over(
+        self,
+        feasible: IntArray,
+        looked_at: IntArray,
+        limit: int,
+        *,
+        found: IntArray | None = None,
+        heap: bool = False,
+    ) -> Search:
         """The search over these nodes; see ``Search``. ``heap`` if a heap of what is found decides ties."""
+        every = feasible if found is None else found
         for search in self._latest:
-            if search.covers(feasible, looked_at, limit, heap):
+            if search.covers(feasible, looked_at, limit, every, heap):
                 return search
-        self._latest.appendleft(Search(feasible, looked_at, limit, self._workers, heap=heap))
+        self._latest.appendleft(Search(feasible, looked_at, limit, self._workers, found=every, heap=heap))
         return self._latest[0]

@@ -133,15 +133,33 @@ def test_it_filters_before_scores_are_compared() -> None:
     assert placed(configured(score), snapshot, values).feasible.tolist() == [0, 1, 2, 3]
 
 
-def test_where_it_filters_a_sample_no_landing_is_known() -> None:
+SAMPLED = [f"n-{number:03}" for number in range(150)]  # of which the scheduler finds a hundred
+
+
+def of_sampled(values: Mapping[str, float], pods: Iterable[Mapping[str, Any]] = (), **pod: Any) -> Placement:
+    """Where a pod is placed by what an extender says, which rejects nodes above 90."""
     score = {"name": "Busy", "prometheusScore": {"address": ADDRESS, "query": QUERY}, "rejectAbove": 90}
-    nodes = [a_node(f"n-{number:03}") for number in range(300)]
-    snapshot = a_snapshot(nodes=nodes, pods=[a_pod("p")])
-    configuration = configured(score, filterVerb="filter")
-    cool = {f"n-{number:03}": float(number % 50) for number in range(300)}
-    assert not placed(configuration, snapshot, cool).rejected
-    placement = placed(configuration, snapshot, {**cool, "n-007": 99.0})
-    assert "which nodes it rejects of those found is not known" in placement.rejected
+    snapshot = a_snapshot(nodes=[a_node(name) for name in SAMPLED], pods=[*pods, a_pod("p", **pod)])
+    document = {} if pod else NO_OTHER_SCORE
+    configuration = configured(score, filterVerb="filter", max_score=100, document=document)
+    return placed(configuration, snapshot, values)
+
+
+def test_what_it_rejects_of_a_sample_is_never_a_landing() -> None:
+    cool = dict.fromkeys(SAMPLED, 40.0)
+    best = {**cool, "n-000": 1.0, "n-001": 2.0}
+    assert of_sampled(best).chance[:2].sum() > 0.6
+    placement = of_sampled({**best, "n-000": 95.0, "n-140": 95.0})
+    assert not {0, 140} & set(placement.feasible.tolist())
+    assert placement.chance[0] == placement.chance.max() > 0.6
+    assert placement.is_sampled
+    assert placement.chance.sum() == pytest.approx(1.0)
+
+
+def test_where_it_may_reject_all_that_a_search_finds_no_landing_is_known() -> None:
+    assert of_sampled({name: 95.0 * (number < 99) for number, name in enumerate(SAMPLED)}).chance.any()
+    placement = of_sampled({name: 95.0 * (number < 100) for number, name in enumerate(SAMPLED)})
+    assert "it may reject all those that a search finds" in placement.rejected
     assert not placement.chance.any()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,13 +17,20 @@ from tests.conftest import examples
 from tests.unit.scheduling.framework.plain_plugins import ByMaximum, ByRange, Plain
 
 
-def simulate(scores: list[RawScores], positions: IntArray, candidates: int, limit: int) -> FloatArray:
-    """Search from every start, score what was found, and share among the best."""
+def simulate(
+    scores: list[RawScores],
+    positions: IntArray,
+    candidates: int,
+    limit: int,
+    rejected: Collection[int] = (),
+) -> FloatArray:
+    """Search from every start, score what was found and is not rejected, and share among the best."""
     chance = np.zeros(len(positions))
     by_position = {position: index for index, position in enumerate(positions.tolist())}
     for start in range(candidates):
         walk = ((start + step) % candidates for step in range(candidates))
-        found = np.array([by_position[place] for place in walk if place in by_position][:limit])
+        seen = [place for place in walk if place in by_position or place in rejected][:limit]
+        found = np.array([by_position[place] for place in seen if place in by_position])
         totals = np.zeros(len(found), np.int64)
         for item in scores:
             seen = item.raw[found]
@@ -59,6 +68,25 @@ def test_the_chances_are_those_of_searches_from_every_start(
     found, expected = chances(*search), simulate(*search)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
     assert ((found > 0) == (expected > 0)).all()
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(searches(), st.data())
+def test_what_an_extender_rejects_is_missing_in_the_searches_that_found_it(
+    search: tuple[list[RawScores], IntArray, int, int], data: st.DataObject
+) -> None:
+    scores, positions, candidates, _ = search
+    others = sorted(set(range(candidates)) - set(positions.tolist()))
+    rejected = data.draw(st.sets(st.sampled_from(others))) if others else set()
+    every = np.array(sorted({*positions.tolist(), *rejected}))
+    limit = data.draw(st.integers(len(rejected) + 1, len(every)))
+    searched = Search(positions, np.arange(candidates), limit, found=every)
+    expected = simulate(scores, positions, candidates, limit, rejected)
+    assert not searched.may_be_empty
+    np.testing.assert_allclose(searched.chances(scores), expected, rtol=0, atol=1e-12)
+    parts = [searched.of_sizes(size, size) for size in searched.sizes]
+    divided = [share * part.chances(scores) for share, part in parts if part is not None]
+    np.testing.assert_allclose(np.sum(divided, axis=0), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("levels", [2, 40, 4000])
