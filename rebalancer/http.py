@@ -4,7 +4,7 @@ Every request of the program, to an API server, load-watcher or Prometheus, is m
 ``open_stream``, so the same rules hold for all of them:
 
     time        ``read_seconds`` for each byte, and the deadline for the whole, however slowly it comes
-    a stop      ends the waiting at once, and the connection with it
+    a stop      ends the waiting at once, and the connection with it, however little of an answer has come
     size        an answer larger than ``max_bytes`` is an error, and is not read to its end
     redirects   are not followed, unless the caller allows some: credentials stay with their address
     retries     are made by ``rebalancer.retries`` alone, so that each is bounded and logged
@@ -17,6 +17,10 @@ urllib3 takes long to import, so the first request imports it: a recorded cluste
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC
@@ -111,22 +115,81 @@ def request(
     """
     connect_seconds = min(CONNECT_SECONDS, read_seconds)
     whole = connect_seconds + read_seconds if whole_seconds is None else whole_seconds
-    arriving: list[Any] = []
+    connections = _Connections()
 
     def exchange() -> Answer:
-        with _translated(url):
+        with connections, _translated(url):
             response = _send(pool, method, url, headers(), body, connect_seconds, read_seconds, redirects)
-            arriving.append(response)
             return _received(response, max_bytes, body_needed)
 
     try:
         return deadline.within(whole).bound(what or f"{method.lower()} {url}", exchange)
     except TimeoutError as error:
-        _end(arriving)
+        connections.end()
         raise NoAnswerError(error, slow=True) from error
     except BaseException:  # a signal may raise what it likes
-        _end(arriving)
+        connections.end()
         raise
+
+
+class _Connections:
+    """The connections that a thread makes or takes up within this block, which another thread can end.
+
+    urllib3 shows a connection with the head of its answer only, and a head can be as long in coming as a
+    body. What is kept is a handle of our own for each, so none is ended that another request took over.
+    """
+
+    _of_thread = threading.local()
+
+    def __init__(self) -> None:
+        self._handles: list[socket.socket] = []
+        self._over = False
+
+    def __enter__(self) -> None:
+        self._of_thread.current = self
+
+    def __exit__(self, *_: object) -> None:
+        del self._of_thread.current
+        while self._handles:
+            self._handles.pop().close()
+
+    @classmethod
+    def note(cls, connection: Any) -> None:
+        """The thread uses this connection."""
+        current = getattr(cls._of_thread, "current", None)
+        if current is not None:
+            current._handles.append(socket.socket(fileno=os.dup(connection.fileno())))
+            if current._over:
+                current.end()
+
+    def end(self) -> None:
+        """Nobody waits any longer, so the thread is to end."""
+        self._over = True
+        while self._handles:
+            with contextlib.suppress(IndexError, OSError), self._handles.pop() as handle:
+                handle.shutdown(socket.SHUT_RDWR)
+
+
+@functools.cache
+def _pool_classes() -> Mapping[str, Any]:
+    """urllib3's pools by scheme, with connections that are noted."""
+    from urllib3 import HTTPConnectionPool, HTTPSConnectionPool  # noqa: PLC0415 - slow to import
+
+    def noting(pool: Any) -> Any:
+        class Connection(pool.ConnectionCls):  # type: ignore[misc]
+            def _new_conn(self) -> Any:
+                connection = super()._new_conn()
+                _Connections.note(connection)
+                return connection
+
+            def request(self, *arguments: Any, **options: Any) -> Any:
+                if self.sock is not None:
+                    _Connections.note(self.sock)
+                return super().request(*arguments, **options)
+
+        return type(pool.__name__, (pool,), {"ConnectionCls": Connection})
+
+    return {"http": noting(HTTPConnectionPool), "https": noting(HTTPSConnectionPool)}
 
 
 def open_stream(pool: urllib3.PoolManager, url: str, *, headers: Headers, read_seconds: float) -> Stream:
@@ -160,7 +223,8 @@ class Stream:
 
     def interrupt(self) -> None:
         """End the connection while another thread waits for what it brings; that thread closes it."""
-        _end([self._response])
+        with contextlib.suppress(AttributeError, ValueError, RuntimeError, OSError):
+            self._response.shutdown()
 
     def close(self) -> None:
         """Close the connection."""
@@ -182,6 +246,7 @@ def _send(
 ) -> Any:
     import urllib3  # noqa: PLC0415 - slow to import
 
+    pool.pool_classes_by_scheme = _pool_classes()
     followed = urllib3.Retry(total=redirects, connect=0, read=0, respect_retry_after_header=False)
     return pool.request(
         method,
@@ -235,13 +300,6 @@ def _translated(url: str) -> Iterator[None]:
                 hint="does a token end in a line break?",
             ) from None
         raise
-
-
-def _end(arriving: list[Any]) -> None:
-    """Close the connections of answers that nobody waits for any longer, so that their threads end."""
-    for response in arriving:
-        with contextlib.suppress(AttributeError, ValueError, RuntimeError, OSError):
-            response.shutdown()
 
 
 def short_reason(error: BaseException) -> str:

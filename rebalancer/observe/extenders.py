@@ -9,7 +9,8 @@ and no node, so that an extender which keeps books finds nothing to change.
     POST urlPrefix/prioritize  {"Pod": …, "Nodes": null, "NodeNames": ["a"]}         it gives a 7
 
 Everything is bounded, and what a bound leaves out is not known: its pods stay. What the extender itself says
-is an error is ignored where the scheduler ignores it. That no answer came is not: the scheduler may have one.
+is an error is ignored where the scheduler ignores it. That no answer came is not, nor one that is none: the
+scheduler may have another, or read more out of it than is read here.
 
 Source: kubernetes v1.34.4 pkg/scheduler/extender.go; kube-scheduler v0.34.4 extender/v1/types.go.
 """
@@ -59,9 +60,11 @@ MAX_CLASSES = 500
 MAX_NODES = 5_000
 MAX_VERDICTS = 500_000  # on a node for a class: they are kept, and recorded
 MAX_BYTES = 8 << 20  # of a request, and of an answer
+MAX_WORDS = 1 << 20  # characters of why nodes are rejected that are kept
 MAX_SECONDS = 30.0  # for all that one extender is asked
 _ATTEMPTS = 3
 _TIMEOUT = "5s"  # DefaultExtenderTimeout
+_REJECTED = "it rejects it"
 _NEVER_EVICTED = frozenset({"DaemonSet", "Node"})  # kinds of owners
 
 
@@ -70,7 +73,11 @@ class _SilentError(Exception):
 
 
 class _RefusedError(Exception):
-    """The extender's answer is an error, to the scheduler too."""
+    """The extender's answer is an error; an ignorable one's is ignored, if it is one to the scheduler too."""
+
+    def __init__(self, why: str, *, ignorable: bool = False) -> None:
+        super().__init__(why)
+        self.ignorable = ignorable
 
 
 class _Class(msgspec.Struct, frozen=True):
@@ -145,6 +152,7 @@ class _Asking:
         self._pool_options = _protection(extender)
         run = replace(api.retries.run, clock=api.retries.clock).within(MAX_SECONDS)
         self._retries = replace(api.retries, attempts=_ATTEMPTS, run=run, deadline_seconds=MAX_SECONDS)
+        self._words = 0  # characters of why nodes are rejected
         self._nodes: Mapping[str, msgspec.Raw] = {}  # whole, where it does not know them itself
 
     def about(self, classes: Sequence[_Class]) -> ExtenderAnswers:
@@ -185,14 +193,17 @@ class _Asking:
                 said = self._post(pool, extender.filter_verb, about, left)
                 rejected = _rejected(said, left, by_name=extender.node_cache_capable)
         except _RefusedError as error:
-            if not extender.ignorable:
+            if not (extender.ignorable and error.ignorable):
                 return ExtenderAnswer(unusable=f"its filter fails: {_line(error)}")
+        self._words += sum(map(len, rejected.values()))
+        if self._words > MAX_WORDS:
+            rejected = dict.fromkeys(rejected, _REJECTED)
         left = tuple(name for name in left if name not in rejected)
         try:
             if extender.prioritize_verb and left:
                 scores = _scores(self._post(pool, extender.prioritize_verb, about, left), left)
         except _RefusedError as error:
-            if not extender.ignorable:
+            if not (extender.ignorable and error.ignorable):
                 return ExtenderAnswer(unusable=f"it gives no scores: {_line(error)}")
         if max(map(abs, scores.values()), default=0) * max(extender.weight, 1) * 10 > MAX_ANSWER:
             return ExtenderAnswer(unusable="its scores are beyond every measure")
@@ -238,7 +249,9 @@ class _Asking:
             within = f" within {self._seconds:g} s" if answer.slow else ""
             raise _SilentError(f"none came{within} ({answer})") from answer
         if answer.status != 200:  # others than its own may come from in between, and be about us alone
-            raise (_RefusedError if answer.status == 500 else _SilentError)(f"HTTP {answer.status}")
+            if answer.status != 500:
+                raise _SilentError(f"HTTP {answer.status}")
+            raise _RefusedError("HTTP 500", ignorable=True)
         try:
             return msgspec.json.decode(answer.body)
         except (ValueError, RecursionError) as error:
@@ -272,23 +285,50 @@ def _nodes_of(api: RawApi) -> Mapping[str, msgspec.Raw]:
         raise _SilentError(f"the nodes could not be read: {error}") from error
 
 
+class _FilterResult(msgspec.Struct):
+    """An ExtenderFilterResult, its keys in lower case."""
+
+    error: str | None = None
+    nodenames: list[str] | None = None
+    nodes: dict[str, Any] | None = None
+    failednodes: dict[str, str | None] | None = None
+    failedandunresolvablenodes: dict[str, str | None] | None = None
+
+
+class _Score(msgspec.Struct):
+    """An entry of a HostPriorityList, its keys in lower case."""
+
+    host: str | None = None
+    score: int | None = None
+
+    @property
+    def points(self) -> int:
+        """ValueError for what is no score to Go."""
+        if not -(1 << 63) <= (self.score or 0) < 1 << 63:
+            raise ValueError("no score")
+        return self.score or 0
+
+
 def _rejected(said: object, nodes: Sequence[str], *, by_name: bool) -> dict[str, str]:
     """Why nodes are rejected, as an ExtenderFilterResult says it. Raises _RefusedError."""
     try:
-        answer = _lower(said)
-        if answer.get("error"):
-            raise _RefusedError(answer["error"])
-        names: Any = answer.get("nodenames") if by_name else None
+        answer = msgspec.convert(_lower(said), _FilterResult)
+        if answer.error:
+            raise _RefusedError(answer.error, ignorable=True)
+        names = answer.nodenames if by_name else None
+        named = names is not None
         if names is None:
-            items = _lower(answer.get("nodes") or {}).get("items") or []
+            items = _lower(answer.nodes or {}).get("items") or []
             names = [_lower(_lower(item)["metadata"])["name"] for item in items]
         passing = frozenset(names)
-        whys = {**(answer.get("failednodes") or {}), **(answer.get("failedandunresolvablenodes") or {})}
     except (AttributeError, TypeError, KeyError, ValueError) as error:
         raise _RefusedError("its answer is no ExtenderFilterResult") from error
     if unknown := sorted(map(str, passing.difference(nodes))):
-        raise _RefusedError(f"it admits node {unknown[0]}, about which it was not asked")
-    return {name: _line(whys.get(name) or "it rejects it") for name in nodes if name not in passing}
+        raise _RefusedError(f"it admits node {unknown[0]}, about which it was not asked", ignorable=named)
+    if len(passing) < len(names):
+        raise _RefusedError("it admits a node twice")
+    whys = {**(answer.failednodes or {}), **(answer.failedandunresolvablenodes or {})}
+    return {name: _line(whys.get(name) or _REJECTED) for name in nodes if name not in passing}
 
 
 def _scores(said: Any, nodes: Sequence[str]) -> dict[str, int]:
@@ -296,12 +336,10 @@ def _scores(said: Any, nodes: Sequence[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     asked = frozenset(nodes)
     try:
-        for entry in map(_lower, said or ()):
-            host, score = entry.get("host"), entry.get("score") or 0
-            if type(score) is not int or not -(1 << 63) <= score < 1 << 63:
-                raise ValueError("no score")
-            if host in asked:
-                found[host] = found.get(host, 0) + score
+        entries = msgspec.convert(said, list[Any] | None) or ()
+        for entry in msgspec.convert([_lower(entry) for entry in entries], list[_Score]):
+            if entry.host in asked:
+                found[entry.host] = found.get(entry.host, 0) + entry.points
     except (AttributeError, TypeError, ValueError) as error:
         raise _RefusedError("its answer is no HostPriorityList") from error
     return found

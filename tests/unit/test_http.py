@@ -21,6 +21,7 @@ from rebalancer.errors import ExitCode, InputError, StopRequestedError, Unreacha
 from rebalancer.http import NoAnswerError, TooLargeError, retry_after_seconds
 from tests import loopback
 from tests.waiting import NEVER_SECONDS, happened
+from tests.waiting import ended as wait_for_end
 
 LOGIN = {"authorization": "Bearer s3cret"}
 
@@ -136,32 +137,60 @@ def test_a_server_that_is_not_there_is_not_a_slow_one(pool: Any) -> None:
     assert caught.value.kind == "NewConnectionError"
 
 
-def test_a_stop_ends_the_connection_of_an_answer_that_nobody_waits_for() -> None:
-    stop, closed = StopRequest(), threading.Event()
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("by_stop", [False, True], ids=["deadline", "stop"])
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"HTTP/1.1 200 OK\r\nX-Long: aaa", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"],
+    ids=["nothing", "part of the head", "the head"],
+)
+def test_what_nobody_waits_for_keeps_neither_its_connection_nor_its_thread(
+    sent: bytes, by_stop: bool, scheme: str
+) -> None:
+    stop, ended, late = StopRequest(), threading.Event(), threading.Event()
 
     def serve(listener: socket.socket) -> None:
         connection, _ = listener.accept()
         with connection, contextlib.suppress(OSError):
             connection.recv(65536)
-            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n")
-            stop.set()
+            connection.sendall(sent if scheme == "http" else b"")
+            late.set()
+            if by_stop:
+                stop.set()
             while connection.recv(65536):
                 pass
-            closed.set()
+        ended.set()
 
-    connections = http.pool()
+    def clock() -> float:
+        return 1e9 if late.is_set() and not by_stop else 0.0
+
+    connections, before = http.pool(), set(threading.enumerate())
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=serve, args=(listener,), daemon=True).start()
-        with pytest.raises(StopRequestedError, match="list nodes: asked to stop"):
+        server = threading.Thread(target=serve, args=(listener,), daemon=True)
+        server.start()
+        with pytest.raises(StopRequestedError if by_stop else NoAnswerError):
             get(
                 connections,
-                f"http://127.0.0.1:{listener.getsockname()[1]}/",
+                f"{scheme}://127.0.0.1:{listener.getsockname()[1]}/",
                 read_seconds=NEVER_SECONDS,
-                deadline=Deadline(stop=stop),
+                whole_seconds=NEVER_SECONDS,
+                deadline=Deadline(stop=stop, clock=clock),
                 what="list nodes",
             )
-        happened(closed, awaited="the connection is closed")
+        happened(ended, awaited="the connection is closed")
+    left = [item for item in threading.enumerate() if item.name == "request" and item not in before]
+    for thread in [server, *left]:
+        wait_for_end(thread, awaited="its thread ends")
     connections.clear()
+
+
+def test_a_connection_that_is_made_when_nobody_waits_any_longer_is_ended_at_once() -> None:
+    ours, theirs = socket.socketpair()
+    connections = http._Connections()
+    with ours, theirs, connections:
+        connections.end()
+        http._Connections.note(ours)
+        assert theirs.recv(1) == b""
 
 
 @pytest.mark.parametrize(

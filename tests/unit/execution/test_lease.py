@@ -91,6 +91,14 @@ def test_a_run_asked_to_stop_watches_no_longer(time: FakeTime, server: LeaseServ
         lease_of(replace(api, retries=stopping), time, "two").acquire()
 
 
+def test_a_lease_is_held_to_the_last_of_its_seconds(api: RawApi, time: FakeTime) -> None:
+    held = lease_of(api, time).acquire()
+    time.now += 59.5
+    assert held.held
+    time.now += 0.5
+    assert not held.held
+
+
 def test_a_released_lease_is_free_at_once(api: RawApi, time: FakeTime) -> None:
     held = lease_of(api, time).acquire()
     held.release()
@@ -291,6 +299,16 @@ def test_a_lease_of_others_that_lasts_very_long_is_not_waited_for(
         lease_of(api, time).acquire()
     assert len(str(caught.value)) < 500
     assert time.slept == []
+
+
+@pytest.mark.parametrize(("seconds", "hint"), [(120, "the lease frees itself"), (121, "delete the lease")])
+def test_who_is_held_up_is_told_to_wait_for_as_long_as_anybody_would(
+    api: RawApi, time: FakeTime, server: LeaseServer, seconds: int, hint: str
+) -> None:
+    renewed = {"renewTime": "2023-11-14T22:13:10.000000Z", "leaseDurationSeconds": seconds}
+    server.item = {"metadata": {"resourceVersion": "0"}, "spec": {"holderIdentity": "other", **renewed}}
+    with pytest.raises(LeaseHeldError, match=hint):
+        lease_of(api, time).acquire()
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"7", b"[" * 9000])

@@ -13,6 +13,7 @@ from rebalancer.execution.events import MoveEnded, RunEvent
 from rebalancer.execution.outcomes import Stop, decode, encode, exit_code
 from rebalancer.execution.verify import MAX_SECONDS_TO_PLACE
 from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Landing, Move
+from rebalancer.policy.schema import Execution
 from rebalancer.state.results import Result
 from tests.unit.execution.builders import a_move, results
 from tests.unit.execution.fake_api import refusal
@@ -172,3 +173,32 @@ def test_the_worst_result_decides_the_exit_code_unless_something_stopped_the_run
     assert exit_code([Result.REFUSED, Result.UNEXPECTED], None) == ExitCode.STOPPED
     assert exit_code([Result.UNEXPECTED], Stop.INTERRUPTED) == ExitCode.INTERRUPTED
     assert exit_code([], None) == ExitCode.DONE
+
+
+@pytest.mark.parametrize("pause", [120.0, 0.0])
+def test_the_pause_between_waves_begins_when_the_wave_before_has_ended(pause: float) -> None:
+    run = Run("web-1", "web-2", "web-3")
+    moves = [a_move(f"web-{wave}", wave=wave) for wave in (1, 2, 3)]
+    outcomes = run(*moves, execution=Execution(pause_between_waves=pause))
+    assert results(outcomes) == [Result.LANDED] * 3
+    first, *_, last = run.cluster.evicted_at
+    assert 2 * pause <= last - first < 2 * pause + 5
+
+
+def test_a_run_that_only_asks_does_not_pause_between_waves() -> None:
+    run = Run("web-1", "web-2")
+    run(a_move("web-1"), a_move("web-2", wave=2), execution=Execution(pause_between_waves=600), dry_run=True)
+    assert not run.time.slept
+
+
+def test_a_run_that_is_asked_to_stop_in_a_pause_ends_within_its_next_second() -> None:
+    run = Run("web-1", "web-2")
+    asked_at = run.time.now + 0.5
+    outcomes = run(
+        a_move("web-1"),
+        a_move("web-2", wave=2),
+        execution=Execution(pause_between_waves=600),
+        stop_requested=lambda: run.time.now >= asked_at,
+    )
+    assert results(outcomes) == [Result.LANDED, Result.SKIPPED]
+    assert run.time.now <= asked_at + 1

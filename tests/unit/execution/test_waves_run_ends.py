@@ -250,6 +250,24 @@ def test_a_run_that_ends_by_a_landing_says_where_that_was_if_anywhere() -> None:
     assert run(a_move()).stopped.startswith("shop/web-1: Pending: ")
 
 
+def test_a_landing_that_went_wrong_tells_more_than_the_request_to_stop_that_came_with_it() -> None:
+    run = Run("web-1", "web-2")
+    whole = run.cluster
+
+    def cluster(request: Request) -> Answer | Exception:
+        answer = whole(request)
+        if whole.evicted == ["web-1"]:  # its replacement is not ready yet, and that of the next goes astray
+            whole.pods["new-1"]["status"]["conditions"] = []
+            whole.lands_on = "hot"
+        return answer
+
+    run.cluster = cluster  # type: ignore[assignment]
+    outcomes = run(a_move("web-1"), a_move("web-2"), stop_requested=lambda: len(whole.evicted) == 2)
+    assert results(outcomes) == [Result.UNKNOWN, Result.UNEXPECTED]
+    assert outcomes.stop is Stop.OUTCOME
+    assert outcomes.stopped == "shop/web-2: Unexpected on hot: it is hot"
+
+
 def test_a_scheduler_whose_health_is_not_known_is_written_down_where_the_policy_goes_on() -> None:
     run = Run("web-1")
     proceed = Safety(unknown_scheduler="proceed")

@@ -25,6 +25,22 @@ def test_nothing_is_evicted_without_a_record() -> None:
     assert (outcomes.stop, outcomes.exit_code) == (Stop.JOURNAL, ExitCode.STOPPED)
 
 
+def test_a_pod_whose_eviction_could_not_be_written_down_stays_and_the_run_says_why() -> None:
+    class FullDisk(io.StringIO):
+        def write(self, text: str) -> int:
+            if '"evicting"' in text:
+                raise OSError(28, "No space left on device")
+            return super().write(text)
+
+    run = Run("web-1", "web-2")
+    run.stream = FullDisk()
+    outcomes = run(a_move("web-1"), a_move("web-2"))
+    assert not run.cluster.evicted
+    assert results(outcomes) == [Result.SKIPPED] * 2
+    assert outcomes.outcomes[0].because == "the journal cannot be written"
+    assert outcomes.stop is Stop.JOURNAL
+
+
 def test_a_record_that_fails_after_an_eviction_stops_the_run_and_its_landing_is_still_seen() -> None:
     class FullDisk(io.StringIO):
         def write(self, text: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -194,62 +194,6 @@ def test_pods_that_it_does_not_manage_are_not_asked_about() -> None:
     found = asked(answers, managedResources=[{"name": "nvidia.com/gpu"}])
     assert kept(found.plan)["web-0"] == "NoBetterLanding"
     assert next(iter(found.answers.values())).by_class == {}
-
-
-LARGE = Answer(b" " * (extenders.MAX_BYTES + 1))
-FAILING: Mapping[str, tuple[Any, str]] = {
-    "an error": ({"Error": "the cache is not warm"}, "its filter fails: the cache is not warm"),
-    "not JSON": (Answer(b"<html>"), "its filter fails: its answer is no JSON"),
-    "NaN": (Answer(b'{"NodeNames": NaN}'), "its filter fails: its answer is no JSON"),
-    "deep": (Answer(b"[" * 100_000), "its filter fails: its answer is no JSON"),
-    "a list": (["cold"], "its filter fails: its answer is no ExtenderFilterResult"),
-    "odd names": ({"NodeNames": [["cold"]]}, "its filter fails: its answer is no ExtenderFilterResult"),
-    "odd words": ({"NodeNames": ["cold"], "FailedNodes": "x"}, "its answer is no ExtenderFilterResult"),
-    "unknown nodes": ({"NodeNames": ["cold", "mars"]}, "it admits node mars, about which it was not asked"),
-    "HTTP 500": (Answer(b"secret", 500), "its filter fails: HTTP 500"),
-}
-SILENT: Mapping[str, tuple[Any, str]] = {
-    "too large": (LARGE, "it gave no answer when it was asked: the answer is larger than 8 MiB"),
-    "HTTP 503": (Answer(status=503), "it gave no answer when it was asked: HTTP 503"),
-    "HTTP 403": (Answer(status=403), "it gave no answer when it was asked: HTTP 403"),
-    "a redirect": (Answer(status=307, headers={"Location": "http://169.254.169.254/"}), "HTTP 307"),
-}
-
-
-@pytest.mark.parametrize(("said", "why"), [*FAILING.values(), *SILENT.values()], ids=[*FAILING, *SILENT])
-def test_a_filter_that_cannot_be_used_keeps_the_pods_and_says_why(said: Any, why: str) -> None:
-    found = asked(lambda _verb, _body: said)
-    assert kept(found.plan) == {"web-0": "Unpredictable", "web-1": "Unpredictable"}
-    assert because(found.plan, "web-0").startswith("extender http://127.0.0.1:")
-    assert why in because(found.plan, "web-0")
-    assert why in found.warnings
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        Answer(b'[{"Host": "cold", "Score": NaN}]'),
-        [{"Host": "cold", "Score": 1.5}],
-        [{"Host": "cold", "Score": "9"}],
-        [{"Host": "cold", "Score": True}],
-        [{"Host": "cold", "Score": 1 << 70}],
-        [{"Host": "cold", "Score": (1 << 63) - 1}],
-        [{"Host": ["cold"], "Score": 1}],
-        {"Host": "cold", "Score": 1},
-        ["cold"],
-        7,
-    ],
-)
-def test_scores_that_are_none_keep_the_pods(said: Any) -> None:
-    found = asked(lambda _verb, _body: said, filterVerb="")
-    assert kept(found.plan) == {"web-0": "Unpredictable", "web-1": "Unpredictable"}
-
-
-@pytest.mark.parametrize("silent", [False, True])
-def test_what_an_ignorable_one_says_is_an_error_is_ignored_and_its_silence_is_not(silent: bool) -> None:
-    said = Answer(status=503) if silent else {"Error": "no"}
-    found = asked(lambda _verb, _body: said, ignorable=True)
-    assert kept(found.plan)["web-0"] == ("Unpredictable" if silent else "NoBetterLanding")
 
 
 def test_scores_count_as_the_scheduler_counts_them_however_large() -> None:

@@ -93,9 +93,9 @@ def beyond_ordinals() -> Case:
     return case(workload)
 
 
-def beside_one_that_ends() -> Case:
+def beside_one_that_ends(limit: int = 9) -> Case:
     """A pod of a Job with four failures, and one being deleted that will be the fifth."""
-    given = job({"backoffLimit": 9}, {"failed": 4})
+    given = job({"backoffLimit": limit}, {"failed": 4})
     ending = copy.deepcopy(given["workloads"][0].pods[0])
     ending["metadata"] |= {"name": "web-1", "uid": "ending", "deletionTimestamp": at(-5)}
     given["workloads"][0].pods.append(ending)
@@ -180,6 +180,7 @@ JOBS_THAT_WOULD_FAIL: list[tuple[Reason, str, Case]] = [
             "failures not counted yet",
             job({"backoffLimit": 1}, {"uncountedTerminatedPods": {"failed": ["u1"]}}),
         ),
+        ("one that ends takes the last failure", beside_one_that_ends(5)),
     )
 ]
 NOT_REPLACED: list[tuple[Reason, str, Case]] = [
