@@ -20,11 +20,14 @@ import contextlib
 import logging
 import os
 import ssl
+import subprocess
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.request import getproxies
 
@@ -49,6 +52,8 @@ _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TOKEN_SECONDS = 60.0  # a token in a file is read again as often as the official client reads it
 _MAX_CONFIG_BYTES = 1 << 20
 _MAX_LOADED_BYTES = 2 << 20  # of a kubeconfig that the official client loads, which takes seconds for one
+_PLUGIN_SECONDS = 60.0  # for a login plugin: less than a request has, which may be what waits for it
+_ASKING_SECONDS = 600.0  # for one that may ask who sits at the terminal
 _CLUSTER = frozenset(
     {
         "server",
@@ -325,8 +330,9 @@ def connect(
     Raises InputError when there is none or it cannot be used.
     """
     from kubernetes import client, config  # noqa: PLC0415 - slow to import
-    from kubernetes.config import kube_config  # noqa: PLC0415 - slow to import
+    from kubernetes.config import exec_provider, kube_config  # noqa: PLC0415 - slow to import
 
+    exec_provider.subprocess = SimpleNamespace(Popen=_Plugin, PIPE=subprocess.PIPE)
     settings, merged = client.Configuration(), None
     where = str(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG") or "~/.kube/config"
     if kubeconfig is not None and not is_file(kubeconfig):
@@ -366,6 +372,22 @@ def connect(
         raise InputError(message, where=where, hint=hint) from error
     except _UNUSABLE as error:
         raise InputError(_unusable(error), where=where, hint=_GIVE) from error
+
+
+class _Plugin(subprocess.Popen[str]):
+    """A login plugin. The official client waits for it without end, also when it renews a login."""
+
+    def communicate(self, *_: Any, **__: Any) -> tuple[str, str]:
+        """What it wrote; it does not outlive whoever waits for that. Raises TimeoutError."""
+        seconds = _ASKING_SECONDS if sys.stdout.isatty() else _PLUGIN_SECONDS
+        with self:  # which closes its pipes
+            try:
+                return super().communicate(timeout=seconds)
+            except BaseException as error:
+                self.kill()
+                if isinstance(error, subprocess.TimeoutExpired):
+                    raise TimeoutError(f"exec: the plugin did not end within {seconds:g} s") from None
+                raise
 
 
 def _check_bounds(paths: Iterable[str]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,12 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.kinds import KINDS, NODES
 from rebalancer.cluster.live import open_api
-from rebalancer.cluster.live.login import connect
+from rebalancer.cluster.live.login import _Plugin, connect
 from rebalancer.errors import ExitCode, InputError, RebalancerError, RightsError
 from rebalancer.retries import Retries
 from tests.unit.execution.fake_api import Answer as Reply
 from tests.unit.execution.fake_api import fake_api
+from tests.waiting import NEVER_SECONDS, no_hang
 
 EXEC_VERSION = "client.authentication.k8s.io/v1"
 
@@ -164,6 +167,53 @@ def test_a_login_that_cannot_be_renewed_is_a_refusal_of_who_we_are(
         api.list_page(NODES)
     assert "the login cannot be renewed: exec: process returned 3" in str(caught.value)
     assert caplog.messages == []
+
+
+@pytest.fixture
+def killed(monkeypatch: pytest.MonkeyPatch) -> list[_Plugin]:
+    """The plugins that were ended; none is waited for."""
+    found: list[_Plugin] = []
+
+    def kill(plugin: _Plugin) -> None:
+        found.append(plugin)
+        subprocess.Popen.kill(plugin)
+
+    monkeypatch.setattr(_Plugin, "kill", kill)
+    monkeypatch.setattr("rebalancer.cluster.live.login._PLUGIN_SECONDS", 0.05)
+    return found
+
+
+def test_a_login_that_hangs_is_ended_and_said_to_hang(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, killed: list[_Plugin]
+) -> None:
+    path = a_kubeconfig(tmp_path / "config", **a_login(tmp_path / "login", "trap '' TERM; exec sleep 7200"))
+
+    with no_hang("the plugin is ended"):
+        assert "exec: the plugin did not end within 0.05 s" in refusal(path, caplog)
+    assert [plugin.returncode for plugin in killed] == [-signal.SIGKILL]
+
+
+def test_a_login_whose_renewal_hangs_is_a_refusal_and_leaves_no_process(
+    tmp_path: Path, killed: list[_Plugin], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = credential({"token": "t", "expirationTimestamp": "2020-01-01T00:00:00Z"})
+    script = f"test -e {tmp_path}/used && exec sleep 7200; touch {tmp_path}/used; echo '{answer}'"
+    path = a_kubeconfig(tmp_path / "config", **a_login(tmp_path / "login", script))
+    with monkeypatch.context() as patient:
+        patient.setattr("rebalancer.cluster.live.login._PLUGIN_SECONDS", NEVER_SECONDS)
+        api = open_api(path)
+
+    with pytest.raises(RightsError, match="the login cannot be renewed: exec: the plugin did not end"):
+        api.list_page(NODES)
+    assert [plugin.returncode for plugin in killed] == [-signal.SIGKILL]
+
+
+def test_a_login_that_writes_what_is_no_text_is_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = a_kubeconfig(tmp_path / "config", **a_login(tmp_path / "login", "printf '\\377'"))
+
+    assert "can't decode byte 0xff" in refusal(path, caplog)
 
 
 def test_logs_of_others_pass_while_a_login_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
