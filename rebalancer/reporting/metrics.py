@@ -196,7 +196,7 @@ PODS_KEPT = _planned(
 )
 NEUTRAL_PLUGINS = _planned(
     "rebalancer_neutral_plugins",
-    "Plugins of the scheduler that are taken to score all nodes alike.",
+    "Plugins of the scheduler that are not modelled and are assumed to score all nodes alike.",
     lambda plan: len(plan.neutral_plugins),
 )
 VERIFIED = Metric(

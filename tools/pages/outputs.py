@@ -12,14 +12,12 @@ from rebalancer.state.results import Result
 
 _HEAD = """\
 # What rebalancer returns, writes and honours
-
-This page is generated from the program's own tables.
 """
 _OUTCOMES = """\
 ## Outcomes of a run
 
-Each move of a run ends in one of these. `rebalancer run` prints them, `-o json` holds them as
-`outcomes[].result`, and the exit code of the run is that of the worst, unless something else stopped the run.
+Each move of a run ends in one of these (`outcomes[].result` in JSON). The exit code of the run is that of
+the worst, unless something else stopped the run.
 """
 _METRICS = """\
 ## Metrics
@@ -32,9 +30,7 @@ _SERVICE = "; only `rebalancer serve`"
 _ANNOTATIONS = """\
 ## Annotations of pods that are honoured
 
-rebalancer annotates no pod. With `evictable.singleReplica: surge` it sets `kubectl.kubernetes.io/restartedAt`
-on the pod template of a Deployment, as `kubectl rollout restart` does. It honours one of its own, and
-those that Kubernetes and other tools have made known:
+rebalancer annotates no pod. It honours these, most of which Kubernetes and other tools have made known:
 """
 _EVENTS = """\
 ## Events

@@ -21,11 +21,10 @@ Entry = dict[str, Any]
 _HEAD = """\
 # Every key of a policy
 
-This page is generated from the policy's schema. `rebalancer policy init` prints a commented policy to start
-from, `rebalancer policy schema` prints the schema itself, for completion and checks in an editor, and
-`rebalancer policy show FILE` prints a policy with every default filled in. A key whose default is "required"
-must be given where the keys around it are. Keys that stand in several places, as a selector's do, are listed
-at the first of them, and the others name it. Durations are written as `90s`, `15m` or `1h30m`.
+Generated from the policy's schema, which `rebalancer policy schema` prints for editors. `rebalancer policy
+init` prints a commented policy to start from, and `rebalancer policy show FILE` one with every default
+filled in. Keys that stand in several places are listed at the first of them. Durations are written as
+`90s`, `15m` or `1h30m`.
 
 The first lines of a policy are always these:
 
@@ -37,6 +36,7 @@ kind: RebalancePolicy
 EXAMPLES = Path(__file__).with_name("policy_examples.yaml")
 _SKIPPED = ("apiVersion", "kind")
 _DURATION = "duration"
+_NOTHING = ("not set", "required", "`[]`", "`{}`")  # defaults that show nothing of the value
 
 
 def policy_page() -> str:
@@ -50,8 +50,7 @@ def policy_page() -> str:
         meaning = entry.get("description") or _resolved(entry, whole).get("description", "")
         rows = "".join(_row(*row, example=shown.get(row[0])) for row in _rows(name, entry, whole, listed))
         parts.append(
-            f"## {name}\n\n{meaning}\n\n| key | value | default | example | meaning |\n"
-            f"|---|---|---|---|---|\n{rows}"
+            f"## {name}\n\n{meaning}\n\n| key | value | default | meaning |\n|---|---|---|---|\n{rows}"
         )
     return "\n".join(parts)
 
@@ -87,11 +86,10 @@ def _values(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def _row(path: str, entry: Entry, unit: str, default: str, *, example: Any) -> str:
     meaning = str(entry.get("description", "")).replace("|", "\\|").replace("\n", " ")
-    holds_keys = unit.endswith("keys below") or unit.startswith("keys of ")
-    text = "" if holds_keys else _other(entry, unit)
-    if example is not None and not holds_keys:
-        text = _code(_flow(example))
-    return f"| `{path}` | {unit} | {default} | {text} | {meaning} |\n"
+    if default in _NOTHING and "keys below" not in unit and "keys of" not in unit:
+        text = _code(_flow(example)) if example is not None else _other(entry, unit)
+        default = f"{default}, e.g. {text}" if text else default
+    return f"| `{path}` | {unit} | {default} | {meaning} |\n"
 
 
 def _other(entry: Entry, unit: str) -> str:
@@ -128,9 +126,10 @@ def _rows(
         value = _value(inner, whole)
         parts = list(_parts(inner, whole))
         default = _default(inner, value, required=name in required)
-        first = listed.get(id(parts[0][1])) if listed and value == "keys below" else None
+        first = listed.get(id(parts[0][1])) if listed and value.endswith("keys below") else None
         if first:
-            value, default = f"keys of `{first}`", "as there" if default == "below" else default
+            value = value.replace("keys below", f"keys of `{first}`")
+            default = "as there" if default == "below" else default
         yield place, inner, value, default
         for suffix, part in () if first else parts:
             if listed is not None:
@@ -227,14 +226,10 @@ def _text(pattern: str) -> str:
 
 
 def _bounds(found: Entry) -> str:
-    words = [
-        f"{word} {found[name]}"
-        for name, word in (
-            ("minimum", "at least"),
-            ("exclusiveMinimum", "above"),
-            ("maximum", "at most"),
-            ("exclusiveMaximum", "below"),
-        )
-        if name in found
-    ]
-    return ", " + ", ".join(words) if words else ""
+    least, most = found.get("minimum"), found.get("maximum", found.get("exclusiveMaximum"))
+    below = "below " if "exclusiveMaximum" in found else ""
+    if "exclusiveMinimum" in found:
+        return f" above {found['exclusiveMinimum']}" + (f" to {below}{most}" if most is not None else "")
+    if least is None:
+        return f" to {below}{most}" if most is not None else ""
+    return f" from {least}" + (f" to {below}{most}" if most is not None else "")

@@ -13,17 +13,11 @@ from rebalancer.policy.evictability import Protection
 _HEAD = """\
 # Why a pod stays
 
-A plan lists every pod on a hot node that it does not move, with one of the codes below and a sentence
-about that pod. `rebalancer plan --all` prints the whole list; `rebalancer explain pod/NAMESPACE/NAME`
-explains one pod. The same codes appear as `kept[].reason` in JSON and as the label `reason` in metrics.
-
-Where nodes stay above their `coolTo`, the plan also names the setting that holds most of the load that could
-have left (`BLOCKED BY` in the table, `obstacles` in JSON): each pod that stays is weighed by what it uses of
-the resources in which its node is above `coolTo`, and pods that never move are left out. A pod that several
-rules keep counts for the first of them; `podsKeptAlone` counts the pods that no rule of another setting
-keeps. Lifting a setting lets pods be considered; it does not promise that their replacements have a landing.
-
-This page is generated from the program's own table.
+A plan lists every pod on a hot node that it does not move, with one of the codes below and a sentence about
+that pod. `rebalancer plan --all` prints the whole list, and `rebalancer explain pod/NAMESPACE/NAME`
+explains one pod. The codes are `kept[].reason` in JSON and the label `reason` of metrics. `BLOCKED BY`
+(`obstacles` in JSON) names the settings that keep most of the load; a pod that several rules keep counts
+for the first of them.
 """
 
 
