@@ -96,10 +96,9 @@ class Evictable(PolicyModel):
     )
     single_replica: Literal["evict", "surge"] = setting(
         "evict",
-        "How the only replica of a workload is moved. evict: as any other pod, where protect does not name "
-        "SingleReplica. surge: never by an eviction, whatever protect names, but by the rolling update of "
-        "its Deployment, which starts the new pod before it ends the old one, where the Deployment allows "
-        "that. surge needs the right to patch deployments.",
+        "How the only replica of a workload is moved. evict: as any other pod, unless protect names "
+        "SingleReplica. surge: by a rolling update of its Deployment, which starts the new pod before it "
+        "ends the old one; it needs the right to patch deployments.",
     )
     jobs: bool = setting(False, "Also evict pods of Jobs, where the Job tolerates it.")
     min_job_remaining: Duration = setting(
@@ -112,8 +111,8 @@ class Evictable(PolicyModel):
     )
     controllers: Annotated[tuple[Controller, ...], Unique] = setting(
         (),
-        "Further kinds of controllers whose pods may be evicted, because they recreate them. What they want "
-        "is not read: their pods are counted, and move only beside a ready pod like them.",
+        "Further kinds of controllers whose pods may be evicted, because they recreate them. Their pods "
+        "move only beside a ready pod like them.",
     )
     min_replicas: int = setting(1, "Protect pods of workloads with fewer desired replicas than this.", ge=0)
     protect_storage_classes: Annotated[tuple[str, ...], Unique] = setting(

@@ -49,8 +49,8 @@ class UtilizationRule(PolicyModel):
 
     pressure: Mapping[Literal["cpu", "memory", "io"], Percent] = setting(
         {},
-        "Hot only if, besides, something waits for one of these for more than this percentage of the time, "
-        "over 5 minutes; read from Prometheus. A node whose pressure is unknown is not hot by this rule.",
+        "Hot only if, besides, something waits for one of these for more than this percentage of the "
+        "time, over 5 minutes, as Prometheus says.",
     )
 
     @model_validator(mode="after")
@@ -64,8 +64,7 @@ class DeviationRule(PolicyModel):
 
     deviation: Mapping[ResourceName, Percent] = Field(
         min_length=1,
-        description="Hot above the mean plus this many percentage points. The mean is of the ready, "
-        "schedulable nodes with known load whose taints an evictable pod tolerates.",
+        description="Hot above the mean plus this many percentage points.",
     )
     cool_to: Mapping[ResourceName, PercentOrZero] = setting(
         {}, "Nothing more is evicted at or below the mean plus this many percentage points."
@@ -139,8 +138,8 @@ class HotNodes(PolicyModel):
     )
     check_interval: Duration = setting(
         60.0,
-        "How often rebalancer serve reads the load between two runs: when a node has turned hot since the "
-        "last one, or has come or gone where a strategy minds that, the next one begins early. 0s: never.",
+        "How often rebalancer serve reads the load between two runs, to begin the next one early when a "
+        "node has turned hot. 0s: never.",
         le=86400,
     )
     min_run_interval: Duration = setting(

@@ -48,8 +48,8 @@ class Weights(PolicyModel):
     fit: Weight = setting(1.0, "Load moved beyond what has to leave the node, per 100 percentage points.")
     fragmentation: Weight = setting(
         0.5,
-        "On a node that is hot in cpu or memory alone: how much less a pod's leaving narrows the gap "
-        "between the two than that of the best pod does, per 100 percentage points.",
+        "On a node that is hot in cpu or memory alone: how little a pod's leaving narrows the gap between"
+        " the two.",
     )
     priority: Weight = setting(1.0, "Priority, compared with the other pods of the node.")
     pod_deletion_cost: Weight = setting(
@@ -74,9 +74,8 @@ class Weights(PolicyModel):
     )
     spread: Weight = setting(
         1.0,
-        "Availability: 1 divided by the nodes that a controller's replicas are left with, where the "
-        "replacement joins another one and the pod had its node to itself; likewise by zones, where it "
-        "leaves one without a replica. Such a landing must gain minGain once more for each unit.",
+        "Availability: the replacement joins another replica on its node, or leaves a zone without any. "
+        "Such a landing must gain minGain once more for each unit.",
     )
 
 
@@ -109,18 +108,15 @@ class Planning(PolicyModel):
     )
     least_relief: float = setting(
         LEVELS[DEFAULT].least_relief,
-        "Minimum relief, in percentage points of allocatable above coolTo, that a move gives its node for "
-        "each unit of its cost; a move costs 1 and its disruption cost. Where moving small pods makes a "
-        "node no longer hot, half of what they remove on average is enough, down to a tenth of leastRelief. "
-        "Default: by aggressiveness.",
+        "Minimum relief, in percentage points above coolTo, that a move gives its node for each unit of "
+        "its cost. Many small pods that cool their node together need less. Default: by aggressiveness.",
         ge=0,
         le=100,
     )
     overload: float = setting(
         1.0,
-        "How much more a point of excess counts above the threshold than below it. Above 100 percent of "
-        "allocatable, where pods starve, it counts three times that much more. With 1 points count 1, 2 and "
-        "4; with 0 they all count alike.",
+        "How much more a point of excess counts above the threshold than below it; above 100 percent "
+        "three times that. With 1 points count 1, 2 and 4, with 0 alike.",
         ge=0,
         le=100,
     )
@@ -144,14 +140,13 @@ class Planning(PolicyModel):
     )
     max_after: Mapping[ResourceName, Percent] = setting(
         DEFAULT_MAX_AFTER,
-        "No pod is moved to a node that it would fill above these percentages of allocatable, whatever the "
-        "rules of hotNodes name. Resources that are not named keep their defaults: cpu 95, memory 90.",
+        "No pod is moved to a node that it would fill above these percentages of allocatable. Resources that "
+        "are not named keep their defaults.",
     )
     termination_race: Literal["strict", "likely"] = setting(
         "strict",
-        "How a landing is checked while the old pod terminates. strict: with and without the old pod; both "
-        "landings must be acceptable. likely: only with it, because its replacement is made as it begins to "
-        "terminate; for pods without a grace period always both.",
+        "Which landings must be acceptable. strict: with the old pod still there, and without it. likely:"
+        " only the first, but for pods without a grace period both.",
     )
     max_placements: int = setting(
         20000, "Maximum number of placements the planner computes in one run.", ge=1

@@ -97,8 +97,8 @@ class KnownExtender(PolicyModel):
     config_map: ScoresKey | None = setting(None, "ConfigMap that holds its scores.")
     ask: bool = setting(
         False,
-        "Ask it over HTTP, as the scheduler does, for each kind of pod whenever the cluster is read; for an "
-        "extender that is no rebalancer extender, and that changes nothing when it is asked.",
+        "Ask it over HTTP, as the scheduler does. Only for an extender that changes nothing when it is "
+        "asked.",
     )
     address: PrometheusAddress | None = setting(
         None, "Where it is asked, if that is not its urlPrefix: for one at the scheduler's own localhost."
@@ -144,13 +144,13 @@ class SchedulerSettings(PolicyModel):
     )
     lease: SchedulerLease | None = setting(
         None,
-        "Lease that shows that the scheduler is alive. When absent, the one that the configuration's "
-        "leaderElection names; without leader election the scheduler's pods are looked at.",
+        "Lease that shows that the scheduler is alive. When absent, that of the configuration's "
+        "leaderElection, else the scheduler's pods.",
     )
     cores: int | None = setting(
         None,
-        "Processor cores that the scheduler runs on, which decide what samples it may find on 100 nodes and "
-        "more. When absent, those of the node of its pod; if that cannot be seen, any number.",
+        "Processor cores that the scheduler runs on, which matter on 100 nodes and more. When absent, "
+        "those of its pod's node.",
         ge=1,
         le=4096,
     )
@@ -168,10 +168,8 @@ class SchedulerSettings(PolicyModel):
     )
     feature_gates: Mapping[str, bool] = Field(
         default_factory=dict,
-        description="Feature gates of the scheduler's command line: true is on. They are read from the "
-        "scheduler's pod where that can be seen; what is stated here goes before. If neither is there, it "
-        "is not known whether a gate that is on by default was turned off; pods it concerns are "
-        "unpredictable.",
+        description="Feature gates of the scheduler's command line, by name. They go before those read from "
+        "the scheduler's pod.",
     )
     allow_unverified_version: bool = setting(
         False, "Let a run act on a scheduler version that was not verified."

@@ -144,8 +144,7 @@ class Execution(PolicyModel):
     )
     wait_for_measurement: Duration = setting(
         0.0,
-        "How long a run waits at its end, at most, for load figures that hold nothing of the time before its "
-        "moves, within maxDuration and one waveTimeout. 0s: it says what is measured by then.",
+        "How long a run waits at its end, at most, for load figures of the time after its moves.",
         le=3600,
     )
     on_unexpected_landing: Literal["stop", "continue"] = setting(
@@ -153,8 +152,8 @@ class Execution(PolicyModel):
     )
     replan: bool = setting(
         True,
-        "Plan again, within the same limits, when moves of the plan were skipped or landed elsewhere than "
-        "most likely, or nodes stay hot, until nothing more is to be gained.",
+        "Plan again, within the same limits, when moves were skipped or landed elsewhere than most "
+        "likely, or nodes stay hot.",
     )
     steer: Literal["none", "softTaint"] = setting(
         "none",
@@ -163,9 +162,7 @@ class Execution(PolicyModel):
     )
     steer_limit: Duration = setting(
         900.0,
-        "Longest time in which a run that steers begins the waves of one plan. Its taints say that they may "
-        "stay for one waveTimeout more, which each further plan renews; the next run takes away those that "
-        "outlived their own.",
+        "Longest time in which a run that steers begins the waves of one plan.",
         gt=0,
     )
     steer_karpenter: bool = setting(
@@ -205,9 +202,8 @@ class Safety(PolicyModel):
     )
     min_agreement: Percentage | None = setting(
         None,
-        "Share of the scheduler's own decisions that must have landed as computed, as `rebalancer agreement` "
-        "or `rebalancer serve` measured; below it, or while it is not known, a run refuses to act. Unset: a "
-        "plan tells what is known.",
+        "Share of the scheduler's own decisions that must have landed as computed (rebalancer agreement);"
+        " below it, or while it is not known, a run refuses to act.",
     )
 
 

@@ -19,10 +19,10 @@ _HEAD = """\
 # The scheduler model
 
 rebalancer predicts where kube-scheduler will place a pod, with the scheduler's own configuration and the
-same integer arithmetic. This page lists what is modelled, what is not, and where a live scheduler may
-decide differently. The model repeats 5,339 decisions that a real kube-scheduler REFERENCE made on 1,320
-generated clusters, with every score and every reason ([conformance](conformance.md)); `rebalancer
-agreement` compares it with [your own scheduler](agreement.md).
+same integer arithmetic. This page lists what is modelled, what is not, and where a live scheduler may decide
+differently. The model repeats 5,339 decisions that a real kube-scheduler REFERENCE made on
+1,320 generated clusters, with every score and every reason ([conformance](conformance.md)).
+`rebalancer agreement` compares it with [your own scheduler](agreement.md).
 """
 
 _ON_VERSIONS = """\
