@@ -6,7 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from rebalancer.cluster.arrays import PodRow
+from rebalancer.planning.eviction.rules import every_refusal, why_protected
+from rebalancer.planning.prepared import prepare
 from rebalancer.planning.reasons import Reason
 from rebalancer.state.run_state import RunState
 from tests.builders import a_budget, a_node
@@ -15,6 +19,7 @@ from tests.unit.planning.builders import (
     a_past_move,
     a_policy,
     a_workload,
+    at,
     because,
     kept,
     moved,
@@ -24,6 +29,7 @@ from tests.unit.planning.builders import (
 from tests.unit.planning.eviction.pod_protections import (
     ALWAYS,
     BY_POLICY,
+    IN_TEAM,
     NOT_BEING_EVICTED,
     UNKNOWN_OR_NOT_NOW,
     asked_for,
@@ -161,6 +167,56 @@ def test_no_landing_counts_on_a_node_that_is_about_to_be_removed(key: str) -> No
     given = case(nodes=[a_node("hot"), a_node("cool", cpu=8, taints=[a_taint(key)])])
     assert kept(plan_for(given)) == {"web-0": "NoBetterLanding"}
     assert f"is about to be removed ({key})" in because(plan_for(given), "web-0")
+
+
+OF_VOLCANO = the_pod(spec={"schedulerName": "volcano"})
+ELSEWHERE = {"windows": [{"from": "22:00", "to": "05:00"}]}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (case(policy=a_policy(evictable=ELSEWHERE)), "the next window opens at 2026-06-01T22:00:00Z"),
+        (
+            case(policy=a_policy(evictable={"blackouts": [{"from": "01-01", "to": "12-31"}]})),
+            "none opens soon",
+        ),
+        (case(policy=IN_TEAM), "the labels of namespace default were not read, and are asked for by"),
+        (
+            case(policy=IN_TEAM, namespaces=[{"metadata": {"name": "default"}}]),
+            "the labels of namespace default are not those of namespaceSelector",
+        ),
+        (case(OF_VOLCANO), "configuration, which was not given: name it in scheduler.configMap"),
+        *(
+            (
+                case(OF_VOLCANO, policy=a_policy(scheduler={key: given})),
+                "volcano is not in the scheduler's conf",
+            )
+            for key, given in (("file", "c.yaml"), ("configMap", {"namespace": "a", "name": "c"}))
+        ),
+        (case(the_pod(template={"nodeName": "hot"})), "its template names node hot (spec.nodeName)"),
+    ],
+)
+def test_a_pod_that_stays_is_told_what_stands_against_it(given: Case, words: str) -> None:
+    said = because(plan_for(given), "web-0")
+    assert words in said
+    assert ("not given" in said) == ("not given" in words)
+
+
+def test_a_claim_that_was_not_read_may_be_of_a_class_that_the_policy_protects() -> None:
+    pod = the_pod(spec={"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "gone"}}]})
+    given = case(pod, policy=a_policy(evictable={"protectStorageClasses": ["fast"]}))
+    assert because(plan_for(given), "web-0") == "claim gone was not read: its storage class is unknown"
+
+
+def test_a_reason_that_was_lifted_once_is_still_a_reason_for_who_asks_again() -> None:
+    workload = the_pod()
+    workload.pods[0]["metadata"]["creationTimestamp"] = at(-60)
+    policy = a_policy(evictable={"minAge": 600})
+    inputs = planning_inputs([a_node("hot")], [workload], policy=policy)
+    context = replace(prepare(inputs).eviction, finished=True)
+    assert why_protected(context, PodRow(0), lifted=[Reason.TOO_YOUNG]) is None
+    assert [item.reason for item in every_refusal(context, PodRow(0))] == [Reason.TOO_YOUNG]
 
 
 def test_jobs_may_be_moved_where_the_policy_says_so() -> None:

@@ -198,6 +198,7 @@ def within(begins: str, ends: str, **more: Any) -> Case:
     return case(policy=a_policy(evictable={"windows": [{"from": begins, "to": ends, **more}]}))
 
 
+ON_HOT = {"matchLabels": {"kubernetes.io/hostname": "hot"}}
 DISRUPTION = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
 ON_EXIT = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [143]}}
 selecting = {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]}
@@ -250,6 +251,7 @@ PROTECTED_NOW: list[tuple[Reason, str, Case]] = [
     (Reason.WINDOW, "later", within("13:00", "14:00")),
     (Reason.WINDOW, "another day", within("00:00", "00:00", days=["Tue"])),
     (Reason.WINDOW, "past midnight", within("22:00", "06:00")),
+    (Reason.WINDOW, "of its node", within("13:00", "14:00", nodeSelector=ON_HOT)),
     (Reason.WINDOW, "another time zone", within("11:00", "13:00", timeZone="Asia/Tokyo")),
     *(
         (
@@ -293,6 +295,7 @@ NOT_PROTECTED: list[tuple[str, Case]] = [
     ("a stateful pod needs no second place", in_quota({"pods": "10"}, the_pod(kind="StatefulSet"))),
     ("in the window", within("12:00", "13:00")),
     ("in last night's window", within("22:00", "12:01", days=["Sun"])),
+    ("in a window of its node", within("12:00", "13:00", nodeSelector=ON_HOT)),
     ("all of today", within("00:00", "00:00", days=["Mon"])),
     ("landed badly long ago", case(state=RunState(moves=(a_past_move(evicted_at=0.0, result="Pending"),)))),
 ]

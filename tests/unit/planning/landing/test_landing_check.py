@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodRow
+from rebalancer.load.report import PERCENT_RESOURCES
 from rebalancer.planning.landing.landing_check import JUST_READY_SECONDS, LandingCheck, Landings
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from tests.builders import a_node
@@ -117,6 +118,22 @@ def test_settings_are_blamed_only_where_they_alone_stand_against_a_landing() -> 
     assert settings_behind(prepared_cluster(minGain=30)) == {**nothing, "d": ("planning.minGain",)}
     both = prepared_cluster(maxAfter={"cpu": 70}, minGain=30)
     assert settings_behind(both) == {**nothing, "d": ("planning.maxAfter", "planning.minGain")}
+
+
+def test_a_setting_is_blamed_for_the_least_gain_too() -> None:
+    """From 92 % to 91.5 % is half a point."""
+    prepared = prepared_cluster(minGain=5)
+    found = landings(prepared)
+    row = prepared.nodes.row["b"]
+    little = replace(found, after=np.where(np.isfinite(found.after), found.before - 0.5, found.after))
+    assert prepared.cooler_node.settings_behind(little, row) == ("planning.minGain",)
+
+
+def test_what_no_rule_bounds_may_be_unknown_and_what_one_bounds_may_not() -> None:
+    unknown, unbounded, known = float("nan"), float("inf"), [50.0] * len(PERCENT_RESOURCES)
+    after = np.array([[*known, unknown], [*known, unknown], [*known[1:], unknown, 1.0]])
+    most = np.array([[*known, unbounded], [*known, 10.0], [*known[1:], unbounded, 10.0]])
+    assert LandingCheck._cool_enough(after, most).all(axis=1).tolist() == [True, False, False]
 
 
 def test_more_of_one_setting_is_never_blamed_where_nothing_is_gained() -> None:
