@@ -46,7 +46,7 @@ ROOT = Path(__file__).parents[1]
 MODULES = (
     "execution/waves", "execution/evict", "execution/verify", "execution/lease",
     "planning/eviction/budgets", "planning/eviction/quotas",
-    "planning/eviction/workload_rules", "planning/landing/landing_check",
+    "planning/eviction/rules", "planning/eviction/workload_rules", "planning/landing/landing_check",
     "state/run_state", "state/results", "state/stores",
     "cluster/wire/json_items", "cluster/wire/known_fields", "cluster/wire/protobuf",
     "cluster/wire/watch_events",
@@ -107,6 +107,9 @@ EQUIVALENT = {
         "planning/eviction/workload_rules",
         "moves_by_restart: 1  →  2",
     ): "of a Deployment that wants two why_no_surge says why not",
+    ("planning/eviction/workload_rules", "rollout: continue  →  break"): (
+        "no kind that is passed over is owned by one of those that roll out"
+    ),
     ("planning/eviction/quotas", "room: continue  →  break #2"): (
         "one quota that cannot be read leaves no room already"
     ),

@@ -68,10 +68,12 @@ class Journal:
         """A journal that appends to a file. Raises InputError when it cannot be opened."""
         try:
             is_new = not may_exist(path)
-            stream = path.open("a+b")
-            _end_last_line(stream)
-            if is_new:
-                make_durable(path.parent)  # else a crash may lose the file's name with all its lines
+            with contextlib.ExitStack() as opened:
+                stream = opened.enter_context(path.open("a+b"))
+                _end_last_line(stream)
+                if is_new:
+                    make_durable(path.parent)  # else a crash may lose the file's name with all its lines
+                opened.pop_all()
         except OSError as error:
             raise InputError(
                 f"cannot open the journal: {error.strerror or error}", where=str(path)

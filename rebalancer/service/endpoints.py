@@ -145,6 +145,11 @@ class _Server(ThreadingMixIn, WSGIServer):
         """Close, a few times a second, the connections that have been open for too long."""
         self._close_those_since(time.monotonic() - MAX_SECONDS, most=MAX_CONNECTIONS)
 
+    def server_close(self) -> None:
+        """Listen no longer, and end the connections that are open."""
+        super().server_close()
+        self._close_those_since(float("inf"), most=MAX_CONNECTIONS)
+
     def _forget(self, request: socket.socket) -> None:
         with self._lock:
             self._open.pop(request, None)
@@ -244,15 +249,14 @@ def answering(
     thread = threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": 0.2}, name="endpoints", daemon=True
     )
-    thread.start()
     shown = f"[{host}]" if ":" in host else host or "localhost"
-    try:
-        yield f"{'https' if tls else 'http'}://{shown}:{server.server_port}"
-    finally:
-        with contextlib.suppress(OSError):
+    with server:
+        thread.start()
+        try:
+            yield f"{'https' if tls else 'http'}://{shown}:{server.server_port}"
+        finally:
             server.shutdown()
-            server.server_close()
-        thread.join(timeout=5.0)
+            thread.join(timeout=5.0)
 
 
 def _listening(host: str, port: int, app: Application, tls: ssl.SSLContext | None) -> _Server:

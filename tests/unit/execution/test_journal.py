@@ -6,6 +6,7 @@ import io
 import json
 import os
 from pathlib import Path
+from typing import IO
 
 import pytest
 from hypothesis import given
@@ -151,3 +152,18 @@ def test_a_file_without_any_line_of_a_journal_is_refused(tmp_path: Path) -> None
 
     path.write_text('{"event": "run-st')  # a run that was killed while it wrote its first line
     assert read_journal(path) == ()
+
+
+def test_a_journal_that_cannot_be_begun_leaves_no_file_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[IO[bytes]] = []
+
+    def fails(stream: IO[bytes]) -> None:
+        opened.append(stream)
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("rebalancer.execution.journal._end_last_line", fails)
+    with pytest.raises(InputError, match="cannot open the journal: Input/output error"):
+        Journal.to_file(tmp_path / "journal.jsonl", "run", lambda: 0.0)
+    assert [stream.closed for stream in opened] == [True]

@@ -175,6 +175,26 @@ def test_a_connection_ends_in_time_whatever_the_client_does(
         eventually(closed, awaited="the server closes a connection that is never silent")
 
 
+def test_at_its_end_no_client_keeps_a_connection_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoints._Handler, "timeout", HANG_SECONDS)
+
+    def app(_environment: object, _start: object) -> list[bytes]:
+        raise AssertionError
+
+    with contextlib.ExitStack() as stack:
+        with answering("127.0.0.1", 0, app) as url:
+            host, port = url.removeprefix("http://").split(":")
+            client = stack.enter_context(socket.create_connection((host, int(port))))
+            client.settimeout(HANG_SECONDS)
+            client.sendall(b"GET / HTTP/1.0\r\nX: ")
+            eventually(lambda: _threads("process_request_thread"), awaited="the connection is served")
+        assert client.recv(1) == b""
+
+
+def _threads(work: str) -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if work in thread.name]
+
+
 def test_threads_are_as_few_as_connections(port: Port) -> None:
     before = threading.active_count()
     with contextlib.ExitStack() as stack:

@@ -7,9 +7,12 @@ import pytest
 
 from rebalancer.cluster.dumps.listing import ListingBuilder
 from rebalancer.cluster.kinds import PODS
+from rebalancer.cluster.pod_classes import ClassIndex
+from rebalancer.cluster.pods import PodFields
 from rebalancer.cluster.records import Pod
+from rebalancer.cluster.wire import pods_pb2
 from rebalancer.cluster.wire import protobuf as protobuf_list
-from rebalancer.cluster.wire.protobuf import PodListSplitter
+from rebalancer.cluster.wire.protobuf import PodListSplitter, ProtobufPods, outline_if_any
 from tests.builders import a_pod
 from tests.churn import digest_of
 from tests.protobuf_encoder import encode_items, encode_list
@@ -145,3 +148,17 @@ def test_a_list_without_pods_is_a_list() -> None:
     splitter = PodListSplitter()
     assert splitter.pods(encode_list([])) == []
     splitter.finish()
+
+
+def test_of_pods_that_resemble_no_other_only_so_many_classes_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(protobuf_list, "_MAX_CACHED_CLASSES", 2)
+    pods = ProtobufPods(PODS, ClassIndex())
+    for number in (0, 1, 2, 3, 4, 0):
+        metadata = pods_pb2.Metadata(name=f"web-{number}", namespace="shop")
+        spec = pods_pb2.PodSpec(scheduler_name=f"scheduler-{number}")
+        item = pods_pb2.Pod(metadata=metadata, spec=spec).SerializeToString()
+        assert isinstance(pods.read(outline_if_any(item), number), PodFields)
+        assert 0 < len(pods._classes) <= 2
+    assert len(pods._numbers.classes) == 5
