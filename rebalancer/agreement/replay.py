@@ -33,13 +33,15 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.scenarios import LandingDistribution, mean_of
 from rebalancer.planning.landing.schedulers import ProfileSchedulers, sees_otherwise
 from rebalancer.scheduling.framework.cycle import Placement, Scheduler
-from rebalancer.scheduling.framework.plugin import PluginInputs
+from rebalancer.scheduling.framework.plugin import FORGETS_EVERY_SECONDS, PluginInputs
 from rebalancer.scheduling.registry import make_scheduler
 from rebalancer.scheduling.state.volumes import claim_names
 
 MAX_AROUND = 8
 AT_ONCE_SECONDS = 2.0
-_EDGES = (1.0, -1.0, 2.0, -2.0)  # seconds by which times of binding may be wrong
+# Seconds by which times of binding may be wrong, and whether the scheduler's own forgetting counts.
+_EDGES = ((1.0, False), (-1.0, False), (2.0, False), (-2.0, False), (0.0, True), (1.0, True), (-1.0, True))
+_NO_EDGE = (0.0, False)
 _MOMENT_SECONDS = 30.0  # after which pods that were bound at its beginning may be in the figures
 _NEAR_SECONDS = 1.0  # from a decision until its binding is heard of
 MAX_REORDERED = 20  # decisions of one replay that are computed in other orders
@@ -174,19 +176,23 @@ class _Moment:
             heard = [bound_at.get(uid, math.nan) for uid in snapshot.pods.uids]
             known = replace(known, bound_at=np.where(np.isnan(heard), known.bound_at, heard))
         self.edges = _EDGES if any(item.view.watchers for item in seen) else ()
+        self._start = inputs.scheduler.start
         self._seen = seen
         self._plugin_inputs = [replace(known, view=item.view) for item in seen]
-        self._by_view: dict[tuple[int, str, float], Scheduler] = {}
+        self._by_view: dict[tuple[int, str, float, float | None], Scheduler] = {}
 
-    def _views(self, kind: int, at: float, edge: float) -> Sequence[Scheduler]:
+    def _views(self, kind: int, at: float, edge: tuple[float, bool]) -> Sequence[Scheduler]:
         """The scheduler of a class by each view that its plugins may have had at a moment.
 
-        ``edge``: pods were heard of so many seconds later than they were bound.
+        ``edge``: pods were heard of so many seconds later than they were bound, and whether the scheduler
+        has forgotten some since its start.
         """
+        late, forgets = edge
+        forgot_at = self._forgot_at(at) if forgets else None
         profile = self.schedulers.scheduler(kind).profile
         configuration = self.schedulers.inputs.scheduler.configuration
         inputs = [
-            (number, replace(known, unseen_seconds=known.unseen_seconds + edge))
+            (number, replace(known, unseen_seconds=known.unseen_seconds + late, forgot_at=forgot_at))
             for number, (item, known) in enumerate(zip(self._seen, self._plugin_inputs, strict=True))
             if item.since <= at + _NEAR_SECONDS and item.until >= at - item.view.lag_seconds - _NEAR_SECONDS
         ]
@@ -195,11 +201,18 @@ class _Moment:
         for number, item in reversed(inputs):
             if all(sees_otherwise(configuration, profile, other, item) for other in kept):
                 kept.append(item)
-                key = number, profile.scheduler_name, edge
+                key = number, profile.scheduler_name, late, forgot_at
                 if key not in self._by_view:
                     self._by_view[key] = make_scheduler(configuration, profile, item)
                 found.append(self._by_view[key])
         return found or self.schedulers.views(kind)
+
+    def _forgot_at(self, at: float) -> float | None:
+        """When a scheduler whose start is known last forgot pods before a moment; None: it did not yet."""
+        started = self._start.at if self._start else None
+        if started is None or (times := int((at - started) // FORGETS_EVERY_SECONDS)) < 1:
+            return None
+        return started + times * FORGETS_EVERY_SECONDS
 
     def may_have_older_figures(self, kind: int, at: float) -> bool:
         """Whether load-aware plugins of a class may have had figures at a moment that nobody here saw."""
@@ -213,7 +226,12 @@ class _Moment:
         )
 
     def compute(
-        self, pod: PodThen, following: Following, at: float, kind: int | None = None, edge: float = 0.0
+        self,
+        pod: PodThen,
+        following: Following,
+        at: float,
+        kind: int | None = None,
+        edge: tuple[float, bool] = _NO_EDGE,
     ) -> _Computed:
         """``kind`` is another class than the pod's, ``edge`` as above."""
         kind = following.class_of(pod) if kind is None else kind
@@ -309,9 +327,9 @@ def _decided(
         weights = _tried_weights(moment, computed, node)
     if not chance:
         result = Result.MISSED
-        orders: list[tuple[Sequence[Change], Sequence[Change], float]] = []
+        orders: list[tuple[Sequence[Change], Sequence[Change], tuple[float, bool]]] = []
         if reorders > 0:
-            orders += [(*order, 0.0) for order in _orders(changes, at)]
+            orders += [(*order, _NO_EDGE) for order in _orders(changes, at)]
             orders += [((), (), edge) for edge in moment.edges]
         for undone, early, edge in orders:
             following = moment.following.copy()

@@ -49,6 +49,10 @@ _LISTING_SECONDS = 5.0  # the time a scheduler takes at its start until it has l
 RECENT_AFTER_START_SECONDS = _UNSEEN_SECONDS + _LISTING_SECONDS
 
 
+# It forgets pods that were bound longer ago than that so often, from its start on (trimaran/handler.go:142).
+FORGETS_EVERY_SECONDS = 300.0
+
+
 class PluginInputs(msgspec.Struct, frozen=True, eq=False):
     """What plugins are made from besides their arguments."""
 
@@ -60,6 +64,7 @@ class PluginInputs(msgspec.Struct, frozen=True, eq=False):
     namespaces: NamespaceLabels = {}  # labels by name
     unseen_seconds: float = _UNSEEN_SECONDS
     cores: int | None = None  # that the scheduler runs on; None when unknown
+    forgot_at: float | None = None  # Unix seconds, when it last forgot pods that were bound long before
 
     @property
     def lagging(self) -> list[PluginInputs]:
@@ -82,7 +87,14 @@ class PluginInputs(msgspec.Struct, frozen=True, eq=False):
         """(pod, class, node) of those bound too late for a window's figures to show them."""
         if self.bound_at is None:
             return ()
-        rows = np.flatnonzero(self.bound_at > window_end - self.unseen_seconds)
+        counted = self.bound_at > window_end - self.unseen_seconds
+        if self.forgot_at is not None:
+            # On nodes where a younger pod is; the others keep all of theirs (trimaran/handler.go:142).
+            old = self.bound_at <= self.forgot_at - _UNSEEN_SECONDS
+            young = np.flatnonzero(~old & (self.bound_at <= self.forgot_at))
+            node = np.asarray(self.node, np.int64)
+            counted &= ~(old & np.isin(node, node[young]))
+        rows = np.flatnonzero(counted)
         found = ((row, self.pod_class[row], self.node[row]) for row in rows.tolist())
         return tuple(item for item in found if item[2] >= 0)
 

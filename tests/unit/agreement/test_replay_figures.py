@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.agreement.decisions import Decision, Result
 from rebalancer.agreement.replay import SeenView, decide_again
 from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, Metric, SchedulerView, WatcherMetrics
+from rebalancer.planning.inputs import SchedulerStart
 from tests.builders import a_node
 from tests.unit.agreement.watched import Watched
 from tests.unit.planning.landing.hot_pods import PACKED
@@ -79,6 +81,43 @@ def test_a_pod_bound_at_the_edge_of_a_window_may_be_in_its_figures_or_not(
         bound_claims=(),
         seen=[SeenView(seen, 0.0)],
         bound_at={"uid-before": 1000.0},
+    )
+
+    assert found.result is result
+
+
+@pytest.mark.parametrize(
+    ("young", "at", "result"),
+    [
+        ("a", 1005.0, Result.REORDERED),
+        ("a", 995.0, Result.MISSED),  # before it forgets
+        ("b", 1005.0, Result.MISSED),  # of a node without a younger pod it forgets none
+    ],
+)
+def test_every_five_minutes_a_scheduler_forgets_pods_that_its_figures_do_not_show_yet(
+    young: str, at: float, result: Result
+) -> None:
+    """With its 3 cores added node a is packed above 40 %, and b is better; without it a is."""
+    cluster = Watched(a_node("a", cpu=10), a_node("b", cpu=10))
+    bound = {"before": 935.0, "young": 950.0}
+    for name, node, cpu in (("before", "a", "3"), ("young", young, "1m")):
+        cluster.create(name, cpu=cpu, seconds=bound[name] - cluster.now)
+        cluster.bind(name, node, seconds=0.0)
+    cluster.log.take(cluster.version)
+    cluster.create("web", cpu="10m", seconds=at - cluster.now)
+    cluster.bind("web", "a", seconds=0.0)
+    metrics = {name: (Metric(CPU_TYPE, AVERAGE, value),) for name, value in (("a", 35.0), ("b", 5.0))}
+    seen = SchedulerView({"http://w": WatcherMetrics(metrics, 990.0, 90.0, 990.0, "test")})
+    inputs = cluster.inputs(configuration=PACKED, view=seen)
+    facts = replace(inputs.scheduler, start=SchedulerStart(700.0, "its lease"))
+
+    (found,) = decide_again(
+        replace(inputs, scheduler=facts),
+        cluster.changes,
+        upto=cluster.version,
+        bound_claims=(),
+        seen=[SeenView(seen, 0.0)],
+        bound_at={f"uid-{name}": seconds for name, seconds in bound.items()},
     )
 
     assert found.result is result

@@ -38,6 +38,12 @@ def test_the_pods_that_a_window_leaves_out_follow_the_order_in_which_they_were_b
     assert unseen(inputs(*bound).lagging) == expected
 
 
+def test_what_a_scheduler_forgot_is_left_out_on_nodes_that_have_a_younger_pod() -> None:
+    known = replace(inputs(END - 55, END - 5, END - 55, END + 9), node=[0, 0, 1, 1], forgot_at=END + 8)
+
+    assert unseen([known, replace(known, forgot_at=None)]) == [[1, 2, 3], [0, 1, 2, 3]]
+
+
 def test_of_many_windows_the_first_the_last_and_some_between_are_kept() -> None:
     found = unseen(inputs(*(END - 61 - number for number in range(28))).lagging)
 
