@@ -60,6 +60,7 @@ MAX_CLASSES = 500
 MAX_NODES = 5_000
 MAX_VERDICTS = 500_000  # on a node for a class: they are kept, and recorded
 MAX_BYTES = 8 << 20  # of a request, and of an answer
+_ANSWER_BYTES, _NODE_BYTES = 1 << 20, 1 << 10  # of an answer in names: so much, and as much for each of them
 MAX_WORDS = 1 << 20  # characters of why nodes are rejected that are kept
 MAX_SECONDS = 30.0  # for all that one extender is asked
 _ATTEMPTS = 3
@@ -216,6 +217,8 @@ class _Asking:
             if gone := [name for name in nodes if name not in self._nodes]:
                 raise _SilentError(f"node {gone[0]} is gone")
             question |= {"Nodes": {"items": [self._nodes[name] for name in nodes]}, "NodeNames": None}
+        whole = self._nodes and verb == self._extender.filter_verb  # it may answer with nodes as they are
+        most = MAX_BYTES if whole else min(MAX_BYTES, _ANSWER_BYTES + _NODE_BYTES * len(nodes))
         body = msgspec.json.encode(question)
         if len(body) > MAX_BYTES:
             raise _SilentError(f"a request would be larger than {MAX_BYTES >> 20} MiB")
@@ -228,7 +231,7 @@ class _Asking:
                 f"{self._base}/{verb}",
                 headers=lambda: {**http.HEADERS, "Content-Type": "application/json"},
                 body=body.decode(),
-                max_bytes=MAX_BYTES,
+                max_bytes=most,
                 read_seconds=self._seconds,
                 whole_seconds=self._seconds,
                 deadline=self._retries.run,
@@ -337,6 +340,8 @@ def _scores(said: Any, nodes: Sequence[str]) -> dict[str, int]:
     asked = frozenset(nodes)
     try:
         entries = msgspec.convert(said, list[Any] | None) or ()
+        if len(entries) > 2 * MAX_NODES:
+            raise ValueError("more than there are nodes")
         for entry in msgspec.convert([_lower(entry) for entry in entries], list[_Score]):
             if entry.host in asked:
                 found[entry.host] = found.get(entry.host, 0) + entry.points

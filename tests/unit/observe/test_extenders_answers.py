@@ -12,7 +12,7 @@ from tests.loopback import Answer
 from tests.unit.observe.test_extenders import NODES, asked, rejecting
 from tests.unit.planning.builders import because, kept
 
-LARGE = Answer(b" " * (extenders.MAX_BYTES + 1))
+LARGE = Answer(b" " * (2 << 20))
 FAILING: Mapping[str, tuple[Any, str]] = {
     "an error": ({"Error": "the cache is not warm"}, "its filter fails: the cache is not warm"),
     "not JSON": (Answer(b"<html>"), "its filter fails: its answer is no JSON"),
@@ -32,7 +32,7 @@ FAILING: Mapping[str, tuple[Any, str]] = {
     "HTTP 500": (Answer(b"secret", 500), "its filter fails: HTTP 500"),
 }
 SILENT: Mapping[str, tuple[Any, str]] = {
-    "too large": (LARGE, "it gave no answer when it was asked: the answer is larger than 8 MiB"),
+    "too large": (LARGE, "it gave no answer when it was asked: the answer is larger than 1 MiB"),
     "HTTP 503": (Answer(status=503), "it gave no answer when it was asked: HTTP 503"),
     "HTTP 403": (Answer(status=403), "it gave no answer when it was asked: HTTP 403"),
     "a redirect": (Answer(status=307, headers={"Location": "http://169.254.169.254/"}), "HTTP 307"),
@@ -61,6 +61,7 @@ def test_a_filter_that_cannot_be_used_keeps_the_pods_and_says_why(said: Any, why
         {"Host": "cold", "Score": 1},
         [{"Host": "cold", "Score": 10**400}],
         [{"Host": "cold", "Score": ""}],
+        [{}] * (2 * extenders.MAX_NODES + 1),
         ["cold"],
         7,
         False,
