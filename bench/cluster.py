@@ -148,12 +148,17 @@ def write_list(folder: Path, plural: str, items: Iterator[Object] | list[Object]
     return written
 
 
-def generate(node_count: int, pod_count: int, seed: int = 1) -> dict[str, Iterator[Object] | list[Object]]:
-    """The objects of a cluster by kind, pods as they are asked for; a kind without objects is empty."""
+def generate(
+    node_count: int, pod_count: int, seed: int = 1, *, even: bool = False
+) -> dict[str, Iterator[Object] | list[Object]]:
+    """The objects of a cluster by kind, pods as they are asked for; a kind without objects is empty.
+
+    ``even``: its pods are spread as their constraints ask.
+    """
     random = np.random.default_rng(seed)
     all_nodes = nodes(node_count, random)
     all_workloads = workloads(node_count, pod_count, random)
-    placed = place(all_nodes, all_workloads, random)
+    placed = place(all_nodes, all_workloads, random, even=even)
     running: dict[str, int] = {}
     for workload, _ in placed:
         running[workload.controller] = running.get(workload.controller, 0) + 1
@@ -171,10 +176,12 @@ def generate(node_count: int, pod_count: int, seed: int = 1) -> dict[str, Iterat
     }
 
 
-def write_cluster(folder: Path, node_count: int, pod_count: int, seed: int = 1) -> dict[str, int]:
+def write_cluster(
+    folder: Path, node_count: int, pod_count: int, seed: int = 1, *, even: bool = False
+) -> dict[str, int]:
     """Write a cluster as a dump; returns the unpacked bytes of each kind."""
     folder.mkdir(parents=True, exist_ok=True)
-    kinds = generate(node_count, pod_count, seed)
+    kinds = generate(node_count, pod_count, seed, even=even)
     return {plural: write_list(folder, plural, items) for plural, items in kinds.items()}
 
 

@@ -179,9 +179,12 @@ def _workload(kind: str, index: int, replicas: int, random: np.random.Generator)
 
 
 def place(
-    all_nodes: list[Object], all_workloads: list[Workload], random: np.random.Generator
+    all_nodes: list[Object], all_workloads: list[Workload], random: np.random.Generator, *, even: bool = False
 ) -> list[tuple[Workload, int]]:
-    """Pods by node: an agent on each, the others where a node that attracts many still has room."""
+    """Pods by node: an agent on each, the others where a node that attracts many still has room.
+
+    ``even``: as many of a workload in each zone, and none beside another.
+    """
     count = len(all_nodes)
     cpu = np.array([int(node["status"]["allocatable"]["cpu"][:-1]) for node in all_nodes], np.float64)
     memory = np.array(
@@ -203,7 +206,12 @@ def place(
         chance = np.where(fits, attraction, 0.0)
         if not chance.any():
             continue
-        rows = random.choice(count, size=workload.replicas, p=chance / chance.sum())
+        if even:
+            zones = [np.flatnonzero(chance * (np.arange(count) % ZONES == zone)) for zone in range(ZONES)]
+            most = min(workload.replicas // ZONES, *map(len, zones))
+            rows = np.concatenate([random.choice(zone, size=most, replace=False) for zone in zones])
+        else:
+            rows = random.choice(count, size=workload.replicas, p=chance / chance.sum())
         taken = np.bincount(rows, minlength=count)
         room = np.minimum(cpu // workload.cpu_milli, np.minimum(memory // workload.memory_mib, pods_left))
         taken = np.minimum(taken, room.astype(np.int64))

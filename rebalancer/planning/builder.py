@@ -420,7 +420,8 @@ class PlanBuilder:
         row, uid = candidate.row, self._controller(candidate)
         if self._pods.class_of(row).owner.kind != "Job":
             return None
-        planned = sum(self._controller(move.candidate) == uid for move in self.moves)
+        evicted = (move.candidate for move in self.moves if not move.candidate.has_finished)
+        planned = sum(self._controller(item) == uid for item in evicted)
         return job_would_fail(self._eviction, row, planned) or replaced_in_time(self._eviction, row, planned)
 
     def _wave_is_full(self) -> bool:

@@ -18,6 +18,7 @@ computed: otherwise the plan would depend on which other searches were made befo
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from functools import partial
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodClassIndex, PodRow
 from rebalancer.cluster.nodes import BASE_RESOURCES
@@ -386,6 +388,14 @@ class MoveEvaluator:
         self.no_landing = NoLanding(schedulers)
         self._names = inputs.snapshot.nodes.names
         self.placements = KnownPlacements(len(self._names))
+
+    def taking_the_race_as_likely(self) -> MoveEvaluator:
+        """The same under ``planning.terminationRace: likely``, which computes anew."""
+        policy, other = self._inputs.policy, copy.copy(self)
+        planning = policy.planning.model_copy(update={"termination_race": "likely"})
+        other._inputs = replace(self._inputs, policy=policy.model_copy(update={"planning": planning}))
+        other.placements = KnownPlacements(len(self._names))
+        return other
 
     def evaluate(self, candidate: Candidate, scenarios: Scenarios, *, complete: bool = False) -> Evaluation:
         """Where the replacement may land in every scenario, and whether each landing is acceptable.

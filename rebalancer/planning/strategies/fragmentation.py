@@ -7,7 +7,7 @@ scenario. Where the scheduler would preempt pods of lower priority anyway, nothi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 
@@ -129,29 +129,50 @@ class Fragmentation(Strategy):
         for wanted in self._wanted:
             if self._room.fits(wanted, builder.scenarios.all[0].after_termination):
                 continue
-            for node, pods in self._room.choices(wanted, builder)[:_MAX_NODES]:
-                tried = builder.copy()
-                refused = self._move(tried, pods, wanted, f"it makes room on {node} for {wanted.name}")
-                if not refused and self._room.place(wanted, tried, node):
-                    builder = tried
-                    uids = (self.prepared.pods.uids[pod] for pod in pods)
-                    self._together.update(dict.fromkeys(uids, wanted.name))
-                    self._taken[wanted.uid] = node
-                    notes.append(f"{wanted.name} will fit on {node} in every scenario")
-                    break
-                kept.update({pod: why for pod, why in refused.items() if pod not in kept})
-            else:
-                notes.append(f"{wanted.name} gets no room: {self._no_room}")
+            made, refused = self._made(wanted, builder)
+            kept = refused | kept
+            if made is None:
+                notes.append(f"{wanted.name} gets no room: {self._no_room(wanted, builder, refused)}")
+                continue
+            builder, pods, node = made
+            uids = (self.prepared.pods.uids[pod] for pod in pods)
+            self._together.update(dict.fromkeys(uids, wanted.name))
+            self._taken[wanted.uid] = node
+            notes.append(f"{wanted.name} will fit on {node} in every scenario")
         moved = {move.candidate.row for move in builder.moves}
         kept = {pod: why for pod, why in kept.items() if pod not in moved}
         said = {**so_far.notes, self.name: "; ".join(notes)} if notes else so_far.notes
         return replace(so_far, builder=builder, kept=kept, notes=said)
 
-    @property
-    def _no_room(self) -> str:
-        """Why there is none, and on which nodes there may be some later."""
+    def _made(
+        self, wanted: Wanted, builder: PlanBuilder
+    ) -> tuple[tuple[PlanBuilder, Sequence[PodRow], str] | None, dict[PodRow, NotMoved]]:
+        """The plan with room for it, the pods that leave and the node; and what stays where that fails."""
+        kept: dict[PodRow, NotMoved] = {}
+        for node, pods in self._room.choices(wanted, builder)[:_MAX_NODES]:
+            tried = builder.copy()
+            refused = self._move(tried, pods, wanted, f"it makes room on {node} for {wanted.name}")
+            if not refused and self._room.place(wanted, tried, node):
+                return (tried, pods, node), kept
+            kept |= {pod: why for pod, why in refused.items() if pod not in kept}
+        return None, kept
+
+    def _no_room(self, wanted: Wanted, builder: PlanBuilder, refused: Mapping[PodRow, NotMoved]) -> str:
+        """Why there is none, what would make some, and on which nodes there may be some later."""
         names, excluded = self.prepared.nodes.names, self.prepared.landing_check.excluded
         words = "no node has pods enough that land elsewhere"
+        returns = (node for pod, why in refused.items() if (node := self.prepared.node_of(pod)) == why.node)
+        back = next(returns, None)
+        if back is not None:
+            likely = builder.copy()
+            likely.evaluator = builder.evaluator.taking_the_race_as_likely()
+            made, _ = self._made(wanted, likely)
+            words = f"what would leave {names[back]} may land there again"
+            words += (
+                f"; planning.terminationRace: likely would make room on {made[2]}"
+                if made
+                else ", with planning.terminationRace: likely as well"
+            )
         doubtful = [f"{names[row]} {why}" for row, why in sorted(excluded.items())]
         also = f" and {len(doubtful) - 1} more" * (len(doubtful) > 1)
         return f"{words}, and some are not counted on: {doubtful[0]}{also}" if doubtful else words

@@ -147,14 +147,16 @@ class Misplaced(Strategy):
             for first, *others in classes.values():
                 own = pods.classes[first]
                 scheduler = prepared.schedulers.by_name.get(own.scheduler_name)
-                if scheduler is not None:
-                    rows = state.first_of(first)
-                    if others:
-                        rows = np.isin(pods.pod_class, [first, *others]).nonzero()[0]
-                    nodes = pods.node[rows]
-                    asked[rows] |= scheduler.may_reject(filters, state, first, nodes)
-                    if soft and (rules is _OF_NODES or own.spec.affinity):
-                        asked[rows] |= scheduler.may_score_higher(soft, state, first, nodes)
+                may_prefer = soft and (rules is _OF_NODES or own.spec.affinity)
+                if scheduler is None or not (may_prefer or scheduler.asks(filters, state, first)):
+                    continue
+                rows = state.first_of(first)
+                if others:
+                    rows = np.isin(pods.pod_class, [first, *others]).nonzero()[0]
+                nodes = pods.node[rows]
+                asked[rows] |= scheduler.may_reject(filters, state, first, nodes)
+                if may_prefer:
+                    asked[rows] |= scheduler.may_score_higher(soft, state, first, nodes)
         for kind in np.unique(pods.pod_class[asked]).tolist():
             if not self.settings.chooses(pods.classes[kind]):
                 asked[state.first_of(kind)] = False

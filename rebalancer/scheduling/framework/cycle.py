@@ -210,6 +210,10 @@ class Scheduler:
         """By topology spread constraint that counts for a class, for ``when`` unsatisfiable."""
         return [item for plugin in self._spreading for item in plugin.spread_counters(state, pod_class, when)]
 
+    def asks(self, filters: Collection[str], state: ClusterState, pod_class: int) -> bool:
+        """As ``Plugin.asks``, of any of the named filters."""
+        return any(item.name in filters and item.asks(state, pod_class) for item in self._filters)
+
     def may_reject(
         self, filters: Collection[str], state: ClusterState, pod_class: int, nodes: IntArray
     ) -> BoolArray:

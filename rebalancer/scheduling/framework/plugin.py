@@ -291,6 +291,10 @@ class Plugin:
         """By topology spread constraint of a class, for ``when`` unsatisfiable, if it looks at them."""
         return ()
 
+    def asks(self, state: ClusterState, pod_class: int) -> bool:
+        """Whether the filter asks anything of pods of a class; quicker to tell than ``may_reject``."""
+        return True
+
     def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
         """(nodes,) whether the filter may reject a pod of the class that runs on each.
 

@@ -229,6 +229,16 @@ class InterPodAffinity(Plugin):
             total += values[state.nodes.labels.column(key).values[feasible]]
         return total
 
+    def asks(self, state: ClusterState, pod_class: int) -> bool:
+        """Of pods that require something of others, and of those that others require to keep away."""
+        affinity = state.classes[pod_class].spec.affinity
+        own = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
+        if any(item and item.required for item in own):
+            return True
+        return bool(
+            state.classes.counters.catch_up() and self._matching(state, pod_class, TermKind.ANTI_AFFINITY)
+        )
+
     def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
         """The pod itself is taken off its own domains; the first of a group is taken for one too far off."""
         required = self._required(state, pod_class)

@@ -106,6 +106,7 @@ class ConstraintSource:
     def __init__(self, arguments: PodTopologySpreadArguments, owners: Owners) -> None:
         self._arguments = arguments
         self._owners = owners
+        self.hard_defaults = any(item.when_unsatisfiable == HARD for item in arguments.default_constraints)
 
     @property
     def system_defaults(self) -> bool:
@@ -269,6 +270,11 @@ class PodTopologySpread(Plugin):
             by_domain[-1] = _NO_LABEL
             codes = np.where(codes == 0, by_domain[counter.values], codes)
         return codes
+
+    def asks(self, state: ClusterState, pod_class: int) -> bool:
+        """Of pods with a hard constraint, and where the scheduler's configuration has some for the others."""
+        own = state.classes[pod_class].spec.topology_spread_constraints
+        return any(item.when_unsatisfiable == HARD for item in own) if own else self._source.hard_defaults
 
     def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
         """By each hard constraint."""

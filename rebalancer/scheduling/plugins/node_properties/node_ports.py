@@ -27,6 +27,12 @@ class NodePorts(Plugin):
         """Nothing to filter for a pod without host ports."""
         return PASS if state.classes.ports(pod_class) else SKIP
 
+    def asks(self, state: ClusterState, pod_class: int) -> bool:
+        """Of pods with host ports."""
+        spec = state.classes[pod_class].spec
+        has_ports = spec.init_containers or any(item.ports for item in spec.containers)
+        return bool(has_ports and state.classes.ports(pod_class))
+
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """1 where a wanted port is taken."""
         return np.asarray(state.ports.conflicts(state.classes.ports(pod_class)), np.int64)

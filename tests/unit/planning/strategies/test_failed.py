@@ -224,3 +224,14 @@ def test_an_explanation_says_that_nobody_wishes_to_remove_it() -> None:
 
     assert found.wishes == {}
     assert found.verdict_because == "it has finished, and no strategy of the policy wishes to remove it"
+
+
+def test_a_job_that_runs_may_move_after_a_pod_that_has_failed_is_removed() -> None:
+    """The account of a Job's failures looks at the moves before, of which the removed pod runs no more."""
+    policy = a_policy(
+        strategies={"failed": {"barePods": True}, "lifetime": {"maxAge": "1h"}}, evictable={"jobs": True}
+    )
+    job = a_workload("batch", ["a"], kind="Job", created=at(-7200))
+    found = plan_of(planning_inputs(NODES, [job], pods=[a_failed_pod(owner="")], policy=policy))
+
+    assert removed(found) == ["web-x", "batch-0"]

@@ -88,6 +88,28 @@ def test_a_replacement_that_may_come_back_before_the_pending_pod_makes_no_room()
     assert "is the node it leaves" in plan.kept[0].because
 
 
+def test_where_pods_may_come_back_the_plan_says_whether_another_race_would_make_room() -> None:
+    message = planned(pending(), policy=asked("strict")).strategies["fragmentation"].message
+    assert message == (
+        "Pending default/big-0 gets no room: what would leave a may land there again; "
+        "planning.terminationRace: likely would make room on a"
+    )
+
+
+@pytest.mark.parametrize("race", ["strict", "likely"])
+def test_where_replacements_fit_beside_the_old_pods_the_plan_says_that_no_race_makes_room(race: str) -> None:
+    """A pod of 4 cores, and three nodes with room of 2 each: a replacement of 2 fits on any of them."""
+    nodes = [a_node(name, cpu=6) for name in "abc"]
+    workloads = [a_workload(f"{half}-{name}", [name], cpu="2") for name in "abc" for half in ("one", "two")]
+    plan = plan_of(planning_inputs(nodes, [*workloads, pending("4")], policy=asked(race)))
+
+    assert plan.moves == ()
+    assert plan.strategies["fragmentation"].message == (
+        "Pending default/big-0 gets no room: what would leave a may land there again, "
+        "with planning.terminationRace: likely as well"
+    )
+
+
 def test_a_pod_that_was_pending_only_for_a_moment_waits_for_the_scheduler() -> None:
     assert planned(pending(created=at(-60))).moves == ()
 
