@@ -35,8 +35,8 @@ def shortened(text: str, width: int, more: str = "…") -> str:
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """``1 node``, ``2 nodes``."""
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+    """``1 node``, ``2,000 nodes``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def sample(names: Sequence[str], most: int) -> str:

@@ -69,7 +69,7 @@ def test_pages_of_nodes_and_of_simulations_ask_for_nothing_and_complain_of_nothi
     nodes = (*a_large_plan().nodes, a_node(HOSTILE, 30.0, hot=False))
     listing = node_listing(a_plan(source=HOSTILE), nodes)
     pages = {
-        "nodes.html": (nodes_page(listing), "1524 nodes: 76 hot"),
+        "nodes.html": (nodes_page(listing), "1,524 nodes: 76 hot"),
         "simulation.html": (simulation_page(a_simulation(HOSTILE, because=HOSTILE)), "Simulation: 2 cycles"),
     }
     for name, (content, words) in pages.items():

@@ -54,10 +54,10 @@ def write_moves(lines: Lines, plan: Plan) -> None:
     if not style.no_headers:
         arrow = style.glyphs.arrow
         what = f"{plain(shared)} " if shared else ""
-        said = "after; gain: at least, in percentage points"
+        said = "after: LOAD of FROM, THERE of TO; GAIN at least, in points"
         if any(map(_is_for, plan.moves)):
             said += ", or what it is for"
-        lines.heading("MOVES", f"{what}load in percent, now {arrow} {said}")
+        lines.heading("MOVES", f"{what or 'load '}%, now {arrow} {said}")
     nodes = {node.name: node for node in plan.nodes}
     write_table(lines, _move_columns(lines, nodes, shared), shown)
     if style.everything and not style.no_headers:
@@ -337,7 +337,7 @@ def gain_words(benefit: Benefit, arrow: str) -> str:
 def cost_words(benefit: Benefit) -> str:
     """``4 of 24 pods (17 %), cost 4.7; score 8.7 points per unit``."""
     share = 100.0 * benefit.pods_moved / max(benefit.pods, 1)
-    moved = f"{benefit.pods_moved} of {benefit.pods} pods ({share:.2g} %), cost {benefit.cost:.1f}"
+    moved = f"{benefit.pods_moved:,} of {benefit.pods:,} pods ({share:.2g} %), cost {benefit.cost:.1f}"
     return f"{moved}; score {benefit.score:.1f} points per unit"
 
 
@@ -419,7 +419,7 @@ def _headline(lines: Lines, plan: Plan) -> None:
     colour = "bold green" if idle else "bold"
     lines.labelled("Plan: ", said, colour, "bold")
     unknown = plan.node_count - plan.known_count
-    nodes = f"{counted(plan.node_count, 'node')}: {plan.hot_count} hot, load known for {plan.known_count}"
+    nodes = f"{counted(plan.node_count, 'node')}: {plan.hot_count} hot, load known for {plan.known_count:,}"
     nodes += f", {unknown} without a fresh figure" if unknown else ""
     now = f" at {plain(plan.now)}"
     lines.labelled("cluster  ", plan.source + now)

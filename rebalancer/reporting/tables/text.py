@@ -199,6 +199,9 @@ class Lines:
         if self.style.markdown and not self._text:  # the heading, which is one line
             self.add((words(message), style))
             return
+        if self.style.markdown and style == "dim" and not self._in_block:  # a paragraph, not a list
+            self._text.append(f"{escaped(words(message))}\n\n")
+            return
         lines = self._wrapped(words(self.without_ending(message)), self.style.columns - indent)
         if most is not None and len(lines) > most and self.style.summarised:
             more, room = self.style.glyphs.more, self.style.columns - indent

@@ -62,6 +62,6 @@ def test_few_nodes_are_named_below_their_bars_and_many_are_not() -> None:
 def test_of_many_nodes_all_are_shown_where_there_is_no_plan_and_those_it_concerns_where_there_is() -> None:
     nodes = [a_node(f"n{number}", number / 10, hot=number > 900) for number in range(1000)]
 
-    assert drawn(nodes).shown == "1000 nodes"
+    assert drawn(nodes).shown == "1,000 nodes"
     assert len(drawn(nodes).bars) <= 240
     assert drawn([*nodes, a_node("n", 50, after=40)]).shown == "100 nodes that are hot or receive pods"

@@ -107,7 +107,7 @@ def a_benefit() -> Benefit:
 def test_benefit_and_cost_of_a_plan_are_a_line_each() -> None:
     lines = plan_table(a_plan(benefit=a_benefit()), Style(wide=True)).plain.splitlines()
     assert "benefit  hot 76 → 56, excess 1896 → 1236, peak 107 → 101, deviation 25.4 → 24.3" in lines
-    assert "cost     20 of 9397 pods (0.21 %), cost 31.8; score 20.8 points per unit" in lines
+    assert "cost     20 of 9,397 pods (0.21 %), cost 31.8; score 20.8 points per unit" in lines
 
 
 def test_a_plan_that_moves_nothing_has_no_benefit_to_show() -> None:
