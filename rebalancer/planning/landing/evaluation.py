@@ -418,7 +418,8 @@ class MoveEvaluator:
         percents = scenarios.percents(candidate.source)
         at_least, tolerated = 0.0, 1.0 - self._inputs.policy.planning.confidence + _ROUNDING
         for scenario, before in zip(scenarios.all, percents, strict=True):
-            found = self._in_scenario(candidate, scenario, before, complete=complete)
+            enough = np.inf if complete else (tolerated - at_least) / scenario.chance
+            found = self._in_scenario(candidate, scenario, before, enough)
             sampled |= found.sampled
             masses.append(found.worst.unacceptable)
             at_least += scenario.chance * masses[-1]
@@ -428,8 +429,7 @@ class MoveEvaluator:
                 refused = refused or NotMoved(
                     found.worst.reason, found.worst.why, found.worst.settings, found.worst.node
                 )
-                too_likely = at_least > tolerated and not only_while_terminating
-                if not complete and (not found.sampled or masses[-1] >= 1.0 or too_likely):
+                if not complete and (not found.sampled or masses[-1] >= 1.0 or at_least > tolerated):
                     break
             if found.placements:
                 landings.append(mean_of(found.placements, len(self._names), scenario.starts))
@@ -474,34 +474,30 @@ class MoveEvaluator:
         return len(scenarios.all) * (states * self._schedulers.max_views + waiting)
 
     def _in_scenario(
-        self, candidate: Candidate, scenario: Scenario, before: FloatArray, *, complete: bool
+        self, candidate: Candidate, scenario: Scenario, before: FloatArray, tolerated: float
     ) -> _InScenario:
         """The replacement's placements in one scenario, until one of them refuses the move.
 
         Evicted pods terminate at different speeds: this one may still be terminating when earlier ones are
         gone, and the other way round, so all four combinations count, but for those that ``timings`` rules
-        out.
+        out. One unacceptable landing ends this, or where samples are taken a chance of them that is not
+        ``tolerated``; never, where that is infinite. If pods that still terminate are all that is in the way
+        there, the next wave is asked.
         """
         taken = self._room_taken(candidate, scenario)
         if taken:
             refusal = _Score(1.0, np.full_like(before, np.inf), taken, Reason.ROOM_TAKEN)
             return _InScenario([], refusal, False, False)
-        last_timing = timings(candidate, self._inputs)[-1]
         placements: list[Placement] = []
         worst = _Score(0.0, np.full_like(before, np.inf))
         later = _Load(scenario.usage, scenario.after_termination.pod_count)
         now = _Load(scenario.usage + scenario.terminating_usage, scenario.while_terminating.pod_count)
-        only_while_terminating, sampled = True, False
+        only_while_terminating, sampled = scenario.is_terminating, False
         known: dict[int, _Score] = {}  # by the chances, which placements that cannot differ share
         for state, predecessor in self._states(candidate, scenario):
-            once_gone = state is scenario.after_termination and predecessor is last_timing
-            if (
-                not complete
-                and worst.unacceptable > _NEGLIGIBLE
-                and not sampled
-                and not (once_gone and scenario.is_terminating)
-            ):
-                break  # refused; where others terminate, it matters whether that is so once they are gone
+            if worst.unacceptable > (tolerated if sampled or tolerated == np.inf else _NEGLIGIBLE):
+                break
+            is_later = state is scenario.after_termination
             for placement in self._place(candidate, state, predecessor):
                 placements.append(placement)
                 sampled |= placement.is_sampled
@@ -509,9 +505,9 @@ class MoveEvaluator:
                 if score is None:
                     score = self._score(candidate, scenario, now, before, placement)
                     known[id(placement.chance)] = score
-                if once_gone and score.unacceptable > _NEGLIGIBLE:
+                if is_later and only_while_terminating and score.unacceptable > _NEGLIGIBLE:
                     gone = self._score(candidate, scenario, later, before, placement)
-                    only_while_terminating &= gone.unacceptable <= _NEGLIGIBLE
+                    only_while_terminating = gone.unacceptable <= (tolerated if sampled else _NEGLIGIBLE)
                 gain = np.minimum(worst.gain, score.gain)
                 worst = max(worst, score, key=lambda item: item.unacceptable)
                 worst.gain = gain

@@ -117,7 +117,7 @@ class ReliefSearch:
         all_gone = self.pods.with_all_gone(self.levels[frozenset()])
         least = float(self.pods.excess(all_gone).sum())
         drafts = {best.order: best.quality}
-        number, model = 0, best.order
+        number, idle, model = 0, 0, best.order
         while best.excess > least + NEGLIGIBLE and placements.asked + usual < most:
             draft = Attempt(self, {}, is_draft=True)
             asked = placements.asked
@@ -128,8 +128,10 @@ class ReliefSearch:
             draft.run(_drawn(random, _POWERS[number % len(_POWERS)]), first, waits=waits)
             number, usual = number + 1, placements.asked - asked
             order = tuple(draft.order)
-            if order in drafts and placements.asked == asked:
-                most -= len(order) + 1  # nothing new: such drafts must end as well
+            if not order:
+                break  # no pod can be the first to move, in whatever order they are drawn
+            idle = idle + 1 if order in drafts and placements.asked == asked else 0
+            most -= idle  # nothing new: the more such drafts in a row, the less may be hoped for
             drafts[order] = min(drafts.get(order, self.quality(draft)), self.quality(draft))
             model = min(drafts, key=lambda item: drafts[item])
         if drafts[model] < best.quality:
