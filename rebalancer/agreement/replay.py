@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from rebalancer.agreement.decisions import MAX_WEIGHT, Decision, NodeScores, Result
 from rebalancer.agreement.moments import Following, turned_back
-from rebalancer.cluster.arrays import IntArray
+from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.changes import Change, PodThen
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.pods import PodTable
@@ -39,6 +39,7 @@ from rebalancer.scheduling.state.volumes import claim_names
 
 MAX_AROUND = 8
 AT_ONCE_SECONDS = 2.0
+MAX_AT_ONCE = 64  # bindings within so many seconds of another, before and after; see ``_at_once``
 # Seconds by which times of binding may be wrong, and whether the scheduler's own forgetting counts.
 _EDGES = ((1.0, False), (-1.0, False), (2.0, False), (-2.0, False), (0.0, True), (1.0, True), (-1.0, True))
 _NO_EDGE = (0.0, False)
@@ -52,6 +53,10 @@ _TRIED_WEIGHTS = (0, 1, 2, 3, 5, 10, 20, 50, 100)  # of a plugin, where a sample
 _CHURN = "nodes changed faster than states of the cluster can be made anew"
 _OLDER = "its load-aware plugins may still have had figures from before the cluster was followed"
 _CLAIMS = "a volume of it was being bound at the same time"
+_AT_ONCE = (
+    f"more than {MAX_AT_ONCE} other pods were bound within {AT_ONCE_SECONDS:g} s of it: "
+    "their bindings do not tell the order of the decisions"
+)
 
 
 def decide_now(inputs: PlanningInputs, row: int) -> Decision:
@@ -266,10 +271,11 @@ def decide_again(
     """
     binding = [at for at, change in enumerate(changes) if change.binds and change.version <= upto]
     wanted = {binding[number] for number in chosen(len(binding))}
+    crowded = _at_once([changes[at].at for at in binding])
     moment: _Moment | None = None
     states = done = reordered = 0
     stale, began = False, 0.0
-    for at in binding:
+    for number, at in enumerate(binding):
         stale = stale or any(change.of_node for change in changes[done:at])
         if at not in wanted:
             continue
@@ -281,10 +287,22 @@ def decide_again(
         moment.following.apply(changes[done:at])
         done = at
         doubt = _CHURN if stale else _why_unpredictable(moment, changes[at], bound_claims)
+        doubt = doubt or (_AT_ONCE if crowded[number] else "")
         item = _decided(moment, changes, at, doubt, MAX_REORDERED - reordered, shown, weighs=weighed > 0)
         weighed -= item.sampled
         reordered += item.result in (Result.REORDERED, Result.MISSED)
         yield item
+
+
+def _at_once(moments: Sequence[float]) -> BoolArray:
+    """Which bindings were written beside so many others that they say nothing of the order of decisions.
+
+    A scheduler that decides faster than its client may write keeps a queue of bindings, whose threads write
+    them in nearly any order. Those that would agree are left out as well, or the share would be too high.
+    """
+    ordered, each = np.sort(moments), np.asarray(moments)
+    last = np.searchsorted(ordered, each + AT_ONCE_SECONDS, side="right")
+    return last - np.searchsorted(ordered, each - AT_ONCE_SECONDS) > 1 + MAX_AT_ONCE
 
 
 def _since(changes: Sequence[Change], at: int) -> int:

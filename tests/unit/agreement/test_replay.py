@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rebalancer.agreement.decisions import Agreement, Decision, Result, Tally
-from rebalancer.agreement.replay import MAX_STATES, decide_again
+from rebalancer.agreement.replay import MAX_AT_ONCE, MAX_STATES, decide_again
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.profiles.types import ExtensionPoint as P
@@ -285,6 +285,26 @@ def test_of_a_storm_some_bindings_are_computed_on_a_cluster_that_has_them_all() 
 
     assert [item.pod for item in some] == [item.pod for item in everything[::4]]
     assert [item.chance for item in some] == [item.chance for item in everything[::4]]
+
+
+def test_bindings_of_a_storm_count_neither_for_the_model_nor_against_it() -> None:
+    cluster = Watched(a_node("a"), a_node("b"))
+    pods = [f"p{number}" for number in range(MAX_AT_ONCE + 2)]
+    for pod in pods:
+        cluster.create(pod)
+    for pod in pods:
+        cluster.bind(pod, "a", seconds=0.01)
+    cluster.create("later", seconds=60.0)
+    cluster.bind("later", "b")
+
+    *storm, later = decided(cluster)
+
+    assert {item.result for item in storm} == {Result.UNPREDICTABLE}
+    assert {item.because for item in storm} == {
+        "more than 64 other pods were bound within 2 s of it: "
+        "their bindings do not tell the order of the decisions"
+    }
+    assert later.result is Result.AS_COMPUTED
 
 
 @pytest.mark.parametrize(
