@@ -495,33 +495,31 @@ class Preemptions:
     def __init__(self, state: ClusterState) -> None:
         """``state`` is not changed."""
         self._state = state
-        self._without: dict[int, ClusterState | None] = {}
+        self._without: dict[int, tuple[ClusterState, IntArray] | None] = {}
 
     def of(self, scheduler: Scheduler, pod_class: int) -> Preemption:
-        """The preemption possible for a pod of a class that no node admits."""
+        """The preemption possible for a pod of a class that no node admits, or none after moves of a plan."""
         pod = self._state.classes[pod_class]
         if PREEMPTION not in scheduler.profile.enabled(ExtensionPoint.POST_FILTER):
             return Preemption(_NO_NODES)
         without = None if pod.spec.preemption_policy == "Never" else self._without_lower(pod.priority)
         if without is None:
             return Preemption(_NO_NODES)
-        nodes = np.flatnonzero(scheduler.feasible(without, pod_class))
+        emptied, had_lower = without
+        nodes = np.intersect1d(np.flatnonzero(scheduler.feasible(emptied, pod_class)), had_lower)
         victims = self._lower_on(int(nodes[0]), pod.priority) if len(nodes) else ()
         return Preemption(nodes, victims)
 
-    def _without_lower(self, priority: int) -> ClusterState | None:
-        """The state without the pods of lower priority; None when there are none."""
+    def _without_lower(self, priority: int) -> tuple[ClusterState, IntArray] | None:
+        """The state without the pods of lower priority, and the nodes of those; None when there are none."""
         if priority not in self._without:
             state = self._state
             lower = np.array([pod.priority < priority for pod in state.classes], np.bool_)
             node, pod_class = state.node.values(), state.pod_class.values()
             leaving = lower[pod_class] & (node >= 0)
             terminating = state.terminating.values().astype(np.bool_)
-            self._without[priority] = (
-                ClusterState(state.classes, np.where(leaving, GONE, node), pod_class, terminating)
-                if leaving.any()
-                else None
-            )
+            emptied = ClusterState(state.classes, np.where(leaving, GONE, node), pod_class, terminating)
+            self._without[priority] = (emptied, node[leaving]) if leaving.any() else None
         return self._without[priority]
 
     def _lower_on(self, node: int, priority: int) -> tuple[int, ...]:

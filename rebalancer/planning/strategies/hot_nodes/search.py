@@ -131,7 +131,8 @@ class ReliefSearch:
             if not order:
                 break  # no pod can be the first to move, in whatever order they are drawn
             idle = idle + 1 if order in drafts and placements.asked == asked else 0
-            most -= idle  # nothing new: the more such drafts in a row, the less may be hoped for
+            if idle:  # nothing new: the more such drafts in a row, the less may be hoped for
+                most -= max(idle, len(order) + 1)
             drafts[order] = min(drafts.get(order, self.quality(draft)), self.quality(draft))
             model = min(drafts, key=lambda item: drafts[item])
         if drafts[model] < best.quality:

@@ -30,7 +30,7 @@ class NodePorts(Plugin):
     def asks(self, state: ClusterState, pod_class: int) -> bool:
         """Of pods with host ports."""
         spec = state.classes[pod_class].spec
-        has_ports = spec.init_containers or any(item.ports for item in spec.containers)
+        has_ports = spec.init_containers or any(item.ports for item in spec.containers or ())
         return bool(has_ports and state.classes.ports(pod_class))
 
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:

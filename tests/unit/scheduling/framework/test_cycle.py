@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.scheduler_view import EMPTY_VIEW
-from rebalancer.scheduling.framework.cycle import Placement, Scheduler
+from rebalancer.scheduling.framework.cycle import Placement, Preemptions, Scheduler
 from rebalancer.scheduling.framework.plugin import PluginInputs
 from rebalancer.scheduling.plugins.node_properties import image_locality
 from rebalancer.scheduling.registry import load_configuration, make_scheduler
@@ -199,3 +199,17 @@ def test_balanced_allocation_compares_with_the_node_as_it_is_since_1_36(release:
     snapshot = a_snapshot(nodes=[a_node(name, cpu="4", memory="8Gi") for name in "ab"], pods=pods)
     placement = _scheduler(snapshot).place(ClusterState.of(snapshot, Release.of(release)), 0)
     assert placement.scores["NodeResourcesBalancedAllocation"].tolist() == [score, score]
+
+
+def test_pods_are_preempted_where_there_are_some_of_lower_priority() -> None:
+    # A plan asks of the cluster before its moves, where "free" admits the pod.
+    snapshot = a_snapshot(
+        nodes=[a_node("free", cpu="4"), a_node("taken", cpu="4")],
+        pods=[a_pod("low", node="taken", cpu="3"), a_pod("p", cpu="2", priority=100)],
+    )
+    state = ClusterState.of(snapshot, Release.of("1.35"))
+    pods, nodes = snapshot.pods.row, snapshot.nodes.row
+
+    found = Preemptions(state).of(_scheduler(snapshot), state.pod_class[pods["default", "p"]])
+
+    assert (found.nodes.tolist(), found.victims) == ([nodes["taken"]], (pods["default", "low"],))
