@@ -16,6 +16,7 @@ from unittest import mock
 import urllib3
 from kubernetes.config import kube_config
 
+from rebalancer.cluster.live import login
 from rebalancer.cluster.live.login import connect, plain_login
 from tests.fuzz.clusters import folder
 from tests.fuzz.structure import yaml_structure
@@ -55,6 +56,7 @@ def nothing_is_run() -> Iterator[None]:
     """No program is started and no request sent; logins succeed."""
     with (
         mock.patch.object(subprocess, "Popen", _Login),
+        mock.patch.object(login, "_Plugin", _Login),
         mock.patch.object(urllib3.PoolManager, "urlopen", _refused),
         mock.patch.dict("os.environ"),
     ):
