@@ -39,7 +39,7 @@ from rebalancer.scheduling.state.volumes import claim_names
 
 MAX_AROUND = 8
 AT_ONCE_SECONDS = 2.0
-MAX_AT_ONCE = 64  # bindings within so many seconds of another, before and after; see ``_at_once``
+MAX_AT_ONCE = 32  # bindings within so many seconds before another, or after it; see ``_at_once``
 # Seconds by which times of binding may be wrong, and whether the scheduler's own forgetting counts.
 _EDGES = ((1.0, False), (-1.0, False), (2.0, False), (-2.0, False), (0.0, True), (1.0, True), (-1.0, True))
 _NO_EDGE = (0.0, False)
@@ -54,7 +54,7 @@ _CHURN = "nodes changed faster than states of the cluster can be made anew"
 _OLDER = "its load-aware plugins may still have had figures from before the cluster was followed"
 _CLAIMS = "a volume of it was being bound at the same time"
 _AT_ONCE = (
-    f"more than {MAX_AT_ONCE} other pods were bound within {AT_ONCE_SECONDS:g} s of it: "
+    f"more than {MAX_AT_ONCE} other pods were bound within {AT_ONCE_SECONDS:g} s before it, or after it: "
     "their bindings do not tell the order of the decisions"
 )
 
@@ -299,10 +299,12 @@ def _at_once(moments: Sequence[float]) -> BoolArray:
 
     A scheduler that decides faster than its client may write keeps a queue of bindings, whose threads write
     them in nearly any order. Those that would agree are left out as well, or the share would be too high.
+    Either side is enough: at the edge of a reading only one is known.
     """
     ordered, each = np.sort(moments), np.asarray(moments)
-    last = np.searchsorted(ordered, each + AT_ONCE_SECONDS, side="right")
-    return last - np.searchsorted(ordered, each - AT_ONCE_SECONDS) > 1 + MAX_AT_ONCE
+    before = np.searchsorted(ordered, each, side="right") - np.searchsorted(ordered, each - AT_ONCE_SECONDS)
+    after = np.searchsorted(ordered, each + AT_ONCE_SECONDS, side="right") - np.searchsorted(ordered, each)
+    return np.asarray(np.maximum(before, after) > 1 + MAX_AT_ONCE)  # each counts itself
 
 
 def _since(changes: Sequence[Change], at: int) -> int:

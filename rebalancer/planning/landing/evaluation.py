@@ -418,7 +418,7 @@ class MoveEvaluator:
         percents = scenarios.percents(candidate.source)
         at_least, tolerated = 0.0, 1.0 - self._inputs.policy.planning.confidence + _ROUNDING
         for scenario, before in zip(scenarios.all, percents, strict=True):
-            enough = np.inf if complete else (tolerated - at_least) / scenario.chance
+            enough = np.inf if complete else (tolerated - at_least) / max(scenario.chance, _NEGLIGIBLE)
             found = self._in_scenario(candidate, scenario, before, enough)
             sampled |= found.sampled
             masses.append(found.worst.unacceptable)

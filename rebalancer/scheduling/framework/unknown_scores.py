@@ -29,9 +29,8 @@ from rebalancer.scheduling.framework.start_index import TieBreak
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 MAX_KINDS = 12  # of searches, by how many nodes are left
-Kind = tuple[
-    float, Search, Sequence[RawScores]
-]  # the chance of such a search, the search, and what it scores
+Kind = tuple[float, Search, Sequence[RawScores]]
+"""The chance of such a search, the search, and what it scores."""
 
 
 def outcome_by_size(

@@ -133,7 +133,7 @@ def test_it_filters_before_scores_are_compared() -> None:
     assert placed(configured(score), snapshot, values).feasible.tolist() == [0, 1, 2, 3]
 
 
-SAMPLED = [f"n-{number:03}" for number in range(150)]  # of which the scheduler finds a hundred
+SAMPLED = [f"n-{number:03}" for number in range(150)]  # the scheduler ends its search at a hundred
 
 
 def of_sampled(values: Mapping[str, float], pods: Iterable[Mapping[str, Any]] = (), **pod: Any) -> Placement:

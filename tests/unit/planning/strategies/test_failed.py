@@ -227,7 +227,7 @@ def test_an_explanation_says_that_nobody_wishes_to_remove_it() -> None:
 
 
 def test_a_job_that_runs_may_move_after_a_pod_that_has_failed_is_removed() -> None:
-    """The account of a Job's failures looks at the moves before, of which the removed pod runs no more."""
+    """A Job's failures count the pods that the plan evicts, not those that it removes after their end."""
     policy = a_policy(
         strategies={"failed": {"barePods": True}, "lifetime": {"maxAge": "1h"}}, evictable={"jobs": True}
     )
