@@ -39,7 +39,7 @@ from rebalancer.scheduling.state.volumes import claim_names
 
 MAX_AROUND = 8
 AT_ONCE_SECONDS = 2.0
-MAX_AT_ONCE = 32  # bindings within so many seconds before another, or after it; see ``_at_once``
+MAX_AT_ONCE = 64  # bindings within so many seconds before another, or after it; see ``_at_once``
 # Seconds by which times of binding may be wrong, and whether the scheduler's own forgetting counts.
 _EDGES = ((1.0, False), (-1.0, False), (2.0, False), (-2.0, False), (0.0, True), (1.0, True), (-1.0, True))
 _NO_EDGE = (0.0, False)

@@ -301,7 +301,7 @@ def test_bindings_of_a_storm_count_neither_for_the_model_nor_against_it() -> Non
 
     assert {item.result for item in storm} == {Result.UNPREDICTABLE}
     assert {item.because for item in storm} == {
-        "more than 32 other pods were bound within 2 s before it, or after it: "
+        "more than 64 other pods were bound within 2 s before it, or after it: "
         "their bindings do not tell the order of the decisions"
     }
     assert later.result is Result.AS_COMPUTED
