@@ -1,14 +1,18 @@
 """What policies need of a live cluster beside its objects: load sources, versions and starts of schedulers.
 
-It is known once the objects are read, and each thing is asked for once, however many policies need it.
+It is known once the objects are read, and each thing is asked for once, however many policies need it. Load
+sources are asked several things at a time: a query over many nodes takes seconds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from rebalancer.cluster.live.reader import prefetch
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InternalError, RebalancerError, StopRequestedError
 from rebalancer.load.plugin_sources import plugin_requests, read_view, watcher_addresses
@@ -36,6 +40,9 @@ from rebalancer.scheduling.registry import plugin_queries
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
+
+
+_AT_ONCE = 4  # questions that wait for an answer; a Prometheus evaluates 20 at once by default
 
 
 class Needs(msgspec.Struct):
@@ -72,13 +79,21 @@ class Needs(msgspec.Struct):
     def observe(self, api: RawApi, *, inside: bool, watcher: bytes | None) -> Observation:
         """Ask for all of it. Raises StopRequestedError, and RebalancerError where no version can be had."""
         watchers, missing = {ANY_ADDRESS: watcher} if watcher is not None else {}, {}
-        for address in self.watchers if watcher is None else ():
+
+        def ask_watcher(address: str) -> Iterator[None]:
             answer = _answer_of_watcher(api, address, inside=inside)
             if isinstance(answer, bytes):
                 watchers[address] = answer
             else:
                 missing[address] = answer
-        self._ask_prometheus(api, inside=inside)
+            yield
+
+        asked: list[Callable[[], Iterator[None]]] = []
+        if watcher is None:
+            asked += [partial(ask_watcher, address) for address in self.watchers]
+        with prefetch([*asked, *self._questions(api, inside=inside)], workers=_AT_ONCE) as answers:
+            for _ in answers:
+                pass
         return Observation(
             snapshot=self.snapshot,
             figures=RawFigures(watchers, missing, self.responses if self.requests else RecordedResponses()),
@@ -94,20 +109,24 @@ class Needs(msgspec.Struct):
             live=True,
         )
 
-    def _ask_prometheus(self, api: RawApi, *, inside: bool) -> None:
+    def _questions(self, api: RawApi, *, inside: bool) -> list[Callable[[], Iterator[None]]]:
+        """What each asks one thing of a Prometheus, and writes the answer into the book."""
         if not self.requests:
-            return
+            return []
         from rebalancer.load.prometheus.client import LivePrometheus  # noqa: PLC0415 - imports urllib3
 
         servers: dict[Connection, LivePrometheus] = {}
-        for connection, query in self.requests:
 
-            def ask(connection: Connection = connection, query: PrometheusQuery = query) -> bytes:
-                if connection not in servers:
-                    servers[connection] = LivePrometheus(connection, api, self.now, inside=inside)
-                return servers[connection](query)
+        def ask(connection: Connection, query: PrometheusQuery) -> bytes:
+            if connection not in servers:  # its failure is kept, as that of an address that cannot be used
+                servers.setdefault(connection, LivePrometheus(connection, api, self.now, inside=inside))
+            return servers[connection](query)
 
-            self.responses.keep(connection.address, query, ask)
+        def keep(connection: Connection, query: PrometheusQuery) -> Iterator[None]:
+            self.responses.keep(connection.address, query, partial(ask, connection, query))
+            yield
+
+        return [partial(keep, connection, query) for connection, query in self.requests]
 
 
 def read_figures(

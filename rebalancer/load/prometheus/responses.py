@@ -178,7 +178,8 @@ class RecordedResponses(msgspec.Struct):
 
     def encode(self) -> bytes:
         """The document that a snapshot holds."""
-        return msgspec.json.encode({"time": self.time, "answers": self._raw(), "failures": self.failures})
+        failures = {address: dict(sorted(found.items())) for address, found in sorted(self.failures.items())}
+        return msgspec.json.encode({"time": self.time, "answers": self._raw(), "failures": failures})
 
     def _raw(self) -> Mapping[str, Mapping[str, msgspec.Raw]]:
         return {

@@ -1,0 +1,95 @@
+"""What a plan needs beside the cluster's objects is asked for together, and recorded in one order."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any, cast
+
+import pytest
+
+from rebalancer.cluster.live import RawApi
+from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
+from rebalancer.load.prometheus.responses import RecordedResponses
+from rebalancer.observe.needs import Needs
+from rebalancer.retries import Retries
+from tests.builders import a_node
+from tests.loopback import Answer, Request, answering
+from tests.unit.planning.builders import NOW, planning_inputs
+from tests.waiting import HANG_SECONDS
+
+EMPTY = json.dumps({"status": "success", "data": {"resultType": "vector", "result": []}}).encode()
+QUERIES = [PrometheusQuery(name) for name in ("first", "second", "third", "fourth")]
+
+
+class Api:
+    """An API server that nobody asks anything."""
+
+    host = "https://127.0.0.1:6443"
+
+    def __init__(self) -> None:
+        self.retries = Retries(pause=lambda _seconds: None, random=lambda: 0.0)
+        self.client = self
+        self.verifies_certificates = True
+
+
+def asked(*addresses: str) -> RecordedResponses:
+    """What the book holds once every query was asked of these addresses."""
+    needs = Needs(planning_inputs([a_node("n")]).snapshot, NOW, "", RecordedResponses(NOW))
+    needs.requests = {(Connection(item), query): None for item in addresses for query in QUERIES}
+    return needs.observe(cast("RawApi", Api()), inside=True, watcher=None).figures.prometheus
+
+
+def test_after_the_first_answer_further_queries_are_asked_without_waiting_for_each_other() -> None:
+    together = threading.Barrier(len(QUERIES) - 1)
+
+    def answer(request: Request) -> Answer:
+        if "first" not in request.path:
+            together.wait(HANG_SECONDS)  # raises, and so answers nothing, unless all the others are asked
+        return Answer(EMPTY)
+
+    with answering(answer) as url:
+        found = asked(url)
+
+    assert found.failures == {}
+    assert found.answers[url].keys() == {query.key for query in QUERIES}
+
+
+@pytest.mark.parametrize("refused", [("second",), ("second", "fourth")])
+def test_a_recording_is_the_same_bytes_in_whatever_order_the_answers_come(refused: tuple[str, ...]) -> None:
+    def answered(last: str) -> tuple[RecordedResponses, str]:
+        others = threading.Semaphore(0)
+
+        def answer(request: Request) -> Answer:
+            name = request.path.split("query=")[1].split("&")[0]
+            if name == last:
+                for _ in range(len(QUERIES) - 2):  # all but the first, which was asked alone
+                    assert others.acquire(timeout=HANG_SECONDS)
+            elif name != "first":
+                others.release()
+            return Answer(b"{}", 400) if name in refused else Answer(EMPTY)
+
+        with answering(answer) as url:
+            return asked(url), url
+
+    documents: list[Any] = []
+    for last in ("second", "fourth"):
+        book, url = answered(last)
+        documents.append(book.encode().decode().replace(url, "address"))
+
+    assert len(json.loads(documents[0])["failures"]["address"]) == len(refused)
+    assert documents[0] == documents[1]
+
+
+def test_a_server_that_does_not_answer_the_first_query_is_not_asked_the_others() -> None:
+    requests: list[str] = []
+
+    def answer(request: Request) -> Answer:
+        requests.append(request.path)
+        return Answer(b"", 401)
+
+    with answering(answer) as url:
+        found = asked(url)
+
+    assert len(requests) == 1
+    assert found.failures[url].keys() == {query.key for query in QUERIES}
