@@ -15,7 +15,7 @@ from rebalancer.cluster.live.lists import read_list
 from rebalancer.cluster.pods import EVICTION_IN_PROGRESS
 from rebalancer.errors import UnreachableError
 
-_MAX_PAGES = 2000
+MAX_PAGES = 2000
 
 
 class ObservedCondition(records.Record, frozen=True):
@@ -176,7 +176,7 @@ class PodReader:
                 f"list pods of {scope.namespace}",
                 object_path("v1", scope.namespace, "pods"),
                 {"labelSelector": scope.selector or None},
-                max_pages=_MAX_PAGES,
+                max_pages=MAX_PAGES,
             )
             pods = [pod for pod in listing.records if isinstance(pod, ObservedPod)]
             found.update((pod.metadata.uid, pod) for pod in pods)

@@ -6,6 +6,7 @@ motion is not wanted, the picture shows the end.
 
 from __future__ import annotations
 
+import functools
 import json
 from html import escape
 from itertools import groupby
@@ -23,9 +24,15 @@ _COLOURS = {
 _HOT = {"light": "#cf222e", "dark": "#f85149"}
 
 
+@functools.cache
+def _told(*words: str) -> Any:
+    """What a command says of the example, once for all themes."""
+    return json.loads(printed((*words, *EXAMPLE, "-o", "json"), 80))
+
+
 def moving_picture(theme: str) -> str:
     """The plan as an SVG that plays once every few seconds, in the colours of the theme."""
-    plan = json.loads(printed(("plan", *EXAMPLE, "-o", "json"), 80))
+    plan = _told("plan")
     nodes = sorted(plan["nodes"], key=lambda node: node["name"])
     moves = sorted(plan["moves"], key=lambda move: move["wave"])
     waves = [list(members) for _, members in groupby(moves, key=lambda move: move["wave"])]
@@ -37,7 +44,7 @@ def moving_picture(theme: str) -> str:
     blocks: list[tuple[dict[str, Any], str, float]] = []
     moved = {move["pod"]["uid"]: move for move in moves}
     for node in nodes:
-        told = json.loads(printed(("explain", f"node/{node['name']}", *EXAMPLE, "-o", "json"), 80))
+        told = _told("explain", f"node/{node['name']}")
         pods = sorted(
             told["pods"], key=lambda pod: (-_wave(moved, pod), -pod["share"]["cpu"], pod["pod"]["name"])
         )

@@ -12,7 +12,7 @@ import importlib
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,14 +45,22 @@ class Used:
     method: str
 
 
-def sources(part: str = "") -> Iterator[tuple[str, ast.Module]]:
-    """The modules of the tree, by their names; of a part those whose name begins with it."""
+@functools.cache
+def paths() -> Sequence[tuple[str, Path]]:
+    """The modules of the tree that may hold patterns, by their names."""
+    found = []
     for package in (rebalancer, rebalancer_demo):
         root = Path(str(package.__file__)).parent
         for path in sorted(root.rglob("*.py")):
-            name = ".".join((package.__name__, *path.relative_to(root).with_suffix("").parts))
-            if (not part or f"{name}.".startswith(f"{part}.")) and "import re\n" in path.read_text():
-                yield name.removesuffix(".__init__"), parsed(path)
+            if "import re\n" in path.read_text():
+                name = ".".join((package.__name__, *path.relative_to(root).with_suffix("").parts))
+                found.append((name.removesuffix(".__init__"), path))
+    return found
+
+
+def sources(part: str = "") -> Iterator[tuple[str, ast.Module]]:
+    """The modules of the tree; of a part those whose name begins with it."""
+    return ((name, parsed(path)) for name, path in paths() if not part or f"{name}.".startswith(f"{part}."))
 
 
 @functools.cache
@@ -74,14 +82,24 @@ def compiled_in(value: Any) -> Iterator[re.Pattern[Any]]:
             yield from compiled_in(item)
 
 
+@functools.cache
+def called_of_names(path: Path) -> Mapping[str, frozenset[str]]:
+    """The attributes that a module asks of each name."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found[node.value.id].add(node.attr)
+    return {name: frozenset(attributes) for name, attributes in found.items()}
+
+
 def methods(called: str, module: str) -> set[str]:
     """The methods that are called of a name: in its module, or anywhere where it is no local name."""
+    none: frozenset[str] = frozenset()
     return {
-        node.attr
-        for name, tree in sources()
+        method
+        for name, path in paths()
         if name == module or called.isupper()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == called
+        for method in called_of_names(path).get(called, none)
     }
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rebalancer.cluster.live.lists import PAGE_SIZE
 from rebalancer.errors import UnreachableError
+from rebalancer.execution import observed_pods
 from rebalancer.execution.observed_pods import PodReader, Scope
 from tests.unit.execution.builders import a_pod_document
 from tests.unit.execution.fake_api import Answer, Request, Script, fake_api, refusal
@@ -54,11 +56,14 @@ def test_a_list_that_keeps_expiring_is_an_error() -> None:
         names(refusal(410, "expired"))
 
 
-def test_pages_without_end_are_an_error() -> None:
-    count = iter(range(10_000))
-    api, _ = fake_api(lambda _request: a_page(token=f"more-{next(count)}"))
-    with pytest.raises(UnreachableError, match="does not end after 2000 pages"):
+def test_pages_without_end_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert observed_pods.MAX_PAGES * PAGE_SIZE >= 1_000_000  # of one namespace: more than any cluster has
+    monkeypatch.setattr(observed_pods, "MAX_PAGES", 50)
+    api, transport = fake_api(lambda request: a_page(token=f"{request.query.get('continue', '')}+"))
+
+    with pytest.raises(UnreachableError, match="does not end after 50 pages"):
         PodReader(api).pods([Scope("shop")])
+    assert len(transport.requests) == 50
 
 
 def test_a_page_that_leads_back_to_itself_is_an_error() -> None:

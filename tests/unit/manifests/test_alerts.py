@@ -88,7 +88,8 @@ def test_they_are_rules_that_prometheus_takes() -> None:
 @needs_promtool
 def test_none_fires_while_all_is_well(tmp_path: Path) -> None:
     quiet = [firing(QUIET, rule["alert"], expected=False) for rule in RULES]
-    assert failures(tmp_path, *quiet) == ""
+    of_all = [test for document in quiet for test in document["alert_rule_test"]]
+    assert failures(tmp_path, {**quiet[0], "name": "none fires", "alert_rule_test": of_all}) == ""
 
 
 @needs_promtool
