@@ -115,10 +115,10 @@ def request(
     """
     connect_seconds = min(CONNECT_SECONDS, read_seconds)
     whole = connect_seconds + read_seconds if whole_seconds is None else whole_seconds
-    connections = _Connections()
+    connections = Connections()
 
     def exchange() -> Answer:
-        with connections, _translated(url):
+        with contextlib.closing(connections), connections, _translated(url):
             response = _send(pool, method, url, headers(), body, connect_seconds, read_seconds, redirects)
             return _received(response, max_bytes, body_needed)
 
@@ -132,11 +132,12 @@ def request(
         raise
 
 
-class _Connections:
+class Connections:
     """The connections that a thread makes or takes up within this block, which another thread can end.
 
     urllib3 shows a connection with the head of its answer only, and a head can be as long in coming as a
-    body. What is kept is a handle of our own for each, so none is ended that another request took over.
+    body. What is kept until ``close`` is a handle of our own for each, so none is ended that another request
+    took over.
     """
 
     _of_thread = threading.local()
@@ -150,8 +151,12 @@ class _Connections:
 
     def __exit__(self, *_: object) -> None:
         del self._of_thread.current
+
+    def close(self) -> None:
+        """They are used no longer."""
         while self._handles:
-            self._handles.pop().close()
+            with contextlib.suppress(IndexError):  # ended meanwhile
+                self._handles.pop().close()
 
     @classmethod
     def note(cls, connection: Any) -> None:
@@ -179,12 +184,12 @@ def _pool_classes() -> Mapping[str, Any]:
         class Connection(pool.ConnectionCls):  # type: ignore[misc]
             def _new_conn(self) -> Any:
                 connection = super()._new_conn()
-                _Connections.note(connection)
+                Connections.note(connection)
                 return connection
 
             def request(self, *arguments: Any, **options: Any) -> Any:
                 if self.sock is not None:
-                    _Connections.note(self.sock)
+                    Connections.note(self.sock)
                 return super().request(*arguments, **options)
 
         return type(pool.__name__, (pool,), {"ConnectionCls": Connection})
@@ -192,27 +197,35 @@ def _pool_classes() -> Mapping[str, Any]:
     return {"http": noting(HTTPConnectionPool), "https": noting(HTTPSConnectionPool)}
 
 
-def open_stream(pool: urllib3.PoolManager, url: str, *, headers: Headers, read_seconds: float) -> Stream:
+def open_stream(
+    pool: urllib3.PoolManager, url: str, *, headers: Headers, read_seconds: float, connections: Connections
+) -> Stream:
     """An answer whose body goes on for as long as its reader likes; silence of so many seconds ends it.
 
-    Raises NoAnswerError, or InputError for a request that HTTP does not allow.
+    Another thread ends it at any time, before its head has come too, by ``connections.end``. Raises
+    NoAnswerError, or InputError for a request that HTTP does not allow.
     """
-    with _translated(url):
-        return Stream(_send(pool, "GET", url, headers(), None, CONNECT_SECONDS, read_seconds, 0), url)
+    with contextlib.ExitStack() as stack:
+        stack.callback(connections.close)
+        with connections, _translated(url):
+            response = _send(pool, "GET", url, headers(), None, CONNECT_SECONDS, read_seconds, 0)
+        stack.pop_all()
+        return Stream(response, url, connections)
 
 
 class Stream:
     """The body of an answer that has no end, piece by piece as it arrives."""
 
-    def __init__(self, response: Any, url: str) -> None:
+    def __init__(self, response: Any, url: str, connections: Connections) -> None:
         self._response = response
         self._url = url
+        self._connections = connections
         self.status = int(response.status)
         self.content_type = str(response.headers.get("Content-Type") or "")
 
     def refusal(self) -> Answer:
-        """The whole answer, where it has an error status."""
-        with _translated(self._url):
+        """The whole answer, where it has an error status; the connection is free then."""
+        with contextlib.closing(self._connections), _translated(self._url):
             return _received(self._response, _MAX_REFUSAL_BYTES, True)
 
     def pieces(self) -> Iterator[bytes]:
@@ -221,15 +234,11 @@ class Stream:
             while piece := self._response.read1(_PIECE_BYTES, decode_content=True):
                 yield piece
 
-    def interrupt(self) -> None:
-        """End the connection while another thread waits for what it brings; that thread closes it."""
-        with contextlib.suppress(AttributeError, ValueError, RuntimeError, OSError):
-            self._response.shutdown()
-
     def close(self) -> None:
         """Close the connection."""
         from urllib3.exceptions import HTTPError  # noqa: PLC0415 - slow to import
 
+        self._connections.close()
         with contextlib.suppress(HTTPError, OSError):
             self._response.close()
 

@@ -31,6 +31,7 @@ class RunClock(msgspec.Struct, frozen=True, kw_only=True):
     max_duration_seconds: float | None = None  # no eviction begins later
     stop_requested: Callable[[], bool] = lambda: False
     steers_for: Callable[[], float | None] = lambda: None  # the same, as long as the run's taints stand
+    slowness: Callable[[], str] = lambda: ""  # that the API server is slow, in a sentence; empty: it is not
 
     def why_over(self) -> StopReason | None:
         """Why no further eviction may begin: asked to stop, or out of time."""
@@ -39,7 +40,10 @@ class RunClock(msgspec.Struct, frozen=True, kw_only=True):
         limits = (self.max_duration_seconds, self.steers_for())
         seconds = min((limit for limit in limits if limit is not None), default=None)
         if seconds is not None and self.monotonic() >= self.began + seconds:
-            return StopReason(Stop.BRAKE, f"the run reached its longest duration of {seconds:.0f} s")
+            own = seconds == self.max_duration_seconds
+            setting = "--max-duration or execution.maxDuration" if own else "execution.steerLimit"
+            more = f"; {slow} ({setting} gives a run more time)" if (slow := self.slowness()) else ""
+            return StopReason(Stop.BRAKE, f"the run reached its longest duration of {seconds:.0f} s{more}")
         return None
 
     def wait_until(

@@ -299,8 +299,9 @@ class Run:
             seconds = self._most_seconds
             if seconds is None or time.monotonic() < self._began + seconds:
                 raise
+            why = "; ".join(filter(None, (self._api.client.slowness(), str(error))))
             raise SafetyError(
-                f"the run reached its longest duration of {seconds:.0f} s before it had a plan: {error}",
+                f"the run reached its longest duration of {seconds:.0f} s before it had a plan: {why}",
                 hint="give it more time with --max-duration, or execution.maxDuration of the policy",
             ) from error
 
@@ -328,6 +329,7 @@ class Run:
                     max_duration_seconds=self._most_seconds,
                     stop_requested=signals.stop.is_set,
                     steers_for=lambda: steering.seconds,
+                    slowness=self._api.client.slowness,
                 ),
                 execution=self._policy.execution,
                 safety=SafetyChecks(

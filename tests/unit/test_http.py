@@ -186,10 +186,10 @@ def test_what_nobody_waits_for_keeps_neither_its_connection_nor_its_thread(
 
 def test_a_connection_that_is_made_when_nobody_waits_any_longer_is_ended_at_once() -> None:
     ours, theirs = socket.socketpair()
-    connections = http._Connections()
+    connections = http.Connections()
     with ours, theirs, connections:
         connections.end()
-        http._Connections.note(ours)
+        http.Connections.note(ours)
         assert theirs.recv(1) == b""
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote
@@ -36,7 +37,7 @@ from rebalancer.cluster.live.failures import (
 )
 from rebalancer.deadlines import ANSWER_SECONDS, CLOSING_SECONDS, Deadline
 from rebalancer.errors import InputError, UnreachableError
-from rebalancer.http import Answer, Stream, TooLargeError
+from rebalancer.http import Answer, Connections, Stream, TooLargeError
 from rebalancer.retries import Retries, Retry
 from rebalancer.telemetry import span
 
@@ -54,6 +55,7 @@ MAX_PAGE_BYTES = 32 << 20  # of a LIST; who asks for fewer objects gets fewer by
 _PER_SECOND = 50.0  # requests to one API server, as kubectl: client-go's ``QPS`` and ``Burst``
 _BURST = 300
 _NO_DEADLINE = Deadline()
+_RECENT_ANSWERS, _SLOW_SECONDS = 20, 1.0  # what half of the last answers take where a server is called slow
 _PROXIED = "/proxy/"  # in the path of what a service answers, by a clock of its own
 
 
@@ -113,6 +115,7 @@ class KubernetesClient:
         self._rate = rate or RequestRate()
         self._clock = clock
         self._dated: tuple[str, float] | None = None  # the date of the last answer, and when it came
+        self._waits: deque[tuple[float, str]] = deque(maxlen=_RECENT_ANSWERS)  # seconds, and what for
 
     def exchange(
         self,
@@ -137,19 +140,24 @@ class KubernetesClient:
         longest = http.READ_SECONDS if whole is None else whole
         content_type = {} if body is None else {"Content-Type": _CONTENT_TYPES.get(method, _JSON)}
         deadline.pause(self._rate.seconds_until_next())
-        answer = http.request(
-            self.login.pool,
-            method,
-            self._url(path, query),
-            headers=self._headers({**content_type, **(headers or {})}),
-            body=None if body is None else json.dumps(body),
-            max_bytes=max_bytes,
-            read_seconds=longest if read_seconds is None else min(longest, read_seconds),
-            whole_seconds=whole,
-            deadline=deadline,
-            what=what,
-            body_needed=body_needed,
-        )
+        began = self._clock()
+        try:
+            answer = http.request(
+                self.login.pool,
+                method,
+                self._url(path, query),
+                headers=self._headers({**content_type, **(headers or {})}),
+                body=None if body is None else json.dumps(body),
+                max_bytes=max_bytes,
+                read_seconds=longest if read_seconds is None else min(longest, read_seconds),
+                whole_seconds=whole,
+                deadline=deadline,
+                what=what,
+                body_needed=body_needed,
+            )
+        finally:
+            if _PROXIED not in path:
+                self._waits.append((self._clock() - began, what))
         dated = answer.headers.get("Date")
         if dated and answer.ok and _PROXIED not in path:
             self._dated = dated, self._clock()
@@ -162,6 +170,18 @@ class KubernetesClient:
         dated, came = self._dated
         date = http.http_date(dated)
         return None if date is None else date + self._clock() - came
+
+    def slowness(self) -> str:
+        """That the API server is slow, by how long its last answers took; empty where it is not."""
+        waits = sorted(self._waits)
+        usual = waits[(len(waits) - 1) // 2][0] if waits else 0.0
+        if usual < _SLOW_SECONDS:
+            return ""
+        longest, what = waits[-1]
+        return (
+            f"the API server is slow: half of its last {len(waits)} answers took {usual:.1f} s or longer, "
+            f"the one to {what!a} {longest:.1f} s"
+        )
 
     def send(self, method: str, path: str, query: Query | None = None, **options: Any) -> Answer:
         """The answer to one request that was carried out. Raises what ``exchange`` does, and StatusError."""
@@ -179,10 +199,11 @@ class KubernetesClient:
         *,
         headers: Mapping[str, str] | None = None,
         read_seconds: float = http.READ_SECONDS,
+        connections: Connections | None = None,
     ) -> Stream:
-        """The answer to a GET, whose body its reader reads and closes. Raises as ``http.open_stream`` does.
+        """The answer to a GET, whose body its reader reads and closes, and which ``connections`` can end.
 
-        Raises StatusError too.
+        Raises as ``http.open_stream`` does, and StatusError.
         """
         time.sleep(self._rate.seconds_until_next())
         stream = http.open_stream(
@@ -190,6 +211,7 @@ class KubernetesClient:
             self._url(path, query),
             headers=self._headers(headers or {}),
             read_seconds=read_seconds,
+            connections=connections or Connections(),
         )
         if not 200 <= stream.status < 300:
             raise StatusError(stream.refusal())
@@ -298,14 +320,16 @@ class RawApi(msgspec.Struct, frozen=True):
         read_seconds: float,
         query: Query | None = None,
         headers: Mapping[str, str] | None = None,
+        connections: Connections | None = None,
     ) -> Stream:
         """The body of a WATCH over all namespaces, which is to be closed; it is not tried again.
 
-        It ends when no byte comes for so many seconds.
+        It ends when no byte comes for so many seconds, or as another thread ends its ``connections``.
         """
         watching = {"watch": True, **(query or {})}
+        options: dict[str, Any] = {"read_seconds": read_seconds, "connections": connections}
         with translated(f"watch {_name(kind)}", self.host):
-            return self.client.stream(kind.path, watching, headers=headers, read_seconds=read_seconds)
+            return self.client.stream(kind.path, watching, headers=headers, **options)
 
     def server_version(self) -> str:
         """The API server's version, e.g. ``1.35``; empty when it does not say."""

@@ -35,7 +35,7 @@ from rebalancer.cluster.wire.json_items import Page, decode_head
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE, PodListSplitter, Pods, decode_answer
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import StopRequestedError, UnreachableError
-from rebalancer.http import Answer
+from rebalancer.http import Answer, Connections
 
 if TYPE_CHECKING:
     from rebalancer.http import Stream
@@ -253,19 +253,24 @@ def _opened(api: RawApi, kind: Kind, limit: Deadline) -> Iterator[Stream]:
     """
     what = f"list {kind.plural}"
 
+    connections = Connections()
+
     def open_stream() -> Stream:
-        return api.client.stream(kind.path, headers={"Accept": MEDIA_TYPE})
+        return api.client.stream(kind.path, headers={"Accept": MEDIA_TYPE}, connections=connections)
 
     try:
         stream = limit.bound(what, open_stream)
-    except TimeoutError as error:
-        raise UnreachableError(f"{what}: {error}", where=api.host) from error
+    except BaseException as error:  # a signal may raise what it likes
+        connections.end()
+        if isinstance(error, TimeoutError):
+            raise UnreachableError(f"{what}: {error}", where=api.host) from error
+        raise
     over = threading.Event()
 
     def watch_the_clock() -> None:
         while not over.wait(_LOOK_SECONDS):
             if limit.stopped or limit.seconds_left <= 0:
-                stream.interrupt()
+                connections.end()
                 return
 
     threading.Thread(target=watch_the_clock, name=what, daemon=True).start()

@@ -9,16 +9,19 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rebalancer.cluster.kinds import NODES
+from rebalancer.cluster.kinds import NODES, PODS
 from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.watching.feed import Feed
+from rebalancer.cluster.live.watching.latest_objects import latest_objects
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import InputError, StopRequestedError, UnreachableError
 from rebalancer.load.prometheus.client import LivePrometheus
 from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
 from rebalancer.load.services import fetch_watcher
 from rebalancer.retries import Retries
+from tests.churn import Churn
 from tests.integration.reading.servers import api_of
-from tests.waiting import HANG_SECONDS, no_hang
+from tests.waiting import HANG_SECONDS, eventually, no_hang
 
 LIST = b'{"kind": "NodeList", "metadata": {"resourceVersion": "1"}, "items": []}'
 BODY = LIST + b" " * 100_000  # takes hours, byte by byte
@@ -95,6 +98,22 @@ def test_a_query_to_prometheus_ends_with_its_timeout(url: str, monkeypatch: pyte
     ask = LivePrometheus(Connection(url, timeout_seconds=0.4), None, 0.0, inside=True, retries=Retries())
     with no_hang(ENDS), pytest.raises(UnreachableError, match=r"within 0\.4 s"):
         ask(PrometheusQuery("up"))
+
+
+def test_a_watch_is_begun_anew_and_closed_however_slowly_its_answer_begins() -> None:
+    objects, asked = latest_objects(*Churn(5, PODS, names=8).listed()), list[None]()
+    assert objects is not None
+    endless = b"HTTP/1.1 200 OK\r\nX-Long: " + b"a" * 60_000  # longer than anything is waited for
+    with slow_server(b"", endless, lambda: asked.append(None)) as url, api_of(url) as api:
+        feed = Feed(api, objects, threading.Condition(threading.RLock()))
+        feed.start()
+        for _ in range(3):
+            eventually(asked.copy, awaited="a watch is asked for")
+            asked.clear()
+            feed.hurry()
+        feed.close()
+        feed.join(HANG_SECONDS)
+        assert not feed.alive
 
 
 def test_a_load_watcher_that_drips_ends_with_the_deadline_of_the_run(

@@ -125,3 +125,25 @@ def test_no_eviction_begins_once_the_taints_of_the_run_may_end_and_again_once_th
     over = clock.why_over()
     assert over is not None
     assert "300 s" in over.message
+
+
+@pytest.mark.parametrize(
+    ("steers_for", "setting"),
+    [(None, "--max-duration or execution.maxDuration gives"), (60.0, "execution.steerLimit gives")],
+)
+def test_a_run_that_a_slow_api_server_took_the_time_of_says_so_and_what_gives_it_more(
+    steers_for: float | None, setting: str
+) -> None:
+    clock = RunClock(
+        now=lambda: NOW + 300,
+        monotonic=lambda: NOW + 300,
+        sleep=lambda _: None,
+        began=NOW,
+        max_duration_seconds=300,
+        steers_for=lambda: steers_for,
+        slowness=lambda: "the API server is slow: it took 10 s",
+    )
+    over = clock.why_over()
+    assert over is not None
+    assert "; the API server is slow: it took 10 s (" in over.message
+    assert setting in over.message

@@ -30,7 +30,7 @@ from rebalancer.cluster.live.watching.latest_objects import Key, LatestObjects, 
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.cluster.wire.watch_events import ERROR, EventSplitter
 from rebalancer.errors import RightsError, UnreachableError
-from rebalancer.http import Stream
+from rebalancer.http import Connections, Stream
 
 LOGGER = logging.getLogger(__name__)
 WATCH_SECONDS = 290  # a WATCH ends by itself after so long, as the server was asked to
@@ -83,6 +83,7 @@ class Feed:
         self._at_once: SimpleQueue[None] = SimpleQueue()  # do not wait any longer before the next attempt
         self._hurried = False
         self._stream: Stream | None = None
+        self._connections = Connections()  # of the WATCH that is at work
         self.protobuf = self.kind.record is records.EncodedPod  # asked for
         self._thread = threading.Thread(target=self._work, name=f"watch {self.kind.plural}", daemon=True)
 
@@ -162,8 +163,7 @@ class Feed:
 
     def _interrupt(self) -> None:
         with self._changed:
-            if self._stream is not None:
-                self._stream.interrupt()
+            self._connections.end()
 
     def _work(self) -> None:
         try:
@@ -265,7 +265,10 @@ class Feed:
 
     def _open(self) -> Stream:
         with self._changed:
+            if self._closing:  # which ended the connections of the one before
+                raise UnreachableError("interrupted")
             position, hurried = self._objects.position, self._hurried
+            connections = self._connections = Connections()
             self._hurried = False
             self.traffic.watches += 1
             self._asked_seconds = HURRIED_SECONDS if hurried else WATCH_SECONDS
@@ -278,4 +281,5 @@ class Feed:
                 "timeoutSeconds": self._asked_seconds,
             },
             {"Accept": f"{MEDIA_TYPE}, {_JSON}" if self.protobuf else _JSON},
+            connections,
         )

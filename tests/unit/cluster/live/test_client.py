@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -76,6 +77,45 @@ def test_the_time_of_the_api_server_is_that_of_its_last_answer_and_goes_on_since
     assert server.server_time() == noon + 90.0
     server.send("GET", "/api/v1/pods", max_bytes=10)
     assert server.server_time() is None, "a date that is none"
+
+
+def _server(seconds: list[float]) -> KubernetesClient:
+    """One that was asked for these lists of pods, each of which took so long."""
+    time, waits = FakeTime(), iter(seconds)
+
+    def answered(request: Request) -> Answer | Exception:
+        time.sleep(next(waits))
+        return Answer(200, {}) if request.query["at"] != "1" else RESET
+
+    server = KubernetesClient(Login("http://fake", Transport(answered)), clock=time.clock)
+    for at in range(len(seconds)):
+        path = "/api/v1/namespaces/x/services/y/proxy/z" if seconds[at] == 60.0 else "/api/v1/pods"
+        with contextlib.suppress(NoAnswerError):
+            server.send("GET", path, {"at": at}, max_bytes=9, what=f"list {at}")
+    return server
+
+
+@pytest.mark.parametrize(
+    ("seconds", "figures"),
+    [
+        ([], ""),
+        ([0.1, 0.2, 30.0], ""),  # one that is slow is no slow server
+        ([10.0, 60.0, 0.1], ""),  # what a service is slow in, behind it, neither
+        (
+            [0.1, 1.0, 12.0, 2.0],
+            "half of its last 4 answers took 1.0 s or longer, the one to 'list 2' 12.0 s",
+        ),
+        (
+            [0.1] * 20 + [3.0] * 11,
+            "half of its last 20 answers took 3.0 s or longer, the one to 'list 30' 3.0 s",
+        ),
+    ],
+)
+def test_a_server_is_slow_if_half_of_its_last_answers_take_seconds(
+    seconds: list[float], figures: str
+) -> None:
+    said = _server(seconds).slowness()
+    assert said == (figures and f"the API server is slow: {figures}")
 
 
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=400), st.integers(1, 50), st.floats(1.0, 100.0))

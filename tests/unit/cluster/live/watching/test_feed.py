@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from rebalancer.cluster.live.watching.latest_objects import latest_objects
 from rebalancer.cluster.wire import pods_pb2
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.errors import RightsError, UnreachableError
+from rebalancer.http import Connections
 from tests.churn import Churn, a_bookmark, digest_of, json_line, protobuf_frame
 from tests.protobuf_encoder import encode_frame
 from tests.waiting import HANG_SECONDS, eventually
@@ -41,8 +43,13 @@ class Stream:
     """The body of one WATCH, which falls silent after what it brings unless that ends with ``None``."""
 
     found: Iterator[Piece]
+    connections: Connections
     content_type: str = "application/json"
-    interrupted: threading.Event = field(default_factory=threading.Event)
+    ends: tuple[socket.socket, socket.socket] = field(default_factory=socket.socketpair)  # a connection's
+
+    def __post_init__(self) -> None:
+        with self.connections:
+            Connections.note(self.ends[0])
 
     def pieces(self) -> Iterator[bytes]:
         for piece in self.found:
@@ -52,14 +59,13 @@ class Stream:
                 return
             yield piece
         # Nothing more happens: silence, until the client goes away.
-        assert self.interrupted.wait(HANG_SECONDS)
+        self.ends[1].settimeout(HANG_SECONDS)
+        assert self.ends[1].recv(1) == b""
         raise UnreachableError("the connection was closed")
 
-    def interrupt(self) -> None:
-        self.interrupted.set()
-
     def close(self) -> None:
-        pass
+        for closed in (self.connections, *self.ends):
+            closed.close()
 
 
 class Server:
@@ -80,14 +86,17 @@ class Server:
             event = encode(*self._churn.change())
             self.log.append((self._churn.version, event))
 
-    def watch(self, kind: Any, read_seconds: float, query: Any, headers: Any) -> Stream:
+    def watch(
+        self, kind: Any, read_seconds: float, query: Any, headers: Any, connections: Connections
+    ) -> Stream:
         assert kind == self._churn.kind
         assert read_seconds > 0
         after = int(query["resourceVersion"])
         assert query["allowWatchBookmarks"]
         self.opened += 1
         events = [event for version, event in self.log if version > after]
-        return Stream(self.spoil(self.opened, events), MEDIA_TYPE if self._protobuf else "application/json")
+        content_type = MEDIA_TYPE if self._protobuf else "application/json"
+        return Stream(self.spoil(self.opened, events), connections, content_type)
 
 
 @dataclass

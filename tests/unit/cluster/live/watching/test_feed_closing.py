@@ -33,9 +33,6 @@ class Quiet:
         assert self.interrupted.wait(HANG_SECONDS)
         yield from ()
 
-    def interrupt(self) -> None:
-        """Does not take part: what is counted are the feed's own locks."""
-
     def close(self) -> None:
         pass
 

@@ -40,9 +40,6 @@ class Hasty:
         elif self._brings == "a bookmark":
             yield a_bookmark(version)
 
-    def interrupt(self) -> None:
-        pass
-
     def close(self) -> None:
         pass
 
