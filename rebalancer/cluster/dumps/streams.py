@@ -27,6 +27,7 @@ from rebalancer.errors import InputError
 MAX_DUMP_BYTES = 4 << 30  # unpacked: ten times the largest cluster Kubernetes supports
 MAX_RATIO = 200  # unpacked to packed; lists of pods reach 40
 MAX_SMALL_BYTES = 64 << 20  # what any file may unpack to: small clusters of equal objects pack better
+_MAX_LOOSE_BYTES = 256 << 20  # of all files of a dump together, beyond that ratio
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _RAISE_THE_CAP = "if it is the dump you meant, raise --max-dump-size"
 
@@ -37,14 +38,29 @@ class ByteAllowance:
     def __init__(self, total: int = MAX_DUMP_BYTES) -> None:
         self.total = total
         self._left = total
+        self._loose = _MAX_LOOSE_BYTES
 
-    def take(self, count: int, path: Path) -> None:
-        """Count bytes that were unpacked; InputError when they are more than the dump may have."""
+    def take(self, count: int, path: Path, loose: int = 0) -> None:
+        """Count bytes that were unpacked; InputError when they are more than the dump may have.
+
+        ``loose`` are those of them beyond ``MAX_RATIO`` times the size of their file.
+        """
         self._left -= count
+        self._loose -= loose
+        if self._loose < 0:
+            raise _packs_too_well(path)
         if self._left < 0:
             raise InputError(
                 f"larger than {_size(self.total)} unpacked", where=str(path), hint=_RAISE_THE_CAP
             )
+
+
+def _packs_too_well(path: Path) -> InputError:
+    return InputError(
+        f"unpacks to more than {MAX_RATIO} times its size",
+        where=str(path),
+        hint="no list of Kubernetes objects packs so well; unpack the file if you trust it",
+    )
 
 
 def _size(count: int) -> str:
@@ -69,14 +85,11 @@ class BoundedStream:
     def read(self, size: int) -> bytes:
         """At most so many bytes; none at the end."""
         block = self._stream.read(size)
+        usual, before = MAX_RATIO * self.packed_size, self._count
         self._count += len(block)
-        if self._count > max(MAX_SMALL_BYTES, MAX_RATIO * self.packed_size):
-            raise InputError(
-                f"unpacks to more than {MAX_RATIO} times its size",
-                where=str(self._path),
-                hint="no list of Kubernetes objects packs so well; unpack the file if you trust it",
-            )
-        self._allowance.take(len(block), self._path)
+        if self._count > max(MAX_SMALL_BYTES, usual):
+            raise _packs_too_well(self._path)
+        self._allowance.take(len(block), self._path, max(self._count - max(usual, before), 0))
         return block
 
     def read_up_to(self, largest: int) -> bytes:

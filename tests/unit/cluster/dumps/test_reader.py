@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import resource
 from pathlib import Path
 from typing import Any
@@ -208,6 +209,15 @@ def test_a_bomb_of_any_layout_ends_soon_and_within_little_memory(
 
     assert complaint in message
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400 << 10  # KiB
+
+
+def test_many_small_bombs_are_held_to_what_all_files_together_may_unpack_to(tmp_path: Path) -> None:
+    bomb = packed(tmp_path / "a.json.zst", b'{"kind":"PodList","items":[', b" ", 60, b"]}")
+    for name in "bcdefgh":
+        os.link(bomb, tmp_path / f"{name}.json.zst")
+    message = refusal(tmp_path)
+    assert "unpacks to more than 200 times its size" in message
+    assert "e.json.zst" in message, "four of 60 MiB are below 256 MiB, five are not"
 
 
 @pytest.mark.parametrize(
