@@ -221,8 +221,8 @@ class HeldLease:
         needed, began = self._duration * 2 / 3, self._monotonic()
         if self.seconds_left > needed:
             self._confirm()
-        if self._lost is None and self.seconds_left <= needed:
-            self.renew()
+        if self._lost is None and (self._released or self.seconds_left <= needed):
+            self.renew()  # which a lease that was given up refuses
         if self._lost is not None:
             raise self._lost
         if self.seconds_left < needed:

@@ -52,7 +52,7 @@ def test_a_holder_is_named_by_pod_or_host_process_and_run(monkeypatch: pytest.Mo
 
 def test_a_held_lease_is_refused_until_it_expires(api: RawApi, time: FakeTime) -> None:
     lease_of(api, time).acquire()
-    with pytest.raises(LeaseHeldError, match="held by 'one'"):
+    with pytest.raises(LeaseHeldError, match="lease kube-system/rebalancer: held by 'one'"):
         lease_of(api, time, "two").acquire()
     time.now += 61
     assert lease_of(api, time, "two").acquire().held
@@ -285,6 +285,16 @@ def test_a_lease_renewed_in_the_far_future_does_not_lock_everybody_out(
 ) -> None:
     far = {"holderIdentity": "x" * 5000, "renewTime": "9999-12-31T23:59:59Z"}
     server.item = {"metadata": {"resourceVersion": "0"}, "spec": far}
+    seen = time.now
+    assert lease_of(api, time).acquire().held
+    assert time.now - seen >= 60
+
+
+def test_a_lease_that_says_it_lasts_no_time_is_watched_as_if_it_were_ours(
+    api: RawApi, time: FakeTime, server: LeaseServer
+) -> None:
+    none = {"holderIdentity": "x", "renewTime": "2023-11-14T20:00:00Z", "leaseDurationSeconds": 0}
+    server.item = {"metadata": {"resourceVersion": "0"}, "spec": none}
     seen = time.now
     assert lease_of(api, time).acquire().held
     assert time.now - seen >= 60

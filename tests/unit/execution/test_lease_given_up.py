@@ -61,8 +61,44 @@ def test_a_lease_that_was_given_up_is_not_renewed(api: RawApi, time: FakeTime, s
     held.release()
     with pytest.raises(LeaseLostError, match="was released"):
         held.renew()
+    server.unreadable = True  # it is asked about no more
+    with pytest.raises(LeaseLostError, match="was released"):
+        held.ensure()
     held.release()  # once more does nothing
     assert server.version == 2
+
+
+@pytest.mark.parametrize("returned", [False, True])
+def test_a_lost_lease_is_neither_asked_about_again_nor_given_up(
+    time: FakeTime, server: LeaseServer, returned: bool
+) -> None:
+    """Not even where it is ours again by its name: what it was lost to may act."""
+    api, transport = fake_api(server, time)
+    held = lease_of(api, time).acquire()
+    assert server.item is not None
+    server.item["spec"]["holderIdentity"] = "two"
+    with pytest.raises(LeaseLostError, match="held by 'two'"):
+        held.ensure()
+    server.item["spec"]["holderIdentity"] = "one" if returned else "three"
+    asked = len(transport.requests)
+    with pytest.raises(LeaseLostError, match="held by 'two'"):
+        held.ensure()
+    held.release()
+    assert len(transport.requests) == asked
+
+
+def test_a_lease_of_which_just_enough_is_left_is_trusted(
+    api: RawApi, time: FakeTime, server: LeaseServer
+) -> None:
+    held = lease_of(api, time).acquire()
+    time.now += 30
+    server.while_writing = lambda: setattr(time, "now", time.now + 20)
+    held.ensure()
+    assert held.seconds_left == 40
+    time.now += 1
+    server.while_writing = lambda: setattr(time, "now", time.now + 21)
+    with pytest.raises(LeaseLostError, match="too slow to evict safely"):
+        held.ensure()
 
 
 def test_a_lease_that_cannot_be_read_again_is_ours_for_as_long_as_it_is_known_to_be(

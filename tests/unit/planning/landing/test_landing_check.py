@@ -186,6 +186,14 @@ def test_a_landing_that_another_strategy_would_undo_is_not_acceptable_and_no_set
     assert check.why_not(estimated, row["b"], purpose) == ""
 
 
+def test_a_landing_that_no_strategy_would_undo_is_acceptable_beside_one_that_is_not() -> None:
+    prepared = prepared_cluster()
+    check = prepared.landing_check.beside((NoWord(), NoB(prepared)))
+    found = replace(landings(prepared), state=prepared.state)
+    acceptable = check.acceptable(found, prepared.cooler_node)
+    assert np.flatnonzero(acceptable).tolist() == [prepared.nodes.row["d"]]
+
+
 def two_replicas(**planning: Any) -> tuple[PreparedInputs, Landings]:
     """A pod of a node at 92 % whose other replica is on b, and b at 50 % as its landing."""
     nodes = [a_node(name, cpu=10) for name in ("left", "b")]
