@@ -117,7 +117,6 @@ EQUIVALENT = {
         "execution/lease",
         "work: self._lost is not None or self._released  →  self._lost is not None and self._released",
     ): "the thread ends later only: renew_if_due asks for both itself",
-    ("execution/lease", "work: 12  →  13"): "how often it is looked at; each look renews by the clock",
     (
         "execution/lease",
         "renewed_meanwhile: True  →  False",

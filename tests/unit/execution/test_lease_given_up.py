@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from rebalancer.retries import Retries
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import FakeTime, fake_api
 from tests.unit.execution.lease_server import LeaseServer, lease_of, spec
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, eventually, no_hang
 
 
 @pytest.fixture
@@ -39,6 +40,42 @@ def test_once_it_is_over_nothing_renews_it_any_more(server: LeaseServer, time: F
         (renewing,) = [thread for thread in threading.enumerate() if thread.name == "lease"]
     renewing.join(HANG_SECONDS)
     assert not renewing.is_alive()
+
+
+@pytest.mark.parametrize(("lasts", "pause"), [(60.0, 2.0), (24.0, 2.0), (12.0, 1.0), (0.6, 0.05)])
+def test_it_is_looked_at_often_enough_to_renew_it_in_time(
+    api: RawApi, time: FakeTime, monkeypatch: pytest.MonkeyPatch, lasts: float, pause: float
+) -> None:
+    waited: list[float] = []
+
+    class Over(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waited.append(timeout or 0.0)
+            return True
+
+    held = RunLease(api, "kube-system", "rebalancer", "one", time.clock, duration_seconds=lasts).acquire()
+    used = SimpleNamespace(Event=Over, Thread=threading.Thread)
+    monkeypatch.setattr("rebalancer.execution.lease.threading", used)
+    with held.renewed_meanwhile():
+        eventually(waited.copy, awaited="it waits before it looks")
+    assert waited == [pytest.approx(pause)]
+
+
+def test_a_reading_that_hangs_is_given_up_while_the_lease_can_be_renewed(
+    api: RawApi, time: FakeTime, server: LeaseServer
+) -> None:
+    held, ended = lease_of(api, time).acquire(), threading.Event()
+
+    def hang() -> None:
+        server.while_reading = lambda: None
+        time.now += 20.5  # of 60 s, two thirds of which must be left
+        ended.wait(HANG_SECONDS)
+
+    server.while_reading = hang
+    with no_hang("a reading that is late ends"):
+        held.ensure()
+    ended.set()
+    assert (server.version, held.seconds_left) == (2, 60)
 
 
 def test_a_lease_that_is_given_up_names_nobody_and_lasts_a_second(
