@@ -399,13 +399,15 @@ class PlanBuilder:
         full = self._closed or self._wave_is_full()
         waits = bool(exhausted or lacking) or full or self._has_sibling(candidate)
         later = may_wait and self._in_wave > 0 and waits
-        evaluation = self.evaluator.evaluate(candidate, self._next_scenarios() if later else self.scenarios)
+        wanted = self._policy.planning.confidence
+        tolerated = max(1.0 - wanted / self._confidence, 0.0)
+        scenarios = self._next_scenarios() if later else self.scenarios
+        evaluation = self.evaluator.evaluate(candidate, scenarios, tolerated)
         if may_wait and not later and evaluation.only_while_terminating and self._in_wave:
             # Pods that this wave evicts are still in the way; they will be gone when the next wave starts.
             later = True
-            evaluation = self.evaluator.evaluate(candidate, self._next_scenarios())
+            evaluation = self.evaluator.evaluate(candidate, self._next_scenarios(), tolerated)
         holds = self._confidence * (1.0 - evaluation.unacceptable)
-        wanted = self._policy.planning.confidence
         if evaluation.refused and not (evaluation.sampled and holds >= wanted):
             if evaluation.sampled and 1.0 - evaluation.unacceptable >= wanted:
                 message = (

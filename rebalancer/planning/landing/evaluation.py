@@ -19,6 +19,7 @@ computed: otherwise the plan would depend on which other searches were made befo
 from __future__ import annotations
 
 import copy
+import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +30,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodClassIndex, PodRow
+from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodClassIndex, PodRow
 from rebalancer.cluster.nodes import BASE_RESOURCES
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.landing_check import LandingCheck, Landings, Purpose
@@ -297,7 +298,7 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
     unacceptable: float  # chance of an unacceptable landing
     gain: FloatArray  # (resources,) least over the acceptable landings; inf where the node is not hot
     refused: NotMoved | None  # why the pod should stay, the plan's confidence aside
-    sampled: bool  # the scheduler may look at a sample of the feasible nodes only
+    sampled: bool  # what refuses it is in the sample of the nodes that the scheduler looks at by chance only
     only_while_terminating: bool  # unacceptable only while this wave's pods are still terminating
     beside: float = 0.0  # chance that it joins another replica, which the pod did not before
     emptied: float = 0.0  # chance that it leaves a zone without any replica, for one that has some
@@ -317,31 +318,29 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
         return LandingDistribution(rows, chance)
 
 
-class _Load(msgspec.Struct, frozen=True, eq=False):
-    """What is expected on the nodes when a landing is checked."""
-
-    usage: FloatArray  # (nodes, measured resources)
-    pod_count: IntArray  # (nodes,)
-
-
 class _Score(msgspec.Struct, eq=False):
     """What the placements of one evaluation add up to."""
 
     unacceptable: float
     gain: FloatArray
-    why: str = ""
-    reason: Reason = Reason.NO_BETTER_LANDING
-    settings: tuple[str, ...] = ()  # of the policy, without which the landing would be acceptable
-    node: int | None = None  # the likeliest of the unacceptable ones
+    refusal: Callable[[], NotMoved] | None = None  # for the likeliest of the unacceptable landings
 
 
-class _InScenario(msgspec.Struct, frozen=True, eq=False):
-    """What the evaluation of a move found in one scenario."""
+class _InScenario(msgspec.Struct, eq=False):
+    """What the evaluation of a move has found so far in one scenario."""
 
-    placements: list[Placement]
+    scenario: Scenario
+    before: FloatArray  # (resources,) percent of the node that is left
     worst: _Score
-    only_while_terminating: bool  # unacceptable, but not once all evicted pods are gone
-    sampled: bool
+    placements: list[Placement] = []
+    bad_later: list[Placement] = []  # those that refuse the move although this wave's pods may be gone
+    sampled: bool = False
+    scores: dict[int, _Score] = {}  # by the chances, which placements that cannot differ share
+
+    @property
+    def refuses(self) -> bool:
+        """Whether a landing is not acceptable, whose chance does not matter where no samples are taken."""
+        return self.worst.unacceptable > _NEGLIGIBLE
 
 
 def timings(candidate: Candidate, inputs: PlanningInputs) -> tuple[Predecessor, ...]:
@@ -397,58 +396,105 @@ class MoveEvaluator:
         other.placements = KnownPlacements(len(self._names))
         return other
 
-    def evaluate(self, candidate: Candidate, scenarios: Scenarios, *, complete: bool = False) -> Evaluation:
+    def evaluate(
+        self,
+        candidate: Candidate,
+        scenarios: Scenarios,
+        tolerated: float | None = None,
+        *,
+        complete: bool = False,
+    ) -> Evaluation:
         """Where the replacement may land in every scenario, and whether each landing is acceptable.
 
-        A move is refused by one unacceptable landing; where the scheduler takes samples, by more of them than
-        ``planning.confidence`` leaves to all moves. So what refuses it ends the evaluation, and
-        ``by_scenario`` is complete for moves that are not refused. An explanation asks for the landings of
-        refused moves too: ``complete``.
+        A move is refused by one unacceptable landing; where the scheduler takes samples, by a greater chance
+        of them than is ``tolerated``: None for all that ``planning.confidence`` leaves to a plan. So what
+        refuses it ends the evaluation, and ``by_scenario`` is of moves that are not refused. An explanation
+        asks for the landings of refused moves too: ``complete``.
         """
         gain = np.full(len(self._inputs.load.percent_resources), np.inf)
         if candidate.has_finished:
             return Evaluation(candidate, (), (), np.zeros(0), 0.0, gain, None, False, False)
-        landings: list[LandingDistribution] = []
-        branches: list[tuple[Branch, ...]] = []
-        weights: list[float] = []
-        masses: list[float] = []
-        only_while_terminating = True
-        refused: NotMoved | None = None
-        sampled = False
+        if tolerated is None:
+            tolerated = 1.0 - self._inputs.policy.planning.confidence
         percents = scenarios.percents(candidate.source)
-        at_least, tolerated = 0.0, 1.0 - self._inputs.policy.planning.confidence + _ROUNDING
-        for scenario, before in zip(scenarios.all, percents, strict=True):
-            enough = np.inf if complete else (tolerated - at_least) / max(scenario.chance, _NEGLIGIBLE)
-            found = self._in_scenario(candidate, scenario, before, enough)
-            sampled |= found.sampled
-            masses.append(found.worst.unacceptable)
-            at_least += scenario.chance * masses[-1]
-            gain = np.minimum(gain, found.worst.gain)
-            if found.worst.unacceptable > _NEGLIGIBLE:
-                only_while_terminating &= found.only_while_terminating
-                refused = refused or NotMoved(
-                    found.worst.reason, found.worst.why, found.worst.settings, found.worst.node
-                )
-                if not complete and (not found.sampled or masses[-1] >= 1.0 or at_least > tolerated):
-                    break
-            if found.placements:
-                landings.append(mean_of(found.placements, len(self._names), scenario.starts))
-                weights.append(scenario.chance)
-            branches.append(branches_of(found.placements, scenario.starts))
-        looked_at = scenarios.chances[: len(masses)]
-        mass = 1.0 if max(masses) >= 1.0 else float(np.average(masses, weights=looked_at))
+        found = [
+            _InScenario(scenario, before, _Score(0.0, gain))
+            for scenario, before in zip(scenarios.all, percents, strict=True)
+        ]
+        del found[self._look(candidate, found, np.inf if complete else tolerated + _ROUNDING) :]
+        masses, chances = [item.worst.unacceptable for item in found], scenarios.chances[: len(found)]
+        mass = 1.0 if max(masses) >= 1.0 else float(np.average(masses, weights=chances))
+        refusing = [item for item in found if item.refuses]
+        refused = refusing[0].worst.refusal() if refusing and refusing[0].worst.refusal else None
+        sampled = all(item.sampled for item in refusing)
+        stays = refused is not None and not (sampled and mass <= tolerated + _ROUNDING)
+        shown = [item for item in found if item.placements] if complete or not stays else []
+        landings = [mean_of(item.placements, len(self._names), item.scenario.starts) for item in shown]
         return Evaluation(
             candidate,
             tuple(landings),
-            tuple(branches),
-            np.array(weights),
+            tuple(branches_of(item.placements, item.scenario.starts) for item in found) if shown else (),
+            np.array([item.scenario.chance for item in shown]),
             mass,
-            gain,
+            np.min([item.worst.gain for item in found], axis=0),
             refused,
             sampled,
-            only_while_terminating and refused is not None,
+            stays and self._holds_later(candidate, found, tolerated + _ROUNDING if sampled else _NEGLIGIBLE),
             *self._lost(candidate, scenarios, landings),
         )
+
+    def _look(self, candidate: Candidate, found: Sequence[_InScenario], tolerated: float) -> int:
+        """Place the replacement until that refuses the move, and tell in how many scenarios it was placed.
+
+        Evicted pods terminate at different speeds: this one may still be terminating when earlier ones are
+        gone, and the other way round, so all four combinations count, but for those that ``timings`` rules
+        out. What is unacceptable in one scenario mostly is in the others, so each is looked at in one state
+        before any of them is in a second one. Never refused, where infinitely much is ``tolerated``.
+        """
+        at_least, states = 0.0, [self._states(candidate, item.scenario) for item in found]
+        for number, (at, item) in itertools.product(range(len(states[0])), enumerate(found)):
+            before = item.worst.unacceptable
+            taken = "" if number else self._room_taken(candidate, item.scenario)
+            if taken:
+                item.worst = _Score(1.0, item.worst.gain, partial(NotMoved, Reason.ROOM_TAKEN, taken))
+            elif number == 0 or item.placements:
+                self._place_in(candidate, item, *states[at][number])
+            at_least += item.scenario.chance * (item.worst.unacceptable - before)
+            settled = item.refuses and (not item.sampled or item.worst.unacceptable >= 1.0)
+            if tolerated < np.inf and (settled or at_least > tolerated):
+                return len(found) if number else at + 1
+        return len(found)
+
+    def _place_in(
+        self, candidate: Candidate, found: _InScenario, state: ClusterState, predecessor: Predecessor
+    ) -> None:
+        """Place the replacement in one state of a scenario."""
+        is_later = state is found.scenario.after_termination
+        for placement in self._place(candidate, state, predecessor):
+            found.placements.append(placement)
+            found.sampled |= placement.is_sampled
+            score = found.scores.get(id(placement.chance))
+            if score is None:
+                score = self._score(candidate, found, placement, is_over=False)
+                found.scores[id(placement.chance)] = score
+            if is_later and score.unacceptable > _NEGLIGIBLE:
+                found.bad_later.append(placement)
+            gain = np.minimum(found.worst.gain, score.gain)
+            found.worst = max(found.worst, score, key=lambda item: item.unacceptable)
+            found.worst.gain = gain
+
+    def _holds_later(self, candidate: Candidate, found: Sequence[_InScenario], tolerated: float) -> bool:
+        """Whether nothing that was found refuses the move once all pods that this wave evicts are gone."""
+        mass = 0.0
+        for item in found:
+            if not item.scenario.is_terminating or not item.placements:
+                return False
+            scores = [self._score(candidate, item, each, is_over=True) for each in item.bad_later]
+            worst = max((score.unacceptable for score in scores), default=0.0)
+            mass += item.scenario.chance * worst
+            if worst >= 1.0 or mass > tolerated:
+                return False
+        return True
 
     def _lost(
         self, candidate: Candidate, scenarios: Scenarios, landings: Sequence[LandingDistribution]
@@ -473,55 +519,15 @@ class MoveEvaluator:
         waiting = min(waiting, MAX_WAITING_CLASSES)
         return len(scenarios.all) * (states * self._schedulers.max_views + waiting)
 
-    def _in_scenario(
-        self, candidate: Candidate, scenario: Scenario, before: FloatArray, tolerated: float
-    ) -> _InScenario:
-        """The replacement's placements in one scenario, until one of them refuses the move.
-
-        Evicted pods terminate at different speeds: this one may still be terminating when earlier ones are
-        gone, and the other way round, so all four combinations count, but for those that ``timings`` rules
-        out. One unacceptable landing ends this, or where samples are taken a chance of them that is not
-        ``tolerated``; never, where that is infinite. If pods that still terminate are all that is in the way
-        there, the next wave is asked.
-        """
-        taken = self._room_taken(candidate, scenario)
-        if taken:
-            refusal = _Score(1.0, np.full_like(before, np.inf), taken, Reason.ROOM_TAKEN)
-            return _InScenario([], refusal, False, False)
-        placements: list[Placement] = []
-        worst = _Score(0.0, np.full_like(before, np.inf))
-        later = _Load(scenario.usage, scenario.after_termination.pod_count)
-        now = _Load(scenario.usage + scenario.terminating_usage, scenario.while_terminating.pod_count)
-        only_while_terminating, sampled = scenario.is_terminating, False
-        known: dict[int, _Score] = {}  # by the chances, which placements that cannot differ share
-        for state, predecessor in self._states(candidate, scenario):
-            if worst.unacceptable > (tolerated if sampled or tolerated == np.inf else _NEGLIGIBLE):
-                break
-            is_later = state is scenario.after_termination
-            for placement in self._place(candidate, state, predecessor):
-                placements.append(placement)
-                sampled |= placement.is_sampled
-                score = known.get(id(placement.chance))
-                if score is None:
-                    score = self._score(candidate, scenario, now, before, placement)
-                    known[id(placement.chance)] = score
-                if is_later and only_while_terminating and score.unacceptable > _NEGLIGIBLE:
-                    gone = self._score(candidate, scenario, later, before, placement)
-                    only_while_terminating = gone.unacceptable <= (tolerated if sampled else _NEGLIGIBLE)
-                gain = np.minimum(worst.gain, score.gain)
-                worst = max(worst, score, key=lambda item: item.unacceptable)
-                worst.gain = gain
-        return _InScenario(placements, worst, only_while_terminating, sampled)
-
-    def _states(self, candidate: Candidate, scenario: Scenario) -> Iterator[tuple[ClusterState, Predecessor]]:
+    def _states(self, candidate: Candidate, scenario: Scenario) -> list[tuple[ClusterState, Predecessor]]:
         """The states in which a replacement may be placed, and what its predecessor does then.
 
         Pods that were evicted before it in the same wave may be gone already or not, whatever the policy.
         """
-        states = (scenario.after_termination, scenario.while_terminating)
-        for state in states if scenario.is_terminating else states[:1]:
-            for predecessor in timings(candidate, self._inputs):
-                yield state, predecessor
+        states = [scenario.after_termination, scenario.while_terminating]
+        return list(
+            itertools.product(states[: 1 + scenario.is_terminating], timings(candidate, self._inputs))
+        )
 
     def _place(self, candidate: Candidate, state: ClusterState, predecessor: Predecessor) -> list[Placement]:
         """The replacement's placements as the schedulers see the nodes."""
@@ -552,36 +558,43 @@ class MoveEvaluator:
         )
 
     def _score(
-        self,
-        candidate: Candidate,
-        scenario: Scenario,
-        load: _Load,
-        before: FloatArray,
-        placement: Placement,
+        self, candidate: Candidate, found: _InScenario, placement: Placement, *, is_over: bool
     ) -> _Score:
-        """The chance of an unacceptable landing, with the likeliest of those in words."""
-        nothing_gained = np.full_like(before, np.inf)
+        """The chance of an unacceptable landing in this wave, or once it ``is_over``."""
+        nothing_gained = np.full_like(found.before, np.inf)
         if placement.rejected or not len(placement.feasible):
             why = placement.rejected or self.no_landing.why(candidate.replacement)
-            return _Score(1.0, nothing_gained, why, Reason.NO_LANDING)
+            return _Score(1.0, nothing_gained, partial(NotMoved, Reason.NO_LANDING, why))
+        scenario, state = found.scenario, found.scenario.after_termination
         chance = placement.chance_from(scenario.starts)
         possible = chance > _NEGLIGIBLE
         rows, chance = placement.feasible[possible], chance[possible]
+        usage, pod_count = scenario.usage, state.pod_count
+        if not is_over:
+            usage, pod_count = usage + scenario.terminating_usage, scenario.while_terminating.pod_count
         check, purpose = self._landing_check, candidate.wish.purpose
-        after = check.percent_after(rows, load.usage, load.pod_count, candidate.usage)
-        state = scenario.after_termination
+        after = check.percent_after(rows, usage, pod_count, candidate.usage)
         landings = Landings(
-            candidate.row, candidate.source, rows, before, after, state, placement, candidate.replacement
+            candidate.row,
+            candidate.source,
+            rows,
+            found.before,
+            after,
+            state,
+            placement,
+            candidate.replacement,
         )
         good = check.acceptable(landings, purpose)
         gains = purpose.gains(landings) if good.any() else None
         least = nothing_gained if gains is None else np.min(gains[good], axis=0)
-        score = _Score(float(chance[~good].sum()), least)
-        if not good.all():
-            bad = np.flatnonzero(~good)
-            likeliest = int(bad[np.argmax(chance[bad])])
-            why = check.why_not(landings, likeliest, purpose)
-            score.why = f"may land ({chance[~good].sum():.0%}) where it must not: {why}"
-            score.settings = check.settings_behind(landings, likeliest, purpose)
-            score.node = int(rows[likeliest])
-        return score
+        return _Score(
+            float(chance[~good].sum()), least, partial(self._refusal, landings, purpose, chance, good)
+        )
+
+    def _refusal(self, landings: Landings, purpose: Purpose, chance: FloatArray, good: BoolArray) -> NotMoved:
+        check, bad = self._landing_check, np.flatnonzero(~good)
+        likeliest = int(bad[np.argmax(chance[bad])])
+        why = check.why_not(landings, likeliest, purpose)
+        message = f"may land ({chance[bad].sum():.0%}) where it must not: {why}"
+        settings = check.settings_behind(landings, likeliest, purpose)
+        return NotMoved(Reason.NO_BETTER_LANDING, message, settings, int(landings.rows[likeliest]))

@@ -534,8 +534,8 @@ class ClusterState:
 
     def added(self, since: int, uid: str) -> list[int]:
         """The pods of a controller whose numbers begin at ``since``, and that are or were on a node."""
-        kinds = [kind for kind in self._touched if self.classes[kind].owner.uid == uid]
-        return [pod for kind in kinds for pod in self._touched[kind] if pod >= since]
+        kinds = self.classes.of_controller(uid)
+        return [pod for kind in kinds for pod in self._touched.get(kind, ()) if pod >= since]
 
     def most_counted(self, number: int) -> int:
         """No more pods than this can count in a counter."""

@@ -107,6 +107,8 @@ class PodClasses:
         self.allocatable[:, : len(kept)] = nodes.table.allocatable[:, kept]
         self.counters = CounterRegistry(self._classes)
         self._cached: dict[tuple[int, object, Hashable], Any] = {}
+        self._of_controller: dict[str, list[int]] = {}
+        self._known = 0  # classes that are in it
 
     def __getitem__(self, pod_class: int) -> PodClass:
         return self._classes[pod_class]
@@ -127,6 +129,13 @@ class PodClasses:
         self._classes.append(pod)
         self.requests.append(requests)
         return len(self._classes) - 1
+
+    def of_controller(self, uid: str) -> Sequence[int]:
+        """The classes of the pods that a controller owns; those without one are of the controller ``""``."""
+        for index in range(self._known, len(self._classes)):
+            self._of_controller.setdefault(self._classes[index].owner.uid, []).append(index)
+        self._known = len(self._classes)
+        return self._of_controller.get(uid, ())
 
     def vector(self, amounts: Mapping[str, int]) -> IntArray:
         """Amounts as a row over the resource columns."""

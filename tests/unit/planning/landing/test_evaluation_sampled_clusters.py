@@ -104,3 +104,45 @@ def test_a_move_is_followed_no_further_once_its_risk_is_more_than_any_plan_may_t
     assert found.refused == whole.refused is not None
     assert whole.sampled
     assert len(found.by_scenario) < len(whole.by_scenario) == len(plan.scenarios.all)
+
+
+@pytest.mark.parametrize(("tolerated", "placements"), [(0.0, 1), (0.012, 5), (1.0, 32)])
+def test_scenarios_are_looked_at_in_one_state_each_before_any_is_in_a_second_one(
+    tolerated: float, placements: int
+) -> None:
+    """Each of 8 is unacceptable with a chance of 2 %, so five of them with one of 1.25 %."""
+    prepared = prepare(a_cluster(249, BAD, confidence=0.5))
+    plan, evaluator = PlanBuilder(prepared, ()), prepared.evaluator(())
+    first, second = (PodRow(prepared.pods.names.index(name)) for name in ("web-0", "web-1"))
+    assert plan.try_move(prepared.candidate(first)) is None
+    evaluator.placements.asked = 0
+    found = evaluator.evaluate(prepared.candidate(second), plan.scenarios, tolerated)
+    assert found.refused is not None
+    assert evaluator.placements.asked == placements
+    assert len(found.by_scenario) == 8 * (tolerated == 1.0)
+
+
+def test_a_move_is_refused_by_the_one_scenario_in_which_all_nodes_are_looked_at() -> None:
+    """Half of the nodes take one pod only: the scheduler has 100 nodes left, or a sample of 101."""
+    names = [f"n{number:03}" for number in range(101)]
+    nodes = [
+        a_node("hot", cpu=10, memory="60Gi"),
+        *(
+            a_node(name, cpu=10, memory=("8Gi", "16Gi")[at % 2], labels={"pool": "x"})
+            for at, name in enumerate(names)
+        ),
+    ]
+    pods = [a_workload("web", ["hot"] * 10, memory="5Gi", spec={"nodeSelector": {"pool": "x"}})]
+    load, policy = {names[1]: UNKNOWN}, a_policy(planning={"confidence": 0.5})
+    inputs = planning_inputs(nodes, pods, load=load, configuration=alike(), seed=1, policy=policy)
+    prepared = prepare(inputs)
+    plan = PlanBuilder(prepared, ())
+    web = [prepared.candidate(PodRow(prepared.pods.names.index(f"web-{number}"))) for number in range(2)]
+    assert plan.try_move(web[0]) is None
+    plan.next_wave()
+    full = [bool(scenario.usage[:, 0].nonzero()[0][-1] % 2) for scenario in plan.scenarios.all]
+    assert not full[0]
+    assert any(full)
+    refusal = plan.try_move(web[1])
+    assert refusal is not None
+    assert "has no fresh load figure" in refusal.message
