@@ -33,7 +33,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.scenarios import LandingDistribution, mean_of
 from rebalancer.planning.landing.schedulers import ProfileSchedulers, sees_otherwise
 from rebalancer.scheduling.framework.cycle import Placement, Scheduler
-from rebalancer.scheduling.framework.plugin import FORGETS_EVERY_SECONDS, PluginInputs
+from rebalancer.scheduling.framework.plugin import PluginInputs, last_forgot_at
 from rebalancer.scheduling.registry import make_scheduler
 from rebalancer.scheduling.state.volumes import claim_names
 
@@ -193,7 +193,8 @@ class _Moment:
         has forgotten some since its start.
         """
         late, forgets = edge
-        forgot_at = self._forgot_at(at) if forgets else None
+        started = self._start.at if self._start and forgets else None
+        forgot_at = None if started is None else last_forgot_at(started, at)
         profile = self.schedulers.scheduler(kind).profile
         configuration = self.schedulers.inputs.scheduler.configuration
         inputs = [
@@ -211,13 +212,6 @@ class _Moment:
                     self._by_view[key] = make_scheduler(configuration, profile, item)
                 found.append(self._by_view[key])
         return found or self.schedulers.views(kind)
-
-    def _forgot_at(self, at: float) -> float | None:
-        """When a scheduler whose start is known last forgot pods before a moment; None: it did not yet."""
-        started = self._start.at if self._start else None
-        if started is None or (times := int((at - started) // FORGETS_EVERY_SECONDS)) < 1:
-            return None
-        return started + times * FORGETS_EVERY_SECONDS
 
     def may_have_older_figures(self, kind: int, at: float) -> bool:
         """Whether load-aware plugins of a class may have had figures at a moment that nobody here saw."""

@@ -35,7 +35,12 @@ from rebalancer.profiles.types import (
 )
 from rebalancer.scheduling.extenders import answer_about
 from rebalancer.scheduling.framework.cycle import Scheduler
-from rebalancer.scheduling.framework.plugin import RECENT_AFTER_START_SECONDS, ObjectsRead, PluginInputs
+from rebalancer.scheduling.framework.plugin import (
+    RECENT_AFTER_START_SECONDS,
+    ObjectsRead,
+    PluginInputs,
+    last_forgot_at,
+)
 from rebalancer.scheduling.matching import BindingLabelReaders
 from rebalancer.scheduling.registry import UnreadInputs, make_scheduler, neutral_plugins, queries_of
 from rebalancer.scheduling.state.cluster_state import ClusterState
@@ -134,6 +139,15 @@ def _start_reason(profile: Profile, inputs: PlanningInputs) -> str:
         if left > 0:
             return f"{counts} until about {times.render(inputs.now + left)}: {start.because}"
     return ""
+
+
+def _forgot_at(inputs: PlanningInputs) -> set[float]:
+    """When the scheduler last forgot some of the pods that it took to be just bound, or soon will."""
+    start = inputs.scheduler.start
+    if start is None or start.at is None:
+        return set()
+    found = (last_forgot_at(start.at, at) for at in (inputs.now, inputs.now + _PLAN_SECONDS))
+    return {at for at in found if at is not None}
 
 
 def _watcher_reason(description: PluginDescription, profile: Profile, view: SchedulerView) -> str:
@@ -235,6 +249,7 @@ def _extender_reason(pod: PodClass, configuration: SchedulerConfiguration, relea
     return ""
 
 
+_PLAN_SECONDS = 60.0  # within which the pods of a wave are decided on; the next wave is planned anew
 _FIT = "NodeResourcesFit"  # the filter by requests
 
 
@@ -254,6 +269,7 @@ class ProfileSchedulers:
         }
         earlier = inputs.scheduler.earlier_views or (inputs.view,)
         lagging = [item for view in earlier for item in replace(plugin_inputs, view=view).lagging]
+        lagging += [replace(item, forgot_at=at) for at in _forgot_at(inputs) for item in lagging]
         self._lagging: Mapping[str, tuple[Scheduler, ...]] = {
             profile.scheduler_name: _seeing(configuration, profile, plugin_inputs, lagging)
             for profile in configuration.profiles

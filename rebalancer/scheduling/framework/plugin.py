@@ -47,10 +47,14 @@ _LISTING_SECONDS = 5.0  # the time a scheduler takes at its start until it has l
 # A scheduler takes all pods that it lists at its start to be bound at that moment (trimaran/handler.go:96).
 # Their load is in the figures for it once our window ends so much later, and by as much as its own is older.
 RECENT_AFTER_START_SECONDS = _UNSEEN_SECONDS + _LISTING_SECONDS
-
-
 # It forgets pods that were bound longer ago than that so often, from its start on (trimaran/handler.go:142).
-FORGETS_EVERY_SECONDS = 300.0
+_FORGETS_EVERY_SECONDS = 300.0
+
+
+def last_forgot_at(started: float, at: float) -> float | None:
+    """When a scheduler that started then last forgot pods before a moment; None where it did not yet."""
+    times = int((at - started) // _FORGETS_EVERY_SECONDS)
+    return started + times * _FORGETS_EVERY_SECONDS if times > 0 else None
 
 
 class PluginInputs(msgspec.Struct, frozen=True, eq=False):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, Metric, SchedulerView, WatcherMetrics
+from rebalancer.planning.inputs import SchedulerStart
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from tests.builders import a_node
-from tests.unit.planning.builders import NOW, a_workload, at, planning_inputs
+from tests.unit.planning.builders import NOW, a_workload, at, planning_inputs, with_scheduler
 from tests.unit.planning.landing.hot_pods import PACKED
 
 
@@ -32,3 +35,40 @@ def test_states_that_a_recent_or_an_older_pod_has_left_are_told_apart_by_what_is
 
     assert totals[0] != totals[1] == totals[2]
     assert keys[0] != keys[1] == keys[2]
+
+
+@pytest.mark.parametrize(
+    ("started", "views"),
+    [
+        (None, 1),
+        (NOW - 450, 1),  # it forgets two and a half minutes before and after the plan
+        (NOW - 305, 2),
+        (NOW - 600 - 5, 2),
+        (
+            NOW - 300 + 20,
+            2,
+        ),  # it forgets twenty seconds after the plan: those bound more than a minute before
+        (NOW - 100, 1),
+    ],
+)
+def test_a_landing_counts_what_a_scheduler_forgets_of_recent_pods_every_five_minutes(
+    started: float | None, views: int
+) -> None:
+    figures = {name: (Metric(CPU_TYPE, AVERAGE, 30.0),) for name in "ab"}
+    pods = a_workload("web", ["a", "a", "a"], cpu="1200m", created=at(-3600))
+    for number, seconds in enumerate((75, 20)):
+        pods.pods[number]["metadata"]["creationTimestamp"] = at(-seconds)
+        pods.pods[number]["status"]["startTime"] = at(-seconds)
+    inputs = planning_inputs(
+        [a_node("a", cpu=10), a_node("b", cpu=10)],
+        [pods],
+        configuration=PACKED,
+        view=SchedulerView({"http://w": WatcherMetrics(figures, NOW - 30, NOW - 930, NOW - 30, "test")}),
+    )
+    known = with_scheduler(inputs, start=SchedulerStart(started, "test"))
+
+    schedulers = ProfileSchedulers(known)
+    kind = schedulers.state.pod_class[2]
+    scores = {tuple(item.place(schedulers.state, kind).totals.tolist()) for item in schedulers.views(kind)}
+
+    assert len(scores) == len(schedulers.views(kind)) == views
