@@ -117,6 +117,8 @@ EQUIVALENT = {
         "execution/lease",
         "work: self._lost is not None or self._released  →  self._lost is not None and self._released",
     ): "the thread ends later only: renew_if_due asks for both itself",
+    ("execution/lease", "write: 0  →  1"): "a lease never taken and one taken no times begin alike",
+    ("execution/lease", "__init__: 0.0  →  1.0"): "it is set with the first record that is seen",
     (
         "execution/lease",
         "renewed_meanwhile: True  →  False",

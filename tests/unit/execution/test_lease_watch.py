@@ -98,11 +98,22 @@ def test_a_write_whose_answer_was_lost_is_found_at_the_next_look(world: World) -
     assert held.held
 
 
-def test_a_lease_that_lasts_longer_than_anybody_waits_is_left_alone(world: World) -> None:
+@pytest.mark.parametrize("seconds", [121, 3600])
+def test_a_lease_that_lasts_longer_than_anybody_waits_is_left_alone(world: World, seconds: int) -> None:
     world.taken()
     assert world.server.item is not None
-    world.server.item["spec"]["leaseDurationSeconds"] = 3600
+    world.server.item["spec"]["leaseDurationSeconds"] = seconds
     watch = world.watch()
     for _ in range(50):
         assert watch.look() is None
         world.time.now += 100.0
+
+
+def test_a_lease_that_lasts_just_as_long_as_anybody_waits_is_taken(world: World) -> None:
+    world.taken()
+    assert world.server.item is not None
+    world.server.item["spec"]["leaseDurationSeconds"] = 120
+    watch = world.watch()
+    assert watch.look() is None
+    world.time.now += 120.0
+    assert watch.look() is not None
