@@ -145,6 +145,16 @@ def test_more_of_one_setting_is_never_blamed_where_nothing_is_gained() -> None:
     assert prepared.landing_check.settings_behind(none_gained, row, prepared.cooler_node) == ()
 
 
+@pytest.mark.parametrize(("percent", "asks"), [(65.0, False), (65.1, True)])
+def test_a_node_must_cool_in_what_is_above_its_cool_to_and_not_at_it(percent: float, asks: bool) -> None:
+    prepared = prepared_cluster()
+    found = landings(prepared)
+    before = found.before.copy()
+    before[0] = percent
+    gains = prepared.cooler_node.gains(replace(found, before=before))
+    assert np.isfinite(gains[prepared.nodes.row["b"]]).any() == asks
+
+
 class NoB:
     """A strategy that would move pods off node b again."""
 
