@@ -15,7 +15,7 @@ from rebalancer.retries import Retries
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import FakeTime, fake_api
 from tests.unit.execution.lease_server import LeaseServer, lease_of, spec
-from tests.waiting import HANG_SECONDS, eventually, no_hang
+from tests.waiting import HANG_SECONDS, NEVER_SECONDS, eventually, no_hang
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_reading_that_hangs_is_given_up_while_the_lease_can_be_renewed(
     def hang() -> None:
         server.while_reading = lambda: None
         time.now += 20.5  # of 60 s, two thirds of which must be left
-        ended.wait(HANG_SECONDS)
+        ended.wait(NEVER_SECONDS)
 
     server.while_reading = hang
     with no_hang("a reading that is late ends"):
