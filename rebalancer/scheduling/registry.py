@@ -38,12 +38,15 @@ from rebalancer.scheduling import plugins as modelled
 from rebalancer.scheduling.framework.cycle import Scheduler
 from rebalancer.scheduling.framework.plugin import Enabled, ObjectsRead, Plugin, PluginInputs
 from rebalancer.scheduling.framework.race import Workers
+from rebalancer.scheduling.versions.rules import RULES
 
 ENTRY_POINT_GROUP = "rebalancer.plugins"
 # The extension points that decide where a pod lands.
 _DECIDING = (P.PRE_FILTER, P.FILTER, P.SCORE)
 _FILTER_AND_SCORE = (P.FILTER, P.SCORE)
 _NODES_AND_PODS = frozenset({Input.NODES, Input.PODS})
+BY_RULES = frozenset(rule.name for rule in RULES if not rule.modelled)
+"""Names of the rules that are not modelled, some of which are those of a plugin."""
 
 
 class DefaultPreemptionArguments(Arguments):
@@ -133,8 +136,11 @@ CATALOGUE: Mapping[str, PluginDescription] = {
 
 
 def neutral_plugins(configuration: SchedulerConfiguration, profile: Profile) -> tuple[str, ...]:
-    """Plugins that take part in deciding landings without a model: they pass and score all nodes alike."""
-    deciding = dict.fromkeys(name for point in _DECIDING for name in profile.enabled(point))
+    """Plugins that take part in deciding landings without a model: they pass and score all nodes alike.
+
+    Without those of a rule of versions, by which the pods that the plugin concerns are unpredictable.
+    """
+    deciding = {name for point in _DECIDING for name in profile.enabled(point)} - BY_RULES
     return tuple(sorted(name for name in deciding if _make_of(configuration, name) is None))
 
 

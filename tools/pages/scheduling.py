@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.registry import CATALOGUE, MODELLED
+from rebalancer.scheduling.registry import BY_RULES, CATALOGUE, MODELLED
 from rebalancer.scheduling.versions.release import REFERENCE
 from rebalancer.scheduling.versions.rules import RULES
 from rebalancer.scheduling.versions.verified import verified_in_words
@@ -114,7 +114,7 @@ def _neutral() -> str:
     names = [
         name
         for name, description in sorted(CATALOGUE.items())
-        if name not in MODELLED and description.points & {*_DECIDING}
+        if name not in BY_RULES and name not in MODELLED and description.points & {*_DECIDING}
     ]
     return ", ".join(names)
 
@@ -133,7 +133,8 @@ def scheduling_page() -> str:
     parts = (
         _HEAD,
         "## Plugins\n\nA score by a resource follows how much of it is used.\n\n" + _plugins(),
-        f"Not modelled: {_neutral()}. Plans assume they reject no node and score all alike, and say so.\n",
+        f"Not modelled: {_neutral()}, of old configurations. Plans assume they reject no node and score all\n"
+        "alike, and say so. What a rule of the next table makes `Unpredictable` is not among them.\n",
         _ON_VERSIONS + _versions(),
         _TAIL,
     )

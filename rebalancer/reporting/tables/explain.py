@@ -52,7 +52,7 @@ def _pod(lines: Lines, pod: PodExplanation) -> None:
     workload = f" of {plain(pod.pod.workload)}" if pod.pod.workload else ""
     place = f" on {plain(pod.node)}" if pod.node else ", Pending"
     title = f"pod {plain(pod.pod.full_name)}"
-    if len(title + workload + place) <= lines.style.columns:
+    if lines.style.markdown or len(title + workload + place) <= lines.style.columns:
         lines.add((title, "bold"), workload, place)
     else:
         lines.add((title, "bold"))
@@ -61,7 +61,7 @@ def _pod(lines: Lines, pod: PodExplanation) -> None:
         lines.message(f"protected ({pod.reason}): {pod.because}", 0, "yellow")
         return
     if pod.evictable:
-        lines.add(("evictable: yes", "green"))
+        lines.message("evictable: yes", 0, "green")
     else:
         for number, refusal in enumerate(pod.refusals):
             lead = "also protected" if number else "protected"
@@ -193,19 +193,25 @@ def _node(lines: Lines, node: NodeExplanation) -> None:
     if node.unsolved:
         lines.message(f"after this plan the node {node.unsolved}", 2, "yellow")
     lines.heading("PODS", f"{counted(len(node.pods), 'pod')}; share in points of the node's allocatable")
-    for pod in lines.first(node.pods, _MAX_PODS, "pod"):
-        _pod_on_node(lines, pod)
+
+    def said(pod: PodOnNode) -> tuple[str, str]:
+        return words(_verdict(pod.verdict, pod.because)), "green" if pod.verdict == _MOVED else "dim"
+
+    columns = [
+        Column("POD", lambda pod: (plain(pod.pod.full_name), "bold")),
+        *_shares(),
+        Column("IN THIS PLAN", said, sentence=True),
+    ]
+    write_table(lines, columns, node.pods, _MAX_PODS, "pod")
 
 
-def _pod_on_node(lines: Lines, pod: PodOnNode) -> None:
-    share = "".join(
-        f" {resource[:3]} {pod.share[resource]:5.1f}" if resource in pod.share else f" {resource[:3]}     ?"
-        for resource in ("cpu", "memory")
-    )
-    name = plain(pod.pod.full_name)
-    room = max(lines.style.columns - 2 - len(name) - len(share), 1)
-    lines.add("  ", (name, "bold"), " " * room, share)
-    lines.message(_verdict(pod.verdict, pod.because), 6, "green" if pod.verdict == _MOVED else "dim")
+def _shares() -> list[Column]:
+    """Columns for what a pod takes of its node."""
+
+    def share(resource: str) -> Callable[[PodOnNode | PodOfWorkload], str]:
+        return lambda pod: f"{pod.share[resource]:.1f}" if resource in pod.share else "?"
+
+    return [Column("CPU", share("cpu"), right=True), Column("MEM", share("memory"), right=True)]
 
 
 def _workload(lines: Lines, workload: WorkloadExplanation) -> None:
@@ -222,14 +228,10 @@ def _workload(lines: Lines, workload: WorkloadExplanation) -> None:
         return
     lines.heading("PODS", "shares in points of the node's allocatable")
 
-    def share(resource: str) -> Callable[[PodOfWorkload], str]:
-        return lambda pod: f"{pod.share[resource]:.1f}" if resource in pod.share else "?"
-
     columns = [
         Column("POD", lambda pod: (plain(pod.pod.name), "bold")),
         Column("NODE", lambda pod: (plain(pod.node or "none"), "red" if pod.hot else ""), node=True),
-        Column("CPU", share("cpu"), right=True),
-        Column("MEM", share("memory"), right=True),
+        *_shares(),
         Column("IN THIS PLAN", _short_verdict, sentence=True),
     ]
     write_table(lines, columns, workload.pods, _MAX_PODS, "pod")

@@ -90,7 +90,7 @@ def nodes_table(
         _summary(lines, everything or listing)
         if chosen_by:
             of_all = counted(len((everything or listing).nodes), "node")
-            lines.add(("listed ", "dim"), f"{len(listing.nodes)} of {of_all}: {chosen_by}")
+            lines.labelled("listed ", f"{len(listing.nodes)} of {of_all}: {chosen_by}")
     now = [replace(node, after=None) for node in listing.nodes]
     columns = [
         Column("NODE", lambda node: (plain(node.name), "bold" if node.hot else ""), node=True),

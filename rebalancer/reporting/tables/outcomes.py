@@ -24,7 +24,7 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
         lines.message(measured_words(outcomes.measured), 0, "bold")
     if outcomes.stopped:
         lines.message(f"stopped early: {outcomes.stopped}", 0, "bold red")
-    lines.add(("run      ", "dim"), words(outcomes.run))
+    lines.labelled("run      ", outcomes.run)
     if len(outcomes.plans) > 1:
         lines.message("; then ".join(map(plan_words, outcomes.plans)), 0, "dim")
     lines.message(f"exit code {exit_words(outcomes)}", 0, "dim")

@@ -37,7 +37,6 @@ _MAX_NAME_WIDTH = 22
 _PREFERRED = "cpu"
 _MAX_OBSTACLES = 6
 _FEW = 4  # nodes that are named one by one
-_INDENT = 2
 _MAX_REASONS, _MAX_UNSOLVED, _MAX_WARNINGS = 5, 2, 3
 _MAX_CHANGED, _MAX_SETTINGS = 10, 8
 
@@ -63,7 +62,7 @@ def write_moves(lines: Lines, plan: Plan) -> None:
     if style.everything and not style.no_headers:
         lines.heading("REASONS", "for each move, and every node its replacement may land on")
         for move in shown:
-            lines.add("  ", (plain(move.pod.full_name), "bold"))
+            lines.message(move.pod.full_name, 2, "bold")
             lines.message(landing_words(move.landings, everything=True), 4)
             lines.message(filled_words(move, nodes), 4)
             lines.message(move.because, 4, "dim")
@@ -347,13 +346,22 @@ def write_obstacles(lines: Lines, obstacles: Sequence[Obstacle]) -> None:
     lines.heading(
         "BLOCKED BY", f"share of the load of {counted(count, 'pod')} that could leave nodes above coolTo"
     )
+    if lines.style.markdown:
+        columns = [
+            Column("LOAD", lambda item: f"{item.share:.0%}", right=True),
+            Column("PODS", lambda item: f"{item.pods:,}", right=True),
+            Column("ONLY THIS", lambda item: f"{item.pods_kept_alone:,}", right=True),
+            Column("SETTING OR REASON", lambda item: item.name),
+            Column("EXAMPLE", lambda item: words(f"{item.example}: {item.because}")),
+        ]
+        write_table(lines, columns, obstacles)
+        return
     if not lines.style.no_headers:
-        lines.add(" " * _INDENT, (f"{'LOAD':>4} {'PODS':>5} {'ONLY THIS':>9}  SETTING OR REASON", "dim"))
+        lines.add((f"  {'LOAD':>4}  {'PODS':>5}  {'ONLY THIS':>9}  SETTING OR REASON", "dim"))
     for item in lines.first(obstacles, _MAX_OBSTACLES, "setting or reason", "settings or reasons"):
-        name = words(item.name)
-        lead = f"{item.share:>4.0%} {item.pods:>5} {item.pods_kept_alone:>9}"
-        lines.add(" " * _INDENT, (lead, "bold"), "  ", (name, "yellow"))
-        lines.message(f"{item.example}: {item.because}", _INDENT + len(lead) + 2, "dim")
+        lead = f"  {item.share:>4.0%}  {item.pods:>5,}  {item.pods_kept_alone:>9,}  "
+        lines.add((lead, "bold"), (words(item.name), "yellow"))
+        lines.message(f"{item.example}: {item.because}", len(lead), "dim")
 
 
 def plan_table(
@@ -375,7 +383,7 @@ def plan_table(
     _headline(lines, plan)
     if choice:
         moves = f"{len(listed.moves)} of {counted(len(plan.moves), 'move')}"
-        lines.add(("listed   ", "dim"), f"pods of {choice}: {moves}")
+        lines.labelled("listed   ", f"pods of {choice}: {moves}")
     write_benefit(lines, plan)
     write_hot_nodes(lines, plan)
     write_moves(lines, listed)
@@ -469,7 +477,7 @@ def _kept(lines: Lines, plan: Plan) -> None:
         pods = by_reason[reason]
         head = f"  {plain(reason).ljust(width)} {len(pods):6d}  "
         if lines.style.everything:
-            lines.add((head, "bold"))
+            lines.message(head, 2, "bold")
             for item in pods:
                 lines.message(f"{item.pod.full_name} on {item.node}: {item.because}", 4, most=1)
             continue
@@ -509,11 +517,11 @@ def difference_table(difference: PlanDifference, style: Style = Style()) -> Text
     lines = Lines(style)
     if difference.changed:
         differing = f"{counted(len(difference.changed), 'pod')} treated differently"
-        lines.add((f"{differing}, {counted(difference.same_moves, 'move')} the same", "bold"))
+        lines.message(f"{differing}, {counted(difference.same_moves, 'move')} the same", 0, "bold")
     else:
-        lines.add(("The plans make the same moves.", "bold"))
+        lines.message("The plans make the same moves.", 0, "bold")
     for title, (before, after) in _figures(difference):
-        lines.add(f"  {title:<16}  {plain(before)} {style.glyphs.arrow} {plain(after)}")
+        lines.labelled(f"  {title:<16}  ", f"{before} {style.glyphs.arrow} {after}", label_style="")
     changes = [
         f"{item.setting}: {item.before or 'absent'} {style.glyphs.arrow} {item.after or 'absent'}"
         for item in difference.settings
@@ -523,7 +531,7 @@ def difference_table(difference: PlanDifference, style: Style = Style()) -> Text
         lines.message("the inputs of both are the same, byte by byte", 2, "dim")
     for change in lines.first(difference.changed, _MAX_CHANGED, "pod"):
         lines.add()
-        lines.add((plain(change.pod), "bold"), f"  {plain(change.workload)}")
+        lines.message(f"{change.pod} of {change.workload}" if change.workload else change.pod, 0, "bold")
         lines.message(f"before: {change.before}", 2, "red", most=2)
         lines.message(f"after: {change.after}", 2, "green", most=2)
     return lines.text

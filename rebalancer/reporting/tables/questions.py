@@ -49,7 +49,7 @@ def what_if_table(answer: WhatIf, style: Style = Style()) -> Text:
         if title.endswith("emptied") and answer.emptied is None:
             continue
         colour = "red" if after > before else "green" if after < before else ""
-        lines.add(f"  {title:<22} ", (f"{before} {arrow} {after}", colour))
+        lines.labelled(f"  {title:<22} ", f"{before} {arrow} {after}", colour, "")
     if answer.pods:
         counts = Counter(item.fate for item in answer.pods)
         listed = ", ".join(
@@ -259,8 +259,8 @@ def why_not_table(answer: WhyNot, style: Style = Style()) -> Text:
     if answer.next_steps:
         lines.heading("NEXT")
         for step in answer.next_steps:
-            for line in command_lines(plain(step), style.columns - 2):
-                lines.add("  ", (line, "dim"))
+            for line in command_lines(plain(step), 2 * len(step) if style.markdown else style.columns - 2):
+                lines.add("" if style.markdown else "  ", (line, "dim"))
     return lines.text
 
 
@@ -305,15 +305,17 @@ def policy_tests_table(tests: PolicyTestReports, style: Style = Style()) -> Text
             continue
         lines.message(f"{report.file}: policy {report.policy} on {report.source}", 0, "bold")
         for item in report.assertions:
-            mark = ("holds ", "green") if item.holds else ("fails ", "red")
-            lines.add("  ", mark, words(item.assertion))
+            mark, colour = ("  holds ", "green") if item.holds else ("  fails ", "red")
+            lines.labelled(mark, item.assertion, label_style=colour)
             if not item.holds:
                 lines.message(item.because, 8, "dim")
     total = sum(len(report.assertions) for report in tests.reports)
     unread = sum(bool(report.error) for report in tests.reports)
     verdict = f"{tests.failed} failed" if tests.failed else "all hold"
     verdict += f"; {counted(unread, 'cluster')} not read" if unread else ""
-    lines.add((f"{counted(total, 'assertion')}: {verdict}", "red" if tests.failed or unread else "green"))
+    lines.message(
+        f"{counted(total, 'assertion')}: {verdict}", 0, "red" if tests.failed or unread else "green"
+    )
     return lines.text
 
 

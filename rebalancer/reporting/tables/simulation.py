@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.text import Text
 
@@ -17,12 +17,8 @@ def simulation_table(simulation: Simulation, style: Style = Style()) -> Text:
     """The simulation as text; single moves are listed only when the style shows everything."""
     lines = Lines(style)
     cycles = len(simulation.runs[0].cycles) if simulation.runs else 0
-    lines.add(
-        (
-            f"Simulation: {counted(cycles, 'cycle')}, every {simulation.interval_seconds / 60:g} min",
-            "bold",
-        )
-    )
+    every = f"every {simulation.interval_seconds / 60:g} min"
+    lines.message(f"Simulation: {counted(cycles, 'cycle')}, {every}", 0, "bold")
     shape = f"noise {simulation.noise:.0%}, daily curve {simulation.daily:.0%}"
     shape += f", metrics averaged over {simulation.lag_seconds / 60:g} min" if simulation.lag_seconds else ""
     lines.message(f"{simulation.source} at {simulation.now}; {shape}, seed {simulation.seed}", 0, "dim")
@@ -67,20 +63,34 @@ def _cpu(values: dict[str, float]) -> float:
 def _cycles(lines: Lines, run: PolicyRun) -> None:
     note = "before each cycle, percent and deviation in points; and what it evicted"
     lines.heading(plain(run.policy).upper(), note)
-    lines.add(("  cycle  hot peak cpu   mem dev cpu   mem  evicted  pending", "dim"))
-    for cycle in lines.first(run.cycles, _MAX_CYCLES, "cycle"):
-        lines.add(
-            f"  {cycle.cycle:5d}{cycle.hot:5d}{_cpu(cycle.peak):9.1f}{cycle.peak.get('memory', 0.0):6.1f}",
-            f"{_cpu(cycle.deviation):8.1f}{cycle.deviation.get('memory', 0.0):6.1f}",
-            f"{cycle.evictions:9d}{cycle.pending:9d}",
+
+    def figure(of: str, resource: str) -> Callable[[Cycle], str]:
+        return lambda cycle: f"{getattr(cycle, of).get(resource, float('nan')):.1f}"
+
+    columns = [
+        Column("CYCLE", lambda cycle: str(cycle.cycle), right=True),
+        Column("HOT", lambda cycle: str(cycle.hot), right=True),
+        Column("PEAK CPU", figure("peak", "cpu"), right=True),
+        Column("MEM", figure("peak", "memory"), right=True),
+        Column("DEV CPU", figure("deviation", "cpu"), right=True),
+        Column("MEM", figure("deviation", "memory"), right=True),
+        Column("EVICTED", lambda cycle: str(cycle.evictions), right=True),
+        Column("PENDING", lambda cycle: str(cycle.pending), right=True),
+    ]
+    if any(cycle.stopped for cycle in run.cycles):
+        why = Column(
+            "STOPPED BECAUSE", lambda cycle: (cycle.stopped, "yellow"), sentence=True, begins_line=True
         )
-        if cycle.stopped:
-            lines.message(f"stopped: {cycle.stopped}", 8, "yellow")
-        if lines.style.everything:
+        columns.append(why)
+    write_table(lines, columns, run.cycles, _MAX_CYCLES, "cycle")
+    if lines.style.everything:
+        for cycle in run.cycles:
             _moves(lines, cycle)
 
 
 def _moves(lines: Lines, cycle: Cycle) -> None:
+    if cycle.moves:
+        lines.message(f"cycle {cycle.cycle}:", 2)
     for move in cycle.moves:
         again = ", moved again within its cooldown" if move.again else ""
         where = move.node or "nowhere"
@@ -88,4 +98,4 @@ def _moves(lines: Lines, cycle: Cycle) -> None:
         text = (
             f"{move.pod} {move.from_node} {lines.style.glyphs.arrow} {where}, {move.result}{because}{again}"
         )
-        lines.message(text, 8, "dim")
+        lines.message(text, 4, "dim")

@@ -6,8 +6,8 @@ import msgspec
 from rich.text import Text
 
 from rebalancer.planning.plan import API_VERSION
-from rebalancer.reporting.tables.text import Lines, Style
-from rebalancer.reporting.words import counted, plain, words
+from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
+from rebalancer.reporting.words import counted, plain
 
 _MAX_MALFORMED = 5
 
@@ -93,27 +93,34 @@ class SnapshotInfo(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 def snapshot_table(info: SnapshotInfo, style: Style = Style()) -> Text:
     """The description as text."""
     lines = Lines(style)
-    lines.add(("Snapshot: ", "bold"), (words(info.source), "bold"))
+    lines.message(f"Snapshot: {info.source}", 0, "bold")
     if info.recorded_at:
-        lines.add(("recorded ", "dim"), plain(info.recorded_at), " from ", words(info.recorded_from) or "?")
+        lines.labelled("recorded ", f"{info.recorded_at} from {info.recorded_from or '?'}")
     if info.first_moment:
         span = f"{counted(info.moments, 'moment')} from {info.first_moment} to {info.last_moment}"
-        lines.add(("timeline ", "dim"), span, ("; --at chooses one, by default the last", "dim"))
-    lines.add(("digest   ", "dim"), info.inputs)
-    lines.add(("metrics  ", "dim"), _metrics(info))
+        lines.labelled("timeline ", f"{span}; --at chooses one, by default the last")
+    lines.labelled("digest   ", info.inputs)
+    lines.labelled("metrics  ", _metrics(info))
     lines.heading("KINDS")
-    width = max((len(kind.plural) for kind in info.kinds), default=0)
-    for kind in info.kinds:
-        malformed = f"  {kind.malformed} malformed" if kind.malformed else ""
-        version = f"  version {plain(kind.resource_version)}" if kind.resource_version else ""
-        lines.add(f"  {kind.plural.ljust(width)} {kind.count:8d}", (malformed, "yellow"), (version, "dim"))
+    columns = [
+        Column("KIND", lambda kind: kind.plural),
+        Column("OBJECTS", lambda kind: f"{kind.count:,}", right=True),
+        Column("MALFORMED", lambda kind: (str(kind.malformed or ""), "yellow"), right=True),
+        Column("VERSION", lambda kind: (plain(kind.resource_version), "dim"), right=True),
+    ]
+    write_table(
+        lines,
+        columns if any(kind.malformed for kind in info.kinds) else columns[:2] + columns[3:],
+        info.kinds,
+    )
     unread = [f"{kind.plural} ({kind.because}): {kind.means}" for kind in info.unread]
     note = f"{counted(len(unread), 'kind')}, treated as unknown, not as empty"
     lines.listed("NOT READ", unread, note=note)
     if info.documents:
         lines.heading("DOCUMENTS")
-        for document in info.documents:
-            lines.add(f"  {plain(document.name)}  ", (f"{document.size_bytes} bytes", "dim"))
+        name = Column("NAME", lambda document: plain(document.name))
+        size = Column("BYTES", lambda document: f"{document.size_bytes:,}", right=True)
+        write_table(lines, [name, size], info.documents)
     malformed = "pods on their nodes are protected"
     lines.listed("MALFORMED", info.malformed, note=malformed, most=_MAX_MALFORMED, noun="object")
     lines.listed("WARNINGS", info.warnings)

@@ -23,6 +23,7 @@ _MEANS_SOMETHING = re.compile(r"([\\`*_{}\[\]#|~!])")
 _LINKS = re.compile(
     r"(www|mailto|xmpp)(?=[.:])", re.IGNORECASE
 )  # which GitHub makes a link of what begins so
+_NOT_A_LIST, _ESCAPED = re.compile(r"^(\d*)([-+=.)])"), r"\1\\\2"  # nor a rule, at the beginning of a line
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _NAMES = re.compile(r"[\w.-]+")
 MIN_WIDTH = 40  # columns; lines are not made narrower
@@ -78,7 +79,7 @@ class Style(msgspec.Struct, frozen=True):
     wide: bool = False  # more columns
     top: int | None = None  # rows of a list that are shown, instead of each list's own number
     no_headers: bool = False
-    markdown: bool = False  # headings and tables in Markdown, and all other lines as blocks of code
+    markdown: bool = False  # headings, tables, lists and paragraphs in Markdown; lines laid out stay so
 
     @property
     def columns(self) -> int:
@@ -111,15 +112,16 @@ def _cells(percent: float, width: int) -> int:
 class Lines:
     """Lines being written; none is wider than the style allows, except for names, which are never cut.
 
-    As Markdown, the first line is the headline, rows of columns are a table, and what is between them stays
-    as it is laid out, in a block of code.
+    As Markdown, the first line is the headline, rows of columns are a table, and messages are the items of a
+    list or paragraphs, none of them wrapped. Only lines laid out by hand, such as bars, are a block of code.
     """
 
     def __init__(self, style: Style, nodes: Iterable[str] = ()) -> None:
         """``nodes`` are the names whose common ending is left out of rows and sentences on a terminal."""
         self.style = style
         self._text = Text()
-        self._in_block = False
+        self._block = ""  # of Markdown that is being written: code, list, or none
+        self._blank = False  # whether a blank line of Markdown was written last
         self._ending = common_ending(nodes) if style.bounded and not style.markdown else ""
 
     def say_what_is_left_out(self) -> None:
@@ -140,7 +142,9 @@ class Lines:
     @property
     def text(self) -> Text:
         """Everything that was written."""
-        self._end_block()
+        if self._block == "code":
+            self._write("```\n")
+            self._block = ""
         return self._text
 
     def add(self, *parts: str | Text | tuple[str, str]) -> None:
@@ -153,7 +157,11 @@ class Lines:
                 line.append(part)
         line.rstrip()
         if self.style.markdown:
-            self._add_markdown(line.plain)
+            if not self._text:
+                self._paragraph(f"## {escaped(line.plain)}")
+            elif line.plain or self._block == "code":
+                self._begin("code")
+                self._write(f"{fenced(line.plain)}\n")
             return
         self._text.append_text(line)
         self._text.append("\n")
@@ -161,9 +169,9 @@ class Lines:
     def heading(self, title: str, note: str = "") -> None:
         """Add a blank line, and a title with a note beside it."""
         if self.style.markdown:
-            self._end_block()
-            self._text.append(f"\n### {escaped(title.capitalize())}\n\n")
-            self._text.append(f"{escaped(note)}\n\n" if note else "")
+            self._paragraph(f"### {escaped(title.capitalize())}")
+            if note:
+                self._paragraph(escaped(note))
             return
         self.add()
         if note:
@@ -175,32 +183,46 @@ class Lines:
         self, titles: Sequence[str], right: Sequence[bool], rows: Sequence[Sequence[Text]]
     ) -> None:
         """Add rows of cells as a table of Markdown, whose columns have the width that they need."""
-        self._end_block()
-        self._text.append(table_head(titles, right))
+        self._begin("")
+        self._write(table_head(titles, right))
         for row in rows:
-            self._text.append(table_row([cell.plain for cell in row]))
-        self._text.append("\n")
+            self._write(table_row([cell.plain for cell in row]))
+        self._write("\n", blank=True)
 
-    def _add_markdown(self, line: str) -> None:
-        if not self._text:
-            self._text.append(f"## {escaped(line)}\n\n")
-        elif line or self._in_block:
-            self._text.append("" if self._in_block else "```text\n")
-            self._in_block = True
-            self._text.append(f"{fenced(line)}\n")
+    def _begin(self, block: str) -> None:
+        """End the block that is being written, if it is another, and begin this one."""
+        if self._block == block:
+            return
+        if self._block == "code":
+            self._write("```\n")
+        if self._text and not self._blank:
+            self._write("\n", blank=True)
+        self._block = block
+        if block == "code":
+            self._write("```text\n")
 
-    def _end_block(self) -> None:
-        if self._in_block:
-            self._text.append("```\n")
-        self._in_block = False
+    def _paragraph(self, text: str) -> None:
+        self._begin("")
+        self._write(f"{_NOT_A_LIST.sub(_ESCAPED, text)}\n\n", blank=True)
+
+    def _item(self, text: str, *, nested: bool = False) -> None:
+        nested = nested and self._block == "list"
+        self._begin("list")
+        self._write(f"{'  ' if nested else ''}* {_NOT_A_LIST.sub(_ESCAPED, text)}\n")
+
+    def _write(self, text: str, *, blank: bool = False) -> None:
+        self._text.append(text)
+        self._blank = blank
 
     def message(self, message: str, indent: int, style: str = "", most: int | None = None) -> None:
         """Add a message, wrapped between words: whole, or on a screen at most ``most`` lines of it."""
-        if self.style.markdown and not self._text:  # the heading, which is one line
-            self.add((words(message), style))
-            return
-        if self.style.markdown and style == "dim" and not self._in_block:  # a paragraph, not a list
-            self._text.append(f"{escaped(words(message))}\n\n")
+        if self.style.markdown:
+            if not self._text:
+                self.add(words(message))
+            elif indent == 0 or (style == "dim" and self._block != "list"):
+                self._paragraph(escaped(words(message)))
+            else:
+                self._item(escaped(words(message)), nested=indent > 2)
             return
         lines = self._wrapped(words(self.without_ending(message)), self.style.columns - indent)
         if most is not None and len(lines) > most and self.style.summarised:
@@ -212,6 +234,12 @@ class Lines:
 
     def labelled(self, label: str, message: str, style: str = "", label_style: str = "dim") -> None:
         """Add a message whose lines stand beside its label, or below it where a name of it is too long."""
+        if self.style.markdown:
+            if not self._text:
+                self.add(label, words(message))
+            else:
+                self._item(f"**{escaped(words(label))}** {escaped(words(message))}")
+            return
         text, width = words(self.without_ending(message)), self.style.columns - len(label)
         if max(map(len, text.split()), default=0) > width:
             self.add((label, label_style))
@@ -229,7 +257,7 @@ class Lines:
         """Add a line that says how many rows are hidden, if they have a noun, and how to see them."""
         if hidden > 0 and noun:
             rows = counted(hidden, f"more {noun}", plural and f"more {plural}")
-            self.add(" " * indent, (f"{self.style.glyphs.more} {rows} (--all)", "dim"))
+            self.message(f"{self.style.glyphs.more} {rows} (--all)", indent, "dim")
 
     def first(self, items: Sequence[Item], most: int, noun: str, plural: str = "") -> Iterator[Item]:
         """The items to show; once the last of them was used, a line says how many more there are."""
@@ -251,6 +279,8 @@ class Lines:
         if not messages:
             return
         self.heading(title, note)
+        if self.style.markdown:
+            self._begin("list")
         for message in messages if most is None else self.first(messages, most, noun):
             self.message(message, 2, style)
 

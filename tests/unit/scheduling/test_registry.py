@@ -19,6 +19,14 @@ def test_every_plugin_that_is_enabled_by_default_is_modelled(version: str) -> No
     assert neutral_plugins(configuration, configuration.profiles[0]) == ()
 
 
+def test_a_plugin_whose_pods_a_rule_of_versions_makes_unpredictable_is_not_called_neutral() -> None:
+    enabled = "profiles: [{plugins: {multiPoint: {enabled: [{name: NodeDeclaredFeatures}]}}}]\n"
+    configuration = load_configuration(V1 + enabled, "test")
+
+    assert "NodeDeclaredFeatures" in configuration.profiles[0].plugin_names
+    assert neutral_plugins(configuration, configuration.profiles[0]) == ()
+
+
 @pytest.mark.parametrize(
     ("body", "declaration"),
     [

@@ -161,7 +161,7 @@ def test_the_plans_of_two_policies_are_compared_with_what_was_changed(
     assert (result.exit_code, result.stderr) == (0, "")
     assert "evictable.minAge: 9000h → 10m" in result.stdout
     assert "moves             0 → 1" in result.stdout
-    assert f"default ({strict}) → default ({loose})" in result.stdout.replace("\n", "")
+    assert f"default ({strict}) → default ({loose})" in " ".join(result.stdout.split())
     assert "before: stays (TooYoung)" in result.stdout
     answer = json.loads(rebalancer_program(*arguments, "-o", "json").stdout)
     assert answer["kind"] == "PlanDifference"

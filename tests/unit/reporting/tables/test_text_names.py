@@ -149,6 +149,19 @@ def test_markdown_names_every_pod_and_node_in_whole(table: str, cloud: str) -> N
 
 
 @pytest.mark.parametrize("table", TABLES)
+def test_markdown_is_not_wrapped_and_only_bars_and_commands_are_laid_out(table: str) -> None:
+    plan = a_plan_of(NODES["EKS"])
+
+    narrow, wide = (TABLES[table](plan, Style(width=width, markdown=True)).plain for width in (40, 300))
+
+    assert narrow == wide
+    laid_out = "".join(wide.split("```")[1::2]).splitlines()
+    assert [
+        line for line in laid_out if not line.startswith(("text", "rebalancer ", "  cpu", "  memory"))
+    ] == []
+
+
+@pytest.mark.parametrize("table", TABLES)
 @given(st.integers(60, 300))
 def test_no_line_is_wider_than_the_terminal_with_the_names_of_a_cloud(table: str, width: int) -> None:
     for cloud in ("ours", "EKS", "GKE", "AKS"):
