@@ -168,6 +168,7 @@ _LEFT_OUT = {
     ("run", "--hot"): _WHOLE_PLAN,
     ("run", "--from"): _RECORDED,
     ("serve", "--from"): "a recorded cluster does not change; use: rebalancer plan --from",
+    ("agreement", "--from"): "it follows what a live cluster decides",
     ("serve", "--now"): "a service plans for the present; leave out --now",
 }
 _EXTRA = re.compile(r"unexpected extra arguments? \(([^\s)]+)")

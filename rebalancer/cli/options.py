@@ -275,7 +275,7 @@ PLAN: Mapping[str, Option] = {
     ),
     "now": option(
         *("--now", Text("time", _moment), "TIME"),
-        "The time to plan for, RFC 3339 or Unix seconds; with --from by default its newest metric's.",
+        "The time to plan for, RFC 3339 or Unix seconds; by default now, of a recording its newest metric's.",
     ),
     "state_path": option(
         *("--state state_path", FILE, "FILE"),

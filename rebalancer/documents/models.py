@@ -118,7 +118,10 @@ def _sentence(problem: Any, model: type[BaseModel], path: Path) -> tuple[str, st
         names = [name.strip(" '") for name in expected.replace(" or ", ",").split(",")]
         return f"{shown} is unknown; known: {', '.join(names)}", did_you_mean(str(problem["input"]), names)
     if kind == "one_key":
-        return _misspelt_key(problem) or (problem["msg"], "")
+        needed, _, note = problem["msg"].partition("; ")  # a note begins with the key that it is about
+        given = problem["input"] if isinstance(problem["input"], dict) else {}
+        said = problem["msg"] if note.partition(" ")[0] in given else needed
+        return _misspelt_key(needed, given) or (said, "")
     if kind == "string_pattern_mismatch":
         examples = _examples_at(model, path)
         shown = f"{_shown(problem['input'])} does not have the expected form"
@@ -131,14 +134,12 @@ def _sentence(problem: Any, model: type[BaseModel], path: Path) -> tuple[str, st
     return f"{message}, not {_shown(problem['input'])}", ""
 
 
-def _misspelt_key(problem: Any) -> tuple[str, str] | None:
+def _misspelt_key(needed: str, given: dict[Any, Any]) -> tuple[str, str] | None:
     """Of a mapping that has none of the keys it needs: the key that is probably one of them."""
-    if not isinstance(problem["input"], dict):
+    known = needed.rpartition(" keys ")[2].replace(" or ", ", ").split(", ")
+    if not set(known).isdisjoint(given):
         return None
-    known = problem["msg"].rpartition(" keys ")[2].replace(" or ", ", ").split(", ")
-    if not set(known).isdisjoint(problem["input"]):
-        return None
-    for key in problem["input"]:
+    for key in given:
         hint = did_you_mean(str(key), known)
         if hint:
             return f"unknown key {key!s:.60}", hint
@@ -168,9 +169,9 @@ def _examples_at(model: type[BaseModel], path: Path) -> list[str]:
     """The examples of the field at ``path``; none for an entry of a mapping or a list."""
     for candidate in _models_at(model, path[:-1]) if path else ():
         for name, field in candidate.model_fields.items():
-            extra = field.json_schema_extra
-            if _written_name(name, field) == path[-1] and isinstance(extra, dict):
-                examples = extra.get("examples")
+            if _written_name(name, field) == path[-1]:
+                extra = field.json_schema_extra
+                examples = field.examples or (extra.get("examples") if isinstance(extra, dict) else None)
                 return [str(example) for example in examples] if isinstance(examples, list) else []
     return []
 

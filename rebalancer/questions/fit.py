@@ -146,6 +146,7 @@ class Fit(Value, frozen=True):
     priority: int
     node_count: int
     fits: int = 0  # pods that land; the search ends at ``at_most``
+    replicas: int | None = None  # that the file asks for; None where it says nothing
     at_most: int = 0
     landings: tuple[FittingPod, ...] = ()  # of the first pods
     by_node: tuple[NodeRoom, ...] = ()  # of all of them, the node with most first
@@ -184,6 +185,7 @@ def fit(
         priority=pod.priority,
         node_count=len(inputs.snapshot.nodes),
         at_most=at_most,
+        replicas=asked.replicas,
         unpredictable=unpredictable,
         notes=_notes(prepared, asked),
     )

@@ -65,6 +65,7 @@ class AskedPod(msgspec.Struct, frozen=True):
     selector: LabelSelector | None  # of the controller that would make them; None where there is none
     notes: tuple[str, ...]  # how the file was read
     unpredictable: str  # why where they land cannot be known; empty when it can
+    replicas: int | None = None  # how many the file asks for, where it says so
 
 
 def read_pod(text: str, source: str, namespace: str | None = None) -> tuple[Document, str]:
@@ -86,6 +87,13 @@ def read_pod(text: str, source: str, namespace: str | None = None) -> tuple[Docu
     if namespace is not None and place not in (None, namespace):
         raise document.error(("metadata", "namespace"), f"{place!a:.60} is not -n {namespace!a:.60}")
     return document, kind
+
+
+def _replicas(document: Document) -> int | None:
+    """``spec.replicas`` of a controller, where it is a number."""
+    spec = document.value.get("spec")
+    found = spec.get("replicas") if isinstance(spec, dict) else None
+    return found if type(found) is int else None
 
 
 def asked_pod(document: Document, kind: str, snapshot: Snapshot, namespace: str | None = None) -> AskedPod:
@@ -125,6 +133,7 @@ def asked_pod(document: Document, kind: str, snapshot: Snapshot, namespace: str 
         selector=selector if controller else None,
         notes=(*notes, *unknown),
         unpredictable=_own_claims(document, kind),
+        replicas=_replicas(document),
     )
 
 

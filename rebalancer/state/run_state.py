@@ -209,7 +209,14 @@ class RunState(Value, frozen=True, kw_only=True):
 
     def counts_again(self, now: float, spacing_seconds: float) -> bool:
         """Whether a run at this moment makes streaks longer: one too soon after another counts with it."""
-        return now - self.hot_counted_at >= max(spacing_seconds, _MIN_SPACING_SECONDS)
+        return self.counts_in(now, spacing_seconds) <= 0.0
+
+    def counts_in(self, now: float, spacing_seconds: float) -> float:
+        """After how many seconds a run makes streaks longer; none, or fewer, where one does now.
+
+        A time in the future comes from another clock, and is taken for the present.
+        """
+        return max(spacing_seconds, _MIN_SPACING_SECONDS) - (now - min(self.hot_counted_at, now))
 
     def hot_runs_with(self, node: str, now: float, spacing_seconds: float) -> int:
         """In how many consecutive runs the node was hot, when it is hot in the one made now too."""

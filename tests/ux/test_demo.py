@@ -15,6 +15,7 @@ import pytest
 from rebalancer_demo.scenario import steps
 
 KUBECTL = shutil.which("kubectl")
+ROOT = Path(__file__).parents[2]
 
 
 def test_every_suggested_command_works_in_its_order() -> None:
@@ -34,6 +35,11 @@ def test_every_suggested_command_works_in_its_order() -> None:
         scripts = re.search(r'export PATH="(\S+):\$PATH"', shown)
         assert scripts, "another terminal does not find rebalancer in a virtual environment"
         assert (Path(scripts[1]) / "rebalancer").exists()
+        page = (ROOT / "docs" / "first-five-minutes.md").read_text()
+        in_page = page.partition("$ rebalancer demo --keep\n")[2].partition("\n$ ")[0].splitlines()
+        printed = re.sub(r"rebalancer-demo-\w+", "rebalancer-demo-NAME", shown).splitlines()
+        assert len(in_page) > 5
+        assert [line for line in in_page if line != "…" and line not in printed] == []
         for command in steps():
             assert f"   {command}\n" in shown
             if KUBECTL or not command.startswith("kubectl "):

@@ -290,6 +290,7 @@ _REFUSED: tuple[tuple[str, int, str], ...] = (
     ("run --journal /nope/dir/journal", 2, "its folder does not exist"),
     ("run --lease a/b/c", 2, "neither NAMESPACE/NAME nor NAME"),
     ("run --max-duration 10", 2, "write e.g. 90s"),
+    ("agreement --from examples/hot-cluster", 2, "it follows what a live cluster decides"),
     ("snapshot save", 2, "PATH"),
     ("snapshot info nowhere", 2, "nowhere"),
     ("simulate", 2, "--from"),

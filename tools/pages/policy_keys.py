@@ -2,13 +2,14 @@
 
 An entry of the schema becomes a row. A key that holds further keys becomes a row of its own and one for each
 of them, with the path that leads there: ``limits.perRun``, ``hotNodes.pools[].name``. Keys that stand in
-several places are listed at the first, to which the others refer.
+several places, or mean the same as one of their name, are listed at the first, to which the others refer.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,8 @@ _HEAD = """\
 
 Generated from the policy's schema, which `rebalancer policy schema` prints for editors. `rebalancer policy
 init` prints a commented policy to start from, and `rebalancer policy show FILE` one with every default
-filled in. Keys that stand in several places are listed at the first of them. Durations are written as
-`90s`, `15m` or `1h30m`.
+filled in. Keys that mean the same in several places are explained at the first of them. Durations are
+written as `90s`, `15m` or `1h30m`; a switch is `true` or `false`.
 
 The first lines of a policy are always these:
 
@@ -35,7 +36,8 @@ kind: RebalancePolicy
 """
 EXAMPLES = Path(__file__).with_name("policy_examples.yaml")
 _SKIPPED = ("apiVersion", "kind")
-_DURATION = "duration"
+_DURATION, _SHARE = "duration", "number or percentage"
+Row = tuple[str, Entry, str, str]  # path, entry, value in words, default
 _NOTHING = ("not set", "required", "`[]`", "`{}`")  # defaults that show nothing of the value
 
 
@@ -44,11 +46,12 @@ def policy_page() -> str:
     whole, shown = schema(), examples()
     parts = [_HEAD]
     listed: dict[int, str] = {}
+    known: dict[tuple[str, ...], str] = {}
     for name, entry in whole["properties"].items():
         if name in _SKIPPED:
             continue
         meaning = entry.get("description") or _resolved(entry, whole).get("description", "")
-        rows = "".join(_row(*row, example=shown.get(row[0])) for row in _rows(name, entry, whole, listed))
+        rows = "".join(_table(_rows(name, entry, whole, listed), shown, known))
         parts.append(
             f"## {name}\n\n{meaning}\n\n| key | value | default | meaning |\n|---|---|---|---|\n{rows}"
         )
@@ -84,6 +87,25 @@ def _values(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from _values(inner, f"{path}[]")
 
 
+def _table(rows: Iterable[Row], shown: dict[str, Any], known: dict[tuple[str, ...], str]) -> Iterator[str]:
+    """The rows of a table; those that say what the keys of another path say are one that names it.
+
+    ``known`` is the path of each key that was explained, by its name, value, default and meaning.
+    """
+
+    def explained(row: Row) -> str:
+        path, entry, unit, default = row
+        parent, _, name = path.rpartition(".")
+        return known.setdefault((name, unit, default, entry.get("description", "")), parent)
+
+    for (same, parent), group in groupby(rows, lambda row: (explained(row), row[0].rpartition(".")[0])):
+        if same == parent:
+            yield from (_row(*row, example=shown.get(row[0])) for row in group)
+        else:
+            keys = ", ".join(_code(row[0]) for row in group)
+            yield f"| {keys} | as in `{same}` | | |\n"
+
+
 def _row(path: str, entry: Entry, unit: str, default: str, *, example: Any) -> str:
     meaning = str(entry.get("description", "")).replace("|", "\\|").replace("\n", " ")
     if default in _NOTHING and "keys below" not in unit and "keys of" not in unit:
@@ -111,9 +133,7 @@ def _code(text: str) -> str:
     return f"`{text}`".replace("|", "\\|")
 
 
-def _rows(
-    path: str, entry: Entry, whole: Entry, listed: dict[int, str] | None = None
-) -> Iterator[tuple[str, Entry, str, str]]:
+def _rows(path: str, entry: Entry, whole: Entry, listed: dict[int, str] | None = None) -> Iterator[Row]:
     """The keys below a path: path, entry, value in words, default.
 
     ``listed`` is where the keys of an entry stand already, by the identity of the entry; without it they are
@@ -182,14 +202,16 @@ def _default(entry: Entry, value: str, *, required: bool) -> str:
 def _value(entry: Entry, whole: Entry) -> str:
     found = _resolved(entry, whole)
     if choices := [item for item in _choices(found) if item.get("type") != "null"]:
-        return " or ".join(dict.fromkeys(_value(item, whole) for item in choices))
+        values = list(dict.fromkeys(_value(item, whole) for item in choices))
+        numbers = [value for value in values if value.startswith("number ") and value != _SHARE]
+        return " or ".join(value for value in values if _SHARE not in values or value not in numbers)
     if "const" in found:
         return f"`{found['const']}`"
     if "enum" in found:
         return "one of " + ", ".join(f"`{item}`" for item in found["enum"])
     match found.get("type"):
         case "boolean":
-            return "`true` or `false`"
+            return "switch"
         case "integer":
             return f"whole number{_bounds(found)}"
         case "number":
@@ -219,7 +241,7 @@ def _text(pattern: str) -> str:
     if pattern.endswith("%$"):
         return "percentage"
     if pattern.endswith("%?$"):
-        return "number or percentage"
+        return _SHARE
     if pattern.startswith("^https?://"):
         return "URL"
     return "time of day" if ":[0-5]" in pattern else "text"

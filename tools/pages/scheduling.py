@@ -1,11 +1,9 @@
 """Generates docs/scheduling-model.md: which parts of the scheduler are modelled, and how each was checked.
 
-Renew the page with: python -m tools.pages.scheduling > docs/scheduling-model.md
+Renew it, and docs/scheduler-versions.md, with: make pages
 """
 
 from __future__ import annotations
-
-import sys
 
 from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.registry import BY_RULES, CATALOGUE, MODELLED
@@ -36,7 +34,13 @@ sets `scheduler.allowUnverifiedVersion`.
 A feature gate may turn a rule off. Gates are read from `scheduler.featureGates` in the policy, else from
 the command line of the scheduler's pod. If neither states a gate, as with managed control planes, its
 default counts; where that is on, the pods that its rule affects are `Unpredictable`, and so they are where
-a rule is not modelled.
+a rule is not modelled. [The rules](scheduler-versions.md) have a page.
+"""
+
+_HEAD_OF_VERSIONS = """\
+# Rules by version of the scheduler
+
+What versions of the scheduler decide otherwise, as [the model](scheduling-model.md#versions) follows it.
 
 """
 
@@ -128,18 +132,19 @@ def _versions() -> str:
     return "".join(rows)
 
 
+def versions_page() -> str:
+    """The page of the rules that differ between versions, as Markdown."""
+    return _HEAD_OF_VERSIONS + _versions()
+
+
 def scheduling_page() -> str:
     """The page as Markdown."""
     parts = (
         _HEAD,
         "## Plugins\n\nA score by a resource follows how much of it is used.\n\n" + _plugins(),
         f"Not modelled: {_neutral()}, of old configurations. Plans assume they reject no node and score all\n"
-        "alike, and say so. What a rule of the next table makes `Unpredictable` is not among them.\n",
-        _ON_VERSIONS + _versions(),
+        "alike, and say so. Nothing that [a rule](scheduler-versions.md) makes `Unpredictable` is one.\n",
+        _ON_VERSIONS,
         _TAIL,
     )
     return "\n".join(parts).replace("VERIFIED", verified_in_words()).replace("REFERENCE", REFERENCE)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(scheduling_page())

@@ -177,6 +177,7 @@ def _check_gateway(gateway: str | None) -> None:
     try:
         url = urlsplit(checked_address(gateway if "://" in gateway else f"http://{gateway}"))
         is_address = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+        is_address &= "://" in gateway or url.port is not None
     except ValueError:
         is_address = False
     if not is_address:

@@ -83,7 +83,7 @@ class Consolidation(Strategy):
 
     name = "consolidation"
     label = "EmptiedNode"
-    description = "Empty whole nodes, so that they can be removed: true, false, or its settings."
+    description = "Empty whole nodes, so that they can be removed."
     settled = "its node is not emptied any more"
     settings_type = ConsolidationSettings
     settings: ConsolidationSettings

@@ -35,7 +35,7 @@ class Duplicates(Strategy):
     name = "duplicates"
     description = (
         "Move pods of a workload off a node that runs more of them than an even share of the nodes that suit "
-        "them: true, false, or its settings. Only to nodes that run fewer, with the fewest moves."
+        "them. Only to nodes that run fewer, with the fewest moves."
     )
     settings_type = ChosenPods
     settings: ChosenPods

@@ -33,7 +33,7 @@ class Failed(Strategy):
     """Removes pods of phase Failed, as RemoveFailedPods of descheduler does."""
 
     name = "failed"
-    description = "Remove pods that have failed: true, false, or its settings. Nothing takes their place."
+    description = "Remove pods that have failed. Nothing takes their place."
     settings_type = FailedSettings
     settings: FailedSettings
     replaces = {

@@ -55,7 +55,7 @@ class Fragmentation(Strategy):
     label = "MadeRoom"
     description = (
         "Make room on a node for a pod that fits nowhere, for a deferred resize, or for one more pod of a "
-        "workload: true, false, or its settings."
+        "workload."
     )
     settings_type = FragmentationSettings
     settings: FragmentationSettings

@@ -61,8 +61,8 @@ class Lifetime(Strategy):
 
     name = "lifetime"
     description = (
-        "Replace pods that are too old, the oldest first, those of a workload one after the other: true, "
-        "false, or its settings. The new pod may run on any node. Pods that have finished are removed."
+        "Replace pods that are too old, the oldest first, those of a workload one after the other. "
+        "The new pod may run on any node. Pods that have finished are removed."
     )
     settings_type = LifetimeSettings
     settings: LifetimeSettings

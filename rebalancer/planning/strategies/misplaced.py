@@ -95,7 +95,7 @@ class Misplaced(Strategy):
     name = "misplaced"
     description = (
         "Move pods that the scheduler would no longer place on their node because of labels, "
-        "taints, affinity, spread or ports: true, false, or its settings. Cordons are ignored. Pods of nodes "
+        "taints, affinity, spread or ports. Cordons are ignored. Pods of nodes "
         "that are about to be removed are left to whoever removes them."
     )
     settings_type = MisplacedSettings

@@ -43,7 +43,7 @@ class Restarts(Strategy):
     name = "restarts"
     description = (
         "Move pods whose containers were restarted too often, the most restarts first, those of a workload "
-        "one after the other: true, false, or its settings. The new pod runs on another node."
+        "one after the other. The new pod runs on another node."
     )
     settings_type = RestartsSettings
     settings: RestartsSettings

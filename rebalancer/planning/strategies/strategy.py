@@ -7,7 +7,7 @@ strategies are a sentence for each pod that they wish to move:
 
     class Lifetime(Strategy):
         name = "lifetime"
-        description = "Move pods that are older than maxAge: true, false, or its settings."
+        description = "Move pods that are older than maxAge."
         settings_type = LifetimeSettings
         settings: LifetimeSettings
 

@@ -49,7 +49,7 @@ class TopologySpread(Strategy):
     """Moves pods from the fullest domains of each constraint that does not hold."""
 
     name = "topologySpread"
-    description = "Spread pods again, by the fewest moves, whose constraints hold no more: true, or settings."
+    description = "Spread pods again, by the fewest moves, whose constraints hold no more."
     settings_type = TopologySpreadSettings
     settings: TopologySpreadSettings
     minds_nodes = True

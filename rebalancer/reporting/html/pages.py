@@ -77,6 +77,19 @@ def render_page(template: str, package: str = _PACKAGE, **values: Any) -> str:
     return environment.get_template(template).render(values)
 
 
+class Picture(str):
+    """An SVG, which notebooks show."""
+
+    def _repr_svg_(self) -> str:
+        return self
+
+
+def node_picture(nodes: Sequence[NodeReport], resource: str = "cpu") -> Picture | None:
+    """The nodes by load, before and after a plan, as an SVG by itself; None where no load is known."""
+    found = chart(nodes, resource)
+    return Picture(render_page("picture.svg.jinja", chart=found)) if found else None
+
+
 def _sentence(text: str) -> str:
     """Words on one line; a figure and its percent sign are not parted where a narrow cell wraps them."""
     return words(text).replace(" %", "\N{NO-BREAK SPACE}%")
@@ -272,15 +285,11 @@ def _spreads(run: PolicyRun) -> list[LoadSpread]:
 
 
 def _charts(simulation: Simulation) -> list[LineChart | None]:
+    runs = dict(zip(_names(simulation), simulation.runs, strict=True))
+
     def over_cycles(title: str, figure: Callable[[LoadSpread], float]) -> LineChart | None:
-        names = _names(simulation)
-        return line_chart(
-            title,
-            {
-                name: [figure(spread) for spread in _spreads(run)]
-                for name, run in zip(names, simulation.runs, strict=True)
-            },
-        )
+        figures = {name: [figure(spread) for spread in _spreads(run)] for name, run in runs.items()}
+        return line_chart(f"{title}, before each cycle and after the last", figures)
 
     return [
         over_cycles("nodes over 80 % cpu or memory", lambda spread: float(spread.over80)),
@@ -288,5 +297,9 @@ def _charts(simulation: Simulation) -> list[LineChart | None]:
         over_cycles(
             "standard deviation of the nodes' cpu load, points",
             lambda spread: spread.deviation.get("cpu", _UNKNOWN),
+        ),
+        line_chart(
+            "evictions of each cycle",
+            {name: [float(cycle.evictions) for cycle in run.cycles] for name, run in runs.items()},
         ),
     ]

@@ -200,7 +200,7 @@ def _node(lines: Lines, node: NodeExplanation) -> None:
     columns = [
         Column("POD", lambda pod: (plain(pod.pod.full_name), "bold")),
         *_shares(),
-        Column("IN THIS PLAN", said, sentence=True),
+        Column("IN THIS PLAN", said, below=True),
     ]
     write_table(lines, columns, node.pods, _MAX_PODS, "pod")
 

@@ -346,22 +346,16 @@ def write_obstacles(lines: Lines, obstacles: Sequence[Obstacle]) -> None:
     lines.heading(
         "BLOCKED BY", f"share of the load of {counted(count, 'pod')} that could leave nodes above coolTo"
     )
-    if lines.style.markdown:
-        columns = [
-            Column("LOAD", lambda item: f"{item.share:.0%}", right=True),
-            Column("PODS", lambda item: f"{item.pods:,}", right=True),
-            Column("ONLY THIS", lambda item: f"{item.pods_kept_alone:,}", right=True),
-            Column("SETTING OR REASON", lambda item: item.name),
-            Column("EXAMPLE", lambda item: words(f"{item.example}: {item.because}")),
-        ]
-        write_table(lines, columns, obstacles)
-        return
-    if not lines.style.no_headers:
-        lines.add((f"  {'LOAD':>4}  {'PODS':>5}  {'ONLY THIS':>9}  SETTING OR REASON", "dim"))
-    for item in lines.first(obstacles, _MAX_OBSTACLES, "setting or reason", "settings or reasons"):
-        lead = f"  {item.share:>4.0%}  {item.pods:>5,}  {item.pods_kept_alone:>9,}  "
-        lines.add((lead, "bold"), (words(item.name), "yellow"))
-        lines.message(f"{item.example}: {item.because}", len(lead), "dim")
+    columns = [
+        Column("LOAD", lambda item: (f"{item.share:.0%}", "bold"), right=True),
+        Column("PODS", lambda item: (f"{item.pods:,}", "bold"), right=True),
+        Column("ONLY THIS", lambda item: (f"{item.pods_kept_alone:,}", "bold"), right=True),
+        Column("SETTING OR REASON", lambda item: (words(item.name), "yellow")),
+        Column("EXAMPLE", lambda item: (words(f"{item.example}: {item.because}"), "dim"), below=True),
+    ]
+    shown = obstacles[: lines.shown(len(obstacles), _MAX_OBSTACLES)]
+    write_table(lines, columns, shown)
+    lines.more(len(obstacles) - len(shown), "setting or reason", plural="settings or reasons")
 
 
 def plan_table(

@@ -191,7 +191,11 @@ def _verdict(answer: Fit) -> str:
     if answer.fits == answer.at_most:
         return f"{answer.at_most} more pods fit, and perhaps others (--at-most)"
     verb = "fits" if answer.fits == 1 else "fit"
-    return f"{counted(answer.fits, 'more pod')} {verb}, on {counted(len(answer.by_node), 'node')}"
+    nodes = f"on {counted(len(answer.by_node), 'node')}"
+    if answer.replicas and answer.fits < answer.replicas:
+        return f"{answer.fits:,} of its {answer.replicas:,} replicas {verb}, {nodes}"
+    lead = f"all {answer.replicas:,} replicas fit; " if answer.replicas else ""
+    return f"{lead}{counted(answer.fits, 'more pod')} {verb}, {nodes}"
 
 
 def _requests(answer: Fit) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from rich.text import Text
 
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
-from rebalancer.reporting.words import counted, plain
+from rebalancer.reporting.words import counted, plain, words
 from rebalancer.simulation.report import Cycle, PolicyRun, Simulation
 
 _MAX_CYCLES = 12
@@ -78,14 +78,15 @@ def _cycles(lines: Lines, run: PolicyRun) -> None:
         Column("PENDING", lambda cycle: str(cycle.pending), right=True),
     ]
     if any(cycle.stopped for cycle in run.cycles):
-        why = Column(
-            "STOPPED BECAUSE", lambda cycle: (cycle.stopped, "yellow"), sentence=True, begins_line=True
-        )
-        columns.append(why)
+        columns.append(Column("NOTE", _stopped, below=True))
     write_table(lines, columns, run.cycles, _MAX_CYCLES, "cycle")
     if lines.style.everything:
         for cycle in run.cycles:
             _moves(lines, cycle)
+
+
+def _stopped(cycle: Cycle) -> tuple[str, str]:
+    return f"stopped: {words(cycle.stopped)}" if cycle.stopped else "", "yellow"
 
 
 def _moves(lines: Lines, cycle: Cycle) -> None:

@@ -304,6 +304,7 @@ class Column(msgspec.Struct, frozen=True):
     node: bool = False  # the name of a node
     sentence: bool = False  # it is wrapped within its column
     begins_line: bool = False  # with those up to the next such column, where they do not fit beside others
+    below: bool = False  # a sentence, wrapped below its row: only in Markdown a column
 
     def text(self, item: Any, lines: Lines) -> Text:
         """The cell of an item."""
@@ -315,6 +316,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 _INDENT, _LATER_INDENT = 2, 7  # columns before the first line of a row, and before its others
+_BELOW_INDENT = 6  # of sentences below a row
 _LEAST_SENTENCE = 24  # columns; in less, a sentence is not worth beginning
 
 
@@ -337,12 +339,19 @@ def write_table(
         lines.markdown_table([column.title for column in columns], [column.right for column in columns], rows)
         lines.more(len(items) - len(shown), noun)
         return
+    below = [at for at, column in enumerate(columns) if column.below]
+    sentences = [[row[at] for at in below] for row in rows]
+    rows = [[cell for at, cell in enumerate(row) if at not in below] for row in rows]
+    columns = [column for column in columns if not column.below]
     titles = [Text(column.title, "dim") for column in columns]
     natural = [max(cell.cell_len for cell in cells) for cells in zip(titles, *rows, strict=True)]
     gap, bands = _bands(columns, natural, lines.style.columns if lines.style.bounded else None)
-    for row in rows if lines.style.no_headers else [titles, *rows]:
+    head: list[tuple[list[Text], list[Text]]] = [] if lines.style.no_headers else [(titles, [])]
+    for row, said in [*head, *zip(rows, sentences, strict=True)]:
         for number, band in enumerate(bands):
             _write_band(lines, columns, row, band, gap, _LATER_INDENT if number else _INDENT)
+        for sentence in said:
+            lines.message(sentence.plain, _BELOW_INDENT, str(sentence.style))
     lines.more(len(items) - len(shown), noun)
 
 

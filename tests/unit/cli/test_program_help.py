@@ -22,3 +22,13 @@ def test_help_alone_lists_the_commands_and_an_unknown_one_is_an_error(rebalancer
 def test_a_dash_is_the_policy_on_standard_input(rebalancer_program: Program, pipeline: FakePipeline) -> None:
     rebalancer_program("plan", "--policy", "-")
     assert pipeline.asked[0].policy_path == Path("-")
+
+
+@pytest.mark.parametrize("words", [[], ["policy"], ["snapshot"], ["journal"]], ids=" ".join)
+def test_what_a_command_does_is_never_cut_in_a_list(rebalancer_program: Program, words: list[str]) -> None:
+    shown = rebalancer_program(*words, "--help").stdout
+
+    listed = shown.partition("Commands:\n")[2]
+    assert listed
+    assert "..." not in listed
+    assert max(map(len, shown.splitlines())) <= 80

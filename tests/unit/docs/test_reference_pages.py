@@ -32,7 +32,11 @@ def test_the_keys_of_a_selector_are_listed_once_and_the_other_places_name_it() -
     page = policy_keys.policy_page()
 
     assert page.count(".matchLabels` |") == 1
-    assert "| `limits.scoped[].nodeSelector` | keys of `hotNodes.nodeSelector` |" in page
+    assert "| `evictable.windows[].nodeSelector` | keys of `hotNodes.nodeSelector` |" in page
+    assert (
+        "| `limits.scoped[].nodeSelector`, `limits.scoped[].namespaces` | as in `evictable.windows[]` |"
+        in page
+    )
 
 
 def test_every_default_of_the_page_is_one_a_policy_may_hold_as_it_is_printed() -> None:

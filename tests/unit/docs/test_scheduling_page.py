@@ -7,22 +7,29 @@ from pathlib import Path
 from rebalancer.scheduling.framework.plugin import Evidence
 from rebalancer.scheduling.registry import MODELLED
 from rebalancer.scheduling.versions.rules import RULES
-from tools.pages.scheduling import scheduling_page
+from tools.pages.scheduling import scheduling_page, versions_page
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "scheduling-model.md"
+PAGES = {"scheduling-model.md": scheduling_page, "scheduler-versions.md": versions_page}
 DATA = ROOT / "tests" / "conformance" / "data"
 
 
 def test_the_page_of_the_model_is_made_from_the_code() -> None:
-    renew = "renew it: python -m tools.pages.scheduling > docs/scheduling-model.md"
-    assert PAGE.read_text() == scheduling_page(), renew
+    for name, made in PAGES.items():
+        assert (ROOT / "docs" / name).read_text() == made(), "make pages renews it"
 
 
 def test_every_modelled_plugin_and_every_rule_of_a_version_has_a_row() -> None:
-    rows = [line.split(" | ")[0].removeprefix("| ") for line in scheduling_page().splitlines()]
+    pages = "".join(made() for made in PAGES.values())
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in pages.splitlines()]
     assert [name for name in MODELLED if rows.count(name) != 1] == []
     assert [rule.name for rule in RULES if rows.count(rule.name) != 1] == []
+
+
+def test_what_a_rule_makes_unpredictable_is_not_called_ignored() -> None:
+    (listed,) = (line for line in scheduling_page().splitlines() if line.startswith("Not modelled: "))
+
+    assert [rule.name for rule in RULES if not rule.modelled and rule.name in listed] == []
 
 
 def test_what_is_called_checked_occurs_in_the_decisions_and_so_does_their_number() -> None:

@@ -133,6 +133,10 @@ def test_a_taint_that_no_node_can_have_is_refused() -> None:
         ("safety: {pause: yes}\n", "policy.yaml:3:17 safety.pause: yes is a boolean to some YAML readers"),
         ("safety: {pause: 'true'}\n", 'safety.pause: should be a valid boolean, not "true"'),
         ("scheduler: {version: 1.35}\n", '(quote it: "1.35")'),
+        (
+            "evictable: {windows: [{from: '25:00', to: '06:00'}]}\n",
+            '"25:00" does not have the expected form (write e.g. 22:00)',
+        ),
         ("scheduler: {version: latest}\n", "scheduler.version: "),
         ("scheduler: {file: a.yaml, inline: b}\n", "at most one of configMap, file and inline"),
         ("scheduler: {configMap: {name: x}}\n", "scheduler.configMap.namespace: is required"),
@@ -145,6 +149,13 @@ def test_a_taint_that_no_node_can_have_is_refused() -> None:
 )
 def test_what_is_wrong_is_said_with_its_place_and_what_would_be_right(body: str, message: str) -> None:
     assert message in refusal(body)
+
+
+def test_only_a_rule_with_pressure_is_told_about_pressure() -> None:
+    two, alone = "{utilization: {cpu: 5}, deviation: {cpu: 5}}", "{pressure: {cpu: 5}}"
+
+    assert "pressure" not in refusal(f"hotNodes: {{any: [{two}]}}\n")
+    assert "pressure needs utilization" in refusal(f"hotNodes: {{any: [{alone}]}}\n")
 
 
 @pytest.mark.parametrize(

@@ -55,5 +55,8 @@ def _why_none_may_leave(prepared: PreparedInputs, node: NodeRow) -> NotMoved | N
     name, spacing = inputs.snapshot.nodes.names[node], inputs.policy.hot_nodes.run_spacing_seconds
     runs = state.hot_runs_with(name, inputs.now, spacing) if state else needed
     if runs < needed:
-        return NotMoved(Reason.HOT_TOO_BRIEFLY, f"its node is hot in run {runs} of the {needed} wanted")
+        wait = state.counts_in(inputs.now, spacing) if state else 0.0
+        soonest = f"; the next run that counts: in {wait / 60:.0f} min" if wait > 0 else ""
+        said = f"its node is hot in run {runs} of the {needed} wanted{soonest}"
+        return NotMoved(Reason.HOT_TOO_BRIEFLY, said)
     return None

@@ -58,6 +58,10 @@ _KEPT_BY = {  # how many pods: 4 by limits, 1 of a DaemonSet
     Reason.WINDOW.value: "by the maintenance window",
     Reason.SINGLE_REPLICA.value: "the only replica",
     Reason.NO_BETTER_LANDING.value: "without a better landing",
+    Reason.OTHER_SCHEDULER.value: "of another scheduler",
+    Reason.UNPREDICTABLE.value: "with an unpredictable landing",
+    Reason.LOCAL_STORAGE.value: "with local storage",
+    Reason.ANNOTATION.value: "by an annotation",
 }
 _Kept = list[tuple[PodRow, NotMoved, float]]  # with the points that each uses
 
@@ -89,7 +93,8 @@ def _unsolved(prepared: PreparedInputs, plan: PartialPlan) -> dict[str, str]:
             continue
         counts = kept_on.get(node, Counter())
         reasons = ", ".join(
-            f"{count} {_KEPT_BY.get(code, code)}" for code, count in sorted(counts.items(), key=_most_first)
+            f"{count} {_KEPT_BY.get(code, f'as {code}')}"
+            for code, count in sorted(counts.items(), key=_most_first)
         )
         above = [column for column in range(len(percent)) if percent[column] > hotness.cool_to[node, column]]
         falls = any(inputs.load.percent[node, column] - percent[column] > _FALLS for column in above)

@@ -31,6 +31,21 @@ def test_how_many_more_pods_fit_is_shown_in_eighty_columns(rebalancer_program: P
     assert len(lines) <= 26
 
 
+@pytest.mark.parametrize(
+    ("replicas", "said"),
+    [(3, "all 3 replicas fit; 4 more pods fit, on 2 nodes"), (5, "4 of its 5 replicas fit, on 2 nodes")],
+)
+def test_whether_the_replicas_of_a_workload_fit_is_what_is_said_first(
+    rebalancer_program: Program, dump: Path, replicas: int, said: str
+) -> None:
+    manifest = a_manifest("Deployment")
+    manifest["spec"]["replicas"] = replicas
+
+    result = rebalancer_program("fit", "-", "--from", str(dump), typed=json.dumps(manifest))
+
+    assert result.stdout.startswith(f"Deployment default/new: {said}\n")
+
+
 def test_a_deployment_on_standard_input_is_answered_in_json(rebalancer_program: Program, dump: Path) -> None:
     manifest = json.dumps(a_manifest("Deployment"))
 

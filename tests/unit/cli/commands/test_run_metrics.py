@@ -78,7 +78,9 @@ def test_metrics_that_cannot_be_pushed_do_not_change_the_run(
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("address", ["no-such-scheme://x", "http://[", "http://127.0.0.1:x", "http://"])
+@pytest.mark.parametrize(
+    "address", ["no-such-scheme://x", "foo", "http://[", "http://127.0.0.1:x", "http://"]
+)
 def test_an_address_that_is_none_is_refused_before_the_run(
     rebalancer_program: Program, pipeline: FakePipeline, address: str
 ) -> None:

@@ -71,6 +71,6 @@ def test_the_pods_of_a_node_read_as_sentences_too() -> None:
     )
     text = explain_table(node).plain
 
-    assert "  moved in wave 1: it is large\n" in text
-    assert "  evictable: its node is not hot\n" in text
-    assert "  stays (DaemonSet): agent\n" in text
+    assert "      moved in wave 1: it is large\n" in text
+    assert "      evictable: its node is not hot\n" in text
+    assert "      stays (DaemonSet): agent\n" in text

@@ -232,11 +232,11 @@ def test_a_plan_without_moves_names_the_setting_that_keeps_most_of_the_load() ->
     ended = text[text.index("BLOCKED BY") :].splitlines()
     assert ended[:6] == [
         "BLOCKED BY  share of the load of 4 pods that could leave nodes above coolTo",
-        "  LOAD   PODS  ONLY THIS  SETTING OR REASON",
-        "   74%      3          2  evictable.minAge",
-        "                          shop/web-1: is 2 min old",
-        "   26%      3          3  TooYoung",
-        "                          shop/web-1: is 2 min old",
+        "  LOAD  PODS  ONLY THIS  SETTING OR REASON",
+        "   74%     3          2  evictable.minAge",
+        "      shop/web-1: is 2 min old",
+        "   26%     3          3  TooYoung",
+        "      shop/web-1: is 2 min old",
     ]
 
 

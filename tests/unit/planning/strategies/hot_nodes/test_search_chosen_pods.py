@@ -78,7 +78,9 @@ def test_without_partial_relief_a_node_that_cannot_cool_loses_nothing() -> None:
     policy = a_policy(planning={"partialRelief": False})
     plan = plan_of(planning_inputs(nodes, pods, policy=policy))
     only("CannotCool", "its node would stay hot at 85.0 % cpu", plan)
-    assert plan.unsolved == {"hot": "stays at 95.0 % cpu (coolTo 65); kept: 1 CannotCool, 1 of a DaemonSet"}
+    assert plan.unsolved == {
+        "hot": "stays at 95.0 % cpu (coolTo 65); kept: 1 as CannotCool, 1 of a DaemonSet"
+    }
 
 
 def test_placements_are_left_out_of_the_state_they_were_tried_on() -> None:
