@@ -40,7 +40,7 @@ def code(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def run(document: dict[str, Any], folder: Path = NOTEBOOK.parent) -> dict[str, Any]:
     """The notebook with what its cells print and their last lines are, when all run in order."""
     names: dict[str, Any] = {"__name__": "__main__"}
-    cells = []
+    cells: list[dict[str, Any]] = []
     before = Path.cwd()
     os.chdir(folder)
     try:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 _WIDTH, _HEIGHT = 124, 52  # of a box
 _APART, _ROWS_APART = 142, 84
-_STAGES = {  # by name: column and row, and what it is in two lines
+_STAGES: dict[str, tuple[int, int, str, str]] = {  # by name: column and row, and what it is in two lines
     "policy": (0, 1, "what is", "wanted"),
     "profiles": (1, 1, "the scheduler's", "configuration"),
     "cluster": (2, 1, "what is", "there"),
@@ -40,7 +40,8 @@ _HEAD = (
 
 def architecture_picture() -> str:
     """An SVG with a box for each stage."""
-    columns, rows = (max(place[axis] for place in _STAGES.values()) for axis in (0, 1))
+    columns = max(column for column, *_ in _STAGES.values())
+    rows = max(row for _, row, *_ in _STAGES.values())
     size = f"{columns * _APART + _WIDTH + 4} {rows * _ROWS_APART + _HEIGHT + 4}"
     lines = [
         f'<svg viewBox="-2 -2 {size}" xmlns="http://www.w3.org/2000/svg" role="img">',
