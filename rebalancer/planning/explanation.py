@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
@@ -352,7 +353,9 @@ class PodExplainer:
         unacceptable = [""] * len(rows)
         if before is not None:
             state = self._scenarios.all[0].after_termination
-            landings = Landings(self._row, self._node, rows, before, after, state, placement, self._class)
+            gone = partial(self._evaluator.once_gone, prepared.candidate(self._row), state)
+            pod = self._row, self._node, rows, before, after, state, placement, self._class
+            landings = Landings(*pod, gone)
             purpose = prepared.cooler_node
             unacceptable = [self._check.why_not(landings, at, purpose) for at in range(len(rows))]
         return tuple(

@@ -154,7 +154,8 @@ def one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPlan
                 kept[pod] = refusal
             else:
                 kept.pop(pod, None)
-    return replace(so_far, builder=builder, kept=kept)
+    notes = {**so_far.notes, strategy.name: strategy.left} if strategy.left else so_far.notes
+    return replace(so_far, builder=builder, kept=kept, notes=notes)
 
 
 def _sibling_first(prepared: PreparedInputs, builder: PlanBuilder, pod: PodRow) -> NotMoved | None:

@@ -437,6 +437,7 @@ NAMED: Mapping[str, tuple[str, Callable[[Snapshot], frozenset[str]]]] = {
     "reasons": ("reason", _states),
     "states": ("state", _states),
     "excluded_taints": ("taint", _taints),
+    "included_taints": ("taint", _taints),
     "prices": ("instance type", _instance_types),
     "workloads": ("workload", _workloads),
 }
@@ -458,8 +459,8 @@ def _strategies(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
                     yield f"{place} selects no {'node' if of_nodes else 'pod'}: {value}"
             elif key in NAMED:
                 noun, things = NAMED[key]
-                known, usual = things(snapshot), type(settings).model_fields[key].default
-                for name in value:
+                known, usual = things(snapshot), type(settings).model_fields[key].default or ()
+                for name in value or ():
                     there = any(matches_taint(taint, (name,)) for taint in taints) or name in known
                     if not there and name not in usual:
                         yield _unmatched(place, noun, name, known, "the cluster")

@@ -8,7 +8,7 @@ that nothing is evicted that the file spares; where that cannot be, it is not ma
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -173,10 +173,14 @@ def _lift(work: Import, path: Path, name: str, *, bare: bool) -> None:
         work.drop(path, _NEVER.get(name, NO_SETTING))
 
 
-def _rest(work: Import, arguments: Arguments, why: str) -> None:
+def _rest(work: Import, arguments: Arguments, why: str, defaults: Collection[str] = ()) -> None:
     for key in arguments.values:
         here = arguments.where(key)
-        if not any(seen[: len(here)] == here for seen in work.seen):
+        if any(seen[: len(here)] == here for seen in work.seen):
+            continue
+        if key not in defaults and arguments.values[key] in (None, False, "", [], {}):
+            work.note(here, KeyFate.IDLE, "it is what descheduler does without it")
+        else:
             work.drop(here, why)
 
 
@@ -387,7 +391,7 @@ def _plugin(work: Import, plugin: Plugin) -> None:
     enabled[ours.name] = settings or True
     fate = KeyFate.CHANGED if replaced.difference else KeyFate.MAPPED
     work.note(plugin.path, fate, f"{place}{replaced.difference and ': '}{replaced.difference}")
-    _rest(work, plugin.arguments, f"{place} has no such setting")
+    _rest(work, plugin.arguments, f"{place} has no such setting", defaults)
 
 
 def _as_ours(argument: str, value: Any) -> Any:

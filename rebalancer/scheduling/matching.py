@@ -98,6 +98,9 @@ class SelectorIndex(Generic[T]):
         for place in selector.places:
             self._filed.setdefault(place, {})[item] = None
 
+    def __len__(self) -> int:
+        return len(self._filed)
+
     def candidates(self, namespace: str, labels: Mapping[str, str]) -> Iterator[T]:
         """Items whose selector may select a pod: each once, in a fixed order."""
         if not self._filed:

@@ -534,6 +534,13 @@ class MoveEvaluator:
         found = partial(placements_of, self._schedulers, candidate, state, predecessor)
         return self.placements.of(state, kind_of(candidate, state, predecessor), found)
 
+    def once_gone(self, candidate: Candidate, state: ClusterState) -> Placement:
+        """Where the replacement would be placed once the pod is gone; it does not count as asked."""
+        gone = candidate, state, Predecessor.GONE
+        return self.placements.shared(state, kind_of(*gone), partial(placements_of, self._schedulers, *gone))[
+            0
+        ]
+
     def _may_be_taken_by(self, candidate: Candidate, scenario: Scenario) -> list[int]:
         found = self._freed.may_be_taken_by(candidate.row, candidate.source, scenario.after_termination)
         return [item for item in found if item not in candidate.wish.purpose.room_for] if found else found
@@ -574,16 +581,9 @@ class MoveEvaluator:
             usage, pod_count = usage + scenario.terminating_usage, scenario.while_terminating.pod_count
         check, purpose = self._landing_check, candidate.wish.purpose
         after = check.percent_after(rows, usage, pod_count, candidate.usage)
-        landings = Landings(
-            candidate.row,
-            candidate.source,
-            rows,
-            found.before,
-            after,
-            state,
-            placement,
-            candidate.replacement,
-        )
+        pod = candidate.row, candidate.source, rows, found.before, after, state, placement
+        gone = partial(self.once_gone, candidate, state)
+        landings = Landings(*pod, candidate.replacement, gone)
         good = check.acceptable(landings, purpose)
         gains = purpose.gains(landings) if good.any() else None
         least = nothing_gained if gains is None else np.min(gains[good], axis=0)

@@ -23,11 +23,12 @@ For example, with cpu hot above 80 % and minGain 5, a pod that is 20 points leav
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import ClassVar, Protocol
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodClassIndex, PodRow
 from rebalancer.cluster.leaving_nodes import why_leaving
@@ -81,6 +82,7 @@ class Landings(msgspec.Struct, frozen=True, eq=False):
     state: ClusterState | None = None  # the cluster once the moves before are made; None in estimates
     placement: Placement | None = None  # the scheduler's feasible nodes and their scores; None in estimates
     replacement: PodClassIndex | None = None  # of the pod that comes back; None in estimates
+    once_gone: Callable[[], Placement] | None = None  # the placement once the pod is gone, likewise
 
 
 class Purpose(Protocol):
@@ -293,9 +295,10 @@ class LandingCheck:
 
     def _spoiled(self, landings: Landings, at: int) -> Peer | None:
         """The first strategy that would have to move pods because of one of the landings."""
+        one = replace(landings, rows=landings.rows[at : at + 1], after=landings.after[at : at + 1])
         for peer in self._peers if landings.state is not None else ():
-            spoils = peer.spoils(landings)
-            if spoils is not None and spoils[at]:
+            spoils = peer.spoils(one)
+            if spoils is not None and spoils[0]:
                 return peer
         return None
 

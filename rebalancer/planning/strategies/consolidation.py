@@ -107,7 +107,7 @@ class Consolidation(Strategy):
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """How few pods its node would be rid of."""
         node = self.prepared.node_of(pod)
-        if node < 0 or not self.nodes.saves[node]:
+        if node < 0 or not self.nodes.saves(node):
             return ""
         name, count = self.prepared.nodes.names[node], len(self.nodes.leaving[node])
         return f"{name} is to be emptied: {count} pod{'s' * (count != 1)} must leave it"
@@ -140,9 +140,9 @@ class Consolidation(Strategy):
             self.emptying = frozenset((*emptied, node))
             if self.closing or (self.may_close and self.prepared.inputs.closed is None):
                 plan.taint(EMPTIED, (*self.nodes.idle, *self.emptying))
-            made = len(plan.moves)
+            made, asked = len(plan.moves), plan.evaluator.placements.asked
             yield self._until_one_stays(node, plan)
-            failed += len(plan.moves) == made
+            failed += len(plan.moves) == made and plan.evaluator.placements.asked > asked
             if len(plan.moves) > made:
                 emptied.append(node)
                 used.update(*(move.evaluation.landings().rows.tolist() for move in plan.moves[made:]))
@@ -162,14 +162,15 @@ class Consolidation(Strategy):
             self.order = order
             plan, emptied = attempt(), self.emptying
             cost = sum(nodes.candidates[node][0] for node in emptied)
-            saved = sum(nodes.saves[node] for node in emptied)
+            saved = sum(nodes.saves(node) for node in emptied)
             return (round(saved, _DIGITS), -round(cost, _DIGITS)), plan, emptied
 
         best, order = tried(()), self.order
         placements, known = best[1].builder.evaluator.placements, {order}
         cells = placements.asked + _CELLS // max(len(nodes.leaving), 1)
         last = min(cells, self.prepared.policy.planning.max_placements // 2)
-        while len(best[2]) < self._most and placements.asked < last:
+        # Where none is emptied, each was tried by itself, and another order finds no more.
+        while 0 < len(best[2]) < self._most and placements.asked < last:
             other = next((item for item in _others(order, best[2]) if item not in known), None)
             if other is None:
                 break

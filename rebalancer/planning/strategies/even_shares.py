@@ -9,7 +9,7 @@ n / m, rounded up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from functools import cached_property
 
 import msgspec
@@ -21,6 +21,7 @@ from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.strategies.chosen_pods import ChosenPods
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
+_MAX_COUNTS = 200
 _ONE_A_NODE = ("DaemonSet", "Node", "")  # owners whose pods are where they must be, and none
 
 
@@ -38,22 +39,22 @@ class EvenShares:
     """Looks pods up, those that are chosen."""
 
     def __init__(self, prepared: PreparedInputs, chosen: ChosenPods) -> None:
-        pods, eviction = prepared.pods, prepared.eviction
+        pods, workloads = prepared.pods, prepared.eviction.workloads
         self._prepared = prepared
         self._node = prepared.state.node.values()[: len(pods)]
         self._bound = np.flatnonzero((self._node >= 0) & ~pods.terminating)
-        classes, first = np.unique(pods.pod_class[self._bound], return_index=True)
         numbers: dict[tuple[str, ...], int] = {}
         self._number = np.full(len(pods.classes), -1, np.int64)  # by pod class; -1: of none
-        for pod_class, row in zip(classes.tolist(), self._bound[first].tolist(), strict=True):
+        for pod_class in np.unique(pods.pod_class[self._bound]).tolist():
             own = pods.classes[pod_class]
             if own.owner.kind not in _ONE_A_NODE and chosen.chooses(own):
-                key = eviction.workload(row).key, *sorted(item.image for item in own.spec.containers)
+                key = workloads.key_of(own), *sorted(item.image for item in own.spec.containers)
                 self._number[pod_class] = numbers.setdefault(key, len(numbers))
         self._of_pod = self._number[pods.pod_class[self._bound]]
         order = np.argsort(self._of_pod, kind="stable")
         self._rows, self._numbers = self._bound[order], self._of_pod[order]  # (pods,) by their number
         self._found: dict[int, Alike] = {}
+        self._counts: dict[Hashable, IntArray] = {}  # by what a state is like, the latest
 
     def of(self, pod: PodRow) -> Alike | None:
         """The pods like one; None where it is not among those that are chosen."""
@@ -72,6 +73,14 @@ class EvenShares:
 
     def on_nodes(self, alike: Alike, state: ClusterState) -> IntArray:
         """(nodes,) how many of the pods each node runs in a state, replacements of a plan too."""
+        key = state.key, alike
+        if key not in self._counts:
+            if len(self._counts) >= _MAX_COUNTS:
+                self._counts.clear()
+            self._counts[key] = self._on_nodes(alike, state)
+        return self._counts[key]
+
+    def _on_nodes(self, alike: Alike, state: ClusterState) -> IntArray:
         made = np.arange(len(self._prepared.pods), len(state.node))
         same = [state.classes[kind].owner.uid in alike.owners for kind in state.pod_class.of(made).tolist()]
         rows = np.concatenate([alike.rows, made[np.array(same, np.bool_)]])

@@ -15,7 +15,6 @@ import math
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
 from pydantic import Field
 
 from rebalancer.planning.reasons import Reason, age_text
@@ -26,8 +25,7 @@ from rebalancer.policy.units import Duration, Percentage, parse_duration
 if TYPE_CHECKING:
     from rebalancer.cluster.arrays import PodRow
     from rebalancer.cluster.pods import PodTable
-    from rebalancer.planning.builder import PartialPlan, PlanBuilder
-    from rebalancer.planning.plan import StrategyReport
+    from rebalancer.planning.builder import PlanBuilder
 
 MAX_LIFETIME = "rebalancer/max-lifetime"
 _OF_THEIR_NODE = ("DaemonSet", "Node")  # owners whose pods are never evicted
@@ -91,10 +89,7 @@ class Lifetime(Strategy):
 
     def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:
         """Those that may be old enough, the oldest first, until the run may move no more."""
-        for pod in self._due():
-            if plan.used.is_spent:
-                return
-            yield pod
+        return self.until_spent(self._due(), plan)
 
     def _due(self) -> list[PodRow]:
         from rebalancer.cluster.arrays import PodRow  # noqa: PLC0415 - imports numpy
@@ -133,12 +128,6 @@ class Lifetime(Strategy):
         return ", ".join(
             filter(None, (f"it is {age_text(now - fields.created)} old", lifetime, *(states or ())))
         )
-
-    def report(self, plan: PartialPlan) -> StrategyReport:
-        """How many may be old enough and are left to later runs, once this one may move no more."""
-        found = super().report(plan)
-        left = len(self._due()) - found.moves if plan.builder.used.is_spent else 0
-        return replace(found, message=f"{left} more may be due in later runs") if left > 0 else found
 
 
 def _own_lifetime(text: str) -> float:

@@ -17,8 +17,7 @@ Each such move leaves the sum of what pods prefer higher than before, so they co
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
@@ -38,12 +37,11 @@ if TYPE_CHECKING:
     from rebalancer.planning.builder import PlanBuilder, PlannedMove
     from rebalancer.planning.landing.landing_check import Landings, Purpose
     from rebalancer.planning.prepared import PreparedInputs
-    from rebalancer.scheduling.framework.cycle import Placement
-    from rebalancer.scheduling.state.cluster_state import ClusterState
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _TAINTS, _SOFT_RULES = "TaintToleration", ("NodeAffinity", "InterPodAffinity", "TaintToleration")
+_HARD, _SOFT = ("NoSchedule", "NoExecute"), ("PreferNoSchedule",)  # effects of taints
 _PREFERS = "the scheduler prefers another node"
 _AS_SCHEDULER = "by the scheduler's own filter, and only where the replacement lands well"
 _TAINTS_DIFFER = (
@@ -57,9 +55,6 @@ _PREFERRED_DIFFERS = (
 _PODS_DIFFER = (
     f"{_AS_SCHEDULER}; required affinity counts too, and pods of one name in two namespaces are two pods"
 )
-# Whose verdict on a class depends on nodes alone, and those of other pods.
-_OF_NODES = frozenset({"TaintToleration", "NodeAffinity", "NodeName"})
-_OF_PODS = frozenset({"InterPodAffinity", "PodTopologySpread", "NodePorts"})
 _Filter = Literal[
     "TaintToleration", "NodeAffinity", "NodeName", "InterPodAffinity", "PodTopologySpread", "NodePorts"
 ]
@@ -77,6 +72,9 @@ class MisplacedSettings(ChosenPods):
         default=(*LEAVING_TAINTS, *CONDITION_TAINTS),
         description="Taints that make no pod misplaced: key, key=value or prefix/*. By default the taints of "
         "nodes that are about to be removed, and those that Kubernetes sets for the condition of a node.",
+    )
+    included_taints: Annotated[tuple[_TaintPattern, ...], Unique] | None = Field(
+        default=None, description="Only these taints make a pod misplaced, written likewise; by default all."
     )
     preferred_node_affinity: bool = Field(
         default=False, description="Also pods for which the scheduler now prefers a node by node affinity."
@@ -124,44 +122,48 @@ class Misplaced(Strategy):
         self._tolerates_any = tolerates_any
         self._looked_at = 0  # pods for which filters or scores were computed anew
         self._is_limited = False  # a limit keeps pods that prefer another node
-        self._placements: dict[Hashable, Placement] = {}
         soft = self.settings
         asked = (soft.preferred_node_affinity, soft.preferred_pod_affinity, soft.prefer_no_schedule)
         self._soft = tuple(name for name, counts in zip(_SOFT_RULES, asked, strict=True) if counts)
+        self._plugins = {
+            name: scheduler.named(self.settings.filters, self._soft)
+            for name, scheduler in prepared.schedulers.by_name.items()
+        }
 
-    def pods(self, plan: PlanBuilder) -> Iterator[PodRow]:
+    def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:
         """Those that a filter might reject on their node, or that might score higher on another one."""
         import numpy as np  # noqa: PLC0415 - not before a plan is made
 
-        prepared, pods, state = self.prepared, self.prepared.pods, plan.scenarios.all[0].after_termination
-        asked = np.zeros(len(pods), np.bool_)
-        of_nodes, of_pods = dict[Hashable, list[int]](), dict[Hashable, list[int]]()
-        for kind, own in enumerate(pods.classes):
-            spec, affinity = own.spec, own.spec.affinity
-            asks = spec.node_selector or (affinity and affinity.node_affinity)
-            alike = own.scheduler_name, kind if asks else -1, *(spec.tolerations or ())
-            of_nodes.setdefault(alike, []).append(kind)
-            of_pods[kind] = [kind]  # also where it asks for nothing: other pods may keep away from it
-        for classes, rules in ((of_nodes, _OF_NODES), (of_pods, _OF_PODS)):
-            filters, soft = rules.intersection(self.settings.filters), rules.intersection(self._soft)
-            for first, *others in classes.values():
-                own = pods.classes[first]
-                scheduler = prepared.schedulers.by_name.get(own.scheduler_name)
-                may_prefer = soft and (rules is _OF_NODES or own.spec.affinity)
-                if scheduler is None or not (may_prefer or scheduler.asks(filters, state, first)):
-                    continue
-                rows = state.first_of(first)
-                if others:
-                    rows = np.isin(pods.pod_class, [first, *others]).nonzero()[0]
-                nodes = pods.node[rows]
-                asked[rows] |= scheduler.may_reject(filters, state, first, nodes)
-                if may_prefer:
-                    asked[rows] |= scheduler.may_score_higher(soft, state, first, nodes)
-        for kind in np.unique(pods.pod_class[asked]).tolist():
-            if not self.settings.chooses(pods.classes[kind]):
-                asked[state.first_of(kind)] = False
-        for node in np.unique(pods.node[asked & (pods.node >= 0)]).tolist():
-            yield from (pod for pod in prepared.pods_on(node) if asked[pod])
+        pods, state, asked = self.prepared.pods, plan.scenarios.all[0].after_termination, self._on_taints()
+        for name, (filters, scores) in self._plugins.items():
+            may = [(item.may_reject, item.asking(state)) for item in filters if item.name != _TAINTS]
+            may += [(item.may_score_higher, self._preferring(item.name)) for item in scores]
+            for kind, holds in ((kind, holds) for holds, classes in may for kind in classes):
+                own, rows = state.classes[kind], state.first_of(kind)
+                if len(rows) and own.scheduler_name == name and self.settings.chooses(own):
+                    asked[rows] |= holds(state, kind, pods.node[rows])
+        rows = np.flatnonzero(asked & (pods.node >= 0))
+        return self.until_spent(rows[np.argsort(pods.node[rows], kind="stable")].tolist(), plan)
+
+    def _on_taints(self) -> BoolArray:
+        """(pods,) which do not tolerate a taint of their node that counts for their scheduler."""
+        import numpy as np  # noqa: PLC0415 - not before a plan is made
+
+        pods, count = self.prepared.pods, len(self.prepared.nodes)
+        alike, like = dict[Hashable, int](), np.full(count + 1, -1)  # a node with the same taints
+        for node, taints in self._taints.items():
+            like[node] = alike.setdefault(taints, node)
+        found = like[pods.node] >= 0
+        pairs, of = np.unique(pods.pod_class[found] * count + like[pods.node[found]], return_inverse=True)
+        by_class = ((pods.classes[pair // count], pair % count) for pair in pairs.tolist())
+        counts = [self.settings.chooses(own) and self._is_on_taint(own, node) for own, node in by_class]
+        found[found] = np.array(counts, np.bool_)[of]
+        return found
+
+    def _is_on_taint(self, own: PodClass, node: int) -> bool:
+        plugins = zip(self._plugins.get(own.scheduler_name, ()), (_HARD, _SOFT), strict=False)
+        counts = (effects for items, effects in plugins if any(item.name == _TAINTS for item in items))
+        return any(self._untolerated(own, node, *effects) for effects in counts)
 
     @cached_property
     def _taints(self) -> Mapping[int, Sequence[Taint]]:
@@ -169,9 +171,15 @@ class Misplaced(Strategy):
         from rebalancer.planning.steering import EMPTIED, TAINT_KEY  # noqa: PLC0415 - imports numpy
 
         ignored = (*self.settings.excluded_taints, CORDON_TAINT, EMPTIED.key, TAINT_KEY)
+        only = self.settings.included_taints
         taints = {
-            row: [item for item in node.spec.taints or () if not matches_taint(item, ignored)]
+            row: tuple(
+                item
+                for item in node.spec.taints
+                if not matches_taint(item, ignored) and (only is None or matches_taint(item, only))
+            )
             for row, node in enumerate(self.prepared.nodes.records)
+            if node.spec.taints
         }
         return {row: found for row, found in taints.items() if found}
 
@@ -182,90 +190,69 @@ class Misplaced(Strategy):
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """The filter that would reject its own node if the pod were not there; empty when none would."""
+        from rebalancer.planning.landing.evaluation import (  # noqa: PLC0415 - imports numpy
+            Predecessor,
+            with_predecessor,
+        )
+
         prepared, filters = self.prepared, self.settings.filters
         node, own = prepared.node_of(pod), prepared.pods.class_of(pod)
         scheduler = prepared.schedulers.by_name.get(own.scheduler_name)
         if node < 0 or scheduler is None or not self.settings.chooses(own):
             return ""
-        taint = self._untolerated(own, node, "NoSchedule", "NoExecute") if _TAINTS in filters else ""
+        taint = self._untolerated(own, node, *_HARD) if _TAINTS in filters else ""
         if taint:
             return f"{_TAINTS}: it does not tolerate taint {taint}"
         if self._looked_at >= prepared.policy.planning.max_placements:
             return ""
         self._looked_at += 1
         state, kind = plan.scenarios.all[0].after_termination, int(prepared.pods.pod_class[pod])
-        with self._without(state, pod):
+        with with_predecessor(state, pod, node, Predecessor.GONE):
             rejection = scheduler.rejection_at(state, kind, node, {*filters} - {_TAINTS})
         return rejection or self._preferred_elsewhere(pod, plan)
 
-    def _without(self, state: ClusterState, pod: PodRow) -> AbstractContextManager[None]:
-        from rebalancer.planning.landing.evaluation import (  # noqa: PLC0415 - imports numpy
-            Predecessor,
-            with_predecessor,
-        )
+    def _preferring(self, rule: str) -> Iterable[int]:
+        """The classes whose pods may prefer another node by a rule, whatever the taints of theirs."""
+        classes = enumerate(self.prepared.pods.classes)
+        return [kind for kind, pod in classes if pod.spec.affinity and rule in self._preferences(pod)]
 
-        return with_predecessor(state, pod, self.prepared.node_of(pod), Predecessor.GONE)
+    def _preferences(self, pod: PodClass) -> Collection[str]:
+        affinity = pod.spec.affinity or Affinity()
+        of_nodes = (affinity.node_affinity,), "NodeAffinity"
+        of_pods = (affinity.pod_affinity, affinity.pod_anti_affinity), "InterPodAffinity"
+        has = (rule for items, rule in (of_nodes, of_pods) if any(item and item.preferred for item in items))
+        return [rule for rule in has if rule in self._soft]
+
+    def _may_prefer(self, pod: PodClass, node: int) -> bool:
+        """Whether pods of a class may prefer another node to this one by a soft rule."""
+        soft = _SOFT if _TAINTS in self._soft else ()
+        return bool(self._soft and (self._preferences(pod) or self._untolerated(pod, node, *soft)))
 
     def _preferred_elsewhere(self, pod: PodRow, plan: PlanBuilder) -> str:
         """That the scheduler would now choose a better node by a soft rule, and which; empty if not.
 
         Of the pods that a limit keeps anyway only the first is looked at: it names the limit.
         """
-        node, kind = self.prepared.node_of(pod), int(self.prepared.pods.pod_class[pod])
-        rules = self._rules(self.prepared.pods.class_of(pod), node)
-        if not rules or (self._is_limited and plan.used.is_spent):
+        node = self.prepared.node_of(pod)
+        if not self._may_prefer(self.prepared.pods.class_of(pod), node):
             return ""
-        is_limited = bool(plan.used.reached(self.prepared.candidate(pod)))
+        candidate = self.prepared.candidate(pod)
+        is_limited = bool(plan.used.reached(candidate))
         if is_limited and self._is_limited:
             return ""
         self._is_limited |= is_limited
-        placement = self._placed(plan.scenarios.all[0].after_termination, pod, kind)
-        better = self._better(placement, node)
-        if better is None or not (better * placement.chance).any():
+        self._looked_at += 1
+        placement = plan.evaluator.once_gone(candidate, plan.scenarios.all[0].after_termination)
+        better = placement.preferred(self._soft, [node], placement.feasible)[0] * placement.chance
+        if not better.any():
             return ""
-        there, here = int((better * placement.chance).argmax()), int((placement.feasible == node).argmax())
-        rule = next(name for name in self._soft if placement.beside(name, here)[there] > 0)
+        there = int(placement.feasible[better.argmax()])
+        rule = next(name for name in self._soft if placement.preferred([name], [node], [there]).any())
+        totals = dict(zip(placement.feasible.tolist(), placement.totals.tolist(), strict=True))
         return (
-            f"{_PREFERS} by {rule}: {self.prepared.nodes.names[int(placement.feasible[there])]} scores "
-            f"{placement.totals[there]} in total, its own node would score {placement.totals[here]}"
+            f"{_PREFERS} by {rule}: {self.prepared.nodes.names[there]} scores {totals[there]} in total, "
+            f"its own node would score {totals[node]}"
         )
-
-    def _rules(self, pod: PodClass, node: int) -> Collection[str]:
-        """The soft rules by which pods of a class may prefer another node to this one."""
-        affinity = pod.spec.affinity or Affinity()
-        of_pods, of_nodes = (affinity.pod_affinity, affinity.pod_anti_affinity), affinity.node_affinity
-        has = (
-            bool(of_nodes and of_nodes.preferred),
-            any(item and item.preferred for item in of_pods),
-            _TAINTS in self._soft and bool(self._untolerated(pod, node, "PreferNoSchedule")),
-        )
-        return [name for name, it_has in zip(_SOFT_RULES, has, strict=True) if it_has and name in self._soft]
-
-    def _placed(self, state: ClusterState, pod: PodRow, kind: int) -> Placement:
-        """Where the scheduler would place a pod of a class if this one were not there."""
-        key = state.key, kind, int(state.pod_class[pod]), self.prepared.node_of(pod)
-        if key not in self._placements:
-            self._looked_at += 1
-            with self._without(state, pod):
-                found = self.prepared.schedulers.scheduler(kind).place(state, kind)
-            self._placements = {key: found}  # asked again for the same landings
-        return self._placements[key]
-
-    def _better(self, placement: Placement, node: int) -> BoolArray | None:
-        """(feasible,) scores higher than a node in total and by a soft rule, and lower by none.
-
-        None where a filter rejects the node.
-        """
-        here = (placement.feasible == node).nonzero()[0].tolist()
-        if not here:
-            return None
-        higher = placement.totals > placement.totals[here[0]]
-        one = higher & False
-        for name in self._soft:
-            sign = placement.beside(name, here[0])
-            one, higher = one | (sign > 0), higher & (sign >= 0)
-        better: BoolArray = one & higher
-        return better
 
     @property
     def purpose(self) -> Purpose:
@@ -281,31 +268,31 @@ class Misplaced(Strategy):
         return cooler or ("" if self.serves(landings)[at] else "is no better by what the pod prefers")
 
     def serves(self, landings: Landings) -> BoolArray:
-        good = self.prepared.cooler_node.serves(landings)
-        if landings.state is None or landings.replacement is None:
+        good, own = self.prepared.cooler_node.serves(landings), self._class_of(landings)
+        if landings.once_gone is None or not self._may_prefer(own, landings.source):
             return good
-        if not self._rules(self.prepared.table_of(landings.pod).class_of(landings.pod), landings.source):
-            return good
-        placement = self._placed(landings.state, landings.pod, landings.replacement)
-        better = self._better(placement, landings.source)
-        preferred = () if better is None else set(placement.feasible[better].tolist())
-        return good if better is None else good & [row in preferred for row in landings.rows.tolist()]
+        placement = landings.once_gone()
+        admits = landings.source in placement.feasible
+        return good & placement.preferred(self._soft, [landings.source], landings.rows)[0] if admits else good
 
     def spoils(self, landings: Landings) -> BoolArray | None:
         """Nodes from which the scheduler would rather have the replacement on another one."""
-        state, replacement = landings.state, landings.replacement
-        if not self._soft or state is None or replacement is None:
+        if not self._soft or landings.once_gone is None:
             return None
-        own, spoiled = self.prepared.table_of(landings.pod).class_of(landings.pod), landings.rows < 0
-        for at, row in enumerate(landings.rows.tolist()):
-            if self._rules(own, row):
-                placement = self._placed(state, landings.pod, replacement)
-                better = self._better(placement, row)
-                spoiled[at] = better is not None and bool((better & (placement.chance > 0)).any())
+        own, rows = self._class_of(landings), landings.rows
+        spoiled = rows < 0
+        asks = rows >= 0 if self._preferences(own) else [self._may_prefer(own, row) for row in rows.tolist()]
+        if any(asks):
+            placement = landings.once_gone()
+            chosen = placement.feasible[placement.chance > 0]
+            spoiled[asks] = placement.preferred(self._soft, rows[asks], chosen).any(axis=1)
         return spoiled
 
     def spoiled(self, landings: Landings, at: int) -> str:
         return "is not where the scheduler would rather have it by what the pod prefers"
+
+    def _class_of(self, landings: Landings) -> PodClass:
+        return self.prepared.table_of(landings.pod).class_of(landings.pod)
 
     def sentence(self, move: PlannedMove) -> str:
         """Which filter or soft rule it is."""

@@ -25,7 +25,7 @@ light. What needs arrays or the scheduler's model is imported for types, or wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -78,6 +78,8 @@ class Strategy:
     """Whether a run moves only one pod of a workload, or as many as its disruption budgets allow at once."""
     replaces: ClassVar[Mapping[str, Replaced]] = {}
     """Plugins of descheduler whose place it takes, for ``policy import``."""
+
+    left: str = ""  # how many pods ``until_spent`` gave no more, in words
 
     def __init__(self, prepared: PreparedInputs, settings: PolicyModel) -> None:
         self.prepared = prepared
@@ -144,6 +146,15 @@ class Strategy:
     def closes(self, so_far: PartialPlan) -> Collection[str]:
         """The nodes that need the taint of emptied nodes while its moves are made: it plans again with it."""
         return ()
+
+    def until_spent(self, pods: Sequence[PodRow], plan: PlanBuilder) -> Iterator[PodRow]:
+        """Some pods one after the other until the run may move no more; how many are left is reported."""
+        self.left = ""
+        for at, pod in enumerate(pods):
+            if spent := plan.used.spent:
+                self.left = f"{len(pods) - at} more may move in later runs: {spent} is reached"
+                return
+            yield pod
 
     # What its pods must gain where they land: the strategy is the purpose of its moves, or names another.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Protocol
 
 import numpy as np
@@ -64,6 +64,7 @@ class WholeNodes:
     def __init__(self, prepared: PreparedInputs, settings: EmptyingSettings) -> None:
         self._prepared, self._settings = prepared, settings
         self.leaving = pods_to_leave(prepared)
+        self._saves: dict[int, float] = {}
         self.empty = frozenset(node for node, pods in enumerate(self.leaving) if not len(pods))
 
     @cached_property
@@ -82,19 +83,24 @@ class WholeNodes:
         return found
 
     @cached_property
-    def saves(self) -> Sequence[float]:
-        """(nodes,) what is saved without each: its price, 1 if none is known; 0 if it may not be emptied."""
+    def _worth(self) -> Sequence[float]:
+        """(nodes,) the price of each, 1 if none is known of any."""
+        unknown = 0.0 if any(price is not None and price >= 0 for price in self._prices) else 1.0
+        return [max(unknown if price is None else price, 0.0) for price in self._prices]
+
+    @cached_property
+    def _settling(self) -> set[str]:
         inputs = self._prepared.inputs
         moves = inputs.state.moves if inputs.state else ()
         recent = [move for move in moves if abs(inputs.now - move.evicted_at) < self._settings.settle]
         settling = {name for move in recent for name in (move.from_node, move.to_node)}
-        settling -= {move.from_node for move in inputs.made}  # this run goes on with them
-        unknown = 0.0 if any(price is not None and price >= 0 for price in self._prices) else 1.0
-        return [
-            max(unknown if price is None else price, 0.0)
-            * (name not in settling and self._may_be_emptied(row))
-            for row, (price, name) in enumerate(zip(self._prices, self._prepared.nodes.names, strict=True))
-        ]
+        return settling - {move.from_node for move in inputs.made}  # this run goes on with them
+
+    def saves(self, node: int) -> float:
+        """What is saved without a node: its price, 1 if none is known; 0 if it may not be emptied."""
+        if node not in self._saves:
+            self._saves[node] = self._worth[node] * self._may_be_emptied(node)
+        return self._saves[node]
 
     def _may_be_emptied(self, node: int) -> bool:
         """Whether its owner and the policy let it be, whatever runs on it."""
@@ -103,6 +109,7 @@ class WholeNodes:
         closed, age = prepared.inputs.closed, settings.min_node_age
         return bool(
             prepared.nodes.ready[node]
+            and record.metadata.name not in self._settling
             and not (prepared.hotness.hot[node] or node in prepared.landing_check.settling)
             and (settings.allow_karpenter or not is_karpenters(labels))
             and not _CONTROL_PLANE & labels.keys()
@@ -121,7 +128,7 @@ class WholeNodes:
         """The empty nodes that may be closed, and are not yet."""
         records = self._prepared.nodes.records
         return [
-            row for row in sorted(self.empty) if self.saves[row] > 0 and closed_until(records[row]) is None
+            row for row in sorted(self.empty) if self.saves(row) > 0 and closed_until(records[row]) is None
         ]
 
     @property
@@ -137,13 +144,13 @@ class WholeNodes:
     @cached_property
     def _found(self) -> tuple[dict[int, tuple[float, list[PodRow]]], list[PodRow]]:
         prepared, pods, limits = self._prepared, self._prepared.pods, self._prepared.policy.limits
-        saves, count = np.array(self.saves), np.array([len(rows) for rows in self.leaving])
-        fits = (count > 0) & (count <= min(limits.per_node, limits.per_run)) & (saves > 0)
-        order = np.argsort(-saves / np.maximum(count, 1), kind="stable")
+        worth, count = np.array(self._worth), np.array([len(rows) for rows in self.leaving])
+        fits = (count > 0) & (count <= min(limits.per_node, limits.per_run)) & (worth > 0)
+        order = np.argsort(-worth / np.maximum(count, 1), kind="stable")
         costs = Disruption(prepared.inputs, prepared.eviction.workloads).costs
         held: list[PodRow] = []
         found: dict[int, tuple[float, list[PodRow]]] = {}
-        for node in order[fits[order]].tolist()[:_MAX_NODES]:
+        for node in islice(filter(self.saves, order[fits[order]].tolist()), _MAX_NODES):
             if len(found) * len(count) >= _MAX_TRIED:
                 break
             sizes = {
@@ -156,7 +163,7 @@ class WholeNodes:
                 held.append(protected)
             else:
                 found[node] = len(rows) + float(costs(rows).sum()), rows
-        best_first = sorted(found.items(), key=lambda item: (-saves[item[0]] / item[1][0], item[0]))
+        best_first = sorted(found.items(), key=lambda item: (-worth[item[0]] / item[1][0], item[0]))
         return dict(best_first), held
 
     def in_use(self, plan: PlanBuilder) -> set[int]:
@@ -187,7 +194,7 @@ class WholeNodes:
             "inUse": count,
             "emptyBefore": len(used) - count,
             "mostByResources": most,
-            "saving": sum(self.saves[node] for node in emptied),
+            "saving": sum(self.saves(node) for node in emptied),
             "evictionsPerNode": each,
             **{f"{name}Before": value for name, value in before.items()},
             **{f"{name}After": value for name, value in after.items()},

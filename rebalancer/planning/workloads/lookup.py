@@ -129,7 +129,13 @@ class Workloads:
         counted = bool(owner.kind) and not is_read_kind(owner.kind)
         if counted:
             desired = len(self._pods_of(owner.uid))
-        return WorkloadInfo(owner, record, top, f"{namespace}/{top}", desired, template, uid, counted)
+        key = f"{namespace}/{top}"
+        return WorkloadInfo(owner, record, top, key, desired, template, uid, counted)
+
+    def key_of(self, pod: PodClass) -> str:
+        """The key of the workload of pods of a class, without all the rest of it."""
+        found = self._snapshot.workloads.get(pod.owner.uid)
+        return f"{pod.namespace}/{self._top(pod.owner, found[1] if found else None)[0]}"
 
     def pods_of(self, row: PodRow) -> int:
         """How many pods of a pod's controller are not being deleted, that one included."""

@@ -73,11 +73,26 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
             return {}
         return {name: int(self.scores.raw(name)[at]) for name in self.scores}
 
-    def beside(self, plugin: str, at: int) -> IntArray:
-        """(feasible,) 1 where a plugin prefers a node to the one ``at``, −1 that one; 0: neither."""
-        if isinstance(self.scores, WeightedScores) and plugin in self.scores:
-            return self.scores.beside(plugin, at)
-        return np.zeros(len(self.feasible), np.int64)
+    def preferred(
+        self, plugins: Iterable[str], here: Sequence[int] | IntArray, there: Sequence[int] | IntArray
+    ) -> BoolArray:
+        """(here, there) whether one node scores higher than another in total and by a plugin, lower by none.
+
+        Nodes are given by row; those that are not feasible score neither higher nor lower.
+        """
+        rows = np.asarray(here, np.int64), np.asarray(there, np.int64)
+        if not (len(self.feasible) and isinstance(self.scores, WeightedScores)):
+            return np.zeros((len(rows[0]), len(rows[1])), np.bool_)
+        from_, to = (self.feasible.searchsorted(item).clip(max=len(self.feasible) - 1) for item in rows)
+        total, one = self.totals, np.zeros((len(from_), len(to)), np.bool_)
+        higher = total[to] > total[from_][:, None]
+        higher &= (self.feasible[to] == rows[1]) & (self.feasible[from_] == rows[0])[:, None]
+        for plugin in plugins:
+            if plugin in self.scores:
+                sign = self.scores.beside(plugin, from_, to)
+                one, higher = one | (sign > 0), higher & (sign >= 0)
+        better: BoolArray = one & higher
+        return better
 
     def chance_from(self, starts: IntArray | None) -> FloatArray:
         """(feasible,) the chance of being chosen if the search starts at one of these; None: at any."""
@@ -210,29 +225,13 @@ class Scheduler:
         """By topology spread constraint that counts for a class, for ``when`` unsatisfiable."""
         return [item for plugin in self._spreading for item in plugin.spread_counters(state, pod_class, when)]
 
-    def asks(self, filters: Collection[str], state: ClusterState, pod_class: int) -> bool:
-        """As ``Plugin.asks``, of any of the named filters."""
-        return any(item.name in filters and item.asks(state, pod_class) for item in self._filters)
-
-    def may_reject(
-        self, filters: Collection[str], state: ClusterState, pod_class: int, nodes: IntArray
-    ) -> BoolArray:
-        """(nodes,) as ``Plugin.may_reject``, by any of the named filters."""
-        found = np.zeros(len(nodes), np.bool_)
-        for plugin in self._filters:
-            if plugin.name in filters:
-                found |= plugin.may_reject(state, pod_class, nodes)
-        return found
-
-    def may_score_higher(
-        self, plugins: Collection[str], state: ClusterState, pod_class: int, nodes: IntArray
-    ) -> BoolArray:
-        """(nodes,) as ``Plugin.may_score_higher``, by any of the named plugins that score."""
-        found = np.zeros(len(nodes), np.bool_)
-        for plugin in self._scores if plugins else ():
-            if plugin.name in plugins:
-                found |= plugin.may_score_higher(state, pod_class, nodes)
-        return found
+    def named(
+        self, filters: Collection[str], scores: Collection[str]
+    ) -> tuple[Sequence[Plugin], Sequence[Plugin]]:
+        """The filters with one of some names, and the plugins that score with one of others."""
+        found = (self._filters, filters), (self._scores, scores)
+        by_filter, by_score = ([item for item in every if item.name in names] for every, names in found)
+        return by_filter, by_score
 
     def nodes_to_find(self, candidates: int) -> int:
         """How many feasible nodes end the search; when more are feasible the scheduler compares a sample."""

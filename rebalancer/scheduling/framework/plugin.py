@@ -295,9 +295,9 @@ class Plugin:
         """By topology spread constraint of a class, for ``when`` unsatisfiable, if it looks at them."""
         return ()
 
-    def asks(self, state: ClusterState, pod_class: int) -> bool:
-        """Whether the filter asks anything of pods of a class; quicker to tell than ``may_reject``."""
-        return True
+    def asking(self, state: ClusterState) -> Iterable[int]:
+        """The classes of which the filter asks anything; quicker to tell than ``may_reject`` of each."""
+        return range(len(state.classes))
 
     def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
         """(nodes,) whether the filter may reject a pod of the class that runs on each.

@@ -127,12 +127,12 @@ class WeightedScores(Mapping[str, IntArray]):
         """(feasible,) raw scores of a plugin."""
         return self._raw[plugin].raw
 
-    def beside(self, plugin: str, at: int) -> IntArray:
-        """(feasible,) by raw scores: 1 where a plugin prefers a node to the one ``at``, −1 that one, or 0."""
+    def beside(self, plugin: str, here: IntArray, there: IntArray) -> IntArray:
+        """(here, there) by raw scores: 1 where a plugin prefers the node there, −1 the one here, or 0."""
         item = self._raw[plugin]
         smallest, largest = item.extremes()
         low, high = item.plugin.normalize(np.array([smallest, largest]), smallest, largest).tolist()
-        sign = np.sign(item.raw - item.raw[at])
+        sign = np.sign(item.raw[there] - item.raw[here][:, None])
         return np.asarray(sign if high > low else -sign, np.int64)
 
 

@@ -229,15 +229,17 @@ class InterPodAffinity(Plugin):
             total += values[state.nodes.labels.column(key).values[feasible]]
         return total
 
-    def asks(self, state: ClusterState, pod_class: int) -> bool:
-        """Of pods that require something of others, and of those that others require to keep away."""
-        affinity = state.classes[pod_class].spec.affinity
-        own = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
-        if any(item and item.required for item in own):
-            return True
-        return bool(
-            state.classes.counters.catch_up() and self._matching(state, pod_class, TermKind.ANTI_AFFINITY)
-        )
+    def asking(self, state: ClusterState) -> Iterable[int]:
+        """Those that require something of others, and those that others require to keep away."""
+        state.classes.counters.catch_up()
+        unwanted = len(state.classes.counters.terms[TermKind.ANTI_AFFINITY])
+        for kind, pod in enumerate(state.classes):
+            affinity = pod.spec.affinity
+            own = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
+            if any(item.required for item in own if item) or (
+                unwanted and self._matching(state, kind, TermKind.ANTI_AFFINITY)
+            ):
+                yield kind
 
     def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
         """The pod itself is taken off its own domains; the first of a group is taken for one too far off."""
@@ -256,18 +258,25 @@ class InterPodAffinity(Plugin):
 
     def may_score_higher(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
         """The pod itself is taken off its own domains; others of them gain what it cost them at most."""
-        counts, lacks = self._scored(state, pod_class), np.zeros(len(nodes), np.bool_)
+        counts = self._scored(state, pod_class)  # which makes the entries
         own = {entry.counter: entry.weight for entry in state.classes.counters.entries(pod_class)}
-        total, itself, gained = np.zeros(len(state.nodes), np.int64), 0, 0
+        by_key, gained, lacks = dict[str, IntArray](), 0, np.zeros(len(nodes), np.bool_)
+        total = np.zeros(len(nodes), np.int64)  # without itself
         for count in counts:
-            column = state.nodes.labels.column(count.key)
-            lacks |= column.values[nodes] < 0
-            total += (state.counter(count.counter, count.key, keep=False) * count.weight)[column.values]
             part = own.get(count.counter, 0) * count.weight
-            itself += part
-            if len(column.names) < len(state.nodes):  # else no other node is in its domain
-                gained += max(0, -part)
-        higher: BoolArray = total[nodes] - itself < total.max(initial=0) + gained
+            counted = state.counter(count.counter, count.key, keep=False) * count.weight
+            total -= part
+            by_key[count.key] = by_key[count.key] + counted if count.key in by_key else counted
+            if len(state.nodes.labels.column(count.key).names) < len(state.nodes):
+                gained += max(0, -part)  # else no other node is in its domain
+        for key, counted in by_key.items():
+            column = state.nodes.labels.column(key)
+            domains = column.values[nodes]
+            total += counted[domains]
+            lacks |= domains < 0
+            # The last cell is for nodes without the key; the best node may be the best by every key.
+            gained += int(counted[: len(counted) - (column.count == len(column.values))].max())
+        higher: BoolArray = total < gained
         return higher | lacks
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:

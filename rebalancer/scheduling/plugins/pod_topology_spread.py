@@ -271,10 +271,12 @@ class PodTopologySpread(Plugin):
             codes = np.where(codes == 0, by_domain[counter.values], codes)
         return codes
 
-    def asks(self, state: ClusterState, pod_class: int) -> bool:
-        """Of pods with a hard constraint, and where the scheduler's configuration has some for the others."""
-        own = state.classes[pod_class].spec.topology_spread_constraints
-        return any(item.when_unsatisfiable == HARD for item in own) if own else self._source.hard_defaults
+    def asking(self, state: ClusterState) -> Iterable[int]:
+        """Those with a hard constraint, of their own or else of the scheduler's configuration."""
+        for kind, pod in enumerate(state.classes):
+            own = pod.spec.topology_spread_constraints
+            if any(item.when_unsatisfiable == HARD for item in own) if own else self._source.hard_defaults:
+                yield kind
 
     def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
         """By each hard constraint."""

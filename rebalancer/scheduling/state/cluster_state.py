@@ -523,7 +523,9 @@ class ClusterState:
         """
         counts = self._counters.get(number, key)
         if counts is None:
-            first, since = self._first.counts(number, key, keep=keep), self._since(number)
+            first, since = self._first.counts(number, key, keep=keep), [*self._since(number)]
+            if not (keep or since):
+                return first
             counters = self._counters if keep else PodCounters(self.classes.counters, self.nodes)
             counts = counters.make(number, key, first, since)
         return counts

@@ -81,6 +81,7 @@ def warnings(neutral: tuple[str, ...] = (), **policy: Any) -> tuple[str, ...]:
             "strategies.duplicates.podSelector selects no pod: app=wep",
         ),
         ({"strategies": {"misplaced": {"excludedTaints": ["no/such"]}}}, "names the taint no/such"),
+        ({"strategies": {"misplaced": {"includedTaints": ["no/such"]}}}, "names the taint no/such"),
         (
             {"strategies": {"consolidation": {"nodeSelector": {"matchLabels": {"a": "b"}}}}},
             "strategies.consolidation.nodeSelector selects no node: a=b",
@@ -134,6 +135,7 @@ def test_every_list_of_a_strategy_that_names_things_is_looked_up() -> None:
         if strategy.name != "hotNodes"
         for key, field in strategy.settings_type.model_fields.items()
         if isinstance(field.default, (tuple, dict))
+        or any(typing.get_origin(part) is tuple for part in _parts(field.annotation))
     }
 
     assert {key for _, key in lists} - NAMES_NOTHING == set(NAMED)

@@ -5,7 +5,7 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/nodeaffinity/node_aff
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import msgspec
@@ -132,12 +132,10 @@ class NodeAffinity(Plugin):
             codes[~state.nodes.labels.selector(self._added.required)] = _ENFORCED
         return codes
 
-    def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
-        """Nowhere where neither the pod nor the profile requires anything."""
-        spec = state.classes[pod_class].spec
-        if not (self._added.required or spec.node_selector or _affinity(spec)):
-            return np.zeros(len(nodes), np.bool_)
-        return super().may_reject(state, pod_class, nodes)
+    def asking(self, state: ClusterState) -> Iterable[int]:
+        """Those that require anything, and all where the profile does."""
+        added, specs = self._added.required, enumerate(pod.spec for pod in state.classes)
+        return [kind for kind, spec in specs if added or spec.node_selector or _affinity(spec)]
 
     def may_score_higher(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
         """By the weights of its preferences, which no other pod has a part in."""

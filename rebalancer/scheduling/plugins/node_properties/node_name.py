@@ -5,9 +5,11 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/nodename/node_name.go
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
-from rebalancer.cluster.arrays import BoolArray, IntArray
+from rebalancer.cluster.arrays import IntArray
 from rebalancer.profiles.types import extension_points
 from rebalancer.scheduling.framework.plugin import Plugin
 from rebalancer.scheduling.state.cluster_state import ClusterState
@@ -28,6 +30,6 @@ class NodeName(Plugin):
             return np.zeros(len(state.nodes), np.int64)
         return np.array([name != wanted for name in state.nodes.names], np.int64)
 
-    def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
-        """Nowhere where the class names no node."""
-        return np.full(len(nodes), bool(state.classes[pod_class].spec.node_name))
+    def asking(self, state: ClusterState) -> Iterable[int]:
+        """Those that name a node."""
+        return [kind for kind, pod in enumerate(state.classes) if pod.spec.node_name]

@@ -5,6 +5,8 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/nodeports/node_ports.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
@@ -27,11 +29,13 @@ class NodePorts(Plugin):
         """Nothing to filter for a pod without host ports."""
         return PASS if state.classes.ports(pod_class) else SKIP
 
-    def asks(self, state: ClusterState, pod_class: int) -> bool:
-        """Of pods with host ports."""
-        spec = state.classes[pod_class].spec
-        has_ports = spec.init_containers or any(item.ports for item in spec.containers or ())
-        return bool(has_ports and state.classes.ports(pod_class))
+    def asking(self, state: ClusterState) -> Iterable[int]:
+        """Those with host ports."""
+        for kind, pod in enumerate(state.classes):
+            for item in (*(pod.spec.containers or ()), *(pod.spec.init_containers or ())):
+                if item.ports and state.classes.ports(kind):
+                    yield kind
+                    break
 
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """1 where a wanted port is taken."""

@@ -67,10 +67,6 @@ class TaintToleration(Plugin):
             return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
         return "node(s) had untolerated taint(s)"
 
-    def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
-        """Where a taint is not tolerated, whichever the scheduler names."""
-        return untolerated_hard_taints(state, state.classes[pod_class].spec)[nodes]
-
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """How many PreferNoSchedule taints the tolerations for that effect do not cover."""
         tolerations = [
@@ -83,10 +79,6 @@ class TaintToleration(Plugin):
         )
         counts: IntArray = nodes.taint_counts[feasible] @ untolerated
         return counts
-
-    def may_score_higher(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
-        """Where a taint counts against the pod."""
-        return self.raw_scores(state, pod_class, nodes) > 0
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
         """100 for no untolerated taint, 0 for the most."""

@@ -240,7 +240,7 @@ def test_of_pods_that_wait_for_later_runs_the_plan_says_how_many_there_are() -> 
     found = plan(*workloads, policy=policy)
 
     assert (len(found.moves), found.kept) == (2, ())
-    assert found.strategies["lifetime"].message == "3 more may be due in later runs"
+    assert found.strategies["lifetime"].message == "3 more may move in later runs: perRun 2 is reached"
 
 
 def test_before_a_later_wave_the_pod_is_looked_at_again() -> None:

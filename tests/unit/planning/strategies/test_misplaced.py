@@ -113,6 +113,25 @@ def test_the_policy_names_taints_that_make_no_pod_misplaced(excluded: list[str],
     assert len(planned_with({}, policy=policy, taints=taints).moves) == moves
 
 
+@pytest.mark.parametrize(
+    ("included", "moves"),
+    [
+        (["dedicated"], 1),
+        (["dedicated=batch"], 1),
+        (["dedicated=web"], 0),
+        (["other"], 0),
+        ([], 0),
+        (None, 1),
+    ],
+)
+def test_the_policy_names_the_only_taints_that_make_a_pod_misplaced(
+    included: list[str] | None, moves: int
+) -> None:
+    policy = a_policy(strategies={"misplaced": {"includedTaints": included}})
+    taints = [{"key": "dedicated", "value": "batch", "effect": "NoSchedule"}]
+    assert len(planned_with({}, policy=policy, taints=taints).moves) == moves
+
+
 def test_a_prefix_names_all_taints_below_it() -> None:
     policy = a_policy(strategies={"misplaced": {"excludedTaints": ["example.com/*"]}})
     assert planned_with({}, policy=policy, taints=tainted("example.com/batch")).moves == ()
@@ -156,8 +175,8 @@ def test_a_protected_pod_stays_however_misplaced() -> None:
 def test_limits_hold_for_misplaced_pods_too() -> None:
     policy = a_policy(strategies={"misplaced": True}, limits={"perRun": 2})
     plan = planned_with(SSD, policy=policy, on=("a", "a", "a"))
-    assert len(plan.moves) == 2
-    assert sorted(kept(plan).values()) == ["Limit"]
+    assert (len(plan.moves), plan.kept) == (2, ())
+    assert plan.strategies["misplaced"].message == "1 more may move in later runs: perRun 2 is reached"
 
 
 def test_a_pod_that_is_where_it_belongs_stays() -> None:
@@ -292,14 +311,12 @@ def test_nobody_lands_a_pod_from_where_a_soft_rule_would_move_it_back() -> None:
 
 def test_of_pods_that_prefer_another_node_and_that_a_limit_keeps_only_the_first_is_named() -> None:
     """It says which limit keeps them; what the others prefer would change nothing."""
-    terms = [{"key": "disk", "operator": "In", "values": ["ssd"]}]
-    preferred = [{"weight": 100, "preference": {"matchExpressions": terms}}]
-    soft = {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
     settings = {"misplaced": {"preferredNodeAffinity": True}}
-    limited = a_policy(strategies=settings, limits={"perRun": 1})
-    plan = planned_with(soft, policy=limited, on=("a", "a", "a"))
+    limited = a_policy(strategies=settings, limits={"perNamespace": 1})
+    plan = planned_with(PREFERS_SSD, policy=limited, on=("a", "a", "a"))
     assert [len(moved(plan)), list(kept(plan).values())] == [1, ["Limit"]]
-    assert len(moved(planned_with(soft, policy=a_policy(strategies=settings), on=("a", "a", "a")))) > 1
+    free = planned_with(PREFERS_SSD, policy=a_policy(strategies=settings), on=("a", "a", "a"))
+    assert len(moved(free)) > 1
 
 
 def test_what_the_scheduler_adds_to_every_pod_counts_for_pods_that_ask_for_nothing() -> None:

@@ -1,0 +1,120 @@
+"""Each argument that plugins of descheduler v0.36 have is mapped, or known not to be."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from rebalancer.planning.strategies.misplaced import Misplaced, MisplacedSettings
+from rebalancer.policy_import.mapping import KeyFate
+from tests.unit.policy_import.test_descheduler_line_by_line import a_profile, imported
+
+_SELECTOR = {"matchLabels": {"app": "web"}}
+_COMMON = {"namespaces": {"exclude": ["monitoring"]}, "labelSelector": _SELECTOR}
+# Source: sigs.k8s.io/descheduler v0.36.0 pkg/framework/plugins/*/types.go.
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "LowNodeUtilization": {
+        "useDeviationThresholds": True,
+        "thresholds": {"cpu": 10},
+        "targetThresholds": {"cpu": 20},
+        "numberOfNodes": 3,
+        "metricsUtilization": {"source": "KubernetesMetrics"},
+        "evictableNamespaces": {"exclude": ["monitoring"]},
+        "evictionLimits": {"node": 2},
+    },
+    "HighNodeUtilization": {
+        "thresholds": {"cpu": 20},
+        "numberOfNodes": 3,
+        "evictionModes": ["OnlyThresholdingResources"],
+        "evictableNamespaces": {"exclude": ["monitoring"]},
+    },
+    "PodLifeTime": {
+        **_COMMON,
+        "ownerKinds": {"exclude": ["Job"]},
+        "maxPodLifeTimeSeconds": 60,
+        "states": ["Running"],
+        "conditions": [
+            {"type": "Ready", "status": "True", "reason": "x", "minTimeSinceLastTransitionSeconds": 5}
+        ],
+        "exitCodes": [1],
+        "includingInitContainers": True,
+        "includingEphemeralContainers": True,
+    },
+    "RemoveDuplicates": {"namespaces": {"exclude": ["monitoring"]}, "excludeOwnerKinds": ["StatefulSet"]},
+    "RemoveFailedPods": {
+        **_COMMON,
+        "excludeOwnerKinds": ["Job"],
+        "minPodLifetimeSeconds": 60,
+        "reasons": ["Evicted"],
+        "exitCodes": [1],
+        "includingInitContainers": True,
+    },
+    "RemovePodsHavingTooManyRestarts": {
+        **_COMMON,
+        "podRestartThreshold": 5,
+        "includingInitContainers": True,
+        "states": ["CrashLoopBackOff"],
+    },
+    "RemovePodsViolatingInterPodAntiAffinity": _COMMON,
+    "RemovePodsViolatingNodeAffinity": {
+        **_COMMON,
+        "nodeAffinityType": ["requiredDuringSchedulingIgnoredDuringExecution"],
+    },
+    "RemovePodsViolatingNodeTaints": {
+        **_COMMON,
+        "includePreferNoSchedule": True,
+        "excludedTaints": ["a=b"],
+        "includedTaints": ["c"],
+    },
+    "RemovePodsViolatingTopologySpreadConstraint": {
+        **_COMMON,
+        "constraints": ["ScheduleAnyway"],
+        "topologyBalanceNodeFit": False,
+    },
+}
+NOT_MAPPED = {
+    "LowNodeUtilization": ["numberOfNodes"],
+    "HighNodeUtilization": ["thresholds", "numberOfNodes", "evictionModes"],
+    "PodLifeTime": ["includingEphemeralContainers"],
+    "RemovePodsViolatingTopologySpreadConstraint": ["topologyBalanceNodeFit"],
+}
+
+
+def dropped(plugin: str, arguments: dict[str, Any]) -> list[str]:
+    point = "balance" if plugin in ("RemoveDuplicates", *NOT_MAPPED) else "deschedule"
+    entry = json.dumps([{"name": plugin, "args": arguments}])
+    _, found = imported(a_profile(f"{{{point}: {{enabled: [{plugin}]}}}}", entry))
+    return [note.key for note in found.notes if note.fate is KeyFate.DROPPED]
+
+
+@pytest.mark.parametrize("plugin", ARGUMENTS)
+def test_every_argument_is_mapped_or_known_not_to_be(plugin: str) -> None:
+    assert dropped(plugin, ARGUMENTS[plugin]) == NOT_MAPPED.get(plugin, [])
+
+
+@pytest.mark.parametrize(
+    ("plugin", "argument", "nothing"),
+    [
+        ("PodLifeTime", "includingEphemeralContainers", False),
+        ("LowNodeUtilization", "numberOfNodes", 0),
+        ("HighNodeUtilization", "evictionModes", []),
+    ],
+)
+def test_an_argument_that_does_nothing_there_is_no_difference(
+    plugin: str, argument: str, nothing: Any
+) -> None:
+    assert argument not in dropped(plugin, {**ARGUMENTS[plugin], argument: nothing})
+
+
+@pytest.mark.parametrize(("stated", "included"), [("[c, a=b]", ("c", "a=b")), ("[]", ())])
+def test_the_only_taints_that_count_there_are_the_only_ones_here(
+    stated: str, included: tuple[str, ...]
+) -> None:
+    entry = f"[{{name: RemovePodsViolatingNodeTaints, args: {{includedTaints: {stated}}}}}]"
+    policy, found = imported(a_profile("{deschedule: {enabled: [RemovePodsViolatingNodeTaints]}}", entry))
+
+    settings = Misplaced.settings_in(policy)
+    assert (found.warning, isinstance(settings, MisplacedSettings)) == ("", True)
+    assert getattr(settings, "included_taints", None) == included
