@@ -35,6 +35,7 @@ left out, and so are small ones off nodes that stay hot. Then other pods may tak
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -51,7 +52,7 @@ from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.strategies.hot_nodes.movable import DIGITS, NEGLIGIBLE, MovablePods
 
 _PLACEMENTS_A_POD = 20  # that drafts may ask for
-_CELLS = 600_000  # placements times nodes that they may ask for: large clusters can afford less
+_CELLS = 300_000  # placements times nodes that they may ask for: large clusters can afford less
 _POWERS = (4.0, 2.0, 1.0, 0.5)  # of their value, by which pods are drawn, draft by draft
 
 _ANEW = 3  # one of so many drafts begins anew, the others with most moves of the best one
@@ -77,13 +78,19 @@ class Found(msgspec.Struct, frozen=True, eq=False):
     """A plan, and why each of the pods that it could have moved stays."""
 
     quality: Quality  # what plans are compared by, less is better: see ``ReliefSearch.quality``
-    excess: float  # points left
-    builder: PlanBuilder
-    order: tuple[int, ...]  # of the pods moved
-    room: Room  # what moves besides
-    shifts: Mapping[int, FloatArray]  # by pod moved: (hot nodes, resources) points that this changes
+    attempt: Attempt  # a copy of which may go on
     closed: Mapping[int, NotMoved]  # the pods that it was not to move
     kept: Mapping[int, NotMoved]  # all pods that stay
+
+    @property
+    def builder(self) -> PlanBuilder:
+        """All moves made."""
+        return self.attempt.builder
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The pods moved, first to last."""
+        return tuple(self.attempt.order)
 
 
 class ReliefSearch:
@@ -109,16 +116,14 @@ class ReliefSearch:
     def best(self) -> Found:
         """The best plan of those that the drafts lead to, within their placements."""
         placements = self.start.evaluator.placements
-        began = placements.asked
         best = self.plan()
         usual = len(self.pods.candidates)  # about what a draft asks for
-        is_dear = placements.asked - began > self._share
         most = placements.asked + self._share
         all_gone = self.pods.with_all_gone(self.levels[frozenset()])
         least = float(self.pods.excess(all_gone).sum())
         drafts = {best.order: best.quality}
         number, idle, model = 0, 0, best.order
-        while best.excess > least + NEGLIGIBLE and placements.asked + usual < most:
+        while best.attempt.excess > least + NEGLIGIBLE and placements.asked + usual < most:
             draft = Attempt(self, {}, is_draft=True)
             asked = placements.asked
             random = np.random.default_rng(number)
@@ -137,16 +142,16 @@ class ReliefSearch:
             model = min(drafts, key=lambda item: drafts[item])
         if drafts[model] < best.quality:
             best = min(best, self.plan(model), key=lambda item: item.quality)
-        if best.excess <= least + NEGLIGIBLE or is_dear:
-            return best
-        return self._with_room(best)
+        return self._with_room(best) if best.attempt.excess > least + NEGLIGIBLE else best
 
     def _with_room(self, best: Found) -> Found:
         """The plan, or a better one in which pods of cool nodes make room."""
-        more = self._made(best.order, best.closed, makes_room=True)
-        while more.room and (unpaid := self._unpaid(more)):
+        attempt = best.attempt.copy()
+        attempt.make_room(self._share // _ROOM_SHARE)
+        more = self._found(attempt, best.closed)
+        while more.attempt.room and (unpaid := self._unpaid(more)):
             rest = [at for at in more.order if at not in unpaid]
-            more = self._made(rest, {**more.closed, **unpaid}, more.room)
+            more = self._made(rest, {**more.closed, **unpaid}, more.attempt.room)
         return min(best, more, key=lambda item: item.quality)
 
     def plan(self, first: Sequence[int] = (), closed: Collection[int] = ()) -> Found:
@@ -154,12 +159,12 @@ class ReliefSearch:
         kept = dict.fromkeys(closed, _NOT_NEEDED)
         found = self._made(first, kept)
         while more := self._unpaid(found):
-            kept |= more
+            kept |= more | self._too_small(found)
             found = self._made([at for at in found.order if at not in kept], kept)
         needless = self._needless(found)
         if needless:
             rest = [at for at in found.order if at not in needless]
-            without = self._made(rest, {**found.kept, **dict.fromkeys(needless, _NOT_NEEDED)})
+            without = self._made(rest, {**found.closed, **dict.fromkeys(needless, _NOT_NEEDED)})
             if not self._unpaid(without):
                 found = min(found, without, key=lambda item: item.quality)
         return found
@@ -173,31 +178,14 @@ class ReliefSearch:
         return draft.builder_without(left_out) if left_out else draft.builder
 
     def _made(
-        self,
-        first: Sequence[int],
-        closed: Mapping[int, NotMoved],
-        room: Room = MappingProxyType({}),
-        *,
-        makes_room: bool = False,
+        self, first: Sequence[int], closed: Mapping[int, NotMoved], room: Room = MappingProxyType({})
     ) -> Found:
         attempt = Attempt(self, closed, room)
         attempt.run(self.pods.best, first)
-        if makes_room:
-            attempt.make_room(self._share // _ROOM_SHARE)
         return self._found(attempt, closed)
 
     def _found(self, attempt: Attempt, closed: Mapping[int, NotMoved]) -> Found:
-        builder, order = attempt.builder, tuple(attempt.order)
-        return Found(
-            self.quality(attempt),
-            attempt.excess,
-            builder,
-            order,
-            attempt.room,
-            attempt.shifts,
-            closed,
-            attempt.kept(),
-        )
+        return Found(self.quality(attempt), attempt, closed, attempt.kept())
 
     def quality(self, attempt: Attempt) -> Quality:
         """Excess left, with what moves cost at leastRelief and nodes that stay hot; excess left; moves."""
@@ -253,7 +241,7 @@ class ReliefSearch:
         stays_hot = pods.still_hot(later)
         before = {move.candidate.row: move.before for move in found.builder.moves}
         relieved = {at: pods.relieves(at, before[pods.candidates[at].row]) for at in found.order}
-        price = {at: self.price(at, found.room.get(at, ())) for at in found.order}
+        price = {at: self.price(at, found.attempt.room.get(at, ())) for at in found.order}
         for node in sorted({int(pods.node[at]) for at in found.order}):
             here = sorted((at for at in found.order if pods.node[at] == node), key=lambda at: relieved[at])
             least = self.asked
@@ -264,7 +252,7 @@ class ReliefSearch:
                 unpaid |= dict.fromkeys(here, self._stays_hot(node, percent))
                 continue
             for at in here:
-                back = percent - found.shifts[at]
+                back = percent - found.attempt.shifts[at]
                 if relieved[at] < least * price[at] - NEGLIGIBLE and (
                     still_hot[node] or not pods.still_hot(back)[node]
                 ):
@@ -272,11 +260,18 @@ class ReliefSearch:
                     unpaid[at] = self._little(at, relieved[at], least * price[at])
         return unpaid
 
+    def _too_small(self, found: Found) -> dict[int, NotMoved]:
+        """The pods whose leaving does not pay on a node that stays hot, and why they stay."""
+        pods, percent = self.pods, found.attempt.percent
+        small = pods.relieved(percent) < self.asked * pods.price - NEGLIGIBLE
+        stay = np.flatnonzero(small & pods.still_hot(percent)[pods.node]).tolist()
+        return {at: found.kept[at] for at in stay if at in found.kept}
+
     def _needless(self, found: Found) -> set[int]:
         """The moves without which the plan leaves as little excess, the first of them first."""
         percent, needless = self.pods.percent(found.builder), set[int]()
         for at in found.order:
-            back = percent - found.shifts[at]
+            back = percent - found.attempt.shifts[at]
             if self.pods.excess(back).sum() <= self.pods.excess(percent).sum() + NEGLIGIBLE:
                 percent = back
                 needless.add(at)
@@ -340,8 +335,16 @@ class Attempt:
         self._late = np.zeros(pods, np.bool_)  # several nodes may take it, so a draft moves it last
         # By pod: the node that refused it (the last entry: none did), and how many moves there were then.
         self._refused_by, self._refused_at = np.full(pods, -1, np.int64), np.zeros(pods, np.int64)
+        self._refused_at[list(closed)] = pods + 1  # for good
         self._better = np.zeros(search.nodes + 1, np.int64)  # by node: the last move after which to ask again
         self._waits = self._ended = False
+
+    def copy(self) -> Attempt:
+        """One that goes on from this one, and leaves it as it is."""
+        other, kinds = copy.copy(self), (list, dict, np.ndarray, PlanBuilder)
+        held = {name: value for name, value in vars(self).items() if isinstance(value, kinds)}
+        vars(other).update({name: value.copy() for name, value in held.items() if name != "_room"})
+        return other
 
     @property
     def builder(self) -> PlanBuilder:
