@@ -11,11 +11,13 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rebalancer.cluster import times
 from rebalancer.errors import InputError
 from rebalancer.redaction import safe_json
 from rebalancer.reporting.words import plain, words
@@ -83,14 +85,22 @@ def to_parquet(frame: DataFrame) -> bytes:
 
 
 def to_csv(frame: DataFrame) -> str:
-    """The rows with a line of titles; text is safe for a terminal and for a spreadsheet."""
-    text = frame.select_dtypes(["object", "string"]).columns
-    text_of_rows: str = frame.assign(**{name: frame[name].map(_cell) for name in text}).to_csv(index=False)
+    """The rows with a line of titles; text is safe for a terminal and for a spreadsheet.
+
+    Times and what is true or false are written as in JSON.
+    """
+    found = frame.select_dtypes(["object", "string", "bool", "datetimetz"]).columns
+    written = {name: frame[name].astype("object").map(_cell, na_action="ignore") for name in found}
+    text_of_rows: str = frame.assign(**written).to_csv(index=False)
     return text_of_rows
 
 
 def _cell(value: Any) -> Any:
     """Text without control characters; what a spreadsheet would take for a formula is quoted as it does."""
+    if isinstance(value, datetime):
+        return times.render_optional(value.timestamp())
+    if isinstance(value, bool):
+        return str(value).lower()
     if not isinstance(value, str):
         return value
     text = words(value)

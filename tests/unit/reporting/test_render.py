@@ -69,6 +69,17 @@ def test_names_that_are_formulas_are_text_in_the_csv_of_a_plan(name: str) -> Non
         assert not any(cell.startswith(("=", "+", "-", "@", "＝")) for cell in cells)
 
 
+def test_times_and_truth_values_of_csv_are_written_as_in_json() -> None:
+    moments = pd.to_datetime(pd.Series([1.5e9, 1.5e9 + 0.25, None]), unit="s", utc=True)
+    frame = pd.DataFrame({"at": moments, "hot": [True, False, True], "after": [None, True, False]})
+
+    assert to_csv(frame).splitlines()[1:] == [
+        "2017-07-14T02:40:00Z,true,",
+        "2017-07-14T02:40:00.250000Z,false,true",
+        ",true,false",
+    ]
+
+
 @given(texts)
 def test_a_cell_of_csv_holds_neither_a_formula_nor_what_a_terminal_obeys(text: str) -> None:
     cell = next(csv.reader(to_csv(pd.DataFrame({"name": [text], "number": [1.5]})).splitlines()[1:]))[0]
