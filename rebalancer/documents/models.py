@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -166,14 +166,27 @@ def _fields_at(model: type[BaseModel], path: Path) -> set[str]:
 
 
 def _examples_at(model: type[BaseModel], path: Path) -> list[str]:
-    """The examples of the field at ``path``; none for an entry of a mapping or a list."""
-    for candidate in _models_at(model, path[:-1]) if path else ():
-        for name, field in candidate.model_fields.items():
-            if _written_name(name, field) == path[-1]:
-                extra = field.json_schema_extra
-                examples = field.examples or (extra.get("examples") if isinstance(extra, dict) else None)
-                return [str(example) for example in examples] if isinstance(examples, list) else []
+    """The examples of the field at ``path``, or of the entries of the list or mapping that it is one of."""
+    named = [step for step in path if isinstance(step, str)]
+    for last in (len(named) - 1, len(named) - 2):
+        for candidate in _models_at(model, tuple(named[:last])) if last >= 0 else ():
+            for name, field in candidate.model_fields.items():
+                if _written_name(name, field) == named[last]:
+                    return [str(example) for example in _examples_of(field)]
     return []
+
+
+def _examples_of(field: FieldInfo) -> Sequence[Any]:
+    extra = field.json_schema_extra
+    examples = field.examples or (extra.get("examples") if isinstance(extra, dict) else None)
+    inner = (item for item in _parts_of(field.annotation) if isinstance(item, FieldInfo) and item.examples)
+    return examples if isinstance(examples, list) else next((item.examples or () for item in inner), ())
+
+
+def _parts_of(annotation: Any) -> Iterator[Any]:
+    for part in get_args(annotation):
+        yield part
+        yield from _parts_of(part)
 
 
 def _models_at(model: type[BaseModel], path: Path) -> set[type[BaseModel]]:

@@ -34,14 +34,14 @@ _KNOWN = re.compile(_STATISTIC, re.ASCII)
 _RESOURCE = re.compile(r"[a-z][a-zA-Z0-9]{0,62}", re.ASCII)
 _ONE = {"type": "string", "pattern": f"^({_STATISTIC})$"}
 
-Label = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,127}$")]
+Label = Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,127}$", examples=["instance"])]
 PrometheusAddress = Annotated[
     str,
     AfterValidator(checked_address),
     Field(max_length=2000, pattern=r"^https?://[^\s/@?#]+(/[^\s?#]*)?$"),
 ]
 QueryText = Annotated[str, Field(min_length=1, max_length=4000)]
-SignalName = Annotated[str, Field(pattern=r"^[a-z][a-zA-Z0-9]{0,62}$")]
+SignalName = Annotated[str, Field(pattern=r"^[a-z][a-zA-Z0-9]{0,62}$", examples=["networkReceive"])]
 
 
 class PromQuery(PolicyModel):

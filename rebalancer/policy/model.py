@@ -90,7 +90,7 @@ Unique = AfterValidator(_unique)
 json_text = BeforeValidator(_mapping_to_json, json_schema_input_type=str | dict[str, object])
 """A mapping is accepted too, and kept as JSON text."""
 
-ResourceName = Annotated[str, Field(pattern=r"^[a-z][a-zA-Z0-9]{0,62}$")]
+ResourceName = Annotated[str, Field(pattern=r"^[a-z][a-zA-Z0-9]{0,62}$", examples=["cpu", "memory"])]
 """cpu, memory, pods, networkReceive, networkTransmit, or a signal of the policy."""
 Percent = Annotated[
     float,

@@ -369,10 +369,10 @@ def _plugin(work: Import, plugin: Plugin) -> None:
             work.note(where, KeyFate.MAPPED, ", ".join(f"{place}.{item}" for item in chosen) or place)
         elif argument in defaults and value == defaults[argument]:
             work.note(where, KeyFate.MAPPED, place)
-        elif argument == "ownerKinds" and all(_fits(ours, *item) for item in _owner_kinds(value)):
+        elif argument == "ownerKinds" and _fits(ours, settings | dict(_owner_kinds(value))):
             settings |= dict(_owner_kinds(value))
             work.note(where, KeyFate.MAPPED, ", ".join(f"{place}.{name}" for name, _ in _owner_kinds(value)))
-        elif value is not None and _fits(ours, setting, value):
+        elif value is not None and _fits(ours, {**settings, setting: value}):
             settings[setting] = value
             said = "" if argument in stated else f": {value}, which is the default there"
             work.note(where, KeyFate.MAPPED, f"{place}.{setting}{said}")
@@ -412,10 +412,10 @@ def _owner_kinds(value: Any) -> list[tuple[str, Any]]:
     )
 
 
-def _fits(ours: type[Strategy], setting: str, value: Any) -> bool:
-    """Whether a value can be that of a setting."""
+def _fits(ours: type[Strategy], settings: Mapping[str, Any]) -> bool:
+    """Whether a strategy can have these settings."""
     try:
-        ours.settings_type.model_validate_json(json.dumps({setting: value}), strict=True)
+        ours.settings_type.model_validate_json(json.dumps(settings), strict=True)
     except (ValidationError, TypeError):
         return False
     return True

@@ -29,6 +29,13 @@ class ChosenPods(PolicyModel):
     include_owner_kinds: Texts = Field(default=(), description="Only of owners of these kinds.")
     exclude_owner_kinds: Texts = Field(default=(), description="Not of owners of these kinds, such as Job.")
 
+    @model_validator(mode="after")
+    def _disjoint(self) -> Self:
+        both = next((kind for kind in self.include_owner_kinds if kind in self.exclude_owner_kinds), None)
+        if both is not None:
+            raise ValueError(f"owner kind {both} is both included and excluded")
+        return self
+
     def chooses(self, pod: PodClass) -> bool:
         """Whether the strategy looks at pods of a class."""
         kind, kinds = pod.owner.kind, self.include_owner_kinds

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rebalancer.planning.strategies.room import Room, Wanted
 
 _MAX_NODES = 5  # that are tried for a pod
-_Key = Annotated[str, Field(pattern=r"^[^/\s]+/[^/\s]+/[^/\s]+$")]
+_Key = Annotated[str, Field(pattern=r"^[^/\s]+/[^/\s]+/[^/\s]+$", examples=["shop/Deployment/web"])]
 
 
 class FragmentationSettings(PolicyModel):

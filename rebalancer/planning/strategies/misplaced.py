@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, Self, get_args
 
 from msgspec.structs import replace
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, CORDON_TAINT, LEAVING_TAINTS, matches_taint
 from rebalancer.cluster.records import Affinity
@@ -58,7 +58,14 @@ _PODS_DIFFER = (
 _Filter = Literal[
     "TaintToleration", "NodeAffinity", "NodeName", "InterPodAffinity", "PodTopologySpread", "NodePorts"
 ]
-_TaintPattern = Annotated[str, Field(pattern=r"^[A-Za-z0-9._/-]+(/\*)?(=[A-Za-z0-9._-]*)?$", max_length=400)]
+_TaintPattern = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9._/-]+(/\*)?(=[A-Za-z0-9._-]*)?$",
+        max_length=400,
+        examples=["dedicated", "dedicated=batch", "example.com/*"],
+    ),
+]
 
 
 class MisplacedSettings(ChosenPods):
@@ -74,7 +81,9 @@ class MisplacedSettings(ChosenPods):
         "nodes that are about to be removed, and those that Kubernetes sets for the condition of a node.",
     )
     included_taints: Annotated[tuple[_TaintPattern, ...], Unique] | None = Field(
-        default=None, description="Only these taints make a pod misplaced, written likewise; by default all."
+        default=None,
+        description="Only these taints make a pod misplaced, written likewise. By default all; with some, "
+        "excludedTaints are none unless they are stated.",
     )
     preferred_node_affinity: bool = Field(
         default=False, description="Also pods for which the scheduler now prefers a node by node affinity."
@@ -85,6 +94,15 @@ class MisplacedSettings(ChosenPods):
     prefer_no_schedule: bool = Field(
         default=False, description="Also pods that do not tolerate a taint PreferNoSchedule of their node."
     )
+
+    @model_validator(mode="after")
+    def _included_taints_count(self) -> Self:
+        if self.included_taints is not None and "excluded_taints" not in self.model_fields_set:
+            object.__setattr__(self, "excluded_taints", ())
+        both = next((name for name in self.included_taints or () if name in self.excluded_taints), None)
+        if both is not None:
+            raise ValueError(f"taint {both} is both included and excluded")
+        return self
 
 
 class Misplaced(Strategy):

@@ -138,6 +138,20 @@ def test_a_taint_that_no_node_can_have_is_refused() -> None:
             '"25:00" does not have the expected form (write e.g. 22:00)',
         ),
         ("scheduler: {version: latest}\n", "scheduler.version: "),
+        ("strategies: {fragmentation: {workloads: [web]}}\n", "(write e.g. shop/Deployment/web)"),
+        (
+            "strategies: {misplaced: {includedTaints: [a b]}}\n",
+            "(write e.g. dedicated, dedicated=batch,",
+        ),
+        ("hotNodes: {any: [{utilization: {CPU: 80}}]}\n", "(write e.g. cpu, memory)"),
+        (
+            "strategies: {misplaced: {includedTaints: [a], excludedTaints: [a]}}\n",
+            "strategies.misplaced: taint a is both included and excluded",
+        ),
+        (
+            "strategies: {restarts: {includeOwnerKinds: [Job], excludeOwnerKinds: [Job]}}\n",
+            "strategies.restarts: owner kind Job is both included and excluded",
+        ),
         ("scheduler: {file: a.yaml, inline: b}\n", "at most one of configMap, file and inline"),
         ("scheduler: {configMap: {name: x}}\n", "scheduler.configMap.namespace: is required"),
         (

@@ -108,6 +108,12 @@ def test_an_argument_that_does_nothing_there_is_no_difference(
     assert argument not in dropped(plugin, {**ARGUMENTS[plugin], argument: nothing})
 
 
+def test_what_a_file_includes_and_excludes_at_once_leaves_a_valid_policy() -> None:
+    both = {"includedTaints": ["a"], "excludedTaints": ["a"]}
+    assert dropped("RemovePodsViolatingNodeTaints", both) == ["excludedTaints"]
+    assert dropped("PodLifeTime", {"ownerKinds": {"include": ["Job"], "exclude": ["Job"]}}) == ["ownerKinds"]
+
+
 @pytest.mark.parametrize(("stated", "included"), [("[c, a=b]", ("c", "a=b")), ("[]", ())])
 def test_the_only_taints_that_count_there_are_the_only_ones_here(
     stated: str, included: tuple[str, ...]

@@ -132,6 +132,12 @@ def test_the_policy_names_the_only_taints_that_make_a_pod_misplaced(
     assert len(planned_with({}, policy=policy, taints=taints).moves) == moves
 
 
+def test_a_taint_that_is_included_by_name_is_not_excluded_by_default() -> None:
+    pressure = "node.kubernetes.io/disk-pressure"
+    policy = a_policy(strategies={"misplaced": {"includedTaints": [pressure]}})
+    assert len(planned_with({}, policy=policy, taints=tainted(pressure)).moves) == 1
+
+
 def test_a_prefix_names_all_taints_below_it() -> None:
     policy = a_policy(strategies={"misplaced": {"excludedTaints": ["example.com/*"]}})
     assert planned_with({}, policy=policy, taints=tainted("example.com/batch")).moves == ()
