@@ -72,13 +72,14 @@ def landings(plan: Plan) -> DataFrame:
 
 
 def kept(plan: Plan) -> DataFrame:
-    """One row per pod that stays on a hot node, with the ``code`` and the ``reason``."""
+    """One row per pod that stays on a hot node: ``code``, ``setting`` of the policy and ``reason``."""
     columns: Columns = {
         "namespace": lambda item: item.pod.namespace,
         "pod": lambda item: item.pod.name,
         "workload": lambda item: item.pod.workload,
         "node": lambda item: item.node,
         "code": lambda item: item.reason,
+        "setting": lambda item: item.setting,
         "reason": lambda item: item.because,
     }
     return frame_of(plan.kept, columns)

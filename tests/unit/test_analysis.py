@@ -40,6 +40,7 @@ def test_pods_that_stay_have_a_code_and_a_reason() -> None:
 
     assert frame["code"].value_counts().to_dict() == {"SingleReplica": 1, "Priority": 1}
     assert frame["reason"].iloc[1] == "too important"
+    assert list(frame["setting"]) == ["", ""]
 
 
 def test_outcomes_have_times_in_utc_and_none_for_what_did_not_happen() -> None:
