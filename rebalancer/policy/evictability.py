@@ -13,24 +13,12 @@ from rebalancer.policy.units import Duration
 
 
 class Protection(StrEnum):
-    """Kinds of pods a policy may protect; ``meaning`` is the row the documentation is made from."""
+    """Kinds of pods a policy may protect: codes of reasons, which say what each is."""
 
-    meaning: str
-
-    def __new__(cls, value: str, meaning: str) -> Protection:
-        """Make a member that carries its own documentation."""
-        member = str.__new__(cls, value)
-        member._value_ = value
-        member.meaning = meaning
-        return member
-
-    LOCAL_STORAGE = (
-        "LocalStorage",
-        "pods that would lose data: those with hostPath volumes, or emptyDir volumes on disk",
-    )
-    PERSISTENT_VOLUMES = "PersistentVolumes", "pods that use a PersistentVolumeClaim"
-    SINGLE_REPLICA = "SingleReplica", "pods whose workload has only one desired replica"
-    WITHOUT_BUDGET = "WithoutBudget", "pods that no PodDisruptionBudget selects"
+    LOCAL_STORAGE = "LocalStorage"
+    PERSISTENT_VOLUMES = "PersistentVolumes"
+    SINGLE_REPLICA = "SingleReplica"
+    WITHOUT_BUDGET = "WithoutBudget"
 
 
 SYSTEM_NAMESPACE = "kube-system"
@@ -74,9 +62,9 @@ class Controller(PolicyModel):
     api_version: str = Field(
         min_length=1,
         max_length=253,
-        description="Group and version of the kind, such as apps.kruise.io/v1alpha1; any version matches.",
+        description="Group and version of the kind; any version matches.",
     )
-    kind: str = Field(min_length=1, max_length=63, description="The kind, such as CloneSet.")
+    kind: str = Field(min_length=1, max_length=63, description="The kind.")
 
 
 class Evictable(PolicyModel):
@@ -92,27 +80,24 @@ class Evictable(PolicyModel):
     namespace_selector: Selector | None = setting(None, "Evict only from namespaces with these labels.")
     protect: Annotated[tuple[Protection, ...], Unique] = setting(
         (Protection.LOCAL_STORAGE, Protection.PERSISTENT_VOLUMES, Protection.SINGLE_REPLICA),
-        "Kinds of pods that are never evicted.",
+        "Kinds of pods that are never evicted, named as the reasons are.",
     )
     single_replica: Literal["evict", "surge"] = setting(
         "evict",
-        "How the only replica of a workload is moved. evict: as any other pod, unless protect names "
-        "SingleReplica. surge: by a rolling update of its Deployment, which starts the new pod before it "
-        "ends the old one; it needs the right to patch deployments.",
+        "How the only replica of a workload is moved: evicted, unless protect names SingleReplica, or by a "
+        "rolling update of its Deployment (surge), which starts the new pod first and needs the right to "
+        "patch deployments.",
     )
     jobs: bool = setting(False, "Also evict pods of Jobs, where the Job tolerates it.")
     min_job_remaining: Duration = setting(
         1800.0,
-        "Protect pods of Jobs that will end within this, by their activeDeadlineSeconds or by how long "
-        "earlier Jobs of their CronJob took; 0s protects none.",
+        "Protect pods of Jobs that end within this, by activeDeadlineSeconds or by how long earlier Jobs of "
+        "their CronJob took; 0s protects none.",
     )
-    pod_selector: Selector | None = setting(
-        None, "Evict only pods with these labels; without it, labels do not matter."
-    )
+    pod_selector: Selector | None = setting(None, "Evict only pods with these labels.")
     controllers: Annotated[tuple[Controller, ...], Unique] = setting(
         (),
-        "Further kinds of controllers whose pods may be evicted, because they recreate them. Their pods "
-        "move only beside a ready pod like them.",
+        "Further kinds of controllers that recreate pods. Their pods move only beside a ready pod like them.",
     )
     min_replicas: int = setting(1, "Protect pods of workloads with fewer desired replicas than this.", ge=0)
     protect_storage_classes: Annotated[tuple[str, ...], Unique] = setting(
@@ -120,9 +105,7 @@ class Evictable(PolicyModel):
     )
     windows: tuple[Window, ...] = setting(
         (),
-        "Evict only within these windows of time; at any time when empty. Pods that a window for some nodes "
-        "or namespaces selects are evicted only within such windows.",
+        "Evict only within these windows; at any time when empty. For pods that a window for some nodes or "
+        "namespaces selects, only such windows count.",
     )
-    blackouts: tuple[Blackout, ...] = setting(
-        (), "Days on which nothing is evicted, within no window either."
-    )
+    blackouts: tuple[Blackout, ...] = setting((), "Days on which nothing is evicted, not even in a window.")

@@ -44,13 +44,12 @@ class UtilizationRule(PolicyModel):
         min_length=1, description="Hot above these percentages of allocatable."
     )
     cool_to: Mapping[ResourceName, PercentOrZero] = setting(
-        {}, "Nothing more is evicted at or below these percentages; default: 10 points below the threshold."
+        {}, "Nothing more is evicted at or below these; default: 10 points below the threshold."
     )
 
     pressure: Mapping[Literal["cpu", "memory", "io"], Percent] = setting(
         {},
-        "Hot only if, besides, something waits for one of these for more than this percentage of the "
-        "time, over 5 minutes, as Prometheus says.",
+        "Hot only if, besides, something waits for one of these for more than this percentage of 5 minutes.",
     )
 
     @model_validator(mode="after")
@@ -64,13 +63,13 @@ class DeviationRule(PolicyModel):
 
     deviation: Mapping[ResourceName, Percent] = Field(
         min_length=1,
-        description="Hot above the mean plus this many percentage points.",
+        description="Hot above the mean plus these percentage points.",
     )
     cool_to: Mapping[ResourceName, PercentOrZero] = setting(
-        {}, "Nothing more is evicted at or below the mean plus this many percentage points."
+        {}, "Nothing more is evicted at or below the mean plus these points."
     )
     floor: Mapping[ResourceName, PercentOrZero] = setting(
-        {}, "Never hot below these percentages of allocatable, whatever the mean is."
+        {}, "Never hot below these percentages of allocatable."
     )
 
     @model_validator(mode="after")
@@ -87,18 +86,17 @@ class ScoreThreshold(PolicyModel):
 
     plugins: Annotated[tuple[str, ...], Field(min_length=1), Unique] | None = setting(
         None,
-        "Score plugins whose weighted mean counts, computed for a pod without constraints; by default those "
-        "of the profile that score load or the number of pods.",
+        "Score plugins whose weighted mean counts; by default those of the profile that score load or the "
+        "number of pods.",
     )
-    below: Percent = Field(description="Hot below this score; scores range from 0 to 100.")
+    below: Percent = Field(description="Hot below this score, of 0 to 100.")
 
 
 class ScoreRule(PolicyModel):
     """Hot when the scheduler itself scores the node low."""
 
     score: ScoreThreshold = Field(
-        description="The score below which a node is hot, provided its data are fresh and its load is above "
-        "the mean."
+        description="Hot where the scheduler scores a node low and its load is above the mean."
     )
 
 
@@ -123,14 +121,14 @@ class Pool(PolicyModel):
         description="Labels of its nodes; a node belongs to the first pool that selects it."
     )
     any: tuple[HotRule, ...] = setting(
-        (), "Rules that replace all others; means are over the nodes of the pool. Without rules, never hot."
+        (), "Rules that replace all others, with means over the pool. Without rules, never hot."
     )
 
 
 class HotNodes(PolicyModel):
     """When a node is hot: if any rule matches. It is cool when no resource is above its coolTo."""
 
-    for_runs: int = setting(2, "Evict only from nodes that were hot in this many consecutive runs.", ge=1)
+    for_runs: int = setting(2, "Evict only from nodes that were hot in so many consecutive runs.", ge=1)
     run_interval: Duration = setting(
         900.0,
         "How often runs are scheduled. Runs less than half of it apart count once in forRuns.",
@@ -138,13 +136,13 @@ class HotNodes(PolicyModel):
     )
     check_interval: Duration = setting(
         60.0,
-        "How often rebalancer serve reads the load between two runs, to begin the next one early when a "
-        "node has turned hot. 0s: never.",
+        "How often rebalancer serve reads the load, to begin the next run early when a node has turned hot. "
+        "0s: never.",
         le=86400,
     )
     min_run_interval: Duration = setting(
         300.0,
-        "A run that rebalancer serve begins early comes at least so long after the one before.",
+        "A run that begins early comes at least so long after the one before.",
         le=86400,
     )
     any: tuple[HotRule, ...] = setting(
@@ -153,11 +151,9 @@ class HotNodes(PolicyModel):
                 utilization={"cpu": 80.0, "memory": 85.0}, cool_to={"cpu": 65.0, "memory": 75.0}
             ),
         ),
-        "Rules; a node is hot if any of them matches. With [], no node is ever hot.",
+        "A node is hot if any of these rules matches; with [], none ever is.",
     )
-    node_selector: Selector | None = setting(
-        None, "Only nodes with these labels can be hot; without it, all can."
-    )
+    node_selector: Selector | None = setting(None, "Only nodes with these labels can be hot.")
     pools: tuple[Pool, ...] = setting((), "Nodes with thresholds of their own.")
 
     @property

@@ -91,14 +91,12 @@ class Network(PolicyModel):
     )
     form: Literal["rate", "article"] = setting(
         "rate",
-        "rate: bytes per second; article: a counter summed over its samples, as the NetworkTraffic plugin "
-        "does.",
+        "rate: bytes per second; article: the sum of a counter's samples, as of the NetworkTraffic plugin.",
     )
     range: Duration = setting(300.0, "Range of the rate or of the sum.", ge=1, le=86400)
     capacity: QueryText | None = setting(
         None,
-        "Capacity of a link in bytes per second: a quantity such as 125M, or PromQL with one series per "
-        "node.",
+        "Capacity of a link in bytes per second: a quantity, or PromQL with one series per node.",
     )
 
 
@@ -114,8 +112,8 @@ class Prometheus(PolicyModel):
 
     address: PrometheusAddress | None = setting(
         None,
-        "URL of Prometheus, without /api/v1 and without a user name. Unset: the one Prometheus, Thanos or "
-        "VictoriaMetrics that the labels of the cluster's Services show.",
+        "URL of Prometheus, without /api/v1 or a user name. Unset: the one Prometheus, Thanos or "
+        "VictoriaMetrics that labels of Services show.",
         json_schema_extra={"examples": ["http://prometheus.monitoring:9090"]},
     )
     preset: Literal["nodeExporter", "cadvisor", "kubePrometheus"] = setting(
@@ -123,13 +121,13 @@ class Prometheus(PolicyModel):
         "Whose metrics are read: node_exporter, the kubelet's cAdvisor, or kube-prometheus' recording rules.",
     )
     queries: PrometheusQueries = setting(
-        PrometheusQueries.model_construct(), "Queries that replace those of the preset."
+        PrometheusQueries.model_construct(), "Queries in place of those of the preset."
     )
     network: Network = setting(Network.model_construct(), "Which network traffic is read, and how.")
     node_label: Label | None = setting(
         None,
-        "Label that holds the node's name, address or address:port; by default the first present of node, "
-        "nodename, kubernetes_node and instance.",
+        "Label that holds the node's name, address or address:port; by default the first of node, nodename, "
+        "kubernetes_node and instance.",
     )
     namespace_label: Label = setting("namespace", "Label that holds a pod's namespace.")
     pod_label: Label = setting("pod", "Label that holds a pod's name.")
@@ -138,7 +136,7 @@ class Prometheus(PolicyModel):
     basic_auth: BasicAuth | None = setting(None, "User name and password.")
     ca_file: str | None = setting(
         None,
-        "File of the certificate authorities that the server's certificate is checked against.",
+        "File of the certificate authorities that the server's certificate needs.",
         min_length=1,
     )
     insecure_skip_verify: bool = setting(False, "Accept any server certificate; only for networks you trust.")
@@ -171,7 +169,7 @@ class Signal(PolicyModel):
         "percent.",
     )
     pod_query: QueryText | None = setting(
-        None, "PromQL for the usage of pods; by default the node's usage is shared out by cpu requests."
+        None, "PromQL for the usage of pods; by default the node's is shared out by cpu requests."
     )
 
 

@@ -48,8 +48,7 @@ class Weights(PolicyModel):
     fit: Weight = setting(1.0, "Load moved beyond what has to leave the node, per 100 percentage points.")
     fragmentation: Weight = setting(
         0.5,
-        "On a node that is hot in cpu or memory alone: how little a pod's leaving narrows the gap between"
-        " the two.",
+        "How little its leaving narrows the gap between cpu and memory of a node that is hot in one of them.",
     )
     priority: Weight = setting(1.0, "Priority, compared with the other pods of the node.")
     pod_deletion_cost: Weight = setting(
@@ -62,20 +61,19 @@ class Weights(PolicyModel):
     )
     eviction_cost: Weight = setting(
         1.0,
-        "Its scheduling.koordinator.sh/eviction-cost annotation, compared with the other pods of the node.",
+        "Its annotation scheduling.koordinator.sh/eviction-cost, compared with the other pods of the node.",
     )
     time_to_ready: Weight = setting(
         0.5,
-        "How long replacements of its workload took to be ready in earlier runs: from 0 to 1 at 5 minutes; "
-        "0 where none was moved yet.",
+        "How long replacements of its workload took to be ready in earlier runs; 1 from 5 minutes on.",
     )
     volumes: Weight = setting(
-        0.5, "Persistent volumes, which must be attached anew: 0 for none, 0.5 for one, 1 for more."
+        0.5, "Persistent volumes, which must be attached anew: 0.5 for one, 1 for more."
     )
     spread: Weight = setting(
         1.0,
-        "Availability: the replacement joins another replica on its node, or leaves a zone without any. "
-        "Such a landing must gain minGain once more for each unit.",
+        "Availability: the replacement joins another replica on its node, or leaves a zone without any; it "
+        "must gain minGain once more for each unit.",
     )
 
 
@@ -96,61 +94,57 @@ class Planning(PolicyModel):
     )
     min_gain: float = setting(
         LEVELS[DEFAULT].min_gain,
-        "Minimum gain of a move, in percentage points of allocatable for each hot resource. Default: by "
-        "aggressiveness.",
+        "Minimum gain of a move, in percentage points of allocatable for each hot resource.",
         ge=0,
         le=100,
     )
     partial_relief: bool = setting(
         LEVELS[DEFAULT].partial_relief,
-        "Move pods off a hot node even if it stays hot; when false, only off nodes that then are below "
-        "their thresholds. Default: by aggressiveness.",
+        "Move pods off a hot node even if it stays hot.",
     )
     least_relief: float = setting(
         LEVELS[DEFAULT].least_relief,
-        "Minimum relief, in percentage points above coolTo, that a move gives its node for each unit of "
-        "its cost. Many small pods that cool their node together need less. Default: by aggressiveness.",
+        "Minimum relief of a move, in percentage points above coolTo for each unit of its cost. Many small "
+        "pods that cool their node together need less.",
         ge=0,
         le=100,
     )
     overload: float = setting(
         1.0,
         "How much more a point of excess counts above the threshold than below it; above 100 percent "
-        "three times that. With 1 points count 1, 2 and 4, with 0 alike.",
+        "three times that. With 0 all count alike.",
         ge=0,
         le=100,
     )
     confidence: float = setting(
         LEVELS[DEFAULT].confidence,
-        "Minimum probability that every landing of the plan is acceptable. Default: by aggressiveness.",
+        "Minimum probability that every landing of the plan is acceptable.",
         gt=0,
         le=1,
     )
     cooldown: Duration = setting(
         3600.0,
-        "How long a workload is left alone after a run moved pods of it; doubled with each further run that "
-        "moved it within cooldownWindow.",
+        "How long a workload is left alone after a run moved it; doubled with each further one within "
+        "cooldownWindow.",
     )
     cooldown_max: Duration = setting(86_400.0, "Maximum of a cooldown that was doubled.")
     cooldown_window: Duration = setting(
         172_800.0, "How far back the runs are counted that double a cooldown."
     )
     bad_landing_cooldown: Duration = setting(
-        86_400.0, "How long a workload is left alone after one of its pods landed badly or was not replaced."
+        86_400.0, "The cooldown after one of its pods landed badly or was not replaced."
     )
     max_after: Mapping[ResourceName, Percent] = setting(
         DEFAULT_MAX_AFTER,
-        "No pod is moved to a node that it would fill above these percentages of allocatable. Resources that "
-        "are not named keep their defaults.",
+        "No landing fills a node above these percentages of allocatable. Resources that are not named keep "
+        "their defaults.",
     )
     termination_race: Literal["strict", "likely"] = setting(
         "strict",
-        "Which landings must be acceptable. strict: with the old pod still there, and without it. likely:"
-        " only the first, but for pods without a grace period both.",
+        "Which landings must be acceptable: with the old pod still there and without it (strict), or only "
+        "the first (likely); for pods without a grace period always both.",
     )
-    max_placements: int = setting(
-        20000, "Maximum number of placements the planner computes in one run.", ge=1
-    )
+    max_placements: int = setting(20000, "Most placements that are computed in a run.", ge=1)
     weights: Weights = setting(
         Weights.model_construct(), "Which of several equally small sets of pods is moved."
     )

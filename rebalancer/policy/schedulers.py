@@ -26,20 +26,20 @@ class PrometheusScore(PolicyModel):
     )
     normalization: Literal["range", "maximum", "none"] = setting(
         "range",
-        "What the scores 0 and 100 stand for: the smallest and the largest value of the nodes (range), zero "
-        "and the largest value (maximum), or the values 0 and 100 themselves (none).",
+        "What the scores 0 and 100 stand for: the smallest and the largest value (range), zero and the "
+        "largest (maximum), or the values 0 and 100 (none).",
     )
     scale: float = setting(
         1.0, "Factor for the value, before it is truncated to an integer score.", gt=0, le=1e9
     )
     resource: ResourceName | None = setting(
         None,
-        "The resource that the value follows: cpu, memory, pods, networkReceive, networkTransmit or a "
-        "signal. A score rule of hotNodes cools it, and needs it to be measured.",
+        "What the value follows: cpu, memory, pods, networkReceive, networkTransmit or a signal. Score rules "
+        "of hotNodes cool it, and need it to be measured.",
     )
     missing_score: int | None = setting(
         None,
-        "Score of a node without a value; by default such nodes make placements unpredictable.",
+        "Score of a node without a value, which else makes placements unpredictable.",
         ge=0,
         le=100,
     )
@@ -49,9 +49,7 @@ class Mirror(PolicyModel):
     """What a plugin of the configuration computes."""
 
     plugin: str = Field(min_length=1, max_length=253, description="Its name in the configuration.")
-    prometheus_score: PrometheusScore = Field(
-        description="The plugin scores nodes by the result of a PromQL query."
-    )
+    prometheus_score: PrometheusScore = Field(description="It scores nodes by a PromQL query.")
 
 
 def check_mirrors(mirrors: tuple[Mirror, ...]) -> tuple[Mirror, ...]:
@@ -90,19 +88,14 @@ class KnownExtender(PolicyModel):
     url_prefix: str = Field(
         min_length=1, max_length=2000, description="Its urlPrefix in the scheduler's configuration."
     )
-    scores: Annotated[str, json_text] | None = setting(
-        None, "The content of its scores file, as text or as a mapping.", min_length=1
-    )
+    scores: Annotated[str, json_text] | None = setting(None, "Its scores.", min_length=1)
     file: str | None = setting(None, "File of its scores.", min_length=1)
     config_map: ScoresKey | None = setting(None, "ConfigMap that holds its scores.")
     ask: bool = setting(
         False,
-        "Ask it over HTTP, as the scheduler does. Only for an extender that changes nothing when it is "
-        "asked.",
+        "Ask it over HTTP, as the scheduler does. It must change nothing when it is asked.",
     )
-    address: PrometheusAddress | None = setting(
-        None, "Where it is asked, if that is not its urlPrefix: for one at the scheduler's own localhost."
-    )
+    address: PrometheusAddress | None = setting(None, "Where it is asked, if that is not its urlPrefix.")
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -134,49 +127,45 @@ class SchedulerSettings(PolicyModel):
 
     version: str | None = setting(
         None,
-        "Version of the scheduler, such as 1.35; read from the cluster when absent.",
+        "Version of the scheduler; by default read from the cluster.",
         pattern=r"^v?\d{1,3}\.\d{1,3}(\.\d{1,3})?$",
     )
     config_map: ConfigMapKey | None = setting(None, "ConfigMap that holds the scheduler's configuration.")
     file: str | None = setting(None, "File that holds the scheduler's configuration.", min_length=1)
     inline: Annotated[str, json_text] | None = setting(
-        None, "The scheduler's configuration itself, as text or as a mapping.", min_length=1
+        None, "The scheduler's configuration itself.", min_length=1
     )
     lease: SchedulerLease | None = setting(
         None,
-        "Lease that shows that the scheduler is alive. When absent, that of the configuration's "
-        "leaderElection, else the scheduler's pods.",
+        "Lease that shows that the scheduler is alive; by default that of the configuration's "
+        "leaderElection, else its pods show it.",
     )
     cores: int | None = setting(
         None,
-        "Processor cores that the scheduler runs on, which matter on 100 nodes and more. When absent, "
-        "those of its pod's node.",
+        "Processor cores of the scheduler, which matter on 100 nodes and more; by default those of its node.",
         ge=1,
         le=4096,
     )
     profiles: Annotated[tuple[str, ...], Unique] = setting(
-        (), "Act on pods with these schedulerNames; all profiles of the configuration when empty."
+        (), "Act on pods with these schedulerNames; when empty, of all profiles."
     )
     assume_neutral: Annotated[tuple[str, ...], Unique] = setting(
-        (), "Unknown plugins that are assumed to score all nodes the same and to reject none."
+        (), "Unknown plugins that are assumed to score all nodes alike and to reject none."
     )
     mirror: Annotated[tuple[Mirror, ...], AfterValidator(check_mirrors)] = setting(
         (), "Unknown plugins of the configuration, and what they compute."
     )
     extenders: tuple[KnownExtender, ...] = setting(
-        (), "Extenders of the configuration: what each computes, or that it is asked; pods of others stay."
+        (), "What extenders of the configuration compute, or that they are asked; pods of others stay."
     )
     feature_gates: Mapping[str, bool] = Field(
         default_factory=dict,
-        description="Feature gates of the scheduler's command line, by name. They go before those read from "
-        "the scheduler's pod.",
+        description="Feature gates of the scheduler, by name; they go before those read from its pod.",
     )
     allow_unverified_version: bool = setting(
         False, "Let a run act on a scheduler version that was not verified."
     )
-    allow_unpredictable: bool = setting(
-        False, "Evict pods even if their placement cannot be predicted with certainty."
-    )
+    allow_unpredictable: bool = setting(False, "Evict pods even if their placement cannot be predicted.")
 
     @model_validator(mode="after")
     def _at_most_one_configuration(self) -> Self:

@@ -45,7 +45,7 @@ class LoadSettings(PolicyModel):
 
     sources: tuple[LoadSource, ...] = setting(
         (MetricsServerSource.model_construct(metrics_server=MetricsServer.model_construct()),),
-        "Load sources; for each node and resource, the first with a fresh figure is used.",
+        "For each node and resource, the first source with a fresh figure is used.",
         min_length=1,
     )
     window: Duration = setting(
@@ -56,16 +56,16 @@ class LoadSettings(PolicyModel):
     statistic: Statistic = setting(
         "mean",
         "Statistic over the window: mean, max, meanPlusDeviation, predictedPeak, or a percentile such as "
-        "p95; or one for each resource, such as {cpu: p66, memory: p95}, the mean for others.",
+        "p95; or one by resource, such as {cpu: p66}, the mean for others.",
     )
     signals: Annotated[Mapping[SignalName, Signal], AfterValidator(check_signals)] = setting(
         {}, "Resources of your own, by name, read from the policy's Prometheus sources."
     )
-    max_age: Duration = setting(180.0, "Maximum age of a figure that still counts as fresh.", gt=0)
+    max_age: Duration = setting(180.0, "Maximum age of a fresh figure.", gt=0)
     min_coverage: Percentage = setting(
         0.8,
-        "Share of the nodes that must have a fresh figure; below it a run refuses to act. A node that no "
-        "pod may leave or land on does not count.",
+        "Share of the nodes that must have a fresh figure for a run to act. A node that no pod may leave or "
+        "land on does not count.",
     )
 
     @model_validator(mode="after")
@@ -81,8 +81,8 @@ Rate = Annotated[CountOfPods, Field(ge=0)] | None
 class ScopedLimit(Scope):
     """How many of the pods of some nodes or namespaces may be evicted."""
 
-    per_run: Rate = setting(None, "Maximum number of evictions of these pods in one run.")
-    per_hour: Rate = setting(None, "The same within an hour, by this run and earlier ones.")
+    per_run: Rate = setting(None, "Most evictions of these pods in a run.")
+    per_hour: Rate = setting(None, "The same within an hour, earlier runs included.")
     per_day: Rate = setting(None, "The same within 24 hours.")
 
     @model_validator(mode="after")
@@ -98,24 +98,22 @@ class ScopedLimit(Scope):
 class Limits(PolicyModel):
     """How many pods may be evicted."""
 
-    per_run: CountOfPods = setting(20, "Maximum number of evictions in one run.", ge=0)
-    per_node: CountOfPods = setting(4, "Maximum number of evictions from one node in one run.", ge=0)
-    per_namespace: CountOfPods = setting(
-        10, "Maximum number of evictions from one namespace in one run.", ge=0
-    )
+    per_run: CountOfPods = setting(20, "Most evictions in a run.", ge=0)
+    per_node: CountOfPods = setting(4, "Most evictions from one node in a run.", ge=0)
+    per_namespace: CountOfPods = setting(10, "Most evictions from one namespace in a run.", ge=0)
     per_workload: AmountField = setting(
         Amount(10, percent=True),
-        "Maximum number of evictions from one workload in one run; a percentage is of its desired replicas.",
+        "Most evictions from one workload in a run; a percentage is of its desired replicas.",
     )
     per_hour: Rate = setting(
         None,
-        "Maximum number of evictions within an hour, by this run and earlier ones; a run that does not know "
-        "those refuses to act. The removal of finished pods does not count.",
+        "Most evictions within an hour, those of earlier runs included; a run that does not know these "
+        "refuses to act. Removed pods that had finished do not count.",
     )
     per_day: Rate = setting(None, "The same within 24 hours.")
     scoped: tuple[ScopedLimit, ...] = setting(
         (),
-        "Further limits for the pods of some nodes or namespaces; a pod is moved within all of its limits.",
+        "Further limits for the pods of some nodes or namespaces.",
     )
 
     @property
@@ -130,25 +128,23 @@ class Limits(PolicyModel):
 class Execution(PolicyModel):
     """How evictions are carried out."""
 
-    wave_size: int = setting(5, "Maximum number of evictions in one wave.", ge=1)
-    first_wave: int = setting(1, "Maximum number of evictions in the first wave.", ge=1)
+    wave_size: int = setting(5, "Most evictions in one wave.", ge=1)
+    first_wave: int = setting(1, "Most evictions in the first wave.", ge=1)
     wave_timeout: Duration = setting(300.0, "How long a wave waits for its replacements to be ready.", gt=0)
-    pause_between_waves: Duration = setting(
-        0.0, "How long a run waits after a wave before the next one begins.", le=86_400
-    )
+    pause_between_waves: Duration = setting(0.0, "How long a run waits between two waves.", le=86_400)
     max_duration: Duration | None = setting(
         None,
-        "A run begins no wave after this time; the last one takes up to waveTimeout more. The option "
-        "--max-duration goes before it. Unset: no limit for a run by itself, 5m for one of serve.",
+        "A run begins no wave after this time; the last one takes up to waveTimeout more. --max-duration "
+        "goes before it. Unset: 5m for rebalancer serve, no limit for rebalancer run.",
         gt=0,
     )
     wait_for_measurement: Duration = setting(
         0.0,
-        "How long a run waits at its end, at most, for load figures of the time after its moves.",
+        "How long a run waits at its end, at most, for load figures from after its moves.",
         le=3600,
     )
     on_unexpected_landing: Literal["stop", "continue"] = setting(
-        "stop", "What to do when a replacement lands on a node that the plan did not allow."
+        "stop", "What to do when a replacement lands where the plan did not allow."
     )
     replan: bool = setting(
         True,
@@ -157,18 +153,17 @@ class Execution(PolicyModel):
     )
     steer: Literal["none", "softTaint"] = setting(
         "none",
-        "softTaint: while a run evicts, the hot nodes have a PreferNoSchedule taint, so that the scheduler "
-        "prefers others. It needs the right to patch nodes.",
+        "softTaint: while a run evicts, hot nodes have a PreferNoSchedule taint, so that the scheduler "
+        "prefers others. This needs the right to patch nodes.",
     )
     steer_limit: Duration = setting(
         900.0,
-        "Longest time in which a run that steers begins the waves of one plan.",
+        "With steer: a run begins no wave of a plan after this time.",
         gt=0,
     )
     steer_karpenter: bool = setting(
         False,
-        "Steer on nodes of Karpenter too, which may add a node for a Pending pod rather than use one that "
-        "has a soft taint.",
+        "Steer on nodes of Karpenter too, which may add a node rather than use one with a soft taint.",
     )
 
     @model_validator(mode="after")
@@ -183,27 +178,26 @@ class Safety(PolicyModel):
 
     pause: bool = setting(
         False,
-        "Evict nothing while this is true. A run that is at work is paused by creating the ConfigMap "
-        "rebalancer-pause beside its lease (LEASE-pause for a lease of another name).",
+        "Evict nothing. A run that is at work is paused by creating the ConfigMap rebalancer-pause beside "
+        "its lease (LEASE-pause for a lease of another name).",
     )
     max_not_ready_nodes: AmountField = setting(
         Amount(5, percent=True),
-        "Stop when more nodes than this are not ready: a number, or a percentage of all nodes.",
+        "Stop when more nodes than this are not ready.",
     )
     max_pending_pods: AmountField = setting(
         Amount(20),
-        "Stop when more pods than this are Pending: a number, or a percentage of the pods in the cluster "
-        "when the plan was made.",
+        "Stop when more pods than this are Pending; a percentage is of the pods when the plan was made.",
     )
     unknown_scheduler: Literal["stop", "proceed"] = setting(
         "stop",
-        "Whether to stop when it cannot be determined whether the scheduler that places the plan's pods is "
-        "alive. One that is known to be down always stops the run.",
+        "What to do when it cannot be determined whether the plan's scheduler is alive. One that is known to "
+        "be down always stops the run.",
     )
     min_agreement: Percentage | None = setting(
         None,
-        "Share of the scheduler's own decisions that must have landed as computed (rebalancer agreement);"
-        " below it, or while it is not known, a run refuses to act.",
+        "Share of the scheduler's own decisions that must be known to have landed as computed (rebalancer "
+        "agreement) for a run to act.",
     )
 
 

@@ -121,7 +121,7 @@ def _minutes(text: str) -> int:
 class _Zoned(Scope):
     """What happens by the clock of a time zone."""
 
-    time_zone: str = setting("UTC", "Time zone, such as Europe/Berlin.")
+    time_zone: str = setting("UTC", "Time zone.")
 
     @model_validator(mode="after")
     def _zone_is_known(self) -> Self:
@@ -144,7 +144,7 @@ class Blackout(_Zoned):
     """Days on which no pod is evicted, the first and the last included."""
 
     from_date: Date = Field(
-        alias="from", description="First day, such as 2026-12-24, or 12-24 for every year."
+        alias="from", description="First day, such as 2026-12-24; 12-24 is of every year."
     )
     to_date: Date = Field(alias="to", description="Last day, written as the first.")
 
@@ -180,10 +180,10 @@ class Window(_Zoned):
     days: Annotated[
         tuple[Day, ...], Unique, BeforeValidator(_days, json_schema_input_type=list[_DayOrDays])
     ] = setting(_DAYS, "Days on which the window begins, such as Sat or Mon-Fri.", min_length=1)
-    from_time: TimeOfDay = Field(alias="from", description="When it begins, such as 22:00.")
+    from_time: TimeOfDay = Field(alias="from", description="When it begins.")
     to_time: TimeOfDay = Field(
         alias="to",
-        description="When it ends, on the next day if not later than from; the same time means 24 hours.",
+        description="When it ends: on the next day if not later than from, after 24 hours if equal.",
     )
 
     def holds(self, now: float) -> bool:

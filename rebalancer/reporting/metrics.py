@@ -34,7 +34,7 @@ from rebalancer.reporting.words import plain
 from rebalancer.state.results import Result
 from rebalancer.telemetry import Span
 
-_STRATEGIES = " or ".join(label_of(strategy.name) for strategy in STRATEGIES)
+_STRATEGIES = ", ".join(label_of(strategy.name) for strategy in STRATEGIES)
 MAX_NODE_SERIES = 200  # nodes named one by one; their number has a metric of its own
 MAX_NAMESPACES = 200  # that have series of their own: some clusters make one for each change under review
 NO_PODS = "NoPods"
@@ -196,7 +196,7 @@ PODS_KEPT = _planned(
 )
 NEUTRAL_PLUGINS = _planned(
     "rebalancer_neutral_plugins",
-    "Plugins of the scheduler that are not modelled and are assumed to score all nodes alike.",
+    "Plugins of the scheduler that are assumed to score all nodes alike.",
     lambda plan: len(plan.neutral_plugins),
 )
 VERIFIED = Metric(
@@ -229,8 +229,8 @@ STOPS = _counter(
 )
 EVICTIONS = _counter(
     "rebalancer_evictions_total",
-    f"Evictions that were requested, by result, reason ({_STRATEGIES}) and namespace, for the "
-    f"{MAX_NAMESPACES} namespaces that pods were evicted from last.",
+    f"Evictions that were requested, by result, reason ({_STRATEGIES}) and namespace, for "
+    f"the {MAX_NAMESPACES} namespaces evicted from last.",
     *("result", "reason", "namespace"),
 )
 LANDINGS = _counter(
@@ -241,20 +241,20 @@ LANDINGS = _counter(
 )
 LANDINGS_EXPECTED = _counter(
     "rebalancer_landings_likeliest_expected_total",
-    "How many of these should have landed on the likeliest node: the sum of the plan's chances for it.",
+    "How many of these should have landed on the likeliest node, by the plan's chances for it.",
 )
 RUN_SECONDS = _seconds(
     "rebalancer_run_duration_seconds", "How long runs took, from reading to the last landing."
 )
 STAGE_SECONDS = _seconds(
     "rebalancer_stage_duration_seconds",
-    "How long stages took: gather, plan, wave, eviction, and landing, until the replacement was ready; and "
-    "check, the look at the load between two runs.",
+    "How long stages took: gather, plan, wave, eviction, landing (until the replacement was ready) and check "
+    "(of the load between two runs).",
     "stage",
 )
 REQUEST_SECONDS = Metric(
     "rebalancer_api_request_duration_seconds",
-    "How long requests to the API server took, by what was asked and how that ended.",
+    "How long requests to the API server took, by what was asked and the result.",
     ("request", "result"),
     MetricKind.HISTOGRAM,
     _REQUEST_SECONDS,
@@ -267,32 +267,31 @@ POLICY_CURRENT = Metric(
 NEXT_RUN = Metric("rebalancer_next_run_timestamp_seconds", "When the next run is due, Unix seconds.")
 CHECKS = _counter(
     "rebalancer_load_checks_total",
-    "Looks at the load between two runs: NothingNew; EarlyRun, a node had turned hot since the last run, "
-    "or had come or gone, and the next one began at once; Unknown, the load could not be read or too little "
-    "of it is known.",
+    "Looks at the load between two runs: NothingNew; EarlyRun, a node had turned hot, come or gone, and the "
+    "next run began at once; Unknown, too little of the load is known.",
     "result",
 )
 
 COMPARISONS = _counter(
     "rebalancer_watch_comparisons_total",
-    "Comparisons of what watches brought with a LIST, which follow an hour or a watch that was cut: Same; "
-    "Differs, and the kind is read anew, as after a restore of etcd.",
+    "Comparisons of what watches brought with a LIST, each hour or after a watch was cut: Same; Differs, and "
+    "the kind is read anew, as after a restore of etcd.",
     "result",
 )
 DECISIONS = _counter(
     "rebalancer_scheduler_decisions_total",
-    "Pods that schedulers bound, by profile (the first 64) and by what became of the decision beside the one "
-    "computed: AsComputed; InAnotherOrder of what happened within two seconds; Missed; Unpredictable, which "
-    "nobody can compute. Pods that were left out of a storm are not counted.",
+    "Pods that schedulers bound, by profile (the first 64) and by what was computed: AsComputed; "
+    "InAnotherOrder of what happened within two seconds; Missed; Unpredictable. Pods left out of a storm are "
+    "not counted.",
     *("profile", "result"),
 )
 AGREEMENT = Metric(
     "rebalancer_scheduler_agreement_ratio",
-    "The share of the decisions that were computed, of this process, that landed as computed.",
+    "Share of the decisions computed in this process that landed as computed.",
 )
 AGREEMENT_SECONDS = Metric(
     "rebalancer_scheduler_agreement_processor_seconds",
-    "Processor time that comparing the decisions of schedulers took in this process so far.",
+    "Processor time that comparing decisions took in this process.",
 )
 SERVICE_METRICS: tuple[Metric, ...] = (
     *(LEADER, POLICY_CURRENT, NEXT_RUN, CHECKS, COMPARISONS),

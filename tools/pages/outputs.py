@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rebalancer.cluster.pods import HONOURED_ANNOTATIONS
 from rebalancer.errors import ExitCode
 from rebalancer.execution.events import EVENT_KINDS
-from rebalancer.reporting.metrics import METRICS, SERVICE_METRICS
+from rebalancer.reporting.metrics import METRICS, SERVICE_METRICS, Metric
 from rebalancer.state.results import Result
 
 _HEAD = """\
@@ -26,7 +26,9 @@ _METRICS = """\
 textfile collector of the node exporter, and `--metrics-push URL` pushes them to a Pushgateway. Gauges are
 of the last run. Counters and histograms add up over the runs of a process: `rebalancer run` begins them anew.
 """
-_SERVICE = "; only `rebalancer serve`"
+_SERVICE = """\
+Only `rebalancer serve` has these:
+"""
 _ANNOTATIONS = """\
 ## Annotations of pods that are honoured
 
@@ -68,8 +70,7 @@ ANNOTATIONS = {
         " policy, but none that always holds"
     ),
     "descheduler.alpha.kubernetes.io/evict": (
-        "`false`: the pod is never evicted (`Annotation`), which is the opposite of what descheduler does;"
-        " any other value lifts the protections of the policy, but none that always holds"
+        "as `rebalancer/evict`; with `false` descheduler itself does the opposite"
     ),
     "descheduler.alpha.kubernetes.io/eviction-in-progress": (
         "somebody evicts the pod in the background already: it is leaving (`Terminating`)"
@@ -92,26 +93,32 @@ def outputs_page() -> str:
     """The page as Markdown."""
     codes = [(str(int(code)), code.meaning) for code in ExitCode]
     results = [(f"`{item.value}`", item.meaning, str(int(item.exit_code))) for item in Result]
-    metrics = [
-        (
-            f"`{metric.name}`",
-            metric.kind.value + (_SERVICE if metric in SERVICE_METRICS else ""),
-            ", ".join(f"`{label}`" for label in metric.labels),
-            metric.meaning,
-        )
-        for metric in METRICS
-    ]
+    ours = [metric for metric in METRICS if metric not in SERVICE_METRICS]
     events = [(kind.about, kind.type, f"`{kind.reason}`", kind.note) for kind in EVENT_KINDS]
     annotations = [(f"`{name}`", ANNOTATIONS.get(name, "")) for name in sorted(HONOURED_ANNOTATIONS)]
     parts = (
         _HEAD,
         "## Exit codes\n\n" + _table(("code", "meaning"), codes),
         _OUTCOMES + "\n" + _table(("result", "how the move ended", "exit code"), results),
-        _METRICS + "\n" + _table(("metric", "kind", "labels", "meaning"), metrics),
+        _METRICS + "\n" + _metrics(ours),
+        _SERVICE + "\n" + _metrics(SERVICE_METRICS),
         _ANNOTATIONS + "\n" + _table(("annotation", "meaning"), annotations),
         _EVENTS.replace("@EVENTS@\n", _table(("on", "type", "reason", "note"), events) + "\n"),
     )
     return "\n".join(parts)
+
+
+def _metrics(metrics: Sequence[Metric]) -> str:
+    rows = [
+        (
+            f"`{metric.name}`",
+            metric.kind.value,
+            ", ".join(f"`{label}`" for label in metric.labels),
+            metric.meaning,
+        )
+        for metric in metrics
+    ]
+    return _table(("metric", "kind", "labels", "meaning"), rows)
 
 
 def _table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

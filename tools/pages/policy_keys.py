@@ -25,9 +25,8 @@ _HEAD = """\
 Generated from the policy's schema, which `rebalancer policy schema` prints for editors. `rebalancer policy
 init` prints a commented policy to start from, and `rebalancer policy show FILE` one with every default
 filled in. Keys that mean the same in several places are explained at the first of them. Durations are
-written as `90s`, `15m` or `1h30m`; a switch is `true` or `false`.
-
-The first lines of a policy are always these:
+written as `90s`, `15m` or `1h30m`, percentages as `80%` or, where no number may stand instead, as `80`;
+a switch is `true` or `false`. A policy begins with:
 
 ```yaml
 apiVersion: rebalancer/v1alpha1
@@ -36,9 +35,9 @@ kind: RebalancePolicy
 """
 EXAMPLES = Path(__file__).with_name("policy_examples.yaml")
 _SKIPPED = ("apiVersion", "kind")
-_DURATION, _SHARE = "duration", "number or percentage"
+_DURATION, _SHARE = "duration", "percentage"
 Row = tuple[str, Entry, str, str]  # path, entry, value in words, default
-_NOTHING = ("not set", "required", "`[]`", "`{}`")  # defaults that show nothing of the value
+_NOTHING = ("unset", "required", "`[]`", "`{}`")  # defaults that show nothing of the value
 
 
 def policy_page() -> str:
@@ -190,9 +189,9 @@ def _default(entry: Entry, value: str, *, required: bool) -> str:
         return "required"
     default = entry.get("default", {} if value.startswith("map") else None)
     if default is None:
-        return "not set"
+        return "unset"
     if isinstance(default, dict) and value.startswith("keys"):
-        return "not set" if not default else "below"
+        return "unset" if not default else "below"
     if isinstance(default, float) and default.is_integer():
         default = int(default)
     shown = default if isinstance(default, str) and default else json.dumps(default)
@@ -203,8 +202,8 @@ def _value(entry: Entry, whole: Entry) -> str:
     found = _resolved(entry, whole)
     if choices := [item for item in _choices(found) if item.get("type") != "null"]:
         values = list(dict.fromkeys(_value(item, whole) for item in choices))
-        numbers = [value for value in values if value.startswith("number ") and value != _SHARE]
-        return " or ".join(value for value in values if _SHARE not in values or value not in numbers)
+        numbers = [value for value in values if value.startswith("number ")]
+        return _SHARE if numbers and values != numbers else " or ".join(values)
     if "const" in found:
         return f"`{found['const']}`"
     if "enum" in found:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 
 from rebalancer.planning.reasons import Reason, groups
-from rebalancer.policy.evictability import Protection
 
 _HEAD = """\
 # Why a pod stays
@@ -29,8 +28,6 @@ def protections_page() -> str:
             f"| `{reason.value}` | {reason.meaning} | {_setting(reason)} |\n" for reason in reasons
         )
         parts.append(f"## {title}\n\n| code | meaning | setting |\n|---|---|---|\n{rows}")
-    kinds = "".join(f"| `{kind.value}` | {kind.meaning} |\n" for kind in Protection)
-    parts.append(f"## Values of `evictable.protect`\n\n| value | protects |\n|---|---|\n{kinds}")
     return "\n".join(parts)
 
 

@@ -17,8 +17,7 @@ _HEAD = """\
 # The scheduler model
 
 rebalancer predicts where kube-scheduler will place a pod, with the scheduler's own configuration and the
-same integer arithmetic. This page lists what is modelled, what is not, and where a live scheduler may decide
-differently. The model repeats 5,339 decisions that a real kube-scheduler REFERENCE made on
+same integer arithmetic. The model repeats 5,339 decisions that a real kube-scheduler REFERENCE made on
 1,320 generated clusters, with every score and every reason ([conformance](conformance.md)).
 `rebalancer agreement` compares it with [your own scheduler](agreement.md).
 """
@@ -34,7 +33,7 @@ sets `scheduler.allowUnverifiedVersion`.
 A feature gate may turn a rule off. Gates are read from `scheduler.featureGates` in the policy, else from
 the command line of the scheduler's pod. If neither states a gate, as with managed control planes, its
 default counts; where that is on, the pods that its rule affects are `Unpredictable`, and so they are where
-a rule is not modelled. [The rules](scheduler-versions.md) have a page.
+[a rule](scheduler-versions.md) is not modelled.
 """
 
 _HEAD_OF_VERSIONS = """\
@@ -48,9 +47,9 @@ _TAIL = """\
 ## Where a pod lands
 
 * **Ties.** All nodes with the highest total are possible landings. Up to 1.34 the scheduler draws one of
-  them for each pod. From 1.35 on the order in which it found them decides, which begins at a start index
-  that nobody outside knows: every index is equally likely, and pods that tie among the same nodes **all go
-  to one of them** until another is better. A tenth of searches is assumed to be a race, in which any of the
+  them for each pod. From 1.35 on the order in which it found them decides, from a start index that nobody
+  outside knows: every index is equally likely, and pods that tie among the same nodes **all go to one of
+  them** until another is better. A tenth of searches is assumed to be a race, which any of the
   best nodes may win.
 * **Several landings** are followed together, in up to a hundred scenarios of such indices. A move that does
   not hold in one of them stays out; if there are more scenarios, a warning says so.
@@ -64,8 +63,8 @@ _TAIL = """\
 * **Image sizes**: where nodes report several sizes of an image, the nodes that any of them leads to are
   possible.
 * **Extenders of ours**: their scores are counted as the scheduler counts them, `score × weight × 10`. Equal
-  nodes are drawn, from 1.35 on too. Nodes
-  that an extender rejects are missing in a sample; where it may reject all of it, no landing is known.
+  nodes are drawn, from 1.35 on too. Nodes that an extender rejects are missing in a sample; where it may
+  reject all of it, no landing is known.
 
 ## Not modelled
 
@@ -73,8 +72,7 @@ _TAIL = """\
 |---|---|
 | extenders that `scheduler.extenders` neither computes nor has [asked](extender.md#extenders-of-others) | \
 every report names them; pods that they are asked about are `Unpredictable` |
-| permit plugins, gang scheduling | their pods are `Unpredictable` |
-| resource claims (DynamicResources) | their pods are `Unpredictable` |
+| permit plugins, gang scheduling, resource claims (DynamicResources) | their pods are `Unpredictable` |
 | selectors that ask pods for a zone or region, which 1.35 and later give a pod when it is bound | pods \
 that carry or may match them are `Unpredictable`; elsewhere a replacement is placed without these labels |
 | a kind or a figure that could not be read | pods that need it are `Unpredictable`; the reason names it |
@@ -95,8 +93,8 @@ The policy's `scheduler.allowUnpredictable` allows the eviction of `Unpredictabl
   fails. rebalancer reads the source as it is now; when it does not answer, their pods are `Unpredictable`.
 * **NetworkTraffic** is modelled as the article that introduced it describes it. The published code builds an
   invalid query and always fails; use a rate instead, through `scheduler.mirror`.
-* **PodCapacityOfNode** is not available as source code. The formula 100·(allocatable − pods) ÷ allocatable,
-  before placement, reproduces the log in its article.
+* **PodCapacityOfNode** has no published source. The formula 100·(allocatable − pods) ÷ allocatable, before
+  placement, reproduces the log in its article.
 * **Node order**: zones are visited in the order of their first node by name. A node that changed its zone is
   visited last.
 * **Alpha features** are off unless the scheduler's command line or `scheduler.featureGates` turns them on;
@@ -141,7 +139,8 @@ def scheduling_page() -> str:
     """The page as Markdown."""
     parts = (
         _HEAD,
-        "## Plugins\n\nA score by a resource follows how much of it is used.\n\n" + _plugins(),
+        "## Plugins\n\nA score by a resource follows how much of it is used. Models were checked against\n"
+        "decisions of the scheduler, its source, or the log that an article prints.\n\n" + _plugins(),
         f"Not modelled: {_neutral()}, of old configurations. Plans assume they reject no node and score all\n"
         "alike, and say so. Nothing that [a rule](scheduler-versions.md) makes `Unpredictable` is one.\n",
         _ON_VERSIONS,

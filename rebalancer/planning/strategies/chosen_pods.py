@@ -27,7 +27,7 @@ class ChosenPods(PolicyModel):
     namespaces: Namespaces | None = Field(default=None, description="Only pods of these namespaces.")
     pod_selector: Selector | None = Field(default=None, description="Only pods with these labels.")
     include_owner_kinds: Texts = Field(default=(), description="Only of owners of these kinds.")
-    exclude_owner_kinds: Texts = Field(default=(), description="Not of owners of these kinds, such as Job.")
+    exclude_owner_kinds: Texts = Field(default=(), description="Not of owners of these kinds.")
 
     @model_validator(mode="after")
     def _disjoint(self) -> Self:
@@ -50,7 +50,7 @@ class ChosenPods(PolicyModel):
 class ConditionFor(PolicyModel):
     """A condition of a pod, and for how long it must have been as it is."""
 
-    type: str = Field(min_length=1, description="Its type, such as Ready.")
+    type: str = Field(min_length=1, description="Its type.")
     status: str = Field(default="", description="True, False or Unknown; any when empty.")
     reason: str = Field(default="", description="Its reason; any when empty.")
     min_since: Duration = Field(default=0.0, description="It must have been so for this long.")
@@ -79,8 +79,8 @@ class ChosenStates(ChosenPods):
 
     states: Texts = Field(
         default=(),
-        description="Only with one of these phases or reasons, of the pod or of what a container waits for "
-        "or ended with, such as Pending, Evicted or CrashLoopBackOff.",
+        description="Only with one of these phases, or reasons of the pod or a container, such as Pending, "
+        "Evicted or CrashLoopBackOff.",
     )
     conditions: tuple[ConditionFor, ...] = Field(default=(), description="Only with one of these conditions.")
     exit_codes: Codes = Field(default=(), description="Only with a container that ended with one of these.")

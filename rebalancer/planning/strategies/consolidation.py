@@ -47,34 +47,32 @@ class ConsolidationSettings(PolicyModel):
     node_selector: Selector = Field(
         default=Selector.model_construct(), description="Labels of the nodes that may be emptied."
     )
-    max_nodes: int = Field(default=2, ge=1, description="Maximum number of nodes emptied in one run.")
-    keep: AmountField = Field(
-        default=Amount(1), description="Least nodes that stay in use: a number, or a percentage of all nodes."
-    )
+    max_nodes: int = Field(default=2, ge=1, description="Most nodes emptied in a run.")
+    keep: AmountField = Field(default=Amount(1), description="Least nodes that stay in use.")
     max_requested: Percent = Field(
         default=100.0,
-        description="Percent of a node's cpu, and of its memory, up to which requests may fill it.",
+        description="Percent of cpu and of memory up to which requests may fill a node.",
     )
     min_node_age: Duration = Field(default=3600.0, description="A younger node is not emptied.")
     settle: Duration = Field(
-        default=3600.0, description="A node that pods left or came to by a run is not emptied for so long."
+        default=3600.0, description="A node that a run moved pods from or to is not emptied for so long."
     )
     taint_for: Duration = Field(
         default=0.0,
-        description="With more than 0s, nodes have a NoSchedule taint while they are emptied, and so long "
-        "afterwards if nobody removes them. It needs the right to patch nodes.",
+        description="With more than 0s, nodes have a NoSchedule taint while they are emptied and so long "
+        "afterwards. This needs the right to patch nodes.",
     )
     prices: Mapping[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
         default={},
-        description="Price of a node by its label node.kubernetes.io/instance-type; its annotation "
-        "rebalancer/price comes first. Without any price every node saves the same.",
+        description="Price of a node by its label node.kubernetes.io/instance-type, unless it has the "
+        "annotation rebalancer/price. Without any price every node saves the same.",
     )
     prices_file: str = Field(
         default="",
-        description="A file with more of them beside the policy, in YAML or JSON; prices comes first.",
+        description="A file of more prices beside the policy, in YAML or JSON; prices comes first.",
     )
     allow_karpenter: bool = Field(
-        default=False, description="Empty nodes of Karpenter as well, which consolidates them itself."
+        default=False, description="Also nodes of Karpenter, which consolidates them itself."
     )
 
 

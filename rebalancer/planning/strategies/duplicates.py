@@ -34,8 +34,8 @@ class Duplicates(Strategy):
 
     name = "duplicates"
     description = (
-        "Move pods of a workload off a node that runs more of them than an even share of the nodes that suit "
-        "them. Only to nodes that run fewer, with the fewest moves."
+        "Move pods of a workload off nodes that run more than an even share of them, to nodes that run "
+        "fewer, by the fewest moves."
     )
     settings_type = ChosenPods
     settings: ChosenPods

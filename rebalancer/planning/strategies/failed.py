@@ -22,10 +22,10 @@ class FailedSettings(PolicyModel):
     """Which failed pods are removed: all of them, or those that meet every condition."""
 
     min_age: Duration = Field(default=0.0, description="Only pods created at least so long ago.")
-    reasons: Texts = Field(default=(), description="Only with one of these reasons, such as Evicted.")
+    reasons: Texts = Field(default=(), description="Only with one of these reasons.")
     exit_codes: Codes = Field(default=(), description="Only with a container that ended with one of these.")
     including_init_containers: bool = Field(default=False, description="Look at init containers as well.")
-    exclude_owner_kinds: Texts = Field(default=(), description="Not of owners of these kinds, such as Job.")
+    exclude_owner_kinds: Texts = Field(default=(), description="Not of owners of these kinds.")
     bare_pods: bool = Field(default=False, description="Also pods without a controller that exists.")
 
 

@@ -39,8 +39,8 @@ class FragmentationSettings(PolicyModel):
     )
     workloads: Annotated[tuple[_Key, ...], Unique] = Field(
         default=(),
-        description="Workloads, as namespace/Kind/name, of which one more pod as large as their largest is "
-        "to fit somewhere at any time.",
+        description="Workloads, as namespace/Kind/name, of which one more pod, as large as their largest, is "
+        "always to fit.",
     )
     resizes: bool = Field(default=True, description="Pods whose in-place resize is Deferred.")
     despite_preemption: bool = Field(

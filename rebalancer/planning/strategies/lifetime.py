@@ -36,13 +36,13 @@ class LifetimeSettings(ChosenStates):
 
     max_age: Duration | None = Field(
         default=None,
-        description="Pods that were created longer ago than this. Without it, and without states, conditions "
-        f"and exitCodes, only pods whose own annotation {MAX_LIFETIME} says how old they may become.",
+        description="Pods that were created longer ago. Without it, states, conditions and exitCodes, only "
+        f"pods with the annotation {MAX_LIFETIME}.",
     )
     jitter: Percentage = Field(
         default=0.0,
-        description="A pod may become older by up to so much of its lifetime, by its uid: pods that were "
-        "made together are not all replaced together.",
+        description="By how much of its lifetime a pod may become older, by its uid, so that not all pods "
+        "that were made together are due together.",
     )
     bare_pods: bool = Field(
         default=False, description="Also pods that have finished and have no controller that exists."
@@ -59,8 +59,8 @@ class Lifetime(Strategy):
 
     name = "lifetime"
     description = (
-        "Replace pods that are too old, the oldest first, those of a workload one after the other. "
-        "The new pod may run on any node. Pods that have finished are removed."
+        "Replace pods that are too old, the oldest first and on any node, those of a workload one after the "
+        "other. Pods that have finished are removed."
     )
     settings_type = LifetimeSettings
     settings: LifetimeSettings

@@ -73,17 +73,17 @@ class MisplacedSettings(ChosenPods):
 
     filters: Annotated[tuple[_Filter, ...], Unique] = Field(
         default=get_args(_Filter),
-        description="Only pods that one of these filters of the scheduler would reject on their own node.",
+        description="Only pods that one of these filters would reject on their own node.",
     )
     excluded_taints: Annotated[tuple[_TaintPattern, ...], Unique] = Field(
         default=(*LEAVING_TAINTS, *CONDITION_TAINTS),
-        description="Taints that make no pod misplaced: key, key=value or prefix/*. By default the taints of "
-        "nodes that are about to be removed, and those that Kubernetes sets for the condition of a node.",
+        description="Taints that make no pod misplaced: key, key=value or prefix/*. By default those of "
+        "nodes that are about to be removed, and those of a node's condition.",
     )
     included_taints: Annotated[tuple[_TaintPattern, ...], Unique] | None = Field(
         default=None,
-        description="Only these taints make a pod misplaced, written likewise. By default all; with some, "
-        "excludedTaints are none unless they are stated.",
+        description="Only these taints make a pod misplaced, by default all; with some, excludedTaints are "
+        "none unless stated.",
     )
     preferred_node_affinity: bool = Field(
         default=False, description="Also pods for which the scheduler now prefers a node by node affinity."
@@ -110,9 +110,8 @@ class Misplaced(Strategy):
 
     name = "misplaced"
     description = (
-        "Move pods that the scheduler would no longer place on their node because of labels, "
-        "taints, affinity, spread or ports. Cordons are ignored. Pods of nodes "
-        "that are about to be removed are left to whoever removes them."
+        "Move pods that the scheduler would no longer place on their node because of labels, taints, "
+        "affinity, spread or ports; a cordon does not count."
     )
     settings_type = MisplacedSettings
     settings: MisplacedSettings

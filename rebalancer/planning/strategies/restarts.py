@@ -32,8 +32,7 @@ class RestartsSettings(ChosenStates):
     threshold: int = Field(default=100, ge=1, description="Pods whose containers were restarted so often.")
     same_node: bool = Field(
         default=False,
-        description="Also where the replacement may run on the node that the pod leaves, which helps where a "
-        "new pod does.",
+        description="Also where the replacement may run on the same node.",
     )
 
 
@@ -42,8 +41,8 @@ class Restarts(Strategy):
 
     name = "restarts"
     description = (
-        "Move pods whose containers were restarted too often, the most restarts first, those of a workload "
-        "one after the other. The new pod runs on another node."
+        "Move pods whose containers were restarted too often to another node, the most restarts first, those "
+        "of a workload one after the other."
     )
     settings_type = RestartsSettings
     settings: RestartsSettings

@@ -190,9 +190,9 @@ class Normalization(Enum):
 class Evidence(StrEnum):
     """What the model of a plugin was checked against."""
 
-    DECISIONS = "decisions of the scheduler"
-    SOURCE = "read from the source"
-    ARTICLE = "the log its article prints"
+    DECISIONS = "decisions"
+    SOURCE = "source"
+    ARTICLE = "article"
 
 
 class Plugin:

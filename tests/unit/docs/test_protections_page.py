@@ -4,6 +4,7 @@ from pathlib import Path
 
 from rebalancer.planning.eviction.rules import ALWAYS, BY_POLICY
 from rebalancer.planning.reasons import Reason, groups
+from rebalancer.policy.evictability import Protection
 from tools.pages.protections import protections_page
 
 PAGE = Path(__file__).parents[3] / "docs" / "protections.md"
@@ -16,14 +17,14 @@ def test_the_page_of_protections_is_made_from_the_table_of_reasons() -> None:
 
 def test_every_reason_has_one_row() -> None:
     page = protections_page()
-    assert [page.count(f"| `{reason}` |") for reason in Reason if reason.value not in _KINDS] == [1] * (
-        len(Reason) - len(_KINDS)
-    )
+    assert [page.count(f"| `{reason}` |") for reason in Reason] == [1] * len(Reason)
     assert [reason for reasons in groups().values() for reason in reasons] == list(Reason)
 
 
-# Named in both tables of the page.
-_KINDS = {"LocalStorage", "PersistentVolumes", "SingleReplica", "WithoutBudget"}
+def test_the_reason_of_every_value_of_protect_names_it() -> None:
+    settings = {reason.value: reason.setting for reason in Reason}
+    for kind in Protection:
+        assert settings[kind] == f"evictable.protect: {kind}"
 
 
 def test_groups_hold_as_many_reasons_as_rules_at_least() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.policy.planning_settings import LEVELS, Planning, Weights
+from rebalancer.policy.planning_settings import LEVELS, Planning
 from rebalancer.policy.policy_file import parse_policy, to_yaml
 
 
@@ -74,11 +74,3 @@ def test_the_documentation_tells_what_every_level_sets() -> None:
         ]
         for level, found in LEVELS.items()
     }
-
-
-def test_the_documentation_tells_every_weight_of_the_cost() -> None:
-    documented = {
-        row[0]: float(row[1]) for row in rows_of_the_page() if len(row) == 3 and row[1][:1].isdecimal()
-    }
-    weights = {str(field.alias): field.default for field in Weights.model_fields.values()}
-    assert documented == {name: value for name, value in weights.items() if name != "fit"}
