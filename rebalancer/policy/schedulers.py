@@ -95,7 +95,9 @@ class KnownExtender(PolicyModel):
         False,
         "Ask it over HTTP, as the scheduler does. It must change nothing when it is asked.",
     )
-    address: PrometheusAddress | None = setting(None, "Where it is asked, if that is not its urlPrefix.")
+    address: PrometheusAddress | None = setting(
+        None, "Where it is asked, if its urlPrefix is the scheduler's own localhost."
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
