@@ -53,11 +53,11 @@ from rebalancer.planning.strategies.hot_nodes.movable import DIGITS, NEGLIGIBLE,
 
 _PLACEMENTS_A_POD = 20  # that drafts may ask for
 _CELLS = 300_000  # placements times nodes that they may ask for: large clusters can afford less
-_POWERS = (4.0, 2.0)  # of their value, by which pods are drawn, draft by draft
+_POWERS = (4.0, 2.0, 1.0, 0.5)  # of their value, by which pods are drawn, draft by draft
 
 _ANEW = 3  # one of so many drafts begins anew, the others with most moves of the best one
 _FEW_PODS = 30  # that may move: drafts have placements as if there were so many
-_MOST_LEFT_OUT = 8  # moves of the best plan, where a draft begins with the others
+_MOST_LEFT_OUT = 4  # moves of the best plan, where a draft begins with the others
 _POINTS_A_HOT_NODE = 10.0  # of excess, that a node which stays hot counts beside its own
 _ROOM_SHARE = 4  # of the placements of drafts, one of so many parts is for making room
 _MOST_FOR_ROOM = 3  # pods that leave a cool node for one of a hot node
