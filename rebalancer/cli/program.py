@@ -107,9 +107,8 @@ def _completed(command: click.Command) -> click.Command:
     """The command, and those of a group, with the options that may stand anywhere, and its help in groups."""
     if not any("--log-format" in parameter.opts for parameter in command.params):
         command.params += _log_options()
-    command.short_help = command.get_short_help_str(
-        sys.maxsize
-    )  # its first sentence; lists wrap it, and cut nothing
+    # Its first sentence whole: lists of commands wrap it where click would cut it.
+    command.short_help = command.get_short_help_str(sys.maxsize)
     if isinstance(command, click.Group):
         for inner in command.commands.values():
             _completed(inner)

@@ -47,7 +47,7 @@ _LISTING_SECONDS = 5.0  # the time a scheduler takes at its start until it has l
 # A scheduler takes all pods that it lists at its start to be bound at that moment (trimaran/handler.go:96).
 # Their load is in the figures for it once our window ends so much later, and by as much as its own is older.
 RECENT_AFTER_START_SECONDS = _UNSEEN_SECONDS + _LISTING_SECONDS
-# It forgets pods that were bound longer ago than that so often, from its start on (trimaran/handler.go:142).
+# How often, from its start on, it forgets pods bound more than a minute before (trimaran/handler.go:142).
 _FORGETS_EVERY_SECONDS = 300.0
 
 
@@ -296,7 +296,10 @@ class Plugin:
         return ()
 
     def asking(self, state: ClusterState) -> Iterable[int]:
-        """The classes of which the filter asks anything; quicker to tell than ``may_reject`` of each."""
+        """The classes whose pods the filter could reject on some node; by default all of them.
+
+        ``may_reject`` is only called for these classes, and costs more.
+        """
         return range(len(state.classes))
 
     def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
