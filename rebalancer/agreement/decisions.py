@@ -167,7 +167,7 @@ class _Counts:
         self.rejecting: Counter[str] = Counter()  # misses by the filter that rejects the node chosen
         # (weights,) by plugin: decisions that a weight would lead to, of all and of the misses
         self.fitting: defaultdict[str, IntArray] = defaultdict(lambda: np.zeros(MAX_WEIGHT + 1, np.int64))
-        self.mended: defaultdict[str, IntArray] = defaultdict(lambda: np.zeros(MAX_WEIGHT + 1, np.int64))
+        self.explained: defaultdict[str, IntArray] = defaultdict(lambda: np.zeros(MAX_WEIGHT + 1, np.int64))
         self.edited: Counter[str] = Counter()  # by plugin: pods that came otherwise than their siblings
         self.elsewhere: Counter[str] = Counter()  # those of them that a sibling would not have followed
         self.fields: dict[str, str] = {}
@@ -195,7 +195,7 @@ class _Counts:
             for lowest, highest in zip(ranges[::2], ranges[1::2], strict=True):
                 self.fitting[plugin][lowest : highest + 1] += 1
                 if missed:
-                    self.mended[plugin][lowest : highest + 1] += 1
+                    self.explained[plugin][lowest : highest + 1] += 1
 
     def edits(self, scheduler: str) -> Iterator[Suspect]:
         """What edits pods on their way, by the plugin that looks at it."""
@@ -245,7 +245,7 @@ class _Counts:
                 )
         for plugin, fitting in self.fitting.items():
             present, best = self.weights[plugin], int(np.argmax(fitting))
-            explained = int(self.mended[plugin][best])
+            explained = int(self.explained[plugin][best])
             if fitting[best] <= fitting[present] or 2 * explained < self.weighed:
                 continue
             alike = np.flatnonzero(fitting == fitting[best])
@@ -268,7 +268,7 @@ class Alternatives:
         """``words`` begin a sentence on alternatives, named as ``A or B``."""
         self._words = words
         self._agreed: Counter[str] = Counter()
-        self._mended: Counter[str] = Counter()
+        self._explained: Counter[str] = Counter()
         self._compared: Counter[str] = Counter()
         self._present = 0  # of the same decisions, those as computed by the rules that count
 
@@ -283,24 +283,24 @@ class Alternatives:
                 agrees = item.result is not Result.MISSED
                 self._compared[name] += 1
                 self._agreed[name] += agrees
-                self._mended[name] += agrees and not before
+                self._explained[name] += agrees and not before
 
     def suspects(self) -> list[Suspect]:
         """The alternatives that agree more often than what is; those that agree alike are one."""
         alike: defaultdict[tuple[int, int, int], list[str]] = defaultdict(list)
         for name, agreed in self._agreed.items():
             if agreed > self._present:
-                alike[agreed, self._mended[name], self._compared[name]].append(name)
+                alike[agreed, self._explained[name], self._compared[name]].append(name)
         return [
             Suspect(
                 what=", ".join(names),
                 sentence=f"{self._words(' or '.join(names))} {agreed} of {compared} "
                 f"decisions would be as computed, and not {self._present}",
-                explained=mended,
+                explained=explained,
                 decisions=agreed,
                 compared=compared,
             )
-            for (agreed, mended, compared), names in alike.items()
+            for (agreed, explained, compared), names in alike.items()
         ]
 
 

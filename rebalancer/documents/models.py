@@ -19,14 +19,14 @@ _MAX_PROBLEMS = 10
 _KNOWN = "known fields: "
 
 
-def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
-    """``did you mean X?`` for the known name nearest to ``name``; ``otherwise`` when none is near."""
+def did_you_mean(name: str, known: Iterable[str], *, fallback: str = "") -> str:
+    """``did you mean X?`` for the known name nearest to ``name``; ``fallback`` when none is near."""
     import difflib  # noqa: PLC0415 - only for mistakes
 
     names = sorted(set(known))
     by_lower_case = {candidate.lower(): candidate for candidate in names}
     nearest = difflib.get_close_matches(name.lower(), list(by_lower_case), n=1, cutoff=0.6)
-    return f"did you mean {by_lower_case[nearest[0]]}?" if nearest else otherwise
+    return f"did you mean {by_lower_case[nearest[0]]}?" if nearest else fallback
 
 
 def validate(model: type[Model], document: Document, *, path: Path = (), value: Any = None) -> Model:
@@ -105,7 +105,7 @@ def _sentence(problem: Any, model: type[BaseModel], path: Path) -> tuple[str, st
     if kind == "extra_forbidden":
         known = _fields_at(model, path[:-1])
         listed = f"{_KNOWN}{', '.join(sorted(known))}" if known else "it takes no fields"
-        return "unknown field", did_you_mean(str(path[-1]) if path else "", known, otherwise=listed)
+        return "unknown field", did_you_mean(str(path[-1]) if path else "", known, fallback=listed)
     if kind == "missing":
         return "is required", ""
     if kind in ("value_error", "assertion_error"):

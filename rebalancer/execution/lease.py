@@ -163,11 +163,11 @@ def record_of(item: dict[str, Any]) -> dict[str, Any]:
     return {field: spec_of(item).get(field) for field in ("holderIdentity", "renewTime", "leaseTransitions")}
 
 
-def duration_of(spec: dict[str, Any], otherwise: float) -> float:
+def duration_of(spec: dict[str, Any], default: float) -> float:
     """For how many seconds it is held."""
     value = spec.get("leaseDurationSeconds")
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        return otherwise
+        return default
     return float(value)
 
 

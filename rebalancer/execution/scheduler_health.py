@@ -256,12 +256,12 @@ def read_lease(api: RawApi, lease: LeaseName) -> dict[str, Any] | None:
         raise UnreachableError(f"{lease} cannot be read: {type(error).__name__}") from error
 
 
-def _time_in(spec: dict[str, Any], field: str, otherwise: str) -> float:
+def _time_in(spec: dict[str, Any], field: str, problem: str) -> float:
     text = text_of(spec, field)
     try:
         return times.parse(text)
     except (ValueError, OverflowError) as error:
-        raise UnreachableError(f"{otherwise}: {text[:40]!a}") from error
+        raise UnreachableError(f"{problem}: {text[:40]!a}") from error
 
 
 def _by_pods(

@@ -25,11 +25,11 @@ from rebalancer.planning.landing.scenarios import LandingDistribution
 from rebalancer.planning.plan import (
     API_VERSION,
     CHANCE_DIGITS,
-    Kept,
     Landing,
     Move,
     Plan,
     PodReference,
+    UnmovedPod,
     Value,
     by_resource,
 )
@@ -482,7 +482,7 @@ def _largest(share: Mapping[str, float]) -> float:
 
 
 def verdict_on_node(
-    prepared: PreparedInputs, pod: PodRow, move: Move | None, kept: Kept | None, *, hot: bool
+    prepared: PreparedInputs, pod: PodRow, move: Move | None, kept: UnmovedPod | None, *, hot: bool
 ) -> tuple[str, str]:
     """What the plan does with a pod, as a code and a sentence; ``hot`` says whether its node is."""
     refusal = None if hot else why_protected(prepared.eviction, pod)

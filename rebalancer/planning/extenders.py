@@ -68,8 +68,8 @@ def _score(
         if item.plugin not in known:
             known = {**CATALOGUE, **{found.name: found for found in installed_plugins()}}
         if item.plugin not in known:
-            otherwise = f"install a plugin of your own by an entry point of the group {ENTRY_POINT_GROUP}"
-            hint = did_you_mean(item.plugin, known, otherwise=otherwise)
+            fallback = f"install a plugin of your own by an entry point of the group {ENTRY_POINT_GROUP}"
+            hint = did_you_mean(item.plugin, known, fallback=fallback)
             raise document.error(where, f"{item.plugin} is unknown", hint=hint)
         plugin = known[item.plugin]
         if why := cannot_be_computed(plugin):

@@ -152,7 +152,7 @@ class Move(Value, frozen=True):
         return PastMove(**known, result=result, evicted_at=evicted_at, landed_at=landed_at, load=load)
 
 
-class Kept(Value, frozen=True):
+class UnmovedPod(Value, frozen=True):
     """A pod that a strategy wished to move, such as one on a hot node, and that stays, with the reason."""
 
     pod: PodReference
@@ -245,7 +245,7 @@ class Plan(Value, frozen=True):
     now: str  # RFC 3339: the clock the plan was made by
     moves: tuple[Move, ...] = ()
     nodes: tuple[NodeReport, ...] = ()
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[UnmovedPod, ...] = ()
     unsolved: dict[str, str] = {}  # hot node -> why it stays hot after the plan
     obstacles: tuple[Obstacle, ...] = ()  # what keeps load on these nodes, the one that keeps most first
     benefit: Benefit | None = None  # None in plans of versions that did not compute it

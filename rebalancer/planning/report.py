@@ -21,13 +21,13 @@ from rebalancer.planning.plan import (
     RESTART,
     UNKNOWN_NODE,
     Figure,
-    Kept,
     Landing,
     Level,
     Move,
     NodeAfter,
     NodeReport,
     Plan,
+    UnmovedPod,
     by_resource,
 )
 from rebalancer.planning.prepared import PreparedInputs
@@ -256,9 +256,9 @@ def _chance(chance: float) -> str:
     return "" if round(chance, CHANCE_DIGITS) >= 1.0 else f" ({chance:.0%})"
 
 
-def _kept(prepared: PreparedInputs, row: PodRow, reason: NotMoved) -> Kept:
+def _kept(prepared: PreparedInputs, row: PodRow, reason: NotMoved) -> UnmovedPod:
     node = prepared.node_of(row)
-    return Kept(
+    return UnmovedPod(
         pod=prepared.pod_reference(row),
         node=prepared.nodes.names[node] if node >= 0 else "",
         reason=str(reason.reason),

@@ -348,7 +348,7 @@ def _plugin(work: Import, plugin: Plugin) -> None:
     found = _replaces(plugin.name)
     if found is None:
         known = ["LowNodeUtilization", *(name for ours in STRATEGIES for name in ours.replaces)]
-        meant = did_you_mean(plugin.name, known, otherwise="keep descheduler for it")
+        meant = did_you_mean(plugin.name, known, fallback="keep descheduler for it")
         work.drop(plugin.path, f"no strategy of ours has this aim; {meant}")
         work.seen.add(plugin.arguments.at)
         return

@@ -100,7 +100,7 @@ def _version(document: Document) -> str:
         raise document.error(("kind",), f"should be {KIND}, not {kind!s:.60}", hint=hint)
     known = {f"{GROUP}/{version}": version for version in DEFAULTS}
     if not isinstance(api_version, str) or api_version not in known:
-        hint = did_you_mean(str(api_version), known, otherwise=f"known: {', '.join(known)}")
+        hint = did_you_mean(str(api_version), known, fallback=f"known: {', '.join(known)}")
         raise document.error(("apiVersion",), f"{api_version!s:.60} is not a version we read", hint=hint)
     return known[api_version]
 

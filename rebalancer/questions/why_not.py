@@ -14,7 +14,7 @@ from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.errors import InputError
 from rebalancer.planning.explanation import MOVED, PodExplainer, Refusal
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.plan import API_VERSION, PERCENT_DIGITS, Kept, Obstacle, Plan, Value
+from rebalancer.planning.plan import API_VERSION, PERCENT_DIGITS, Obstacle, Plan, UnmovedPod, Value
 from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.report import build_plan
@@ -149,7 +149,7 @@ def _of_a_pod(prepared: PreparedInputs, plan: Plan, row: PodRow, answer: WhyNot)
     )
 
 
-def _with_higher_limits(prepared: PreparedInputs, kept: Kept) -> str:
+def _with_higher_limits(prepared: PreparedInputs, kept: UnmovedPod) -> str:
     """Whether the pod would move if the limits that keep it were none; empty where others do."""
     aliases = {f"limits.{field.alias}": name for name, field in Limits.model_fields.items()}
     names = [aliases.get(setting, "") for setting in kept.setting.split(" and ")]

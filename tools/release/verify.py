@@ -33,10 +33,10 @@ from tools.release.build import (
 from tools.release.versions import ReleaseError
 
 
-def require(holds: object, otherwise: str) -> None:
+def require(holds: object, message: str) -> None:
     """Raise ReleaseError unless it holds."""
     if not holds:
-        raise ReleaseError(otherwise)
+        raise ReleaseError(message)
 
 
 def clean(home: Path) -> dict[str, str]:

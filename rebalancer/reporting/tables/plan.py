@@ -12,13 +12,13 @@ from rich.text import Text
 from rebalancer.planning.plan import (
     Benefit,
     Change,
-    Kept,
     Landing,
     Move,
     NodeReport,
     Obstacle,
     Plan,
     PlanDifference,
+    UnmovedPod,
 )
 from rebalancer.policy.strategies import ALWAYS_ON
 from rebalancer.reporting.tables.text import Column, Lines, Style, bar, write_table
@@ -458,7 +458,7 @@ def _kept(lines: Lines, plan: Plan) -> None:
     kept = plan.kept
     if not kept:
         return
-    by_reason: defaultdict[str, list[Kept]] = defaultdict(list)
+    by_reason: defaultdict[str, list[UnmovedPod]] = defaultdict(list)
     for item in kept:
         by_reason[item.reason].append(item)
     reasons = sorted(by_reason, key=lambda reason: (-len(by_reason[reason]), reason))

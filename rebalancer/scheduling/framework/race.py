@@ -315,12 +315,12 @@ class Race:
         Where there are many, the draws of the rarest are taken to have the most frequent ones.
         """
         places = [(varying.index(item), side) for item, side in changing]
-        kinds, kind_of = _most_frequent([self._extreme(item, side) for item, side in changing])
+        kinds, kind_index = _most_frequent([self._extreme(item, side) for item, side in changing])
         for index, kind in enumerate(kinds):
             extremes = [list(item.extremes()) for item in varying]
             for (at, side), value in zip(places, kind, strict=True):
                 extremes[at][side] = value
-            yield [(smallest, largest) for smallest, largest in extremes], (kind_of == index).nonzero()[0]
+            yield [(smallest, largest) for smallest, largest in extremes], (kind_index == index).nonzero()[0]
 
     def _extreme(self, item: RawScores, side: int) -> IntArray:
         """(draws,) the smallest or the largest raw score of each sample."""

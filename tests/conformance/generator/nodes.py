@@ -58,8 +58,8 @@ def node(draws: Draws, index: int, emphasis: frozenset[str]) -> Object:
     """One node; what the emphasis names appears often, everything else now and then."""
     name = f"node-{index:02}"
 
-    def likely(feature: str, otherwise: float = 0.1) -> bool:
-        return draws.chance(0.6 if feature in emphasis else otherwise)
+    def likely(feature: str, usual: float = 0.1) -> bool:
+        return draws.chance(0.6 if feature in emphasis else usual)
 
     labels: Object = {HOSTNAME: name} if draws.chance(0.95) else {}
     if draws.chance(0.85):

@@ -232,4 +232,4 @@ def test_types_are_strict() -> None:
 
 def test_a_suggestion_ignores_case_and_is_absent_when_nothing_is_near() -> None:
     assert did_you_mean("mingain", ["minGain", "confidence"]) == "did you mean minGain?"
-    assert did_you_mean("zzz", ["minGain"], otherwise="sorry") == "sorry"
+    assert did_you_mean("zzz", ["minGain"], fallback="sorry") == "sorry"

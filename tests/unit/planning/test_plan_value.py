@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rebalancer.planning.plan import (
-    Kept,
     Landing,
     Level,
     Move,
@@ -21,6 +20,7 @@ from rebalancer.planning.plan import (
     NodeReport,
     Plan,
     PodReference,
+    UnmovedPod,
     decode,
     encode,
 )
@@ -67,7 +67,7 @@ moves = st.builds(
     grace_period_seconds=numbers,
 )
 stays = st.builds(
-    Kept,
+    UnmovedPod,
     pod=references,
     node=words,
     reason=st.sampled_from([str(reason) for reason in Reason]),

@@ -1,4 +1,4 @@
-"""The dial of a policy: what each level sets, and what the policy's own keys keep."""
+"""The aggressiveness of a policy: what each level sets, and what the policy's own keys keep."""
 
 from __future__ import annotations
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from rebalancer.execution.outcomes import Measured, NodeMeasured, Outcome, Outcomes
-from rebalancer.planning.plan import Kept, Landing, Level, Move, NodeAfter, NodeReport, Plan, PodReference
+from rebalancer.planning.plan import (
+    Landing,
+    Level,
+    Move,
+    NodeAfter,
+    NodeReport,
+    Plan,
+    PodReference,
+    UnmovedPod,
+)
 from rebalancer.state.results import Result
 
 NOW = "2026-11-20T12:00:00Z"
@@ -53,8 +62,8 @@ def a_node(
 
 def a_kept(
     name: str, reason: str = "SingleReplica", because: str = "the only replica of its workload"
-) -> Kept:
-    return Kept(pod=a_pod(name), node="node-0001", reason=reason, because=because)
+) -> UnmovedPod:
+    return UnmovedPod(pod=a_pod(name), node="node-0001", reason=reason, because=because)
 
 
 def a_plan(**changes: object) -> Plan:

@@ -39,7 +39,7 @@ def test_rows_are_multiplied_and_added_as_by_numpy(table: tuple[FloatArray, IntA
 
 @given(st.integers(1, 3).flatmap(lambda n: st.lists(st.tuples(*[st.integers(-3, 9)] * n), min_size=1)))
 def test_the_most_frequent_extremes_are_those_that_a_counter_finds(seen: list[tuple[int, ...]]) -> None:
-    kinds, kind_of = race._most_frequent([np.array(values) for values in zip(*seen, strict=True)])
+    kinds, kind_index = race._most_frequent([np.array(values) for values in zip(*seen, strict=True)])
     assert kinds == [kind for kind, _ in Counter(seen).most_common(race._MAX_EXTREMES)]
     number = {kind: index for index, kind in enumerate(kinds)}
-    assert kind_of.tolist() == [number.get(kind, 0) for kind in seen]
+    assert kind_index.tolist() == [number.get(kind, 0) for kind in seen]
