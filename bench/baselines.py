@@ -9,7 +9,7 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray, PodRow
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.simulation.execution import NOWHERE, LandingDraws
+from rebalancer.simulation.cycles import NOWHERE, LandingDraws
 from rebalancer_lab.descheduler import LowNodeUtilization, evictable
 
 

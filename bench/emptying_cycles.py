@@ -18,8 +18,7 @@ from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
 from rebalancer.scheduling.registry import load_configuration
-from rebalancer.simulation.cycles import is_again
-from rebalancer.simulation.execution import NOWHERE, LandingDraws, SimulatedExecution
+from rebalancer.simulation.cycles import NOWHERE, LandingDraws, SimulatedExecution, is_again
 from rebalancer.simulation.world import LoadShape, SimulatedCluster
 from rebalancer.state.run_state import MoveHistory, PastMove, RunState, after_moves, memory_seconds
 

@@ -37,7 +37,7 @@ from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.report import build_plan
 from rebalancer.run.plan import plan_inputs
-from rebalancer.simulation.execution import NOWHERE, SimulatedExecution
+from rebalancer.simulation.cycles import NOWHERE, SimulatedExecution
 
 _ANY_NUMBER = 1 << 20  # of moves
 

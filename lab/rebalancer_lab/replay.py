@@ -45,7 +45,7 @@ from rebalancer.policy.policy_file import (
     pressure_resources,
     required_resources,
 )
-from rebalancer.simulation.execution import NOWHERE, LandingDraws, SimulatedExecution
+from rebalancer.simulation.cycles import NOWHERE, LandingDraws, SimulatedExecution
 from rebalancer.state.results import Result
 from rebalancer.state.run_state import (
     PastMove,

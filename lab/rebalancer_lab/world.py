@@ -36,7 +36,7 @@ from rebalancer.load.scheduler_view import (
 from rebalancer.planning.coverage import OF_THEIR_NODE
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
-from rebalancer.simulation.execution import NOWHERE, LandingDraws
+from rebalancer.simulation.cycles import NOWHERE, LandingDraws
 
 
 class Slot(msgspec.Struct, frozen=True):

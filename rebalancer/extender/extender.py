@@ -37,8 +37,8 @@ from rebalancer.observe.configuration import InstalledPlugins
 from rebalancer.observe.needs import read_figures
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import open_api
-from rebalancer.planning.extenders import read_scores
-from rebalancer.policy.extenders import ExtenderScores
+from rebalancer.planning.scheduler_facts import read_scores
+from rebalancer.policy.schedulers import ExtenderScores
 from rebalancer.profiles.types import (
     Extender,
     ExtensionPoint,

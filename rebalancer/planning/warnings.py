@@ -20,7 +20,7 @@ from pydantic.alias_generators import to_camel
 from rebalancer.cluster import records
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.kinds import BY_NAME, NAMESPACES, NODES, STORAGE_CLASSES
-from rebalancer.cluster.leaving_nodes import matches_taint
+from rebalancer.cluster.nodes import matches_taint
 from rebalancer.cluster.pods import PHASES
 from rebalancer.cluster.records.pods import CONFIG_FLAG, flag_values
 from rebalancer.cluster.snapshot import Snapshot
@@ -35,11 +35,10 @@ from rebalancer.planning.landing.schedulers import neutral_everywhere
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.scheduler_facts import gates_running, scheduler_pods
 from rebalancer.planning.workloads.lookup import Workloads
-from rebalancer.policy.evictability import Namespaces
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.model import Selector
-from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.policy.schema import Namespaces, RebalancePolicy
 from rebalancer.policy.scopes import Scope, namespace_matches
 from rebalancer.profiles.types import (
     NOT_ASKED,

@@ -18,8 +18,8 @@ from rebalancer.documents.models import did_you_mean
 from rebalancer.documents.reading import Path
 from rebalancer.planning.strategies import STRATEGIES
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
-from rebalancer.policy.evictability import Evictable, Protection
 from rebalancer.policy.model import PolicyModel
+from rebalancer.policy.schema import Evictable, Protection
 from rebalancer.policy_import.mapping import Import, KeyFate
 
 EVICTOR = "DefaultEvictor"

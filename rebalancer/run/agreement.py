@@ -18,8 +18,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from rebalancer.agreement.beside import BesideTally
-from rebalancer.agreement.decisions import Agreement, Decision, Result, Tally, WhyThere
+from rebalancer.agreement.decisions import Agreement, BesideTally, Decision, Result, Tally, WhyThere
 from rebalancer.agreement.replay import SeenView, decide_again, decide_now
 from rebalancer.cluster import times
 from rebalancer.cluster.changes import ChangeLog, PodThen

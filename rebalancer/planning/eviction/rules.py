@@ -27,7 +27,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.kinds import NAMESPACES, PRIORITY_CLASSES, RESOURCE_QUOTAS
-from rebalancer.cluster.leaving_nodes import why_leaving
+from rebalancer.cluster.nodes import why_leaving
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.pods import EVICTION_IN_PROGRESS, MIRROR_ANNOTATION
 from rebalancer.cluster.records import PersistentVolumeClaim, Volume
@@ -52,7 +52,7 @@ from rebalancer.planning.eviction.workload_rules import (
 )
 from rebalancer.planning.reasons import NotMoved, Reason, age_text
 from rebalancer.planning.workloads.lookup import grace_period_seconds
-from rebalancer.policy.evictability import Protection
+from rebalancer.policy.schema import Protection
 from rebalancer.policy.scopes import closed
 from rebalancer.policy.units import parse_duration
 from rebalancer.state.results import BAD_RESULTS

@@ -27,7 +27,7 @@ from rebalancer.planning.workloads.stateful_sets import (
     next_revision,
     revision_of,
 )
-from rebalancer.policy.evictability import Protection
+from rebalancer.policy.schema import Protection
 
 
 def controller(context: EvictionContext, row: PodRow) -> NotMoved | None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import Field, model_validator
 
-from rebalancer.policy.evictability import Namespaces
 from rebalancer.policy.model import PolicyModel, Selector, Unique
+from rebalancer.policy.schema import Namespaces
 from rebalancer.policy.units import Duration
 
 if TYPE_CHECKING:

@@ -28,8 +28,7 @@ from rebalancer.planning.inputs import PlanningInputs, SchedulerFacts
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import NotMoved
 from rebalancer.planning.strategies import strategies_of
-from rebalancer.policy.evictability import Evictable
-from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.policy.schema import Evictable, RebalancePolicy
 from rebalancer.policy_import import Imported, import_policy
 from rebalancer.scheduling.registry import default_configuration
 from rebalancer.scheduling.resources import pod_requests

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rebalancer.planning.eviction.rules import ALWAYS, BY_POLICY
 from rebalancer.planning.reasons import Reason, groups
-from rebalancer.policy.evictability import Protection
+from rebalancer.policy.schema import Protection
 from tools.pages.protections import protections_page
 
 PAGE = Path(__file__).parents[3] / "docs" / "protections.md"

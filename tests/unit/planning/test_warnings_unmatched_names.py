@@ -10,9 +10,8 @@ from pydantic import BaseModel
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.planning.strategies import STRATEGIES
 from rebalancer.planning.warnings import NAMED, sentences, unmatched_names
-from rebalancer.policy.evictability import Namespaces
 from rebalancer.policy.model import Selector
-from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.policy.schema import Namespaces, RebalancePolicy
 from rebalancer.policy.scopes import Scope
 from rebalancer.scheduling.registry import default_configuration
 from tests.builders import a_node, a_pod, a_recording

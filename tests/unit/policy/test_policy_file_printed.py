@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.planning.strategies.misplaced import Misplaced
-from rebalancer.policy.evictability import Evictable, Namespaces, Protection
 from rebalancer.policy.hotness import DeviationRule, HotNodes, ScoreRule, ScoreThreshold, UtilizationRule
 from rebalancer.policy.load_sources import (
     LoadWatcher,
@@ -21,10 +20,20 @@ from rebalancer.policy.load_sources import (
     Requests,
     RequestsSource,
 )
-from rebalancer.policy.planning_settings import Planning
 from rebalancer.policy.policy_file import parse_policy
 from rebalancer.policy.schedulers import SchedulerSettings
-from rebalancer.policy.schema import Execution, Limits, LoadSettings, Metadata, RebalancePolicy, Safety
+from rebalancer.policy.schema import (
+    Evictable,
+    Execution,
+    Limits,
+    LoadSettings,
+    Metadata,
+    Namespaces,
+    Planning,
+    Protection,
+    RebalancePolicy,
+    Safety,
+)
 from rebalancer.policy.units import Amount
 from tests.unit.policy.policy_texts import HEAD, read, read_back
 

@@ -10,12 +10,11 @@ import pytest
 from pydantic import ValidationError
 
 from rebalancer.errors import InputError
-from rebalancer.policy.evictability import Namespaces, Protection
 from rebalancer.policy.hotness import DeviationRule, ScoreRule, UtilizationRule
 from rebalancer.policy.load_sources import LoadWatcher, LoadWatcherSource, MetricsServer, MetricsServerSource
 from rebalancer.policy.model import PolicyModel
 from rebalancer.policy.policy_file import parse_policy, schema, to_yaml
-from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.policy.schema import Namespaces, Protection, RebalancePolicy
 from tests.unit.policy.policy_texts import DESIGN, read, refusal
 
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rebalancer.errors import SafetyError, UnreachableError
-from rebalancer.policy.planning_settings import Planning
-from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.policy.schema import Planning, RebalancePolicy
 from rebalancer.run.memory import MAX_CLOCK_DIFFERENCE_SECONDS, RunMemory
 from rebalancer.state.results import Result
 from rebalancer.state.run_state import PastMove, RunState, after_moves, after_plan, memory_seconds

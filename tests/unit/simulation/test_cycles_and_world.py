@@ -12,8 +12,7 @@ from rebalancer.reporting.render import to_json
 from rebalancer.reporting.tables.simulation import simulation_table
 from rebalancer.scheduling.framework.cycle import Placement
 from rebalancer.scheduling.framework.start_index import RACED, TieBreak
-from rebalancer.simulation.cycles import SimulationSettings, simulate
-from rebalancer.simulation.execution import NOWHERE, LandingDraws
+from rebalancer.simulation.cycles import NOWHERE, LandingDraws, SimulationSettings, simulate
 from rebalancer.simulation.report import PolicyRun, Simulation
 from rebalancer.simulation.world import LoadShape, PodLoad, SimulatedCluster
 from rebalancer.state.run_state import RunState

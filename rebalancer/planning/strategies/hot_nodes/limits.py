@@ -21,8 +21,7 @@ from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import Reason
 from rebalancer.planning.strategies.hot_nodes.movable import MovablePods
 from rebalancer.planning.strategies.hot_nodes.search import Found, ReliefSearch
-from rebalancer.policy.planning_settings import LEVELS
-from rebalancer.policy.schema import Limits
+from rebalancer.policy.schema import LEVELS, Limits
 from rebalancer.policy.units import Amount
 
 _PLACEMENTS = 500  # that each estimate may take

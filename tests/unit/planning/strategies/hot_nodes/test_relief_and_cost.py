@@ -10,7 +10,7 @@ from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.workloads.lookup import Workloads
-from rebalancer.policy.planning_settings import Weights
+from rebalancer.policy.schema import Weights
 from rebalancer.state.run_state import RunState
 from tests.builders import a_node
 from tests.unit.planning.builders import (

@@ -13,8 +13,7 @@ from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.strategies.hot_nodes.report import find_obstacles
-from rebalancer.policy.evictability import Protection
-from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.policy.schema import Protection, RebalancePolicy
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, at, plan_of, planning_inputs
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from rebalancer.policy.planning_settings import LEVELS, Planning
 from rebalancer.policy.policy_file import parse_policy, to_yaml
+from rebalancer.policy.schema import LEVELS, Planning
 
 
 def planning(**keys: Any) -> Planning:

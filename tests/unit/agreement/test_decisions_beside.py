@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.agreement.beside import BesideTally, requested_percent
-from rebalancer.agreement.decisions import Result
+from rebalancer.agreement.decisions import BesideTally, Result, requested_percent
 from tests.builders import a_node
 from tests.unit.agreement.test_decisions import a_decision
 from tests.unit.agreement.test_replay import decided, scheduled, with_weights

@@ -5,8 +5,7 @@ import pytest
 
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
-from rebalancer.simulation.cycles import SimulationSettings, simulate
-from rebalancer.simulation.execution import SimulatedExecution
+from rebalancer.simulation.cycles import SimulatedExecution, SimulationSettings, simulate
 from rebalancer.simulation.report import Cycle
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, planning_inputs
