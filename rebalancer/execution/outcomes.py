@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
@@ -170,13 +170,13 @@ def after_outcomes(
     known = tuple(outcomes)
     untouched = {outcome.move.pod.uid for outcome in known if outcome.evicted_at is None}
     if state is not None and untouched:
-        kept = tuple(move for move in state.moves if not _withdrawn(move, untouched, run))
+        kept = tuple(
+            move
+            for move in state.moves
+            if not (move.run == run and move.uid in untouched and move.result == Result.UNKNOWN)
+        )
         state = replace(state, moves=kept)
     return after_moves(state, past_moves(known, run), now, horizon_seconds)
-
-
-def _withdrawn(move: PastMove, untouched: Collection[str], run: str) -> bool:
-    return move.run == run and move.uid in untouched and move.result == Result.UNKNOWN
 
 
 def _past_move(outcome: Outcome, run: str) -> PastMove:

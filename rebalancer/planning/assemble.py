@@ -8,7 +8,6 @@ import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, PodRow
 from rebalancer.cluster.kinds import SERVICES
-from rebalancer.cluster.records import Service
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.plugin_sources import read_view, watcher_addresses
 from rebalancer.load.prometheus.discovery import with_addresses
@@ -45,9 +44,7 @@ def system_workloads(
     selectors = [
         (item.metadata.namespace, item.spec.selector)
         for item in snapshot.recording.records(SERVICES)
-        if isinstance(item, Service)
-        and (item.metadata.namespace, item.metadata.name) in services
-        and item.spec.selector
+        if (item.metadata.namespace, item.metadata.name) in services and item.spec.selector
     ]
     workloads = Workloads(snapshot)
     found: set[str] = set()

@@ -397,7 +397,10 @@ class PlanBuilder:
         if lacking and not (may_wait and self._in_wave):
             return NotMoved(Reason.QUOTA, lacking)
         full = self._closed or self._wave_is_full()
-        waits = bool(exhausted or lacking) or full or self._has_sibling(candidate)
+        # Of two pods of one controller in a wave, which is gone when the other's replacement is placed is not
+        # known, and where that goes depends on how the pods of their controller are spread.
+        has_sibling = self._controller(candidate) in self._controllers
+        waits = bool(exhausted or lacking) or full or has_sibling
         later = may_wait and self._in_wave > 0 and waits
         wanted = self._policy.planning.confidence
         tolerated = max(1.0 - wanted / self._confidence, 0.0)
@@ -432,14 +435,6 @@ class PlanBuilder:
 
     def _controller(self, candidate: Candidate) -> str:
         return self._pods.class_of(candidate.row).owner.uid
-
-    def _has_sibling(self, candidate: Candidate) -> bool:
-        """Whether this wave moves a pod of the same controller already.
-
-        Which of the two is gone when the other's replacement is placed is not known, and where that goes
-        depends on how the pods of their controller are spread.
-        """
-        return self._controller(candidate) in self._controllers
 
     def _next_scenarios(self) -> Scenarios:
         """The scenarios once this wave is over."""

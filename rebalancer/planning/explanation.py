@@ -458,7 +458,11 @@ def explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:
         verdict, because = verdict_on_node(prepared, pod, moves.get(uid), kept.get(uid), hot=hot)
         share = by_resource(prepared.hotness.names, share_of(prepared, pod, row))
         pods.append(PodOnNode(pod=prepared.pod_reference(pod), share=share, verdict=verdict, because=because))
-    pods.sort(key=lambda item: (-_largest(item.share), item.pod.full_name))
+    largest = {
+        pod.pod.uid: max((at for name, at in pod.share.items() if name != "pods"), default=0.0)
+        for pod in pods
+    }
+    pods.sort(key=lambda item: (-largest[item.pod.uid], item.pod.full_name))
     return NodeExplanation(
         source=plan.source,
         policy=plan.policy,
@@ -475,10 +479,6 @@ def explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:
         unsolved=plan.unsolved.get(report.name, ""),
         pods=tuple(pods),
     )
-
-
-def _largest(share: Mapping[str, float]) -> float:
-    return max((points for resource, points in share.items() if resource != "pods"), default=0.0)
 
 
 def verdict_on_node(

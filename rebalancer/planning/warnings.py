@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 import numpy as np
 from pydantic.alias_generators import to_camel
 
-from rebalancer.cluster import records
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.kinds import BY_NAME, NAMESPACES, NODES, STORAGE_CLASSES
 from rebalancer.cluster.nodes import matches_taint
@@ -381,10 +380,8 @@ def _include_exclude(place: str, settings: Namespaces) -> list[tuple[str, Sequen
 
 
 def _namespaces(given: Iterable[tuple[str, Sequence[str]]], snapshot: Snapshot) -> Iterator[str]:
-    known = set(snapshot.pods.namespaces)
-    for item in snapshot.recording.records(NAMESPACES):
-        if isinstance(item, records.Namespace):
-            known.add(item.metadata.name)
+    known = {*snapshot.pods.namespaces}
+    known.update(item.metadata.name for item in snapshot.recording.records(NAMESPACES))
     for setting, names in given:
         for name in names:
             if name != _ALWAYS_EXCLUDED and not any(namespace_matches(item, (name,)) for item in known):
@@ -466,11 +463,7 @@ def _strategies(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
 
 
 def _nodes(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
-    labels = [
-        item.metadata.labels or {}
-        for item in snapshot.recording.records(NODES)
-        if isinstance(item, records.Node)
-    ]
+    labels = [item.metadata.labels or {} for item in snapshot.recording.records(NODES)]
     selectors = [("hotNodes.nodeSelector", policy.hot_nodes.node_selector)]
     selectors += [
         (f"hotNodes.pools {pool.name}: nodeSelector", pool.node_selector) for pool in policy.hot_nodes.pools
@@ -490,11 +483,7 @@ def _pods(policy: RebalancePolicy, snapshot: Snapshot) -> Iterator[str]:
         yield f"evictable.namespaceSelector selects no namespace: {selector}"
     if not snapshot.has(STORAGE_CLASSES):
         return
-    known = [
-        item.metadata.name
-        for item in snapshot.recording.records(STORAGE_CLASSES)
-        if isinstance(item, records.StorageClass)
-    ]
+    known = [item.metadata.name for item in snapshot.recording.records(STORAGE_CLASSES)]
     for name in policy.evictable.protect_storage_classes:
         if name not in known:
             yield _unmatched("evictable.protectStorageClasses", "storage class", name, known, "the cluster")

@@ -125,11 +125,8 @@ def _evictors(work: Import, evictors: Sequence[Arguments], *, bare: bool) -> Non
             for item in found:
                 work.drop(item.where(key), _DISAGREE.format("set of rules of eviction"))
     if evictors:
-        _evictor(work, Arguments(alike, evictors[0].at, {key: _first(evictors, key) for key in alike}), bare)
-
-
-def _first(evictors: Sequence[Arguments], key: str) -> Path:
-    return next(item.where(key) for item in evictors if key in item.values)
+        places = {key: next(it.where(key) for it in evictors if key in it.values) for key in alike}
+        _evictor(work, Arguments(alike, evictors[0].at, places), bare)
 
 
 def _evictor(work: Import, evictor: Arguments, bare: bool) -> None:

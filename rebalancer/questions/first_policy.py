@@ -197,8 +197,7 @@ def _prometheus_services(facts: _Facts) -> list[Service]:
     services = [
         item
         for item in facts.inputs.snapshot.recording.records(SERVICES)
-        if isinstance(item, Service)
-        and "prometheus" in item.metadata.name
+        if "prometheus" in item.metadata.name
         and not any(part in item.metadata.name for part in _BESIDE_PROMETHEUS)
     ]
     services.sort(key=lambda item: (item.metadata.namespace, item.metadata.name))

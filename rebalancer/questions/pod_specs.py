@@ -29,7 +29,6 @@ from rebalancer.cluster.records import (
     Pod,
     PodSpec,
     PodTemplate,
-    PriorityClass,
     ResourceRequirements,
     Toleration,
 )
@@ -250,9 +249,7 @@ def _priority(
         named = f" {spec.priority_class_name!a:.60}" if spec.priority_class_name else ""
         note = f"priority classes were not read: the priority of class{named} is taken as 0"
         return spec.priority, () if spec.priority is not None or not named else (note,)
-    classes = [
-        item for item in snapshot.recording.records(PRIORITY_CLASSES) if isinstance(item, PriorityClass)
-    ]
+    classes = snapshot.recording.records(PRIORITY_CLASSES)
     if spec.priority_class_name:
         priority_class = next(
             (item for item in classes if item.metadata.name == spec.priority_class_name), None

@@ -347,7 +347,9 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
     theirs = before if other is None else prepare_to_plan(replace(other, ignore_coverage=True))
     changed = _changed(theirs, changes)
     comparison = emptied = None
+    words = changes.words()
     if other is not None:
+        words += (f"the scheduler's configuration is {other.scheduler.configuration.source}",)
         emptied = _emptied(inputs), _emptied(other)
         ours = _changed(before, changes).fates if changes else None
         comparison = compare(before, theirs, ours, changed.fates)
@@ -356,7 +358,7 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
         policy=inputs.policy.metadata.name,
         inputs=inputs.digest,
         now=times.render(inputs.now),
-        changes=changes.words() if other is None else (*changes.words(), _configured(other)),
+        changes=words,
         pods=_listed(before, changed),
         nodes=_nodes(before, changed.settled, changes),
         hot=(_hot(before), _hot(changed.settled)),
@@ -378,10 +380,6 @@ def _emptied(inputs: PlanningInputs) -> int:
     policy = policy.model_copy(update={"strategies": strategies, "limits": limits})
     plan = make_plan(replace(inputs, policy=policy, ignore_coverage=True))
     return int(plan.strategies[Consolidation.name].figures["emptied"])
-
-
-def _configured(other: PlanningInputs) -> str:
-    return f"the scheduler's configuration is {other.scheduler.configuration.source}"
 
 
 def _changed(before: PreparedInputs, changes: Changes) -> _Changed:

@@ -82,10 +82,6 @@ def plan_samples(plan: Plan) -> dict[Metric, Samples]:
     }
 
 
-def _counted(reasons: Iterable[str]) -> Samples:
-    return {(plain(reason),): count for reason, count in Counter(reasons).items()}
-
-
 def _moment(text: str) -> float | None:
     try:
         return times.parse(text)
@@ -191,7 +187,9 @@ MOVES_QUEUED = Metric("rebalancer_moves_queued", "Moves of the run at work that 
 PODS_KEPT = _planned(
     "rebalancer_pods_kept",
     "Pods on hot nodes that are not moved, by reason.",
-    lambda plan: _counted(item.reason for item in plan.kept),
+    lambda plan: {
+        (plain(reason),): count for reason, count in Counter(item.reason for item in plan.kept).items()
+    },
     "reason",
 )
 NEUTRAL_PLUGINS = _planned(

@@ -214,7 +214,10 @@ def _in_brackets(steps: str) -> str:
     while position < len(steps):
         if steps[position] == "[":
             end = _end_of_brackets(steps, position)
-            path += _PATH_IN_FILTER.sub(_path_in_filter, steps[position:end])
+            path += _PATH_IN_FILTER.sub(
+                lambda found: _in_brackets(found["steps"]) if found["steps"] else found[0],
+                steps[position:end],
+            )
             position = end
             continue
         step = _STEP.match(steps, position)
@@ -225,10 +228,6 @@ def _in_brackets(steps: str) -> str:
         path += "[*]" if step["name"] == "*" else f"[{name}]"
         position = step.end()
     return path
-
-
-def _path_in_filter(match: re.Match[str]) -> str:
-    return _in_brackets(match["steps"]) if match["steps"] else match[0]
 
 
 def _end_of_brackets(text: str, position: int) -> int:

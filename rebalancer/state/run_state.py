@@ -39,10 +39,6 @@ class LoadSamples(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     taken: tuple[Sample, ...] = ()
 
 
-def _at(values: Sequence[float | None], position: int) -> float | None:
-    return values[position] if position < len(values) else None
-
-
 def with_sample(
     samples: LoadSamples, at: float, percent: Mapping[str, Mapping[str, float]], window_seconds: float
 ) -> LoadSamples:
@@ -89,7 +85,10 @@ def _aligned(nodes: tuple[str, ...], taken: Sequence[tuple[tuple[str, ...], Samp
         if names != nodes:
             position = {name: index for index, name in enumerate(names)}
             percent = {
-                resource: tuple(_at(values, position[node]) if node in position else None for node in nodes)
+                resource: tuple(
+                    values[at] if (at := position.get(node, len(values))) < len(values) else None
+                    for node in nodes
+                )
                 for resource, values in sample.percent.items()
             }
             result.append(Sample(at=sample.at, percent=percent))

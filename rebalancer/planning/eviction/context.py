@@ -27,7 +27,7 @@ from rebalancer.cluster.kinds import EVICTION_REQUESTS, EVICTIONS, NAMESPACES, P
 from rebalancer.cluster.nodes import NodeTable, why_leaving
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.pods import PodTable
-from rebalancer.cluster.records import EvictionRequest, Namespace, PersistentVolumeClaim, PriorityClass
+from rebalancer.cluster.records import EvictionRequest, PersistentVolumeClaim
 from rebalancer.cluster.records.base import condition
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.planning.eviction.budgets import Budgets
@@ -55,7 +55,7 @@ class ForeignEvictions:
         self._of_namespace: dict[str, str] = {}  # of objects that cannot be read: any pod may be meant
         for kind in _KINDS:
             for item in recording.records(kind):
-                if isinstance(item, EvictionRequest) and _active(item):
+                if _active(item):
                     self._add(kind, item)
             listing = recording.listings.get(kind.plural)
             for broken in listing.malformed if listing is not None else ():
@@ -237,8 +237,7 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False, dict=True):
 def _priority_classes(snapshot: Snapshot) -> Mapping[str, int] | None:
     if not snapshot.has(PRIORITY_CLASSES):
         return None
-    found = snapshot.recording.records(PRIORITY_CLASSES)
-    return {item.metadata.name: item.value for item in found if isinstance(item, PriorityClass)}
+    return {item.metadata.name: item.value for item in snapshot.recording.records(PRIORITY_CLASSES)}
 
 
 def _ending_namespaces(snapshot: Snapshot) -> frozenset[str]:
@@ -246,6 +245,5 @@ def _ending_namespaces(snapshot: Snapshot) -> frozenset[str]:
     return frozenset(
         item.metadata.name
         for item in snapshot.recording.records(NAMESPACES)
-        if isinstance(item, Namespace)
-        and (item.metadata.deletion_timestamp is not None or item.status.phase == _TERMINATING)
+        if item.metadata.deletion_timestamp is not None or item.status.phase == _TERMINATING
     )

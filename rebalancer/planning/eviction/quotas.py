@@ -49,8 +49,7 @@ class Quotas:
         self.read = snapshot.has(RESOURCE_QUOTAS)
         self._by_namespace: dict[str, list[ResourceQuota]] = defaultdict(list)
         for item in snapshot.recording.records(RESOURCE_QUOTAS):
-            if isinstance(item, ResourceQuota):
-                self._by_namespace[item.metadata.namespace].append(item)
+            self._by_namespace[item.metadata.namespace].append(item)
         listing = snapshot.recording.listings.get(RESOURCE_QUOTAS.plural)
         self._unreadable = {item.namespace: str(item) for item in listing.malformed} if listing else {}
         self._usage: dict[PodClass, Mapping[str, Fraction]] = {}

@@ -167,7 +167,7 @@ def rollout(context: EvictionContext, row: PodRow) -> NotMoved | None:
         status, wanted = record.status, record.spec.replicas
         if kind not in ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"):
             continue
-        if _stale(record):
+        if status.observed_generation < record.metadata.generation:
             return NotMoved(Reason.ROLLOUT, f"the status of {name} is older than its spec")
         wanted = 1 if wanted is None else wanted
         if kind == "Deployment" and status.updated_replicas < min(wanted, status.replicas):
@@ -189,10 +189,6 @@ def _progressing(context: EvictionContext, row: PodRow) -> NotMoved | None:
         return None
     message = f"{above[0]}/{above[1].metadata.name} has pods of ReplicaSet/{others[0]} as well"
     return NotMoved(Reason.ROLLOUT, message)
-
-
-def _stale(record: Workload) -> bool:
-    return record.status.observed_generation < record.metadata.generation
 
 
 def older_revision(context: EvictionContext, row: PodRow) -> NotMoved | None:
@@ -315,9 +311,11 @@ def ends_soon(context: EvictionContext, row: PodRow) -> NotMoved | None:
             f"Job {workload.owner.name} ends at its deadline in {max(deadline - elapsed, 0) / 60:.0f} min"
         )
         return NotMoved(Reason.ENDS_SOON, message)
-    earlier = [
-        taken for job in context.workloads.sibling_jobs(record) if not math.isnan(taken := _taken(job))
-    ]
+    took = (
+        _time(job.status.completion_time) - _time(job.status.start_time)
+        for job in context.workloads.sibling_jobs(record)
+    )
+    earlier = [seconds for seconds in took if not math.isnan(seconds)]  # of those that completed
     if not earlier:
         return None
     usual = statistics.median(earlier)
@@ -327,11 +325,6 @@ def ends_soon(context: EvictionContext, row: PodRow) -> NotMoved | None:
         f"Job {workload.owner.name} has run {elapsed / 60:.0f} min, those before it took {usual / 60:.0f} min"
     )
     return NotMoved(Reason.ENDS_SOON, message)
-
-
-def _taken(job: Workload) -> float:
-    """Seconds from a Job's start to its completion; NaN when it did not complete."""
-    return _time(job.status.completion_time) - _time(job.status.start_time)
 
 
 def _time(text: str | None) -> float:

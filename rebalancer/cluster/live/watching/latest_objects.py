@@ -14,7 +14,7 @@ and nothing that follows can be believed: the kind has to be listed again.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -259,13 +259,10 @@ class LatestPods(LatestObjects):
 
 def latest_objects(listing: Listing, builder: ListingBuilder) -> LatestObjects | None:
     """The objects of a listing, to be kept up to date; None where events would match no object."""
-    if version_number(listing.resource_version) < 0 or _nameless(listing.malformed):
+    # One that is known by its place in the list alone: its next event would not be known as its.
+    nameless = any(item.name.startswith("#") for item in listing.malformed)
+    if version_number(listing.resource_version) < 0 or nameless:
         return None
     if listing.pods is not None:
         return LatestPods(listing, listing.pods)
     return LatestObjects(listing, builder.rows) if isinstance(builder.rows, RecordCollector) else None
-
-
-def _nameless(malformed: Iterable[Malformed]) -> bool:
-    """Whether an object is known by its place in the list alone: its next event would not be known as its."""
-    return any(item.name.startswith("#") for item in malformed)
