@@ -167,8 +167,7 @@ class Following:
             self._see(inputs.view, inputs.now)
             self._known(inputs, began)
             return Counter()
-        pods = inputs.snapshot.recording.listings[PODS.plural].resource_version
-        tally, upto = self.tally, version_number(pods)
+        tally, upto = self.tally, _version(inputs.snapshot)
         if not self._arrived(upto, api):
             self._known(inputs, began, claims=False)
             return Counter()  # a later step sees it
@@ -278,6 +277,10 @@ def _by_requests(loaded: LoadedPolicy) -> LoadedPolicy:
     """The policy without its sources of load: where pods land depends on what schedulers see, not on them."""
     settings = LoadSettings.model_validate({"sources": [{"requests": {}}]})
     return replace(loaded, policy=loaded.policy.model_copy(update={"load": settings}))
+
+
+def _version(snapshot: Snapshot) -> int:
+    return version_number(snapshot.recording.listings[PODS.plural].resource_version)
 
 
 def _bound_claims(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
