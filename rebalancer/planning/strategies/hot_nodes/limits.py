@@ -6,6 +6,9 @@ pods, it goes on with the values of the bolder positions of the dial.
 
     perRun 20 is reached and 20 of 76 hot nodes are cool; without it the search would make 70 moves:
     "with perRun 70 this plan would bring 65 of 76 hot nodes to coolTo, not 20"
+
+The limit that is named is what the moves found need. On a large cluster fewer are looked for, so a lower one
+is named, with what that would give.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from rebalancer.planning.strategies.hot_nodes.search import Found, ReliefSearch
 from rebalancer.policy.schema import LEVELS, Limits
 from rebalancer.policy.units import Amount
 
-_PLACEMENTS = 500  # that each estimate may take
+# Placements that each estimate may take, and placements times nodes: large clusters can afford less.
+_MOST_PLACEMENTS, _FEWEST_PLACEMENTS, _CELLS = 500, 100, 100_000
 _MAX_ESTIMATES = 2
 _WORTH_NAMING = 1.0  # points of excess; less is no reason to change a policy
 _UNLIMITED = 1 << 30
@@ -111,7 +115,9 @@ class RaisedLimits:
 
     def _further(self, limits: Limits, asked: float | None = None) -> PlanBuilder:
         """The plan gone on with under other limits, or with another leastRelief."""
-        start = self._found.builder.estimating(limits, _PLACEMENTS)
+        affordable = _CELLS // max(len(self._prepared.nodes), 1)
+        placements = min(_MOST_PLACEMENTS, max(_FEWEST_PLACEMENTS, affordable))
+        start = self._found.builder.estimating(limits, placements)
         search = ReliefSearch(self._prepared, self._pods, start, asked)
         return search.estimate(self._found.order)
 

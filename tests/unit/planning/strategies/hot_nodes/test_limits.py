@@ -9,15 +9,16 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.planning.plan import Plan
+from rebalancer.planning.strategies.hot_nodes import limits
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, plan_of, planning_inputs
 
 
-def two_hot_nodes(**limits: Any) -> Plan:
+def two_hot_nodes(**of_policy: Any) -> Plan:
     """Three pods would have to leave each of two hot nodes, and there is much room elsewhere."""
     nodes = [a_node("a", cpu=10), a_node("b", cpu=10), a_node("cool", cpu=100)]
     workloads = [a_workload("web", ["a"] * 9), a_workload("api", ["b"] * 9)]
-    return plan_of(planning_inputs(nodes, workloads, policy=a_policy(limits=limits)))
+    return plan_of(planning_inputs(nodes, workloads, policy=a_policy(limits=of_policy)))
 
 
 def cool(plan: Plan) -> int:
@@ -25,7 +26,7 @@ def cool(plan: Plan) -> int:
 
 
 @pytest.mark.parametrize(
-    ("limits", "words"),
+    ("of_policy", "words"),
     [
         ({"perRun": 4}, "perRun 6"),
         ({"perNode": 2}, "perNode 3"),
@@ -35,19 +36,35 @@ def cool(plan: Plan) -> int:
     ],
 )
 def test_the_limit_that_binds_is_named_with_what_its_next_useful_value_would_give(
-    limits: dict[str, int], words: str
+    of_policy: dict[str, int], words: str
 ) -> None:
     assert (
-        two_hot_nodes(**limits).raised_limit
+        two_hot_nodes(**of_policy).raised_limit
         == f"with {words} this plan would bring 2 of 2 hot nodes to coolTo, not 0"
     )
 
 
-@pytest.mark.parametrize("limits", [{"perRun": 4}, {"perNode": 1}, {"perRun": 3, "perNamespace": 3}])
-def test_a_plan_with_the_named_limits_does_what_was_said(limits: dict[str, int]) -> None:
-    said = two_hot_nodes(**limits).raised_limit
+@pytest.mark.parametrize("of_policy", [{"perRun": 4}, {"perNode": 1}, {"perRun": 3, "perNamespace": 3}])
+def test_a_plan_with_the_named_limits_does_what_was_said(of_policy: dict[str, int]) -> None:
+    said = two_hot_nodes(**of_policy).raised_limit
     raised = {name: int(value) for name, value in re.findall(r"(per\w+) (\d+)", said)}
-    assert f"bring {cool(two_hot_nodes(**{**limits, **raised}))} of 2" in said
+    assert f"bring {cool(two_hot_nodes(**{**of_policy, **raised}))} of 2" in said
+
+
+def test_less_is_looked_for_in_a_large_cluster_and_what_is_said_of_it_is_as_true(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "_CELLS", 0)  # placements times nodes: as if there were many
+    monkeypatch.setattr(limits, "_FEWEST_PLACEMENTS", 8)
+    said = two_hot_nodes(perRun=1).raised_limit
+    raised = re.fullmatch(
+        r"with perRun (\d) this plan would leave ([\d.]+) points of excess, not [\d.]+", said
+    )
+    assert raised is not None
+    assert 1 < int(raised[1]) < 6  # what all that may move would need
+    benefit = two_hot_nodes(perRun=int(raised[1])).benefit
+    assert benefit is not None
+    assert float(raised[2]) == benefit.excess.after
 
 
 def test_where_no_limit_binds_none_is_named() -> None:
