@@ -371,7 +371,7 @@ class Race:
             following = max(following, level + 1)
             end = int(levels[following])
             won, left = self._won(rows[begin:end], draws, ends, levels[level:following] - begin, left)
-            chance[rows[begin:end]] += won @ weight
+            chance[rows[begin:end]] += _weighed(won, weight)
             open_draws = (left > _MIN_LEFT).nonzero()[0]
             if not len(open_draws):
                 return lowest
@@ -384,7 +384,7 @@ class Race:
             if len(rows) < len(totals):
                 below = totals[totals < best[-1]] if len(best) else totals  # of nodes that are not followed
                 others = (totals == below.max()).nonzero()[0]
-        chance[others] += float(left @ weight) / len(others)
+        chance[others] += float(_weighed(left, weight)) / len(others)
         return min(lowest, int(totals[others[0]]))
 
     def _scattered(self, sizes: IntArray) -> FloatArray:
@@ -422,6 +422,15 @@ class Race:
             sizes = np.append(levels[1:], len(rows)) - levels
             wins = np.repeat(wins, sizes, axis=0) * inside
         return wins, all_missing[-1]
+
+
+def _weighed(chances: FloatArray, weight: FloatArray) -> FloatArray:
+    """(rows,) the chances of (rows, draws) over all draws, which have these weights.
+
+    A matrix product would be left to kernels that differ by processor: in rounding, and on some in what they
+    report, such as an invalid value where all numbers are finite. This sum is the same on all of them.
+    """
+    return np.asarray(np.add.reduce(chances * weight, axis=-1))
 
 
 # NumPy reduces and accumulates rows column by column. Where columns are many, row by row is several times as

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 from hypothesis import given
@@ -43,3 +47,33 @@ def test_the_most_frequent_extremes_are_those_that_a_counter_finds(seen: list[tu
     assert kinds == [kind for kind, _ in Counter(seen).most_common(race._MAX_EXTREMES)]
     number = {kind: index for index, kind in enumerate(kinds)}
     assert kind_index.tolist() == [number.get(kind, 0) for kind in seen]
+
+
+_CHANCES = """
+import hashlib
+import numpy as np
+from rebalancer.scheduling.framework.sampling import Search
+from rebalancer.scheduling.framework.scores import RawScores
+from rebalancer.scheduling.framework.race import Workers
+from tests.unit.scheduling.framework.plain_plugins import Plain
+
+search = Search(np.arange(1000), np.arange(1000), 420, Workers(16))
+totals = np.random.default_rng(7).integers(0, 300, 1000)
+print(hashlib.sha256(search.chances([RawScores(Plain(), 1, totals)]).tobytes()).hexdigest())
+"""
+
+
+def test_chances_are_the_same_to_the_last_bit_with_the_matrix_kernels_of_another_processor() -> None:
+    def digest(**environment: str) -> str:
+        command = [sys.executable, "-c", _CHANCES]
+        done = subprocess.run(
+            command,
+            env={**os.environ, **environment},
+            cwd=Path(__file__).parents[4],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+    assert digest() == digest(OPENBLAS_CORETYPE="Prescott")
