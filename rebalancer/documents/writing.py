@@ -7,17 +7,9 @@ from typing import Any
 
 import yaml
 
+from rebalancer import redaction
 from rebalancer.documents.reading import ScalarError, parse, resolve
 from rebalancer.errors import InputError
-from rebalancer.redaction import (
-    REDACTED,
-    TERMINAL_CONTROLS,
-    each_text,
-    is_secret,
-    redacted,
-    without_controls,
-    without_secrets,
-)
 
 _KEY = re.compile(r"(?<![\w-])([\w-]++)[\"']?[ \t]*+[:=]")  # of an entry that a comment holds
 
@@ -35,7 +27,7 @@ class _Dumper(yaml.SafeDumper):
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     try:
-        plain = resolve(text) == text and not TERMINAL_CONTROLS.search(text)
+        plain = resolve(text) == text and not redaction.TERMINAL_CONTROLS.search(text)
     except ScalarError:
         plain = False
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else '"')
@@ -46,7 +38,9 @@ _Dumper.add_representer(str, _text)
 
 def to_yaml(value: Any) -> str:
     """A plain value as block YAML, keys in their order."""
-    return without_controls(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110))
+    return redaction.without_controls(
+        yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    )
 
 
 def redacted_text(text: str, source: str, depth: int = 0) -> str:
@@ -59,8 +53,8 @@ def redacted_text(text: str, source: str, depth: int = 0) -> str:
     value = parse(text, source).value
     safe = redacted_document(value, depth)
     comments = (line.partition("#")[2] for line in text.splitlines())
-    commented = any(is_secret(key) for comment in comments for key in _KEY.findall(comment))
-    if safe == value and not commented and without_secrets(text) == text:
+    commented = any(redaction.is_secret(key) for comment in comments for key in _KEY.findall(comment))
+    if safe == value and not commented and redaction.without_secrets(text) == text:
         return text
     return to_yaml(safe)
 
@@ -80,6 +74,6 @@ def redacted_document(value: Any, depth: int = 0) -> Any:
             return text
         if not isinstance(document, dict | list):
             return text
-        return redacted_text(text, "text", depth + 1) if depth < _MAX_NESTED_DOCUMENTS else REDACTED
+        return redacted_text(text, "text", depth + 1) if depth < _MAX_NESTED_DOCUMENTS else redaction.REDACTED
 
-    return each_text(redacted(value), inner, keys=False)
+    return redaction.each_text(redaction.redacted(value), inner, keys=False)

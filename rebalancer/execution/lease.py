@@ -36,15 +36,7 @@ from typing import Any
 import msgspec
 
 from rebalancer.cluster import times
-from rebalancer.cluster.live import RawApi, object_path
-from rebalancer.cluster.live.client import (
-    APPLY,
-    MAX_ATTEMPTS,
-    NotWrittenError,
-    create_version,
-    replace_version,
-    update,
-)
+from rebalancer.cluster.live import RawApi, client, object_path
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.deadlines import CLOSING_SECONDS
 from rebalancer.errors import (
@@ -126,17 +118,17 @@ class LeaseObject:
                 "metadata": {"namespace": self._namespace, "name": self._name},
                 "spec": spec,
             }
-            create_version(
+            client.create_version(
                 self.api,
                 what,
                 object_path(_VERSION, self._namespace, "leases"),
                 body,
                 namespace=self._namespace,
-                hint=f"{APPLY}, or name a lease elsewhere with --lease",
+                hint=f"{client.APPLY}, or name a lease elsewhere with --lease",
             )
         else:
             path = object_path(_VERSION, self._namespace, "leases", self._name)
-            replace_version(self.api, what, path, {**item, "spec": spec})
+            client.replace_version(self.api, what, path, {**item, "spec": spec})
 
     def age(self, spec: dict[str, Any]) -> float:
         """Seconds since its holder renewed it, by two clocks; infinite when it does not say."""
@@ -252,7 +244,7 @@ class HeldLease:
             except LeaseLostError as error:
                 self._lost = error
                 raise
-            except (NotWrittenError, RebalancerError) as error:
+            except (client.NotWrittenError, RebalancerError) as error:
                 raise LeaseLostError(
                     f"the lease could not be renewed: {error}", where=self._lease.where
                 ) from error
@@ -289,7 +281,7 @@ class HeldLease:
             lease.write(self._ours(lease), lease.identity, self._duration)
             return began
 
-        return update(lease.api, f"renew {lease.where}", attempt, deadline_seconds=self._duration)
+        return client.update(lease.api, f"renew {lease.where}", attempt, deadline_seconds=self._duration)
 
     def release(self) -> None:
         """Give the lease up if it is ours; after a failure the next run waits until it expires."""
@@ -297,7 +289,7 @@ class HeldLease:
             if self._released or self._lost is not None:
                 return
             self._released = True
-            with contextlib.suppress(RebalancerError, NotWrittenError):
+            with contextlib.suppress(RebalancerError, client.NotWrittenError):
                 lease = self._lease.closing()
                 item = lease.read()
                 if item is not None and text_of(spec_of(item), "holderIdentity") == lease.identity:
@@ -390,12 +382,12 @@ class RunLease:
             return began
 
         try:
-            began = update(lease.api, f"take {self.where}", attempt, deadline_seconds=deadline)
-        except NotWrittenError as error:
+            began = client.update(lease.api, f"take {self.where}", attempt, deadline_seconds=deadline)
+        except client.NotWrittenError as error:
             if error.unanswered is not None:
                 raise error.unanswered from error
             raise LeaseHeldError(
-                f"could not be taken in {MAX_ATTEMPTS} attempts", where=self.where
+                f"could not be taken in {client.MAX_ATTEMPTS} attempts", where=self.where
             ) from error
         return HeldLease(self._lease, self.duration_seconds, self.monotonic, began)
 
@@ -465,7 +457,7 @@ class LeaseWatch:
             return None
         try:
             held = lease.take(item)
-        except NotWrittenError:
+        except client.NotWrittenError:
             return None  # somebody else was faster, or the answer was lost: the next look tells
         self._seen = None
         return held

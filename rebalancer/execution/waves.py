@@ -35,26 +35,8 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.errors import InputError, RebalancerError, UnreachableError
+from rebalancer.execution import events
 from rebalancer.execution.clock import RunClock
-from rebalancer.execution.events import (
-    EventStream,
-    EvictionAnnounced,
-    EvictionAnswered,
-    EvictionDue,
-    MoveEnded,
-    NotKnown,
-    PlacedAgain,
-    PlannedAgain,
-    ReplacementsSeen,
-    RunFinished,
-    RunStarted,
-    SaveOutcomes,
-    Subscriber,
-    WaveFinished,
-    WavesEnded,
-    WaveStarted,
-    stop_reason_for,
-)
 from rebalancer.execution.evict import Attempt, Ends, EvictionClient, Patience, Verdict, evict
 from rebalancer.execution.journal import Journal
 from rebalancer.execution.lease import HeldLease
@@ -121,8 +103,8 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     pods: WorkloadPods = msgspec.field(default_factory=WorkloadPods)
     # The schedulers that place the replacements of a plan, and so must be alive.
     schedulers_of: Callable[[Plan], tuple[SchedulerLocation, ...]] = lambda _: ()
-    save: SaveOutcomes = lambda _: None  # an error it raises stops the run before the next eviction
-    shown_to: Sequence[Subscriber] = ()  # learn of every event after it was saved and journaled
+    save: events.SaveOutcomes = lambda _: None  # an error it raises stops the run before the next eviction
+    shown_to: Sequence[events.Subscriber] = ()  # learn of every event after it was saved and journaled
     patience: Patience = msgspec.field(default_factory=Patience)
     dry_run: bool = False
 
@@ -134,8 +116,8 @@ def carry_out(plan: Plan, context: RunContext) -> Outcomes:
     InputError for a plan that names a pod twice: nothing was evicted then.
     """
     _check(plan)
-    with EventStream(context.save, context.journal, context.clock.now, context.shown_to) as stream:
-        stream.publish(RunStarted(plan, context.dry_run))
+    with events.EventStream(context.save, context.journal, context.clock.now, context.shown_to) as stream:
+        stream.publish(events.RunStarted(plan, context.dry_run))
         return _Run(plan, context, stream).carry_out()
 
 
@@ -152,7 +134,7 @@ def _check(plan: Plan) -> None:
 class _Run:
     """One run; once something stops it, the stream of events has the reason."""
 
-    def __init__(self, plan: Plan, context: RunContext, stream: EventStream) -> None:
+    def __init__(self, plan: Plan, context: RunContext, stream: events.EventStream) -> None:
         self._plans = [plan]
         self._accounts: list[PlanOfRun] = []  # of the plans before the last
         self._context = context
@@ -181,20 +163,20 @@ class _Run:
                     self._waves()
             except RebalancerError as error:
                 self._stop_after(error)
-            self._stream.publish(WavesEnded())
+            self._stream.publish(events.WavesEnded())
             for move in self._moves():
                 if move.pod.uid not in self._outcomes:
                     stop = self._stream.stop_reason
                     reason = stop.message if stop else "never reached"
                     self._end(move, Result.SKIPPED, f"the run stopped before it: {reason}")
         outcomes = self._finished()
-        self._stream.publish(RunFinished(outcomes))
+        self._stream.publish(events.RunFinished(outcomes))
         return outcomes
 
     def _stop_after(self, error: RebalancerError) -> None:
         # A request that ended with the run's own time says less than that the time is over.
         over = self._clock.why_over() if isinstance(error, UnreachableError) else None
-        self._stream.stop(over or stop_reason_for(error))
+        self._stream.stop(over or events.stop_reason_for(error))
 
     @property
     def _plan(self) -> Plan:
@@ -221,7 +203,7 @@ class _Run:
             self._outcomes.pop(move.pod.uid, None)
         self._plans.append(plan)
         self._accounts.append(before)
-        self._stream.publish(PlannedAgain(plan, before))
+        self._stream.publish(events.PlannedAgain(plan, before))
         return bool(plan.moves)
 
     def _account(self, plan: Plan) -> PlanOfRun:
@@ -302,7 +284,7 @@ class _Run:
         schedulers = self._context.schedulers_of(plan)
         health = read_health(self._context.api, now, self._begun_at, schedulers, plan.pod_count)
         for unknown in health.unknown:
-            self._stream.publish(NotKnown(unknown))
+            self._stream.publish(events.NotKnown(unknown))
         return health
 
     def _still_holding(self, moves: Sequence[Move]) -> list[Move]:
@@ -323,7 +305,7 @@ class _Run:
                 self._end(move, Result.GONE if gone else Result.SKIPPED, verdict)
                 continue
             if verdict.landings != move.landings:
-                self._stream.publish(PlacedAgain(verdict))
+                self._stream.publish(events.PlacedAgain(verdict))
             holding.append(verdict)
         return holding
 
@@ -334,7 +316,7 @@ class _Run:
         """
         pods = PodReader(self._context.api).pods(self._scopes(moves))
         before = frozenset(pod.metadata.uid for pod in pods)
-        self._stream.publish(WaveStarted(wave, moves))
+        self._stream.publish(events.WaveStarted(wave, moves))
         check, watched = self._context.replanner.check_landing, self._context.pods.watched
         landings = LandingPoller(before, self._read, check, self._clock, watched)
         left, self._landed = list(moves), ()
@@ -359,7 +341,7 @@ class _Run:
             self._verify(wave, landings)
             self._ended_at = self._clock.monotonic()
         self._landed = ()
-        self._stream.publish(WaveFinished(wave))
+        self._stream.publish(events.WaveFinished(wave))
         return left
 
     def _after_landings(self, move: Move) -> Move | None:
@@ -404,7 +386,7 @@ class _Run:
             if self._context.lease is not None:
                 self._context.lease.ensure()
         except RebalancerError as error:
-            self._stream.stop(stop_reason_for(error))
+            self._stream.stop(events.stop_reason_for(error))
             return str(error)
         return ""
 
@@ -413,11 +395,11 @@ class _Run:
         dry_run = self._context.dry_run
         if not (dry_run or self._announced(move)):
             return None
-        if not self._stream.publish(EvictionDue(move, dry_run)):
+        if not self._stream.publish(events.EvictionDue(move, dry_run)):
             self._end(move, Result.SKIPPED, "the journal cannot be written")
             return None
         attempt = (restart if move.is_restart else evict)(self._client, move)
-        self._stream.publish(EvictionAnswered(attempt, dry_run))
+        self._stream.publish(events.EvictionAnswered(attempt, dry_run))
         if not attempt.is_granted:
             self._not_granted(attempt)
         elif dry_run:
@@ -439,7 +421,7 @@ class _Run:
         now = self._clock.now()
         outcome = Outcome(move=move, result=Result.UNKNOWN, because=because, evicted_at=now)
         self._outcomes[move.pod.uid] = outcome
-        self._stream.publish(EvictionAnnounced(outcome))
+        self._stream.publish(events.EvictionAnnounced(outcome))
         stop = self._stream.stop_reason
         if stop is not None:
             self._end(move, Result.SKIPPED, f"the run stopped before it: {stop.message}")
@@ -472,7 +454,7 @@ class _Run:
 
         def after_each_read(appraisals: Sequence[Appraisal]) -> None:
             settled = sum(item.settled for item in appraisals)
-            self._stream.publish(ReplacementsSeen(wave, settled, len(appraisals)))
+            self._stream.publish(events.ReplacementsSeen(wave, settled, len(appraisals)))
             self._keep_lease()
 
         execution = self._context.execution
@@ -503,7 +485,7 @@ class _Run:
         try:
             lease.renew_if_due()
         except RebalancerError as error:
-            self._stream.stop(stop_reason_for(error))
+            self._stream.stop(events.stop_reason_for(error))
 
     def _is_stopped(self) -> bool:
         """Whether nothing more is evicted, also because the lease is found to be lost."""
@@ -515,4 +497,4 @@ class _Run:
 
     def _ended(self, outcome: Outcome) -> None:
         self._outcomes[outcome.move.pod.uid] = outcome
-        self._stream.publish(MoveEnded(outcome))
+        self._stream.publish(events.MoveEnded(outcome))

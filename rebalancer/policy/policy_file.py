@@ -14,17 +14,7 @@ import msgspec
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import BeforeValidatorFunctionSchema, WithDefaultSchema
 
-from rebalancer.documents import (
-    Document,
-    Path,
-    did_you_mean,
-    format_path,
-    parse,
-    read_text,
-    redacted_document,
-    redacted_text,
-    validate,
-)
+from rebalancer import documents
 from rebalancer.documents import to_yaml as dump_yaml
 from rebalancer.errors import InputError
 from rebalancer.policy.hotness import DeviationRule, HotRule, UtilizationRule
@@ -75,14 +65,14 @@ def _reads_prometheus(policy: RebalancePolicy) -> bool:
     return any(isinstance(source, PrometheusSource) for source in policy.load.sources)
 
 
-def check_resources(policy: RebalancePolicy, document: Document) -> None:
+def check_resources(policy: RebalancePolicy, document: documents.Document) -> None:
     """InputError when a rule names a resource that nothing measures."""
     known = (*BUILT_IN_RESOURCES, *policy.load.signals)
     reads_prometheus = _reads_prometheus(policy)
     for path, name in (*_mentions(policy), *_mentions_elsewhere(policy)):
         if name not in known:
             message = f"{name} is unknown; known: {', '.join(known)}"
-            hint = did_you_mean(name, list(known))
+            hint = documents.did_you_mean(name, list(known))
             hint = f"{hint} Or define it under load.signals" if hint else "define it under load.signals"
             raise document.error(path, message, hint=hint, key=True)
         if name not in (*EVERYWHERE, _COUNTED) and not reads_prometheus:
@@ -142,7 +132,7 @@ class LoadedPolicy(msgspec.Struct, frozen=True):
 
 def load_policy(path: str | pathlib.Path) -> LoadedPolicy:
     """The policy in a file, and in what it names as prices; InputError when one cannot be used."""
-    loaded = parse_policy(read_text(path), str(path))
+    loaded = parse_policy(documents.read_text(path), str(path))
     return msgspec.structs.replace(loaded, policy=_with_prices(loaded.policy, pathlib.Path(path).parent))
 
 
@@ -156,9 +146,9 @@ def _with_prices(policy: RebalancePolicy, folder: pathlib.Path) -> RebalancePoli
     if settings is None or not settings.prices_file:
         return policy
     path = folder / settings.prices_file
-    text = read_text(path)
+    text = documents.read_text(path)
     try:
-        table = json.dumps({"prices": parse(text, str(path)).value})
+        table = json.dumps({"prices": documents.parse(text, str(path)).value})
         found = type(settings).model_validate_json(table, strict=True).prices
     except (InputError, TypeError, ValueError):
         problem = "is no table of prices: numbers of 0 or more by instance type"
@@ -182,7 +172,7 @@ def place_of(loaded: LoadedPolicy) -> str:
 
 def parse_policy(text: str, source: str) -> LoadedPolicy:
     """The policy in a text; ``source`` is its name in errors."""
-    document = parse(text, source)
+    document = documents.parse(text, source)
     if isinstance(document.value, dict):
         for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
             written = document.value.get(key)
@@ -196,9 +186,9 @@ def parse_policy(text: str, source: str) -> LoadedPolicy:
                     f"{written!s:.60} is not supported",
                     hint=hint if of_others else f"write {key}: {expected}",
                 )
-    policy = validate(RebalancePolicy, document)
+    policy = documents.validate(RebalancePolicy, document)
     check_resources(policy, document)
-    return LoadedPolicy(policy, source, _digest(redacted_text(text, source)))
+    return LoadedPolicy(policy, source, _digest(documents.redacted_text(text, source)))
 
 
 def starter() -> str:
@@ -226,7 +216,7 @@ def to_yaml(policy: RebalancePolicy) -> str:
 def shown(policy: RebalancePolicy) -> tuple[Any, bool]:
     """The whole policy as plain values without its secrets, and whether it has any."""
     value = policy.model_dump(mode="json", by_alias=True, exclude_none=True)
-    safe = redacted_document(value)
+    safe = documents.redacted_document(value)
     return safe, safe != value
 
 
@@ -295,12 +285,12 @@ def changed_settings(one: RebalancePolicy, other: RebalancePolicy) -> tuple[tupl
     for value in (first, second):
         value.pop("metadata", None)
     return tuple(
-        (format_path(path), _written(before), _written(after))
+        (documents.format_path(path), _written(before), _written(after))
         for path, before, after in _differences(first, second, ())
     )
 
 
-def _differences(one: Any, other: Any, path: Path) -> Iterator[tuple[Path, Any, Any]]:
+def _differences(one: Any, other: Any, path: documents.Path) -> Iterator[tuple[documents.Path, Any, Any]]:
     if isinstance(one, dict) and isinstance(other, dict):
         for key in dict.fromkeys((*one, *other)):
             yield from _differences(one.get(key, _ABSENT), other.get(key, _ABSENT), (*path, key))

@@ -18,20 +18,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from rebalancer.cluster import records
 from rebalancer.cluster.kinds import PRIORITY_CLASSES
 from rebalancer.cluster.malformed import admitted
 from rebalancer.cluster.pod_classes import ClassIndex, PodClass
-from rebalancer.cluster.records import (
-    Container,
-    LabelSelector,
-    Metadata,
-    OwnerReference,
-    Pod,
-    PodSpec,
-    PodTemplate,
-    ResourceRequirements,
-    Toleration,
-)
 from rebalancer.cluster.selectors import matcher_of
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.documents import Document, parse
@@ -59,9 +49,9 @@ class AskedPod(msgspec.Struct, frozen=True):
 
     name: str  # Kind namespace/name of what the file holds
     pod_class: PodClass
-    template: PodTemplate
+    template: records.PodTemplate
     kind: str  # of the object in the file
-    selector: LabelSelector | None  # of the controller that would make them; None where there is none
+    selector: records.LabelSelector | None  # of the controller that would make them; None where there is none
     notes: tuple[str, ...]  # how the file was read
     unpredictable: str  # why where they land cannot be known; empty when it can
     replicas: int | None = None  # how many the file asks for, where it says so
@@ -116,18 +106,20 @@ def asked_pod(document: Document, kind: str, snapshot: Snapshot, namespace: str 
             selector = replace(selector, match_labels={**(selector.match_labels or {}), _HASH_LABEL: _HASH})
     owners = template.metadata.owner_references if kind == "Pod" else None
     if controller:
-        owner = OwnerReference(controller, name, f"asked {kind} {place}/{name}", version, controller=True)
+        owner = records.OwnerReference(
+            controller, name, f"asked {kind} {place}/{name}", version, controller=True
+        )
         owners = [owner]
-    stored = Metadata(namespace=place, labels=labels, owner_references=owners)
+    stored = records.Metadata(namespace=place, labels=labels, owner_references=owners)
     classes = ClassIndex()
     try:
-        classes.number_of(Pod(metadata=stored, spec=spec))
+        classes.number_of(records.Pod(metadata=stored, spec=spec))
     except ValueError as error:
         raise document.error((*path, "spec"), str(error)) from error
     return AskedPod(
         name=f"{kind} {place}/{name}",
         pod_class=classes.classes[0],
-        template=PodTemplate(metadata=Metadata(labels=labels), spec=spec),
+        template=records.PodTemplate(metadata=records.Metadata(labels=labels), spec=spec),
         kind=kind,
         selector=selector if controller else None,
         notes=(*notes, *unknown),
@@ -152,14 +144,14 @@ def _name(document: Document, value: Any, key: str) -> str:
     return value
 
 
-def _template(document: Document, path: Path) -> PodTemplate:
+def _template(document: Document, path: Path) -> records.PodTemplate:
     part: Any = document.value
     for position, key in enumerate(path):
         part = part.get(key) if isinstance(part, dict) else None
         if part is None:
             raise document.error(path[:position], f"has no {key}")
     try:
-        return msgspec.convert(_with_text_amounts(part), PodTemplate)
+        return msgspec.convert(_with_text_amounts(part), records.PodTemplate)
     except msgspec.ValidationError as error:
         raise document.error(path, f"cannot be read: {error}") from error
 
@@ -180,8 +172,8 @@ def _with_text_amounts(part: Any, key: str = "") -> Any:
 
 
 def _as_stored(
-    document: Document, path: Path, spec: PodSpec, snapshot: Snapshot
-) -> tuple[PodSpec, tuple[str, ...]]:
+    document: Document, path: Path, spec: records.PodSpec, snapshot: Snapshot
+) -> tuple[records.PodSpec, tuple[str, ...]]:
     """The spec with the defaults of the API server, and what could not be filled in."""
     priority, unknown = _priority(document, path, spec, snapshot)
     stored = replace(
@@ -201,22 +193,22 @@ def _as_stored(
     return stored, unknown
 
 
-def _container(container: Container, spec: PodSpec) -> Container:
+def _container(container: records.Container, spec: records.PodSpec) -> records.Container:
     ports = container.ports
     if spec.host_network and ports:
         ports = [replace(port, host_port=port.host_port or port.container_port) for port in ports]
     return replace(container, resources=_requested(container.resources), ports=ports)
 
 
-def _requested(resources: ResourceRequirements | None) -> ResourceRequirements | None:
+def _requested(resources: records.ResourceRequirements | None) -> records.ResourceRequirements | None:
     """A limit without a request is a request too."""
     if resources is None or not resources.limits:
         return resources
     requests = {**resources.limits, **(resources.requests or {})}
-    return ResourceRequirements(requests=requests, limits=resources.limits)
+    return records.ResourceRequirements(requests=requests, limits=resources.limits)
 
 
-def _pod_resources(spec: PodSpec) -> ResourceRequirements | None:
+def _pod_resources(spec: records.PodSpec) -> records.ResourceRequirements | None:
     """The resources of the whole pod; a limit counts as its request where no container requests any."""
     resources = spec.resources
     if resources is None or not resources.limits:
@@ -224,25 +216,25 @@ def _pod_resources(spec: PodSpec) -> ResourceRequirements | None:
     of_containers = {
         name
         for item in (*(spec.containers or ()), *(spec.init_containers or ()))
-        for name in ((_requested(item.resources) or ResourceRequirements()).requests or {})
+        for name in ((_requested(item.resources) or records.ResourceRequirements()).requests or {})
     }
     missing = {name: amount for name, amount in resources.limits.items() if name not in of_containers}
     requests = {**missing, **(resources.requests or {})}
-    return ResourceRequirements(requests=requests, limits=resources.limits)
+    return records.ResourceRequirements(requests=requests, limits=resources.limits)
 
 
-def _tolerations(spec: PodSpec) -> list[Toleration]:
+def _tolerations(spec: records.PodSpec) -> list[records.Toleration]:
     """The pod's own, and those that admission gives every pod that has no such toleration."""
     own = list(spec.tolerations or ())
     tolerated = {item.key for item in own if item.effect in ("", "NoExecute")}
     if "" in tolerated:  # all taints
         return own
     added = [key for key in _TOLERATED_FOR_A_WHILE if key not in tolerated]
-    return own + [Toleration(key=key, operator="Exists", effect="NoExecute") for key in added]
+    return own + [records.Toleration(key=key, operator="Exists", effect="NoExecute") for key in added]
 
 
 def _priority(
-    document: Document, path: Path, spec: PodSpec, snapshot: Snapshot
+    document: Document, path: Path, spec: records.PodSpec, snapshot: Snapshot
 ) -> tuple[int | None, tuple[str, ...]]:
     """The priority that the pod's class gives, or the default class; and what is not known of it."""
     if not snapshot.has(PRIORITY_CLASSES):
@@ -263,7 +255,7 @@ def _priority(
     return (default.value if default is not None else spec.priority), ()
 
 
-def _selector(document: Document, kind: str, labels: Mapping[str, str]) -> LabelSelector | None:
+def _selector(document: Document, kind: str, labels: Mapping[str, str]) -> records.LabelSelector | None:
     """What the controller of the file selects; InputError when its own pods are not among that."""
     if kind not in ("Deployment", "ReplicaSet", "StatefulSet"):
         return None
@@ -277,7 +269,7 @@ def _selector(document: Document, kind: str, labels: Mapping[str, str]) -> Label
     if not selects:
         hint = "the API server would refuse it"
         raise document.error(("spec", "selector"), "does not select the pods of the template", hint=hint)
-    return msgspec.convert(value, LabelSelector)
+    return msgspec.convert(value, records.LabelSelector)
 
 
 def _own_claims(document: Document, kind: str) -> str:

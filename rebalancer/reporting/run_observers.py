@@ -15,16 +15,7 @@ from rich.console import Console
 from rich.progress import TaskID
 from rich.text import Text
 
-from rebalancer.execution.events import (
-    EvictionAnswered,
-    MoveEnded,
-    NotKnown,
-    PlannedAgain,
-    ReplacementsSeen,
-    RunEvent,
-    RunFinished,
-    WaveStarted,
-)
+from rebalancer.execution import events
 from rebalancer.execution.evict import Attempt, Verdict
 from rebalancer.execution.outcomes import Outcome, PlanOfRun
 from rebalancer.planning.plan import Plan
@@ -67,25 +58,25 @@ class LogObserver:
     ) -> None:
         """Stop observing, however the run ended."""
 
-    def __call__(self, event: RunEvent) -> None:
+    def __call__(self, event: events.RunEvent) -> None:
         """Show an event of a run."""
         match event:
-            case WaveStarted(wave, moves):
+            case events.WaveStarted(wave, moves):
                 pods = ", ".join(move.pod.full_name for move in moves)
                 restarts = sum(move.is_restart for move in moves)
                 verb = "evicting" if not restarts else "restarting" if restarts == len(moves) else "moving"
                 verb = "asking about" if self._dry_run else verb
                 self._event(logging.INFO, f"wave {wave}: {verb} {counted(len(moves), 'pod')}: {words(pods)}")
-            case EvictionAnswered(attempt):
+            case events.EvictionAnswered(attempt):
                 self._answered(attempt)
-            case MoveEnded(outcome):
+            case events.MoveEnded(outcome):
                 level = logging.WARNING if outcome.result.is_warning else logging.INFO
                 self._event(level, outcome_words(outcome))
-            case PlannedAgain(plan, before):
+            case events.PlannedAgain(plan, before):
                 self._event(logging.INFO, again_words(plan, before))
-            case NotKnown(message):
+            case events.NotKnown(message):
                 self._logger.warning("%s", words(message))
-            case RunFinished(outcomes):
+            case events.RunFinished(outcomes):
                 if outcomes.stopped:
                     self._logger.warning("stopped early: %s", words(outcomes.stopped))
                 count, code = counted(len(outcomes.outcomes), "move"), outcomes.exit_code
@@ -123,27 +114,27 @@ class BarObserver(LogObserver):
         with contextlib.suppress(*_STREAM_ERRORS):
             self._progress.stop()
 
-    def __call__(self, event: RunEvent) -> None:
+    def __call__(self, event: events.RunEvent) -> None:
         """Draw an event of a run; a terminal that was closed is nobody's concern."""
         with contextlib.suppress(*_STREAM_ERRORS):
             self._draw(event)
 
-    def _draw(self, event: RunEvent) -> None:
+    def _draw(self, event: events.RunEvent) -> None:
         match event:
-            case WaveStarted(wave, moves):
+            case events.WaveStarted(wave, moves):
                 if self._task is not None:
                     self._progress.remove_task(self._task)
                 self._task = self._progress.add_task(f"wave {wave}", total=len(moves))
                 self._progress.start()
-            case ReplacementsSeen(_, settled, evicted) if self._task is not None:
+            case events.ReplacementsSeen(_, settled, evicted) if self._task is not None:
                 self._progress.update(self._task, completed=settled, total=max(evicted, 1))
-            case MoveEnded(outcome):
+            case events.MoveEnded(outcome):
                 self._line(outcome_words(outcome), outcome.result.colour)
-            case PlannedAgain(plan, before):
+            case events.PlannedAgain(plan, before):
                 self._line(again_words(plan, before), "dim")
-            case NotKnown(message):
+            case events.NotKnown(message):
                 self._line(f"warning: {words(message)}", "yellow")
-            case RunFinished():
+            case events.RunFinished():
                 self._progress.stop()
 
     def _line(self, message: str, style: str) -> None:

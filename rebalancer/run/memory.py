@@ -26,22 +26,14 @@ from rebalancer.execution.lease import HeldLease
 from rebalancer.execution.outcomes import Outcome, after_outcomes, past_moves
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
-from rebalancer.state.run_state import (
-    MAX_STREAK,
-    PastMove,
-    RunState,
-    after_moves,
-    after_plan,
-    after_reading,
-    encode,
-)
+from rebalancer.state import run_state
 from rebalancer.state.stores import StateStore
 from rebalancer.telemetry import span
 
 MAX_CLOCK_DIFFERENCE_SECONDS = 3600.0  # between this machine and the API server
 _RUN_CHARACTERS = 12  # of a run's identity: enough to tell runs apart, and it is written with every move
 
-Finding = Callable[[RunState], RunState]
+Finding = Callable[[run_state.RunState], run_state.RunState]
 """Adds what a plan found, such as hot nodes, to a state."""
 
 
@@ -50,9 +42,9 @@ def finding(inputs: PlanningInputs, plan: Plan) -> Finding:
     now, policy = inputs.now, inputs.policy
     hot = [node.name for node in plan.nodes if node.hot]
 
-    def found(state: RunState) -> RunState:
-        counted = after_plan(state, hot, now, policy.hot_nodes.run_spacing_seconds)
-        return after_reading(counted, inputs.present_load, now, policy.load.window)
+    def found(state: run_state.RunState) -> run_state.RunState:
+        counted = run_state.after_plan(state, hot, now, policy.hot_nodes.run_spacing_seconds)
+        return run_state.after_reading(counted, inputs.present_load, now, policy.load.window)
 
     return found
 
@@ -63,14 +55,14 @@ class RunMemory:
     def __init__(
         self,
         store: StateStore | None,
-        before: RunState | None,
+        before: run_state.RunState | None,
         *,
         clock: Callable[[], float] = time.time,
         server_time: Callable[[], float | None] = lambda: None,
     ) -> None:
         """A memory that is only read, as a dry run has it; a run that acts has one from ``under``."""
         self.before = before
-        self.moved: tuple[PastMove, ...] = ()  # by this run, so far
+        self.moved: tuple[run_state.PastMove, ...] = ()  # by this run, so far
         self._store = store
         self._clock = clock
         self._server_time = server_time
@@ -81,7 +73,7 @@ class RunMemory:
     @classmethod
     def read_only(cls, store: StateStore | None) -> RunMemory:
         """What earlier runs left, for a run that leaves nothing."""
-        return cls(store, (store.load() or RunState()) if store is not None else None)
+        return cls(store, (store.load() or run_state.RunState()) if store is not None else None)
 
     @classmethod
     def under(
@@ -97,7 +89,7 @@ class RunMemory:
 
         ``server_time`` is the API server's clock, or None while that is not known.
         """
-        before = (store.load() or RunState()) if store is not None else None
+        before = (store.load() or run_state.RunState()) if store is not None else None
         memory = cls(store, before, clock=clock, server_time=server_time)
         memory._run, memory._keeps_seconds = run[:_RUN_CHARACTERS], keeps_seconds
         return memory
@@ -107,21 +99,21 @@ class RunMemory:
         self._finding = finding
         self._keep(())
 
-    def moved_with(self, landed: Sequence[Outcome]) -> tuple[PastMove, ...]:
+    def moved_with(self, landed: Sequence[Outcome]) -> tuple[run_state.PastMove, ...]:
         """What this run moved, with where replacements landed of which only that is known so far."""
         now = {move.uid: move for move in past_moves(landed, self._run)}
         return tuple(now.get(move.uid, move) for move in self.moved)
 
-    def now(self, plan: Plan) -> RunState:
+    def now(self, plan: Plan) -> run_state.RunState:
         """What earlier runs left and this one has done: what it plans by when it plans again.
 
         Without a state every hot node counts, as it did in the run's first ``plan``.
         """
         keeps_seconds = inf if self._keeps_seconds is None else self._keeps_seconds
-        moved = after_moves(self.before, self.moved, self._clock(), keeps_seconds)
+        moved = run_state.after_moves(self.before, self.moved, self._clock(), keeps_seconds)
         if self.before is not None:
             return moved
-        return replace(moved, hot_streaks={node.name: MAX_STREAK for node in plan.nodes})
+        return replace(moved, hot_streaks={node.name: run_state.MAX_STREAK for node in plan.nodes})
 
     def checkpoint(self, outcomes: Sequence[Outcome]) -> None:
         """Keep what is known about the moves so far. Raises SafetyError, once that is kept, as ``found``."""
@@ -143,17 +135,17 @@ class RunMemory:
                 hint="set the clock of this node, or the API server's",
             )
 
-        def change(state: RunState) -> RunState:
+        def change(state: run_state.RunState) -> run_state.RunState:
             found = self._finding(state) if self._finding is not None else state
             return after_outcomes(found, outcomes, now, keeps_seconds, self._run) if outcomes else found
 
         with span("save-state") as saving:
             kept = self._store.update(change, closing=bool(outcomes))
-            saving.add(bytes=len(encode(kept)))
+            saving.add(bytes=len(run_state.encode(kept)))
         self._finding = None  # it is kept now
         self._refuse_company(kept)
 
-    def _refuse_company(self, kept: RunState) -> None:
+    def _refuse_company(self, kept: run_state.RunState) -> None:
         """Raise SafetyError when another run began to move pods since the state was read.
 
         The lease keeps those runs apart that name the same one. Those that name different ones meet here.

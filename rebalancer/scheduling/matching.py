@@ -16,25 +16,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from rebalancer.cluster.kinds import (
-    REPLICA_SETS,
-    REPLICATION_CONTROLLERS,
-    SERVICES,
-    STATEFUL_SETS,
-    Kind,
-    KindOf,
-)
+from rebalancer.cluster import kinds, records
 from rebalancer.cluster.pod_classes import BINDING_LABELS, GIVEN_SINCE_MINOR, PodClass
-from rebalancer.cluster.records import (
-    LabelSelector,
-    PodAffinity,
-    PodAffinityTerm,
-    Requirement,
-    Service,
-    Taint,
-    Toleration,
-    Workload,
-)
 from rebalancer.cluster.selectors import LabelMatch, Pair, canonical
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.scheduling.versions.release import Release
@@ -48,14 +31,14 @@ _NO_LABELS: Mapping[str, str] = {}
 TEMPLATE_HASH = "pod-template-hash"  # which ReplicaSet of its Deployment a pod is of
 _NEXT = "next"  # as the hash, and as the end of the name, of a ReplicaSet that is not there yet
 # The controllers whose selectors count; a pod of any other has its Services' alone.
-OWNER_KINDS: Mapping[tuple[str, str], KindOf[Workload]] = {
-    ("apps/v1", "ReplicaSet"): REPLICA_SETS,
-    ("apps/v1", "StatefulSet"): STATEFUL_SETS,
-    ("v1", "ReplicationController"): REPLICATION_CONTROLLERS,
+OWNER_KINDS: Mapping[tuple[str, str], kinds.KindOf[records.Workload]] = {
+    ("apps/v1", "ReplicaSet"): kinds.REPLICA_SETS,
+    ("apps/v1", "StatefulSet"): kinds.STATEFUL_SETS,
+    ("v1", "ReplicationController"): kinds.REPLICATION_CONTROLLERS,
 }
 
 
-def label_match(selector: LabelSelector | None) -> LabelMatch | None:
+def label_match(selector: records.LabelSelector | None) -> LabelMatch | None:
     """A selector in canonical form; None, which matches nothing, for nil and for a malformed one."""
     if selector is None:
         return None
@@ -181,11 +164,13 @@ class AffinityTerm(msgspec.Struct, frozen=True):
         return PodSelector(self.namespaces | expanded, self.labels)
 
 
-def _selector_with_keys(term: PodAffinityTerm, labels: Mapping[str, str]) -> LabelSelector | None:
+def _selector_with_keys(
+    term: records.PodAffinityTerm, labels: Mapping[str, str]
+) -> records.LabelSelector | None:
     """The term's selector as the API server stores it: matchLabelKeys and mismatchLabelKeys written out."""
     selector = term.label_selector
     added = [
-        Requirement(key, operator, [labels[key]])
+        records.Requirement(key, operator, [labels[key]])
         for operator, keys in (("In", term.match_label_keys), ("NotIn", term.mismatch_label_keys))
         for key in keys or ()
         if key in labels
@@ -194,10 +179,10 @@ def _selector_with_keys(term: PodAffinityTerm, labels: Mapping[str, str]) -> Lab
     added = [item for item in added if item not in present]
     if selector is None or not added:
         return selector
-    return LabelSelector(selector.match_labels, [*present, *added])
+    return records.LabelSelector(selector.match_labels, [*present, *added])
 
 
-def _term(kind: TermKind, term: PodAffinityTerm, pod: PodClass) -> AffinityTerm:
+def _term(kind: TermKind, term: records.PodAffinityTerm, pod: PodClass) -> AffinityTerm:
     own = not term.namespaces and term.namespace_selector is None
     return AffinityTerm(
         kind,
@@ -209,7 +194,7 @@ def _term(kind: TermKind, term: PodAffinityTerm, pod: PodClass) -> AffinityTerm:
 
 
 def _terms(
-    required: TermKind, preferred: TermKind, affinity: PodAffinity | None, pod: PodClass
+    required: TermKind, preferred: TermKind, affinity: records.PodAffinity | None, pod: PodClass
 ) -> Iterator[tuple[AffinityTerm, int]]:
     if affinity is None:
         return
@@ -234,7 +219,7 @@ def terms_of(pod: PodClass) -> tuple[tuple[AffinityTerm, int], ...]:
 class Owners(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Services, and the selectors of controllers, from which the scheduler derives one selector for a pod."""
 
-    services: tuple[Service, ...] = ()
+    services: tuple[records.Service, ...] = ()
     # By kind, namespace and name: its selector as it was read.
     controllers: Mapping[tuple[str, str, str], Any] = {}
     _matches: dict[tuple[str, str, str], LabelMatch | None] = {}  # computed so far
@@ -246,7 +231,7 @@ class Owners(msgspec.Struct, frozen=True, eq=False, dict=True):
         for kind in OWNER_KINDS.values():
             for item in snapshot.recording.records(kind):
                 controllers[kind.name, item.metadata.namespace, item.metadata.name] = item.spec.selector
-        return cls(tuple(snapshot.recording.records(SERVICES)), controllers)
+        return cls(tuple(snapshot.recording.records(kinds.SERVICES)), controllers)
 
     @cached_property
     def _services(self) -> SelectorIndex[tuple[PodSelector, tuple[Pair, ...]]]:
@@ -266,10 +251,10 @@ class Owners(msgspec.Struct, frozen=True, eq=False, dict=True):
         """
         hashed = {TEMPLATE_HASH: _NEXT} if TEMPLATE_HASH in pod.labels else {}
         owner = replace(pod.owner, name=f"{pod.owner.name}/{_NEXT}", uid="")
-        old = self._own(REPLICA_SETS, pod)
+        old = self._own(kinds.REPLICA_SETS, pod)
         if old is not None:
             pairs = tuple(sorted({**dict(old.pairs), **hashed}.items()))
-            self._matches[REPLICA_SETS.name, pod.namespace, owner.name] = replace(old, pairs=pairs)
+            self._matches[kinds.REPLICA_SETS.name, pod.namespace, owner.name] = replace(old, pairs=pairs)
         return replace(pod, labels={**pod.labels, **hashed}, owner=owner)
 
     def derived(self, pod: PodClass) -> LabelMatch:
@@ -282,7 +267,7 @@ class Owners(msgspec.Struct, frozen=True, eq=False, dict=True):
         own = self._own(kind, pod) if kind else None
         return required.and_also(own) if own is not None else required
 
-    def _own(self, kind: Kind, pod: PodClass) -> LabelMatch | None:
+    def _own(self, kind: kinds.Kind, pod: PodClass) -> LabelMatch | None:
         """What the controller of a pod selects; None when it is not there or its selector is malformed."""
         key = kind.name, pod.namespace, pod.owner.name
         if key not in self._matches:
@@ -290,17 +275,17 @@ class Owners(msgspec.Struct, frozen=True, eq=False, dict=True):
         return self._matches[key]
 
 
-def _selector(kind: Kind, selector: Any) -> LabelMatch | None:
+def _selector(kind: kinds.Kind, selector: Any) -> LabelMatch | None:
     """A ReplicationController's selector is a map, the others' a LabelSelector."""
     try:
-        if kind is REPLICATION_CONTROLLERS:
+        if kind is kinds.REPLICATION_CONTROLLERS:
             return LabelMatch(tuple(sorted(msgspec.convert(selector or {}, dict[str, str]).items())))
-        return label_match(msgspec.convert(selector, LabelSelector | None))
+        return label_match(msgspec.convert(selector, records.LabelSelector | None))
     except msgspec.ValidationError:
         return None
 
 
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
+def tolerates(toleration: records.Toleration, taint: records.Taint) -> bool:
     """An empty effect or key of the toleration stands for any; Exists ignores the value."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
@@ -311,7 +296,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     return toleration.operator == "Exists"
 
 
-def tolerates_any(tolerations: Iterable[Toleration] | None, taint: Taint) -> bool:
+def tolerates_any(tolerations: Iterable[records.Toleration] | None, taint: records.Taint) -> bool:
     """Whether any of the tolerations tolerates the taint."""
     return any(tolerates(toleration, taint) for toleration in tolerations or ())
 
@@ -364,7 +349,7 @@ def _selectors_of(pod: PodClass) -> Iterator[LabelMatch]:
 
 def _selectors_of_services(snapshot: Snapshot) -> Iterator[LabelMatch]:
     """Services count where a profile spreads pods by default."""
-    for item in snapshot.recording.records(SERVICES):
+    for item in snapshot.recording.records(kinds.SERVICES):
         if item.spec.selector:
             yield LabelMatch(tuple(sorted(item.spec.selector.items())))
 

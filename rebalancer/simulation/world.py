@@ -13,17 +13,8 @@ from msgspec.structs import replace
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.nodes import CPU, MEMORY
 from rebalancer.cluster.pods import PHASES, PodTable
+from rebalancer.load import scheduler_view
 from rebalancer.load.report import LoadReport, percent_of_allocatable
-from rebalancer.load.scheduler_view import (
-    AVERAGE,
-    CPU_TYPE,
-    DEVIATION,
-    LATEST,
-    MEMORY_TYPE,
-    Metric,
-    SchedulerView,
-    WatcherMetrics,
-)
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.scheduling.resources import pod_requests, requested_amounts
 from rebalancer.state.run_state import RunState
@@ -215,24 +206,24 @@ class SimulatedCluster:
             pod_node=self.node.copy(),
         )
 
-    def _view(self) -> SchedulerView:
+    def _view(self) -> scheduler_view.SchedulerView:
         view = self._inputs.view
         watchers = {address: self._watched(metrics) for address, metrics in view.watchers.items()}
         return replace(view, watchers=watchers)
 
-    def _watched(self, metrics: WatcherMetrics) -> WatcherMetrics:
+    def _watched(self, metrics: scheduler_view.WatcherMetrics) -> scheduler_view.WatcherMetrics:
         """What load-watcher answers now of the nodes it knew, in percent of capacity."""
         nodes = self._inputs.snapshot.nodes
         capacity = np.maximum(nodes.capacity[:, [CPU, MEMORY]].astype(np.float64), 1.0)
         measured = np.stack(self._node_samples)[:, :, [0, 1]]  # cpu and memory
         samples = 100.0 * np.maximum(measured, 0.0) / capacity
         figures = {
-            AVERAGE: samples.mean(axis=0),
-            LATEST: samples[-1],
+            scheduler_view.AVERAGE: samples.mean(axis=0),
+            scheduler_view.LATEST: samples[-1],
             "": samples[-1],
         }
         if len(samples) > 1:
-            figures[DEVIATION] = samples.std(axis=0)
+            figures[scheduler_view.DEVIATION] = samples.std(axis=0)
         updated = {
             name: tuple(_updated(item, nodes.row.get(name, -1), figures) for item in items)
             for name, items in metrics.nodes.items()
@@ -246,12 +237,14 @@ class SimulatedCluster:
         )
 
 
-def _updated(item: Metric, row: int, figures: Mapping[str, FloatArray]) -> Metric:
-    column = {CPU_TYPE: 0, MEMORY_TYPE: 1}.get(item.type)
+def _updated(
+    item: scheduler_view.Metric, row: int, figures: Mapping[str, FloatArray]
+) -> scheduler_view.Metric:
+    column = {scheduler_view.CPU_TYPE: 0, scheduler_view.MEMORY_TYPE: 1}.get(item.type)
     values = figures.get(item.operator)
     if row < 0 or column is None or values is None or np.isnan(values[row, column]):
         return item
-    return Metric(item.type, item.operator, float(values[row, column]))
+    return scheduler_view.Metric(item.type, item.operator, float(values[row, column]))
 
 
 def _base_usage(inputs: PlanningInputs) -> FloatArray:

@@ -19,17 +19,8 @@ from pathlib import Path
 
 import msgspec
 
+from rebalancer.cluster.dumps import streams
 from rebalancer.cluster.dumps.listing import NOT_IN_DUMP, ListingBuilder, Recording, collector_paused
-from rebalancer.cluster.dumps.streams import (
-    MAX_DUMP_BYTES,
-    BoundedStream,
-    ByteAllowance,
-    Layout,
-    layout_of,
-    read_bytes,
-    split,
-    unpacked,
-)
 from rebalancer.cluster.kinds import BY_NAME, BY_PLURAL, KINDS, Kind
 from rebalancer.cluster.malformed import Encoded
 from rebalancer.cluster.wire.json_items import Page, decode_page, header
@@ -213,7 +204,7 @@ class DumpReader:
     def __init__(self, path: Path, max_bytes: int | None = None) -> None:
         """``max_bytes`` is how much all files together may hold, unpacked; None means ``MAX_DUMP_BYTES``."""
         self._path = path
-        self._max_bytes = max_bytes or MAX_DUMP_BYTES
+        self._max_bytes = max_bytes or streams.MAX_DUMP_BYTES
 
     def read(
         self, kinds: Iterable[Kind] = KINDS, progress: Callable[[str], None] = lambda _: None
@@ -222,12 +213,14 @@ class DumpReader:
 
         Raises InputError when the path holds no list of Kubernetes objects at all.
         """
-        collected = _Collected(ByteAllowance(self._max_bytes))
+        collected = _Collected(streams.ByteAllowance(self._max_bytes))
         with collector_paused():
             for path in self._files():
                 name = _plain_name(path)
                 if name in DOCUMENTS:
-                    collected.documents[name] = read_bytes(path, _MAX_DOCUMENT_BYTES, collected.allowance)
+                    collected.documents[name] = streams.read_bytes(
+                        path, _MAX_DOCUMENT_BYTES, collected.allowance
+                    )
                 elif name.endswith(".yaml"):
                     collected.warnings.append(
                         f"{path.name}: not read; of YAML files only scheduler-config.yaml is"
@@ -281,7 +274,7 @@ class DumpReader:
 class _Collected(msgspec.Struct):
     """What the files of a dump held so far."""
 
-    allowance: ByteAllowance
+    allowance: streams.ByteAllowance
     builders: dict[str, ListingBuilder] = {}
     documents: dict[str, bytes] = {}
     warnings: list[str] = []
@@ -296,20 +289,20 @@ def _read_list(path: Path, collected: _Collected) -> None:
     """Read one file: item by item where its layout is known, else whole."""
     content = b""
     try:
-        with unpacked(path, collected.allowance) as stream:
+        with streams.unpacked(path, collected.allowance) as stream:
             first = stream.read(_FIRST_BLOCK).removeprefix(BYTE_ORDER_MARK)
             if not first and stream.packed_size:
                 raise InputError("unpacks to nothing", where=str(path), hint=_DAMAGED)
             refusal = foreign(first)
             if refusal is not None:
                 raise _refused(path, refusal)
-            known = layout_of(first)
+            known = streams.layout_of(first)
             if known is None:
                 content = _whole(path, first, stream)
                 _take_page(path, decode_page(content), content, collected)
             else:
                 layout, start = known
-                _take_items(path, layout, split(layout, first[start:], stream.read), collected)
+                _take_items(path, layout, streams.split(layout, first[start:], stream.read), collected)
     except InputError:
         raise
     except (ValueError, RecursionError) as error:
@@ -320,7 +313,7 @@ def _refused(path: Path, refusal: Refusal) -> InputError:
     return InputError(refusal.message, where=refusal.where(path), hint=refusal.hint)
 
 
-def _whole(path: Path, first: bytes, stream: BoundedStream) -> bytes:
+def _whole(path: Path, first: bytes, stream: streams.BoundedStream) -> bytes:
     """All of a list whose layout is not known; InputError when it is too large for that."""
     content = first + stream.read_up_to(max(_MAX_WHOLE_BYTES - len(first), 0))
     if len(content) > _MAX_WHOLE_BYTES:
@@ -350,7 +343,9 @@ def _add(path: Path, builder: ListingBuilder, item: Encoded) -> None:
         )
 
 
-def _take_items(path: Path, layout: Layout, items: Iterator[memoryview], collected: _Collected) -> None:
+def _take_items(
+    path: Path, layout: streams.Layout, items: Iterator[memoryview], collected: _Collected
+) -> None:
     if not layout.head:
         _sort_mixed(path, items, collected)
         return

@@ -27,14 +27,7 @@ from msgspec.structs import replace
 
 from rebalancer import http
 from rebalancer.cluster.kinds import Kind
-from rebalancer.cluster.live.failures import (
-    AnswerTooLargeError,
-    RequestRejectedError,
-    StatusError,
-    read_again,
-    translated,
-    write_again,
-)
+from rebalancer.cluster.live import failures
 from rebalancer.deadlines import ANSWER_SECONDS, CLOSING_SECONDS, Deadline
 from rebalancer.errors import InputError, UnreachableError
 from rebalancer.http import Answer, Connections, Stream, TooLargeError
@@ -189,7 +182,7 @@ class KubernetesClient:
             answer = self.exchange(method, path, query, **options)
             if not answer.ok:
                 asking.add(status=answer.status)
-                raise StatusError(answer)
+                raise failures.StatusError(answer)
             return answer
 
     def stream(
@@ -214,7 +207,7 @@ class KubernetesClient:
             connections=connections or Connections(),
         )
         if not 200 <= stream.status < 300:
-            raise StatusError(stream.refusal())
+            raise failures.StatusError(stream.refusal())
         return stream
 
     def _url(self, path: str, query: Query | None) -> str:
@@ -279,7 +272,9 @@ class RawApi(msgspec.Struct, frozen=True):
         few = not isinstance(objects, int) or objects <= 1
         most = _MAX_ANSWER_BYTES if few else min(MAX_PAGE_BYTES, _MAX_ANSWER_BYTES)
         limit = self.retries.limit()
-        return self._request(what, read_again, limit, "GET", path, query, headers=headers, max_bytes=most)
+        return self._request(
+            what, failures.read_again, limit, "GET", path, query, headers=headers, max_bytes=most
+        )
 
     def write(self, what: str, method: str, path: str, body: object) -> bytes:
         """The body of the answer to one write, which is waited for even after a request to stop.
@@ -289,7 +284,7 @@ class RawApi(msgspec.Struct, frozen=True):
         limit = self.retries.limit()
         limit = limit.finishing(max(limit.grace_seconds, ANSWER_SECONDS))
         most = _MAX_ANSWER_BYTES
-        return self._request(what, write_again, limit, method, path, body=body, max_bytes=most).body
+        return self._request(what, failures.write_again, limit, method, path, body=body, max_bytes=most).body
 
     def _request(
         self,
@@ -302,11 +297,11 @@ class RawApi(msgspec.Struct, frozen=True):
         def once() -> Answer:
             return self.client.send(*request, **options, deadline=limit, what=what)
 
-        with translated(what, self.host):
+        with failures.translated(what, self.host):
             try:
                 return self.retries.call(what, once, again)
             except TooLargeError as error:
-                raise AnswerTooLargeError(f"{what}: {error}", where=self.host) from error
+                raise failures.AnswerTooLargeError(f"{what}: {error}", where=self.host) from error
 
     def list_page(
         self, kind: Kind, query: Query | None = None, headers: Mapping[str, str] | None = None
@@ -328,7 +323,7 @@ class RawApi(msgspec.Struct, frozen=True):
         """
         watching = {"watch": True, **(query or {})}
         options: dict[str, Any] = {"read_seconds": read_seconds, "connections": connections}
-        with translated(f"watch {_name(kind)}", self.host):
+        with failures.translated(f"watch {_name(kind)}", self.host):
             return self.client.stream(kind.path, watching, headers=headers, **options)
 
     def server_version(self) -> str:
@@ -350,7 +345,7 @@ class RawApi(msgspec.Struct, frozen=True):
         what = f"read configmap {namespace}/{name}"
         try:
             body = self.get(what, object_path("v1", namespace, "configmaps", name))
-        except RequestRejectedError as error:
+        except failures.RequestRejectedError as error:
             if error.status == 404:
                 return None
             raise
@@ -398,7 +393,7 @@ def replace_version(api: RawApi, what: str, path: str, body: Mapping[str, Any]) 
 def _write_version(api: RawApi, what: str, method: str, path: str, body: Mapping[str, Any]) -> bytes:
     try:
         return api.write(what, method, path, body)
-    except RequestRejectedError as error:
+    except failures.RequestRejectedError as error:
         if error.status in _CONFLICTS:
             raise NotWrittenError from error
         raise
@@ -417,7 +412,7 @@ def create_version(
         return _write_version(api, what, "POST", path, body)
     except NotWrittenError as error:
         cause = error.__cause__
-        if isinstance(cause, RequestRejectedError) and cause.status == 404:
+        if isinstance(cause, failures.RequestRejectedError) and cause.status == 404:
             raise InputError(f"namespace {namespace!a} does not exist", where=what, hint=hint) from cause
         raise
 

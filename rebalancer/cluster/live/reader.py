@@ -27,18 +27,9 @@ import msgspec
 from rebalancer.cluster import records
 from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, Recording, collector_paused
 from rebalancer.cluster.kinds import KINDS, METRICS, REQUIRED, Kind
+from rebalancer.cluster.live import lists
 from rebalancer.cluster.live.client import Query, RawApi
 from rebalancer.cluster.live.failures import RequestRejectedError
-from rebalancer.cluster.live.lists import (
-    EXPIRED,
-    MAX_PAGES,
-    PAGE_SIZE,
-    FetchedPage,
-    ListBegins,
-    ListSource,
-    is_streamed_by,
-    streamed_list,
-)
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.errors import RebalancerError, RightsError, UnreachableError
 from rebalancer.http import Answer
@@ -172,8 +163,8 @@ _NOT_FOUND = 404
 class _Event(msgspec.Struct, frozen=True):
     """Something that happened while a LIST was fetched."""
 
-    source: ListSource
-    what: ListBegins | FetchedPage | RebalancerError
+    source: lists.ListSource
+    what: lists.ListBegins | lists.FetchedPage | RebalancerError
     began_at: float  # when the LIST began, Unix seconds
 
 
@@ -184,8 +175,8 @@ class LiveReader:
         self,
         api: RawApi,
         clock: Callable[[], float],
-        page_size: int = PAGE_SIZE,
-        max_pages: int = MAX_PAGES,
+        page_size: int = lists.PAGE_SIZE,
+        max_pages: int = lists.MAX_PAGES,
         *,
         protobuf: bool = True,
         keep: Callable[[Listing, ListingBuilder], object] = lambda _listing, _builder: None,
@@ -208,15 +199,15 @@ class LiveReader:
         with (
             collector_paused(),
             prefetch(
-                fetches, lambda event: isinstance(event.what, FetchedPage), workers=KINDS_AT_ONCE
+                fetches, lambda event: isinstance(event.what, lists.FetchedPage), workers=KINDS_AT_ONCE
             ) as events,
         ):
             for event in events:
                 kind = event.source.kind
-                if isinstance(event.what, ListBegins):
+                if isinstance(event.what, lists.ListBegins):
                     progress(kind.plural)
                     reading.begin(kind)
-                elif isinstance(event.what, FetchedPage):
+                elif isinstance(event.what, lists.FetchedPage):
                     reading.take(event.source, event.what, event.began_at)
                 else:
                     reading.fail(kind, event.what)
@@ -228,43 +219,43 @@ class LiveReader:
         began_at = self._clock()
         try:
             for what in self._pages(source):
-                began_at = self._clock() if isinstance(what, ListBegins) else began_at
+                began_at = self._clock() if isinstance(what, lists.ListBegins) else began_at
                 yield _Event(source, what, began_at)
         except RebalancerError as error:
             if kind in REQUIRED:  # no plan can be made without it
                 raise
             yield _Event(source, error, began_at)
 
-    def _pages(self, source: ListSource) -> Iterator[ListBegins | FetchedPage]:
+    def _pages(self, source: lists.ListSource) -> Iterator[lists.ListBegins | lists.FetchedPage]:
         """The pages of a list, or the whole of it in one answer where that is better."""
         for what in source.pages():
-            if isinstance(what, FetchedPage) and self._is_better_streamed(what):
+            if isinstance(what, lists.FetchedPage) and self._is_better_streamed(what):
                 break
             yield what
         else:
             return
-        yield ListBegins()
+        yield lists.ListBegins()
         try:
-            yield from streamed_list(self._api, source.kind, what)
+            yield from lists.streamed_list(self._api, source.kind, what)
         except (RightsError, UnreachableError) as error:
             LOGGER.debug("%s; read in pages", error)
             self._api.client.lists_whole = False  # nor later
             yield from source.pages()
 
-    def _is_better_streamed(self, page: FetchedPage) -> bool:
+    def _is_better_streamed(self, page: lists.FetchedPage) -> bool:
         """Whether so many pods follow this page that the list is better read as a whole."""
         client = self._api.client
         if page.last or page.protobuf is None:
             return False
         if client.lists_whole is None:
             try:
-                client.lists_whole = is_streamed_by(self._api)
+                client.lists_whole = lists.is_streamed_by(self._api)
             except (RightsError, UnreachableError):
                 client.lists_whole = False
         return client.lists_whole
 
-    def _source(self, kind: Kind) -> ListSource:
-        return ListSource(
+    def _source(self, kind: Kind) -> lists.ListSource:
+        return lists.ListSource(
             kind,
             f"list {kind.plural}",
             self._api.host,
@@ -279,7 +270,7 @@ class LiveReader:
         try:
             return self._api.list_page(kind, query, {"Accept": f"{MEDIA_TYPE}, {_JSON}"})
         except (RequestRejectedError, RightsError) as error:
-            if isinstance(error, RequestRejectedError) and error.status == EXPIRED:
+            if isinstance(error, RequestRejectedError) and error.status == lists.EXPIRED:
                 raise
             # A proxy may accept JSON only; and the client passes the text of a refusal on only as JSON.
             self._protobuf = False
@@ -300,7 +291,7 @@ class _Reading:
         """Take the pages of a kind from now on, from its first one."""
         self._builders[kind] = ListingBuilder(kind)
 
-    def take(self, source: ListSource, page: FetchedPage, began_at: float) -> None:
+    def take(self, source: lists.ListSource, page: lists.FetchedPage, began_at: float) -> None:
         """Decode a page."""
         kind = source.kind
         builder = self._builders.get(kind)

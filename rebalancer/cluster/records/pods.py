@@ -13,19 +13,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from rebalancer.cluster.records.base import (
-    Affinity,
-    ApiObject,
-    Condition,
-    Int32,
-    Int64,
-    Labels,
-    Record,
-    ResourceRequirements,
-    Taint,
-    Toleration,
-    TopologySpreadConstraint,
-)
+from rebalancer.cluster.records import base
 
 PROGRAM = "kube-scheduler"
 _FLAG = "--feature-gates"
@@ -69,29 +57,29 @@ def stated_gates(arguments: Iterable[str]) -> dict[str, bool] | None:
     return found
 
 
-class ContainerPort(Record, frozen=True):
+class ContainerPort(base.Record, frozen=True):
     """ports[] of a container."""
 
-    container_port: Int32 = 0
-    host_port: Int32 = 0
+    container_port: base.Int32 = 0
+    host_port: base.Int32 = 0
     host_ip: str = msgspec.field(name="hostIP", default="")
     protocol: str = ""
 
 
-class RestartRule(Record, frozen=True):
+class RestartRule(base.Record, frozen=True):
     """restartPolicyRules[] of a container."""
 
     action: str = ""
 
 
-class Container(Record, frozen=True):
+class Container(base.Record, frozen=True):
     """A container or init container; of its command line a kube-scheduler's feature gates stay."""
 
     name: str = ""
     image: str = ""
     command: list[str] | None = None
     args: list[str] | None = None
-    resources: ResourceRequirements | None = None
+    resources: base.ResourceRequirements | None = None
     ports: list[ContainerPort] | None = None
     restart_policy: str | None = None
     restart_policy_rules: list[RestartRule] | None = None
@@ -104,54 +92,54 @@ class Container(Record, frozen=True):
             msgspec.structs.force_setattr(self, "args", kept or None)
 
 
-class ClaimSource(Record, frozen=True):
+class ClaimSource(base.Record, frozen=True):
     """volumes[].persistentVolumeClaim."""
 
     claim_name: str = ""
     read_only: bool = False
 
 
-class GcePersistentDisk(Record, frozen=True):
+class GcePersistentDisk(base.Record, frozen=True):
     """volumes[].gcePersistentDisk."""
 
     pd_name: str = ""
     read_only: bool = False
 
 
-class AwsElasticBlockStore(Record, frozen=True):
+class AwsElasticBlockStore(base.Record, frozen=True):
     """volumes[].awsElasticBlockStore."""
 
     volume_id: str = msgspec.field(name="volumeID", default="")
     read_only: bool = False
 
 
-class AzureDisk(Record, frozen=True):
+class AzureDisk(base.Record, frozen=True):
     """volumes[].azureDisk, and that of a persistent volume."""
 
     disk_uri: str = msgspec.field(name="diskURI", default="")
     kind: str | None = None
 
 
-class Cinder(Record, frozen=True):
+class Cinder(base.Record, frozen=True):
     """volumes[].cinder, and that of a persistent volume."""
 
     volume_id: str = msgspec.field(name="volumeID", default="")
 
 
-class PortworxVolume(Record, frozen=True):
+class PortworxVolume(base.Record, frozen=True):
     """volumes[].portworxVolume, and that of a persistent volume."""
 
     volume_id: str = msgspec.field(name="volumeID", default="")
 
 
-class Iscsi(Record, frozen=True):
+class Iscsi(base.Record, frozen=True):
     """volumes[].iscsi."""
 
     iqn: str = ""
     read_only: bool = False
 
 
-class Rbd(Record, frozen=True):
+class Rbd(base.Record, frozen=True):
     """volumes[].rbd."""
 
     monitors: list[str] | None = None
@@ -160,23 +148,23 @@ class Rbd(Record, frozen=True):
     read_only: bool = False
 
 
-class ImageVolume(Record, frozen=True):
+class ImageVolume(base.Record, frozen=True):
     """volumes[].image."""
 
     reference: str = ""
 
 
-class Present(Record, frozen=True):
+class Present(base.Record, frozen=True):
     """A field of which only the presence matters."""
 
 
-class EmptyDir(Record, frozen=True):
+class EmptyDir(base.Record, frozen=True):
     """volumes[].emptyDir."""
 
     medium: str = ""  # Memory, or the node's disk when empty
 
 
-class Volume(Record, frozen=True):
+class Volume(base.Record, frozen=True):
     """spec.volumes[]."""
 
     name: str = ""
@@ -194,34 +182,34 @@ class Volume(Record, frozen=True):
     image: ImageVolume | None = None
 
 
-class SchedulingGate(Record, frozen=True):
+class SchedulingGate(base.Record, frozen=True):
     """spec.schedulingGates[]."""
 
     name: str = ""
 
 
-class ResourceClaim(Record, frozen=True):
+class ResourceClaim(base.Record, frozen=True):
     """spec.resourceClaims[]."""
 
     name: str = ""
 
 
-class PodSpec(Record, frozen=True):
+class PodSpec(base.Record, frozen=True):
     """spec of a pod, and of the pod template of a workload."""
 
     node_name: str = ""
     scheduler_name: str = ""
-    priority: Int32 | None = None
+    priority: base.Int32 | None = None
     priority_class_name: str = ""
     preemption_policy: str | None = None
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
-    overhead: Labels | None = None
-    resources: ResourceRequirements | None = None
-    node_selector: Labels | None = None
-    affinity: Affinity | None = None
-    tolerations: list[Toleration] | None = None
-    topology_spread_constraints: list[TopologySpreadConstraint] | None = None
+    overhead: base.Labels | None = None
+    resources: base.ResourceRequirements | None = None
+    node_selector: base.Labels | None = None
+    affinity: base.Affinity | None = None
+    tolerations: list[base.Toleration] | None = None
+    topology_spread_constraints: list[base.TopologySpreadConstraint] | None = None
     scheduling_gates: list[SchedulingGate] | None = None
     resource_claims: list[ResourceClaim] | None = None
     volumes: list[Volume] | None = None
@@ -229,8 +217,8 @@ class PodSpec(Record, frozen=True):
     host_users: bool | None = None
     scheduling_group: Present | None = None
     workload_ref: Present | None = None
-    termination_grace_period_seconds: Int64 | None = None
-    active_deadline_seconds: Int64 | None = None
+    termination_grace_period_seconds: base.Int64 | None = None
+    active_deadline_seconds: base.Int64 | None = None
     restart_policy: str = ""
     runtime_class_name: str = ""
     # The first field found that is neither here nor among those known to matter nothing: ``known_fields``
@@ -238,153 +226,153 @@ class PodSpec(Record, frozen=True):
     unknown_field: str = ""
 
 
-class RuntimeOverhead(Record, frozen=True):
+class RuntimeOverhead(base.Record, frozen=True):
     """overhead of a RuntimeClass."""
 
-    pod_fixed: Labels | None = None
+    pod_fixed: base.Labels | None = None
 
 
-class RuntimeScheduling(Record, frozen=True):
+class RuntimeScheduling(base.Record, frozen=True):
     """scheduling of a RuntimeClass."""
 
-    node_selector: Labels | None = None
-    tolerations: list[Toleration] | None = None
+    node_selector: base.Labels | None = None
+    tolerations: list[base.Toleration] | None = None
 
 
-class RuntimeClass(ApiObject, frozen=True):
+class RuntimeClass(base.ApiObject, frozen=True):
     """node.k8s.io/v1 RuntimeClass."""
 
     overhead: RuntimeOverhead | None = None
     scheduling: RuntimeScheduling | None = None
 
 
-class DeviceClassSpec(Record, frozen=True):
+class DeviceClassSpec(base.Record, frozen=True):
     """spec of a DeviceClass."""
 
     extended_resource_name: str | None = None
 
 
-class DeviceClass(ApiObject, frozen=True):
+class DeviceClass(base.ApiObject, frozen=True):
     """resource.k8s.io/v1 DeviceClass."""
 
     spec: DeviceClassSpec = DeviceClassSpec()
 
 
-class ContainerStateWaiting(Record, frozen=True):
+class ContainerStateWaiting(base.Record, frozen=True):
     """state.waiting of a container."""
 
     reason: str = ""
 
 
-class ContainerStateTerminated(Record, frozen=True):
+class ContainerStateTerminated(base.Record, frozen=True):
     """state.terminated of a container, or lastState.terminated."""
 
     reason: str = ""
-    exit_code: Int32 = 0
+    exit_code: base.Int32 = 0
 
 
-class ContainerState(Record, frozen=True):
+class ContainerState(base.Record, frozen=True):
     """state of a container, or lastState: neither of these while it runs."""
 
     waiting: ContainerStateWaiting | None = None
     terminated: ContainerStateTerminated | None = None
 
 
-class ContainerStatus(Record, frozen=True):
+class ContainerStatus(base.Record, frozen=True):
     """status.containerStatuses[]: what it has been through, and what an in-place resize left."""
 
     name: str = ""
     ready: bool = False
-    restart_count: Int32 = 0
+    restart_count: base.Int32 = 0
     state: ContainerState | None = ContainerState()
     last_state: ContainerState | None = ContainerState()
-    resources: ResourceRequirements | None = None
-    allocated_resources: Labels | None = None
+    resources: base.ResourceRequirements | None = None
+    allocated_resources: base.Labels | None = None
 
 
-class PodStatus(Record, frozen=True):
+class PodStatus(base.Record, frozen=True):
     """status of a pod."""
 
     phase: str = ""
     reason: str = ""
     nominated_node_name: str = ""
     start_time: str | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[base.Condition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
     ephemeral_container_statuses: list[ContainerStatus] | None = None
-    resources: ResourceRequirements | None = None
-    allocated_resources: Labels | None = None
+    resources: base.ResourceRequirements | None = None
+    allocated_resources: base.Labels | None = None
 
 
-class Pod(ApiObject, frozen=True):
+class Pod(base.ApiObject, frozen=True):
     """v1 Pod."""
 
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
 
-class EncodedPod(ApiObject, frozen=True):
+class EncodedPod(base.ApiObject, frozen=True):
     """v1 Pod whose spec is still encoded: most repeat that of a sibling, and need not be decoded."""
 
     spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: PodStatus = PodStatus()
 
 
-class NodeImage(Record, frozen=True):
+class NodeImage(base.Record, frozen=True):
     """status.images[] of a node."""
 
     names: list[str] | None = None
-    size_bytes: Int64 = 0
+    size_bytes: base.Int64 = 0
 
 
-class NodeSpec(Record, frozen=True):
+class NodeSpec(base.Record, frozen=True):
     """spec of a node."""
 
     unschedulable: bool = False
-    taints: list[Taint] | None = None
+    taints: list[base.Taint] | None = None
 
 
-class NodeAddress(Record, frozen=True):
+class NodeAddress(base.Record, frozen=True):
     """status.addresses[] of a node."""
 
     type: str = ""
     address: str = ""
 
 
-class NodeStatus(Record, frozen=True):
+class NodeStatus(base.Record, frozen=True):
     """status of a node."""
 
-    allocatable: Labels | None = None
-    capacity: Labels | None = None
-    conditions: list[Condition] | None = None
+    allocatable: base.Labels | None = None
+    capacity: base.Labels | None = None
+    conditions: list[base.Condition] | None = None
     images: list[NodeImage] | None = None
     addresses: list[NodeAddress] | None = None
 
 
-class Node(ApiObject, frozen=True):
+class Node(base.ApiObject, frozen=True):
     """v1 Node."""
 
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
 
-class NodeMetrics(ApiObject, frozen=True):
+class NodeMetrics(base.ApiObject, frozen=True):
     """metrics.k8s.io/v1beta1 NodeMetrics."""
 
     timestamp: str = ""
     window: str = ""
-    usage: Labels | None = None
+    usage: base.Labels | None = None
 
 
-class ContainerMetrics(Record, frozen=True):
+class ContainerMetrics(base.Record, frozen=True):
     """containers[] of PodMetrics."""
 
     name: str = ""
-    usage: Labels | None = None
+    usage: base.Labels | None = None
 
 
-class PodMetrics(ApiObject, frozen=True):
+class PodMetrics(base.ApiObject, frozen=True):
     """metrics.k8s.io/v1beta1 PodMetrics."""
 
     timestamp: str = ""

@@ -1,14 +1,6 @@
 """Volume claims, volumes, storage classes, and what CSI drivers report about nodes and capacity."""
 
-from rebalancer.cluster.records.base import (
-    ApiObject,
-    Int32,
-    Labels,
-    LabelSelector,
-    NodeSelector,
-    Record,
-    ResourceRequirements,
-)
+from rebalancer.cluster.records import base
 from rebalancer.cluster.records.pods import (
     AwsElasticBlockStore,
     AzureDisk,
@@ -18,31 +10,31 @@ from rebalancer.cluster.records.pods import (
 )
 
 
-class ClaimSpec(Record, frozen=True):
+class ClaimSpec(base.Record, frozen=True):
     """spec of a PersistentVolumeClaim."""
 
     access_modes: list[str] | None = None
-    resources: ResourceRequirements | None = None
+    resources: base.ResourceRequirements | None = None
     storage_class_name: str | None = None
     volume_name: str = ""
     volume_mode: str | None = None
-    selector: LabelSelector | None = None
+    selector: base.LabelSelector | None = None
 
 
-class ClaimStatus(Record, frozen=True):
+class ClaimStatus(base.Record, frozen=True):
     """status of a PersistentVolumeClaim."""
 
     phase: str = ""
 
 
-class PersistentVolumeClaim(ApiObject, frozen=True):
+class PersistentVolumeClaim(base.ApiObject, frozen=True):
     """v1 PersistentVolumeClaim."""
 
     spec: ClaimSpec = ClaimSpec()
     status: ClaimStatus = ClaimStatus()
 
 
-class ClaimReference(Record, frozen=True):
+class ClaimReference(base.Record, frozen=True):
     """spec.claimRef of a PersistentVolume."""
 
     namespace: str = ""
@@ -50,23 +42,23 @@ class ClaimReference(Record, frozen=True):
     uid: str = ""
 
 
-class CsiVolume(Record, frozen=True):
+class CsiVolume(base.Record, frozen=True):
     """spec.csi of a PersistentVolume."""
 
     driver: str = ""
     volume_handle: str = ""
 
 
-class VolumeNodeAffinity(Record, frozen=True):
+class VolumeNodeAffinity(base.Record, frozen=True):
     """spec.nodeAffinity of a PersistentVolume."""
 
-    required: NodeSelector | None = None
+    required: base.NodeSelector | None = None
 
 
-class PersistentVolumeSpec(Record, frozen=True):
+class PersistentVolumeSpec(base.Record, frozen=True):
     """spec of a PersistentVolume."""
 
-    capacity: Labels | None = None
+    capacity: base.Labels | None = None
     access_modes: list[str] | None = None
     storage_class_name: str = ""
     volume_mode: str | None = None
@@ -80,27 +72,27 @@ class PersistentVolumeSpec(Record, frozen=True):
     portworx_volume: PortworxVolume | None = None
 
 
-class PersistentVolume(ApiObject, frozen=True):
+class PersistentVolume(base.ApiObject, frozen=True):
     """v1 PersistentVolume."""
 
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
     status: ClaimStatus = ClaimStatus()
 
 
-class TopologyExpression(Record, frozen=True):
+class TopologyExpression(base.Record, frozen=True):
     """allowedTopologies[].matchLabelExpressions[] of a StorageClass."""
 
     key: str = ""
     values: list[str] | None = None
 
 
-class TopologyTerm(Record, frozen=True):
+class TopologyTerm(base.Record, frozen=True):
     """allowedTopologies[] of a StorageClass; its expressions are ANDed."""
 
     match_label_expressions: list[TopologyExpression] | None = None
 
 
-class StorageClass(ApiObject, frozen=True):
+class StorageClass(base.ApiObject, frozen=True):
     """storage.k8s.io/v1 StorageClass."""
 
     provisioner: str = ""
@@ -108,60 +100,60 @@ class StorageClass(ApiObject, frozen=True):
     allowed_topologies: list[TopologyTerm] | None = None
 
 
-class CsiLimit(Record, frozen=True):
+class CsiLimit(base.Record, frozen=True):
     """allocatable of a driver on a node."""
 
-    count: Int32 | None = None
+    count: base.Int32 | None = None
 
 
-class CsiNodeDriver(Record, frozen=True):
+class CsiNodeDriver(base.Record, frozen=True):
     """spec.drivers[] of a CSINode."""
 
     name: str = ""
     allocatable: CsiLimit | None = None
 
 
-class CsiNodeSpec(Record, frozen=True):
+class CsiNodeSpec(base.Record, frozen=True):
     """spec of a CSINode."""
 
     drivers: list[CsiNodeDriver] | None = None
 
 
-class CsiNode(ApiObject, frozen=True):
+class CsiNode(base.ApiObject, frozen=True):
     """storage.k8s.io/v1 CSINode."""
 
     spec: CsiNodeSpec = CsiNodeSpec()
 
 
-class CsiDriverSpec(Record, frozen=True):
+class CsiDriverSpec(base.Record, frozen=True):
     """spec of a CSIDriver."""
 
     storage_capacity: bool | None = None
     prevent_pod_scheduling_if_missing: bool | None = None
 
 
-class CsiDriver(ApiObject, frozen=True):
+class CsiDriver(base.ApiObject, frozen=True):
     """storage.k8s.io/v1 CSIDriver."""
 
     spec: CsiDriverSpec = CsiDriverSpec()
 
 
-class CsiStorageCapacity(ApiObject, frozen=True):
+class CsiStorageCapacity(base.ApiObject, frozen=True):
     """storage.k8s.io/v1 CSIStorageCapacity."""
 
     storage_class_name: str = ""
-    node_topology: LabelSelector | None = None
+    node_topology: base.LabelSelector | None = None
     capacity: str | None = None
     maximum_volume_size: str | None = None
 
 
-class AttachmentSource(Record, frozen=True):
+class AttachmentSource(base.Record, frozen=True):
     """spec.source of a VolumeAttachment."""
 
     persistent_volume_name: str | None = None
 
 
-class VolumeAttachmentSpec(Record, frozen=True):
+class VolumeAttachmentSpec(base.Record, frozen=True):
     """spec of a VolumeAttachment."""
 
     attacher: str = ""
@@ -169,7 +161,7 @@ class VolumeAttachmentSpec(Record, frozen=True):
     source: AttachmentSource = AttachmentSource()
 
 
-class VolumeAttachment(ApiObject, frozen=True):
+class VolumeAttachment(base.ApiObject, frozen=True):
     """storage.k8s.io/v1 VolumeAttachment."""
 
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()

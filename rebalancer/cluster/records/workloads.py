@@ -2,67 +2,59 @@
 
 from typing import Any
 
-from rebalancer.cluster.records.base import (
-    ApiObject,
-    Condition,
-    Int32,
-    Int64,
-    Labels,
-    LabelSelector,
-    Record,
-)
+from rebalancer.cluster.records import base
 from rebalancer.cluster.records.pods import PodSpec
 
 
-class DisruptionBudgetSpec(Record, frozen=True):
+class DisruptionBudgetSpec(base.Record, frozen=True):
     """spec of a PodDisruptionBudget."""
 
-    min_available: Int32 | str | None = None
-    max_unavailable: Int32 | str | None = None
-    selector: LabelSelector | None = None
+    min_available: base.Int32 | str | None = None
+    max_unavailable: base.Int32 | str | None = None
+    selector: base.LabelSelector | None = None
     unhealthy_pod_eviction_policy: str | None = None
 
 
-class DisruptionBudgetStatus(Record, frozen=True):
+class DisruptionBudgetStatus(base.Record, frozen=True):
     """status of a PodDisruptionBudget, as the disruption controller wrote it."""
 
-    disruptions_allowed: Int32 = 0
-    current_healthy: Int32 = 0
-    desired_healthy: Int32 = 0
-    expected_pods: Int32 = 0
-    observed_generation: Int64 = 0
+    disruptions_allowed: base.Int32 = 0
+    current_healthy: base.Int32 = 0
+    desired_healthy: base.Int32 = 0
+    expected_pods: base.Int32 = 0
+    observed_generation: base.Int64 = 0
     disrupted_pods: dict[str, str] | None = None
 
 
-class DisruptionBudget(ApiObject, frozen=True):
+class DisruptionBudget(base.ApiObject, frozen=True):
     """policy/v1 PodDisruptionBudget."""
 
     spec: DisruptionBudgetSpec = DisruptionBudgetSpec()
     status: DisruptionBudgetStatus | None = None
 
 
-class PodTemplate(ApiObject, frozen=True):
+class PodTemplate(base.ApiObject, frozen=True):
     """spec.template of a workload."""
 
     spec: PodSpec = PodSpec()
 
 
-class OnExitCodes(Record, frozen=True):
+class OnExitCodes(base.Record, frozen=True):
     """onExitCodes of a pod failure policy's rule."""
 
     container_name: str | None = None
     operator: str = ""
-    values: list[Int32] | None = None
+    values: list[base.Int32] | None = None
 
 
-class OnPodCondition(Record, frozen=True):
+class OnPodCondition(base.Record, frozen=True):
     """onPodConditions[] of a pod failure policy's rule."""
 
     type: str = ""
     status: str = "True"
 
 
-class PodFailureRule(Record, frozen=True):
+class PodFailureRule(base.Record, frozen=True):
     """spec.podFailurePolicy.rules[] of a Job."""
 
     action: str = ""
@@ -70,93 +62,93 @@ class PodFailureRule(Record, frozen=True):
     on_pod_conditions: list[OnPodCondition] | None = None
 
 
-class PodFailurePolicy(Record, frozen=True):
+class PodFailurePolicy(base.Record, frozen=True):
     """spec.podFailurePolicy of a Job."""
 
     rules: list[PodFailureRule] | None = None
 
 
-class RollingUpdate(Record, frozen=True):
+class RollingUpdate(base.Record, frozen=True):
     """spec.updateStrategy.rollingUpdate of a StatefulSet."""
 
-    partition: Int32 | None = None
+    partition: base.Int32 | None = None
 
 
-class UpdateStrategy(Record, frozen=True):
+class UpdateStrategy(base.Record, frozen=True):
     """spec.updateStrategy of a StatefulSet."""
 
     type: str = ""
     rolling_update: RollingUpdate | None = None
 
 
-class DeploymentRollingUpdate(Record, frozen=True):
+class DeploymentRollingUpdate(base.Record, frozen=True):
     """spec.strategy.rollingUpdate of a Deployment: a number, or a percentage of the replicas."""
 
-    max_surge: Int32 | str | None = None
-    max_unavailable: Int32 | str | None = None
+    max_surge: base.Int32 | str | None = None
+    max_unavailable: base.Int32 | str | None = None
 
 
-class DeploymentStrategy(Record, frozen=True):
+class DeploymentStrategy(base.Record, frozen=True):
     """spec.strategy of a Deployment."""
 
     type: str = ""
     rolling_update: DeploymentRollingUpdate | None = None
 
 
-class Ordinals(Record, frozen=True):
+class Ordinals(base.Record, frozen=True):
     """spec.ordinals of a StatefulSet."""
 
-    start: Int32 = 0
+    start: base.Int32 = 0
 
 
-class WorkloadSpec(Record, frozen=True):
+class WorkloadSpec(base.Record, frozen=True):
     """spec of a ReplicaSet, StatefulSet, Deployment, ReplicationController, DaemonSet or Job."""
 
-    replicas: Int32 | None = None
-    parallelism: Int32 | None = None
-    completions: Int32 | None = None
-    backoff_limit: Int32 | None = None
-    backoff_limit_per_index: Int32 | None = None
+    replicas: base.Int32 | None = None
+    parallelism: base.Int32 | None = None
+    completions: base.Int32 | None = None
+    backoff_limit: base.Int32 | None = None
+    backoff_limit_per_index: base.Int32 | None = None
     suspend: bool | None = None
     managed_by: str | None = None
     pod_replacement_policy: str | None = None
-    active_deadline_seconds: Int64 | None = None
+    active_deadline_seconds: base.Int64 | None = None
     pod_failure_policy: PodFailurePolicy | None = None
     update_strategy: UpdateStrategy | None = None
     ordinals: Ordinals | None = None
     strategy: DeploymentStrategy | None = None
     paused: bool = False
-    min_ready_seconds: Int32 = 0
+    min_ready_seconds: base.Int32 = 0
     # A ReplicationController's selector is a plain map, every other workload's a LabelSelector.
     selector: Any = None
     template: PodTemplate | None = None
 
 
-class UncountedPods(Record, frozen=True):
+class UncountedPods(base.Record, frozen=True):
     """status.uncountedTerminatedPods of a Job: uids of pods that its other figures do not count yet."""
 
     succeeded: list[str] | None = None
     failed: list[str] | None = None
 
 
-class WorkloadCondition(Record, frozen=True):
+class WorkloadCondition(base.Record, frozen=True):
     """status.conditions[] of a workload."""
 
     type: str = ""
     status: str = ""
 
 
-class WorkloadStatus(Record, frozen=True):
+class WorkloadStatus(base.Record, frozen=True):
     """status of a workload."""
 
-    replicas: Int32 = 0
-    ready_replicas: Int32 = 0
-    available_replicas: Int32 = 0
-    updated_replicas: Int32 = 0
-    observed_generation: Int64 = 0
-    active: Int32 = 0
-    succeeded: Int32 = 0
-    failed: Int32 = 0
+    replicas: base.Int32 = 0
+    ready_replicas: base.Int32 = 0
+    available_replicas: base.Int32 = 0
+    updated_replicas: base.Int32 = 0
+    observed_generation: base.Int64 = 0
+    active: base.Int32 = 0
+    succeeded: base.Int32 = 0
+    failed: base.Int32 = 0
     uncounted_terminated_pods: UncountedPods | None = None
     conditions: list[WorkloadCondition] | None = None
     start_time: str | None = None
@@ -165,100 +157,100 @@ class WorkloadStatus(Record, frozen=True):
     update_revision: str = ""
 
 
-class Workload(ApiObject, frozen=True):
+class Workload(base.ApiObject, frozen=True):
     """Any controller of pods."""
 
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
 
 
-class NamespaceStatus(Record, frozen=True):
+class NamespaceStatus(base.Record, frozen=True):
     """status of a Namespace."""
 
     phase: str = ""
 
 
-class Namespace(ApiObject, frozen=True):
+class Namespace(base.ApiObject, frozen=True):
     """v1 Namespace."""
 
     status: NamespaceStatus = NamespaceStatus()
 
 
-class ServicePort(Record, frozen=True):
+class ServicePort(base.Record, frozen=True):
     """A port of a Service."""
 
     name: str = ""
     port: int = 0
 
 
-class ServiceSpec(Record, frozen=True):
+class ServiceSpec(base.Record, frozen=True):
     """spec of a Service."""
 
-    selector: Labels | None = None
+    selector: base.Labels | None = None
     ports: list[ServicePort] | None = None
 
 
-class Service(ApiObject, frozen=True):
+class Service(base.ApiObject, frozen=True):
     """v1 Service."""
 
     spec: ServiceSpec = ServiceSpec()
 
 
-class PriorityClass(ApiObject, frozen=True):
+class PriorityClass(base.ApiObject, frozen=True):
     """scheduling.k8s.io/v1 PriorityClass."""
 
-    value: Int32 = 0
+    value: base.Int32 = 0
     global_default: bool = False
 
 
-class TargetReference(Record, frozen=True):
+class TargetReference(base.Record, frozen=True):
     """scaleTargetRef or targetRef of an autoscaler."""
 
     kind: str = ""
     name: str = ""
 
 
-class HorizontalAutoscalerSpec(Record, frozen=True):
+class HorizontalAutoscalerSpec(base.Record, frozen=True):
     """spec of a HorizontalPodAutoscaler."""
 
     scale_target_ref: TargetReference = TargetReference()
 
 
-class HorizontalAutoscalerStatus(Record, frozen=True):
+class HorizontalAutoscalerStatus(base.Record, frozen=True):
     """status of a HorizontalPodAutoscaler."""
 
-    current_replicas: Int32 = 0
-    desired_replicas: Int32 = 0
+    current_replicas: base.Int32 = 0
+    desired_replicas: base.Int32 = 0
     last_scale_time: str | None = None
 
 
-class HorizontalAutoscaler(ApiObject, frozen=True):
+class HorizontalAutoscaler(base.ApiObject, frozen=True):
     """autoscaling/v2 HorizontalPodAutoscaler."""
 
     spec: HorizontalAutoscalerSpec = HorizontalAutoscalerSpec()
     status: HorizontalAutoscalerStatus = HorizontalAutoscalerStatus()
 
 
-class UpdatePolicy(Record, frozen=True):
+class UpdatePolicy(base.Record, frozen=True):
     """spec.updatePolicy of a VerticalPodAutoscaler."""
 
     update_mode: str | None = None
 
 
-class VerticalAutoscalerSpec(Record, frozen=True):
+class VerticalAutoscalerSpec(base.Record, frozen=True):
     """spec of a VerticalPodAutoscaler."""
 
     target_ref: TargetReference = TargetReference()
     update_policy: UpdatePolicy | None = None
 
 
-class VerticalAutoscaler(ApiObject, frozen=True):
+class VerticalAutoscaler(base.ApiObject, frozen=True):
     """autoscaling.k8s.io/v1 VerticalPodAutoscaler."""
 
     spec: VerticalAutoscalerSpec = VerticalAutoscalerSpec()
 
 
-class ScopeRequirement(Record, frozen=True):
+class ScopeRequirement(base.Record, frozen=True):
     """spec.scopeSelector.matchExpressions[] of a ResourceQuota."""
 
     scope_name: str = ""
@@ -266,71 +258,71 @@ class ScopeRequirement(Record, frozen=True):
     values: list[str] | None = None
 
 
-class ScopeSelector(Record, frozen=True):
+class ScopeSelector(base.Record, frozen=True):
     """spec.scopeSelector of a ResourceQuota: all of its expressions."""
 
     match_expressions: list[ScopeRequirement] | None = None
 
 
-class ResourceQuotaSpec(Record, frozen=True):
+class ResourceQuotaSpec(base.Record, frozen=True):
     """spec of a ResourceQuota."""
 
-    hard: Labels | None = None
+    hard: base.Labels | None = None
     scopes: list[str] | None = None
     scope_selector: ScopeSelector | None = None
 
 
-class ResourceQuotaStatus(Record, frozen=True):
+class ResourceQuotaStatus(base.Record, frozen=True):
     """status of a ResourceQuota."""
 
-    hard: Labels | None = None
-    used: Labels | None = None
+    hard: base.Labels | None = None
+    used: base.Labels | None = None
 
 
-class ResourceQuota(ApiObject, frozen=True):
+class ResourceQuota(base.ApiObject, frozen=True):
     """v1 ResourceQuota."""
 
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
     status: ResourceQuotaStatus = ResourceQuotaStatus()
 
 
-class LimitRangeItem(Record, frozen=True):
+class LimitRangeItem(base.Record, frozen=True):
     """spec.limits[] of a LimitRange."""
 
     type: str = ""
-    default: Labels | None = None
-    default_request: Labels | None = None
-    min: Labels | None = None
-    max: Labels | None = None
-    max_limit_request_ratio: Labels | None = None
+    default: base.Labels | None = None
+    default_request: base.Labels | None = None
+    min: base.Labels | None = None
+    max: base.Labels | None = None
+    max_limit_request_ratio: base.Labels | None = None
 
 
-class LimitRangeSpec(Record, frozen=True):
+class LimitRangeSpec(base.Record, frozen=True):
     """spec of a LimitRange."""
 
     limits: list[LimitRangeItem] | None = None
 
 
-class LimitRange(ApiObject, frozen=True):
+class LimitRange(base.ApiObject, frozen=True):
     """v1 LimitRange."""
 
     spec: LimitRangeSpec = LimitRangeSpec()
 
 
-class TargetPod(Record, frozen=True):
+class TargetPod(base.Record, frozen=True):
     """spec.target.pod of an EvictionRequest or Eviction."""
 
     name: str = ""
     uid: str = ""
 
 
-class EvictionTarget(Record, frozen=True):
+class EvictionTarget(base.Record, frozen=True):
     """spec.target of an EvictionRequest or Eviction."""
 
     pod: TargetPod | None = None
 
 
-class EvictionRequestSpec(Record, frozen=True):
+class EvictionRequestSpec(base.Record, frozen=True):
     """spec of an EvictionRequest; an Eviction has the target alone."""
 
     target: EvictionTarget = EvictionTarget()
@@ -338,13 +330,13 @@ class EvictionRequestSpec(Record, frozen=True):
     intent: str = ""
 
 
-class EvictionRequestStatus(Record, frozen=True):
+class EvictionRequestStatus(base.Record, frozen=True):
     """status of an EvictionRequest or Eviction."""
 
-    conditions: list[Condition] | None = None
+    conditions: list[base.Condition] | None = None
 
 
-class EvictionRequest(ApiObject, frozen=True):
+class EvictionRequest(base.ApiObject, frozen=True):
     """lifecycle.k8s.io/v1alpha1 EvictionRequest or Eviction."""
 
     spec: EvictionRequestSpec = EvictionRequestSpec()

@@ -31,25 +31,8 @@ from rebalancer.cluster.nodes import why_leaving
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.pods import EVICTION_IN_PROGRESS, MIRROR_ANNOTATION
 from rebalancer.cluster.records import PersistentVolumeClaim, Volume
+from rebalancer.planning.eviction import workload_rules
 from rebalancer.planning.eviction.context import EvictionContext
-from rebalancer.planning.eviction.workload_rules import (
-    autoscaler,
-    autoscalers_read,
-    controller,
-    controllers_read,
-    ends_soon,
-    job,
-    job_would_fail,
-    minimum_replicas,
-    no_replacement,
-    older_revision,
-    replaced_in_time,
-    replicas_known,
-    rollout,
-    single_replica,
-    unready_replicas,
-    vertical_autoscaler,
-)
 from rebalancer.planning.reasons import NotMoved, Reason, age_text
 from rebalancer.planning.workloads.lookup import grace_period_seconds
 from rebalancer.policy.schema import Protection
@@ -494,7 +477,7 @@ ALWAYS: tuple[Rule, ...] = (
     static,
     daemon_set,
     terminating,
-    controller,
+    workload_rules.controller,
     overlapping,
     node_ready,
     node_leaving,
@@ -504,40 +487,40 @@ BY_POLICY: tuple[Rule, ...] = (
     namespace,
     labels,
     priority,
-    job,
-    ends_soon,
+    workload_rules.job,
+    workload_rules.ends_soon,
     annotated,
     debugged,
     local_storage,
     persistent_volumes,
     storage_class,
     without_budget,
-    single_replica,
-    minimum_replicas,
+    workload_rules.single_replica,
+    workload_rules.minimum_replicas,
     young,
 )
 OF_THE_WORKLOAD: tuple[Rule, ...] = (
-    job_would_fail,
-    no_replacement,
+    workload_rules.job_would_fail,
+    workload_rules.no_replacement,
     read_write_once,
-    rollout,
-    unready_replicas,
+    workload_rules.rollout,
+    workload_rules.unready_replicas,
     grace_period,
-    replaced_in_time,
+    workload_rules.replaced_in_time,
 )
 UNKNOWN: tuple[Rule, ...] = (
     other_scheduler,
     namespaces_read,
     budgets_read,
     evictions_read,
-    replicas_known,
-    controllers_read,
+    workload_rules.replicas_known,
+    workload_rules.controllers_read,
     priority_class,
     limit_ranges,
-    older_revision,
-    autoscalers_read,
-    autoscaler,
-    vertical_autoscaler,
+    workload_rules.older_revision,
+    workload_rules.autoscalers_read,
+    workload_rules.autoscaler,
+    workload_rules.vertical_autoscaler,
     quotas_read,
     quota,
     placement_known,
@@ -551,8 +534,8 @@ UNKNOWN: tuple[Rule, ...] = (
 # placed in its stead, and the API asks no budget.
 OF_FINISHED_PODS = frozenset(
     {
-        *(static, daemon_set, terminating, controller, node_ready, node_leaving, system),
-        *(namespace, labels, priority, job, annotated, young),
+        *(static, daemon_set, terminating, workload_rules.controller, node_ready, node_leaving, system),
+        *(namespace, labels, priority, workload_rules.job, annotated, young),
         *(local_storage, persistent_volumes, storage_class, evictions_read, window),
     }
 )

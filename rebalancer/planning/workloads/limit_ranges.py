@@ -23,16 +23,8 @@ from fractions import Fraction
 
 import msgspec
 
-from rebalancer.cluster import quantities
+from rebalancer.cluster import quantities, records
 from rebalancer.cluster.kinds import LIMIT_RANGES
-from rebalancer.cluster.records import (
-    Container,
-    Labels,
-    LimitRange,
-    LimitRangeItem,
-    PodSpec,
-    ResourceRequirements,
-)
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.scheduling.resources import Amounts, exact_amounts, pod_amounts
 
@@ -47,13 +39,13 @@ class LimitRanges:
     def __init__(self, snapshot: Snapshot) -> None:
         self.failed = snapshot.recording.failed(LIMIT_RANGES)
         self.read = snapshot.has(LIMIT_RANGES)
-        self._by_namespace: dict[str, list[LimitRange]] = defaultdict(list)
+        self._by_namespace: dict[str, list[records.LimitRange]] = defaultdict(list)
         for item in snapshot.recording.records(LIMIT_RANGES):
             self._by_namespace[item.metadata.namespace].append(item)
         listing = snapshot.recording.listings.get(LIMIT_RANGES.plural)
         self._unreadable = {item.namespace: str(item) for item in listing.malformed} if listing else {}
 
-    def admitted(self, namespace: str, spec: PodSpec) -> PodSpec:
+    def admitted(self, namespace: str, spec: records.PodSpec) -> records.PodSpec:
         """What a pod asks for once it is admitted; the same object where nothing is added."""
         ranges = self._by_namespace.get(namespace)
         if not ranges:
@@ -67,7 +59,7 @@ class LimitRanges:
             )
         return spec
 
-    def why_unknown(self, namespace: str, spec: PodSpec) -> str:
+    def why_unknown(self, namespace: str, spec: records.PodSpec) -> str:
         """Why it is not known what admission makes of a new pod; empty when it is known."""
         if namespace in self._unreadable:
             return f"{self._unreadable[namespace]}: what it makes of a replacement is unknown"
@@ -90,7 +82,7 @@ class LimitRanges:
                         )
         return ""
 
-    def why_changed(self, namespace: str, spec: PodSpec, annotations: Mapping[str, str]) -> str:
+    def why_changed(self, namespace: str, spec: records.PodSpec, annotations: Mapping[str, str]) -> str:
         """What a running pod has of a LimitRange that is no more, or has changed; empty when nothing.
 
         ``annotations`` are those of the pod, in one of which the API server wrote what it added.
@@ -113,7 +105,7 @@ class LimitRanges:
                 )
         return ""
 
-    def why_added(self, namespace: str, spec: PodSpec) -> str:
+    def why_added(self, namespace: str, spec: records.PodSpec) -> str:
         """Which LimitRange would give a new pod what a pod like it does not have; empty when none would."""
         for item in self._by_namespace.get(namespace, ()):
             for container in (*(spec.containers or ()), *(spec.init_containers or ())):
@@ -124,7 +116,7 @@ class LimitRanges:
                     )
         return ""
 
-    def refusal(self, namespace: str, spec: PodSpec) -> str:
+    def refusal(self, namespace: str, spec: records.PodSpec) -> str:
         """Which LimitRange refuses a new pod that asks for this, once defaults are added; empty when none."""
         for item in self._by_namespace.get(namespace, ()):
             try:
@@ -136,10 +128,10 @@ class LimitRanges:
         return ""
 
 
-def _defaults(item: LimitRange) -> tuple[Labels, Labels]:
+def _defaults(item: records.LimitRange) -> tuple[records.Labels, records.Labels]:
     """The limits and the requests that a LimitRange gives to containers that have none."""
-    limits: Labels = {}
-    requests: Labels = {}
+    limits: records.Labels = {}
+    requests: records.Labels = {}
     for limit in item.spec.limits or ():
         if limit.type == _CONTAINER:
             own = {**(limit.max or {}), **(limit.default or {})}
@@ -149,21 +141,23 @@ def _defaults(item: LimitRange) -> tuple[Labels, Labels]:
 
 
 def _with_defaults(
-    containers: list[Container] | None, limits: Labels, requests: Labels
-) -> list[Container] | None:
+    containers: list[records.Container] | None, limits: records.Labels, requests: records.Labels
+) -> list[records.Container] | None:
     return containers and [_with_default(item, limits, requests) for item in containers]
 
 
-def _with_default(container: Container, limits: Labels, requests: Labels) -> Container:
+def _with_default(
+    container: records.Container, limits: records.Labels, requests: records.Labels
+) -> records.Container:
     """A container as admission leaves it: a limit of its own without a request is its request first."""
-    own = container.resources or ResourceRequirements()
+    own = container.resources or records.ResourceRequirements()
     given = {**(own.limits or {}), **(own.requests or {})}
     asked = {**requests, **given}
     limited = {**limits, **(own.limits or {})}
     if asked == given and limited == (own.limits or {}):
         return container
     return msgspec.structs.replace(
-        container, resources=ResourceRequirements(requests=asked or None, limits=limited or None)
+        container, resources=records.ResourceRequirements(requests=asked or None, limits=limited or None)
     )
 
 
@@ -183,13 +177,13 @@ def _same(text: str, other: str) -> bool:
         return text == other
 
 
-def _objections(limits: list[LimitRangeItem] | tuple[()], spec: PodSpec) -> Iterator[str]:
+def _objections(limits: list[records.LimitRangeItem] | tuple[()], spec: records.PodSpec) -> Iterator[str]:
     """What a pod asks for that the limits do not allow, in words."""
     containers = [*(spec.containers or ()), *(spec.init_containers or ())]
     for limit in limits:
         if limit.type == _CONTAINER:
             for item in containers:
-                resources = item.resources or ResourceRequirements()
+                resources = item.resources or records.ResourceRequirements()
                 asked, limited = exact_amounts(resources.requests), exact_amounts(resources.limits)
                 yield from (f"container {item.name}: {why}" for why in _outside(limit, asked, limited))
         elif limit.type == _POD:
@@ -197,7 +191,7 @@ def _objections(limits: list[LimitRangeItem] | tuple[()], spec: PodSpec) -> Iter
             yield from _outside(limit, asked, pod_amounts(spec, limits=True, overhead=False))
 
 
-def _outside(limit: LimitRangeItem, requests: Amounts, limits: Amounts) -> Iterator[str]:
+def _outside(limit: records.LimitRangeItem, requests: Amounts, limits: Amounts) -> Iterator[str]:
     """The bounds of one limit that these requests and limits break."""
     for name, least in exact_amounts(limit.min).items():
         if name not in requests or requests[name] < least or limits.get(name, least) < least:

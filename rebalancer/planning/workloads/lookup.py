@@ -9,17 +9,8 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from rebalancer.cluster import times
+from rebalancer.cluster import kinds, times
 from rebalancer.cluster.arrays import BoolArray, IntArray, PodRow
-from rebalancer.cluster.kinds import (
-    BY_NAME,
-    HORIZONTAL_AUTOSCALERS,
-    JOBS,
-    PRIORITY_CLASSES,
-    REPLICA_SETS,
-    VERTICAL_AUTOSCALERS,
-    Kind,
-)
 from rebalancer.cluster.pod_classes import Owner, PodClass
 from rebalancer.cluster.records import (
     HorizontalAutoscaler,
@@ -44,7 +35,7 @@ _MAX_OWNER_CHAIN = 4  # of controllers above a pod
 
 def is_read_kind(kind: str) -> bool:
     """Whether controllers of a kind are among the objects that are read; those of add-ons are not."""
-    return kind in BY_NAME
+    return kind in kinds.BY_NAME
 
 
 def controller_of(metadata: Metadata) -> OwnerReference | None:
@@ -109,7 +100,7 @@ class Workloads:
 
     def was_read(self, owner: Owner) -> bool:
         """Whether controllers of the owner's kind were read at all."""
-        kind = BY_NAME.get(owner.kind)
+        kind = kinds.BY_NAME.get(owner.kind)
         return kind is not None and self._snapshot.has(kind)
 
     def _find(self, namespace: str, owner: Owner) -> WorkloadInfo:
@@ -159,14 +150,14 @@ class Workloads:
 
     def other_replica_sets(self, record: Workload) -> list[str]:
         """Names of the other ReplicaSets with pods that a ReplicaSet's controller has."""
-        siblings = self._siblings_of(REPLICA_SETS, record)
+        siblings = self._siblings_of(kinds.REPLICA_SETS, record)
         return [item.metadata.name for item in siblings if item.spec.replicas != 0 or item.status.replicas]
 
     def sibling_jobs(self, record: Workload) -> list[Workload]:
         """The other Jobs of a Job's CronJob."""
-        return self._siblings_of(JOBS, record)
+        return self._siblings_of(kinds.JOBS, record)
 
-    def _siblings_of(self, kind: Kind, record: Workload) -> list[Workload]:
+    def _siblings_of(self, kind: kinds.Kind, record: Workload) -> list[Workload]:
         """The other objects of its kind that its controller has."""
         above = controller_of(record.metadata)
         siblings = self._of_controllers[kind.name, above.uid] if above else []
@@ -222,7 +213,7 @@ class Workloads:
         """The controller of the last one known, where its kind was read, or was not."""
         chain = self.chain(row)
         above = controller_of(chain[-1][1].metadata) if chain else None
-        kind = BY_NAME.get(above.kind) if above else None
+        kind = kinds.BY_NAME.get(above.kind) if above else None
         return above if kind is not None and self._snapshot.has(kind) is read else None
 
     def newest_sibling(self, row: PodRow, revision: str = "") -> PodRow | None:
@@ -289,7 +280,7 @@ class Workloads:
 
 def _default_priority_class(snapshot: Snapshot) -> str:
     """The default of pods that name no class; of several the one of the lowest value."""
-    defaults = [item for item in snapshot.recording.records(PRIORITY_CLASSES) if item.global_default]
+    defaults = [item for item in snapshot.recording.records(kinds.PRIORITY_CLASSES) if item.global_default]
     least = min(defaults, key=lambda item: item.value, default=None)
     return least.metadata.name if least else ""
 
@@ -306,20 +297,20 @@ class Autoscalers:
         self._snapshot = snapshot
         self._horizontal: dict[Target, HorizontalAutoscaler] = {}
         self._vertical: dict[Target, VerticalAutoscaler] = {}
-        for scaler in snapshot.recording.records(HORIZONTAL_AUTOSCALERS):
+        for scaler in snapshot.recording.records(kinds.HORIZONTAL_AUTOSCALERS):
             target = scaler.spec.scale_target_ref
             self._horizontal[scaler.metadata.namespace, target.kind, target.name] = scaler
-        for item in snapshot.recording.records(VERTICAL_AUTOSCALERS):
+        for item in snapshot.recording.records(kinds.VERTICAL_AUTOSCALERS):
             target = item.spec.target_ref
             self._vertical[item.metadata.namespace, target.kind, target.name] = item
 
     @property
-    def unread(self) -> Kind | None:
+    def unread(self) -> kinds.Kind | None:
         """The kind of autoscaler that could not be read; an add-on that is not there has none."""
-        if not self._snapshot.has(HORIZONTAL_AUTOSCALERS):
-            return HORIZONTAL_AUTOSCALERS
-        refused = VERTICAL_AUTOSCALERS.plural in self._snapshot.recording.unread
-        return VERTICAL_AUTOSCALERS if refused else None
+        if not self._snapshot.has(kinds.HORIZONTAL_AUTOSCALERS):
+            return kinds.HORIZONTAL_AUTOSCALERS
+        refused = kinds.VERTICAL_AUTOSCALERS.plural in self._snapshot.recording.unread
+        return kinds.VERTICAL_AUTOSCALERS if refused else None
 
     def of(
         self, chain: Iterable[tuple[str, Workload]], namespace: str

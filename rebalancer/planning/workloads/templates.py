@@ -23,23 +23,8 @@ from typing import Any
 
 import msgspec
 
+from rebalancer.cluster import records
 from rebalancer.cluster.pod_classes import PodClass
-from rebalancer.cluster.records import (
-    Affinity,
-    Container,
-    LabelSelector,
-    NodeSelectorTerm,
-    PodAffinity,
-    PodAffinityTerm,
-    PodSpec,
-    PodTemplate,
-    ResourceRequirements,
-    RuntimeClass,
-    RuntimeScheduling,
-    Toleration,
-    TopologySpreadConstraint,
-    Volume,
-)
 from rebalancer.planning.workloads.stateful_sets import REVISION_LABEL
 
 _DEFAULT_SCHEDULER = "default-scheduler"
@@ -116,15 +101,15 @@ def _labels(labels: Mapping[str, str] | None) -> dict[str, str]:
     return {key: value for key, value in (labels or {}).items() if key not in _ADDED_LABELS}
 
 
-def _tolerations(tolerations: Iterable[Toleration] | None) -> list[Toleration]:
+def _tolerations(tolerations: Iterable[records.Toleration] | None) -> list[records.Toleration]:
     return [
         item for item in tolerations or () if item.key not in _ADDED_TOLERATIONS or item.effect != "NoExecute"
     ]
 
 
-def _volumes(volumes: Iterable[Volume] | None) -> list[Volume]:
+def _volumes(volumes: Iterable[records.Volume] | None) -> list[records.Volume]:
     """Volumes whose source the scheduler reads; admission adds others, for service accounts."""
-    return [item for item in volumes or () if item != Volume(name=item.name)]
+    return [item for item in volumes or () if item != records.Volume(name=item.name)]
 
 
 def _scheduler_name(name: str) -> str:
@@ -141,7 +126,7 @@ class _Asked(msgspec.Struct, frozen=True):
     restarts: tuple[str | None, object]
 
 
-def _asked(container: Container) -> _Asked:
+def _asked(container: records.Container) -> _Asked:
     limits, requests = _amounts(container.resources)
     return _Asked(
         container.image,
@@ -156,12 +141,12 @@ def _asked(container: Container) -> _Asked:
     )
 
 
-def _amounts(resources: ResourceRequirements | None) -> tuple[dict[str, str], dict[str, str]]:
+def _amounts(resources: records.ResourceRequirements | None) -> tuple[dict[str, str], dict[str, str]]:
     """Limits and requests."""
     return (resources.limits or {}, resources.requests or {}) if resources else ({}, {})
 
 
-def _containers(containers: Iterable[Container] | None) -> dict[str, _Asked]:
+def _containers(containers: Iterable[records.Container] | None) -> dict[str, _Asked]:
     return {item.name: _asked(item) for item in containers or ()}
 
 
@@ -188,36 +173,42 @@ def _resources_within(wanted: Any, actual: Any) -> bool:
     return all(map(_map_within, wanted, actual))
 
 
-def _spread(constraints: Iterable[TopologySpreadConstraint] | None) -> list[TopologySpreadConstraint]:
+def _spread(
+    constraints: Iterable[records.TopologySpreadConstraint] | None,
+) -> list[records.TopologySpreadConstraint]:
     return [
         msgspec.structs.replace(item, label_selector=_written(item.label_selector, item.match_label_keys))
         for item in constraints or ()
     ]
 
 
-def _affinity(affinity: Affinity | None) -> Affinity:
+def _affinity(affinity: records.Affinity | None) -> records.Affinity:
     """With the selectors of terms as they are written in a template."""
-    affinity = affinity or Affinity()
-    return Affinity(affinity.node_affinity, _terms(affinity.pod_affinity), _terms(affinity.pod_anti_affinity))
+    affinity = affinity or records.Affinity()
+    return records.Affinity(
+        affinity.node_affinity, _terms(affinity.pod_affinity), _terms(affinity.pod_anti_affinity)
+    )
 
 
-def _terms(affinity: PodAffinity | None) -> PodAffinity:
-    affinity = affinity or PodAffinity()
+def _terms(affinity: records.PodAffinity | None) -> records.PodAffinity:
+    affinity = affinity or records.PodAffinity()
     preferred = [
         item
         if item.pod_affinity_term is None
         else msgspec.structs.replace(item, pod_affinity_term=_term(item.pod_affinity_term))
         for item in affinity.preferred or ()
     ]
-    return PodAffinity([_term(item) for item in affinity.required or ()], preferred)
+    return records.PodAffinity([_term(item) for item in affinity.required or ()], preferred)
 
 
-def _term(term: PodAffinityTerm) -> PodAffinityTerm:
+def _term(term: records.PodAffinityTerm) -> records.PodAffinityTerm:
     keys = (*(term.match_label_keys or ()), *(term.mismatch_label_keys or ()))
     return msgspec.structs.replace(term, label_selector=_written(term.label_selector, keys))
 
 
-def _written(selector: LabelSelector | None, keys: Collection[str] | None) -> LabelSelector | None:
+def _written(
+    selector: records.LabelSelector | None, keys: Collection[str] | None
+) -> records.LabelSelector | None:
     """A selector without what the API server merges into it for these keys, from the labels of each pod.
 
     Source: pkg/registry/core/pod/strategy.go, applyLabelKeysToLabelSelector.
@@ -225,10 +216,10 @@ def _written(selector: LabelSelector | None, keys: Collection[str] | None) -> La
     if selector is None or not keys:
         return selector
     kept = [item for item in selector.match_expressions or () if item.key not in keys]
-    return LabelSelector(selector.match_labels, kept or None)
+    return records.LabelSelector(selector.match_labels, kept or None)
 
 
-def _affinity_within(wanted: Affinity, actual: Affinity) -> bool:
+def _affinity_within(wanted: records.Affinity, actual: records.Affinity) -> bool:
     """Whether admission can have added the rest, which narrows the nodes, or prefers some."""
     left, right = wanted.node_affinity, actual.node_affinity
     if left is not None:
@@ -248,7 +239,7 @@ def _affinity_within(wanted: Affinity, actual: Affinity) -> bool:
     )
 
 
-def _narrowed(wanted: NodeSelectorTerm, actual: NodeSelectorTerm) -> bool:
+def _narrowed(wanted: records.NodeSelectorTerm, actual: records.NodeSelectorTerm) -> bool:
     return _list_within(wanted.match_expressions or (), actual.match_expressions or ()) and _list_within(
         wanted.match_fields or (), actual.match_fields or ()
     )
@@ -291,7 +282,9 @@ _BY_FIELD: Mapping[str, _Compare] = {
 _LABELS = _adding(_labels, _map_within)
 
 
-def differences(template: PodTemplate, pod: PodClass, known: Collection[str] = ()) -> Mapping[str, Verdict]:
+def differences(
+    template: records.PodTemplate, pod: PodClass, known: Collection[str] = ()
+) -> Mapping[str, Verdict]:
     """The fields in which a pod differs from a template, by their names in the API; never ALIKE.
 
     ``known`` are attributes of the template that hold all that admission makes of them.
@@ -307,10 +300,10 @@ def differences(template: PodTemplate, pod: PodClass, known: Collection[str] = (
 
 @cache
 def _fields() -> tuple[msgspec.structs.FieldInfo, ...]:
-    return msgspec.structs.fields(PodSpec)
+    return msgspec.structs.fields(records.PodSpec)
 
 
-def why_not_placed(spec: PodSpec) -> str:
+def why_not_placed(spec: records.PodSpec) -> str:
     """Why no placement follows from a spec, whatever the profile; empty where one does."""
     if spec.resource_claims:
         return f"it uses resource claim {spec.resource_claims[0].name}, which is not modelled"
@@ -326,7 +319,9 @@ def why_not_placed(spec: PodSpec) -> str:
     return ""
 
 
-def admitted(template: PodTemplate, runtime_classes: Mapping[str, RuntimeClass] | None) -> PodTemplate | str:
+def admitted(
+    template: records.PodTemplate, runtime_classes: Mapping[str, records.RuntimeClass] | None
+) -> records.PodTemplate | str:
     """A template with what admission adds for its RuntimeClass; why it would refuse its pods, in words.
 
     ``runtime_classes`` are by name, None where they were not read. Source: plugin/pkg/admission/runtimeclass.
@@ -338,7 +333,7 @@ def admitted(template: PodTemplate, runtime_classes: Mapping[str, RuntimeClass] 
     if found is None:
         return f"RuntimeClass {spec.runtime_class_name} does not exist any more"
     overhead = (found.overhead.pod_fixed if found.overhead else None) or {}
-    scheduling = found.scheduling or RuntimeScheduling()
+    scheduling = found.scheduling or records.RuntimeScheduling()
     selector, more = spec.node_selector or {}, scheduling.node_selector or {}
     if spec.overhead and spec.overhead != overhead:
         return f"RuntimeClass {spec.runtime_class_name} has another overhead than its template"
@@ -346,7 +341,7 @@ def admitted(template: PodTemplate, runtime_classes: Mapping[str, RuntimeClass] 
         return f"RuntimeClass {spec.runtime_class_name} has another nodeSelector than its template"
     own = spec.tolerations or []
     added = [item for item in scheduling.tolerations or () if item not in own]
-    return PodTemplate(
+    return records.PodTemplate(
         metadata=template.metadata,
         spec=msgspec.structs.replace(
             spec, overhead=overhead, node_selector={**selector, **more}, tolerations=[*own, *added]

@@ -23,23 +23,7 @@ from fractions import Fraction
 import msgspec
 from msgspec.structs import replace
 
-from rebalancer.cluster import kinds, quantities
-from rebalancer.cluster.records import (
-    CsiDriver,
-    CsiNode,
-    CsiStorageCapacity,
-    Labels,
-    NodeSelector,
-    NodeSelectorTerm,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PersistentVolumeSpec,
-    PodSpec,
-    Requirement,
-    StorageClass,
-    Volume,
-    VolumeAttachment,
-)
+from rebalancer.cluster import kinds, quantities, records
 from rebalancer.cluster.snapshot import Snapshot
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
@@ -86,11 +70,13 @@ _KINDS = tuple(
 _BY_PLUGIN = {kind.plugin: kind for kind in _KINDS}
 
 
-def _kind_of(source: PersistentVolumeSpec | Volume) -> _InTreeKind | None:
+def _kind_of(source: records.PersistentVolumeSpec | records.Volume) -> _InTreeKind | None:
     return next((kind for kind in _KINDS if getattr(source, kind.field) is not None), None)
 
 
-def _translated(source: PersistentVolumeSpec | Volume, labels: VolumeLabels) -> UniqueVolume | None:
+def _translated(
+    source: records.PersistentVolumeSpec | records.Volume, labels: VolumeLabels
+) -> UniqueVolume | None:
     """A disk as its driver knows it; None for one that no driver took over, or that cannot be translated."""
     kind = _kind_of(source)
     handle = ""
@@ -128,12 +114,12 @@ def _gce_handle(name: str, labels: VolumeLabels) -> str:
     )
 
 
-def is_migratable(volume: Volume) -> bool:
+def is_migratable(volume: records.Volume) -> bool:
     """Whether a volume of a pod is a disk that a CSI driver took over."""
     return _kind_of(volume) is not None
 
 
-def migrated_inline(volumes: Iterable[Volume] | None) -> Iterator[UniqueVolume]:
+def migrated_inline(volumes: Iterable[records.Volume] | None) -> Iterator[UniqueVolume]:
     """The disks that a pod names itself, as their drivers know them."""
     for volume in volumes or ():
         disk = _translated(volume, {})
@@ -147,19 +133,19 @@ def driver_of(provisioner: str) -> str:
     return provisioner if kind is None else kind.driver
 
 
-def migrated_plugins(node: CsiNode | None) -> frozenset[str]:
+def migrated_plugins(node: records.CsiNode | None) -> frozenset[str]:
     """The in-tree plugins that the kubelet of a node has handed over to their drivers."""
     annotations = (node.metadata.annotations if node is not None else None) or {}
     return frozenset(filter(None, annotations.get(MIGRATED_PLUGINS_ANNOTATION, "").split(",")))
 
 
-def in_tree_plugin(volume: PersistentVolume) -> str:
+def in_tree_plugin(volume: records.PersistentVolume) -> str:
     """The in-tree plugin of a persistent volume; empty for one of a CSI driver."""
     kind = _kind_of(volume.spec)
     return kind.plugin if kind is not None else ""
 
 
-def migrated_affinity(volume: PersistentVolume) -> NodeSelector | None:
+def migrated_affinity(volume: records.PersistentVolume) -> records.NodeSelector | None:
     """The nodes that reach an in-tree volume, by the labels that its CSI driver gives them; None is all."""
     kind = _kind_of(volume.spec)
     affinity = volume.spec.node_affinity
@@ -177,14 +163,14 @@ def migrated_affinity(volume: PersistentVolume) -> NodeSelector | None:
     )
     if has_zones:
         renamed[zone_key] = kind.zone_key
-    added: list[Requirement] = []
+    added: list[records.Requirement] = []
     zones = sorted({zone.strip() for zone in labels.get(zone_key, "").split(_BETWEEN_ZONES)} - {""})
     if zones and not has_zones:
-        added = [Requirement(key=kind.zone_key, operator="In", values=zones)]
-        terms = terms or [NodeSelectorTerm()]
+        added = [records.Requirement(key=kind.zone_key, operator="In", values=zones)]
+        terms = terms or [records.NodeSelectorTerm()]
     if not terms:
         return required
-    return NodeSelector(
+    return records.NodeSelector(
         node_selector_terms=[
             replace(
                 term,
@@ -201,7 +187,7 @@ def migrated_affinity(volume: PersistentVolume) -> NodeSelector | None:
     )
 
 
-def claim_names(spec: PodSpec) -> tuple[str, ...]:
+def claim_names(spec: records.PodSpec) -> tuple[str, ...]:
     """The claims a pod names, in order."""
     return tuple(
         volume.persistent_volume_claim.claim_name
@@ -210,13 +196,13 @@ def claim_names(spec: PodSpec) -> tuple[str, ...]:
     )
 
 
-def class_name(item: PersistentVolume | PersistentVolumeClaim) -> str:
+def class_name(item: records.PersistentVolume | records.PersistentVolumeClaim) -> str:
     """The storage class; the old annotation wins."""
     annotation = (item.metadata.annotations or {}).get(CLASS_ANNOTATION)
     return (item.spec.storage_class_name or "") if annotation is None else annotation
 
 
-def storage(amounts: Labels | None) -> Fraction | None:
+def storage(amounts: records.Labels | None) -> Fraction | None:
     """The amount of storage; 0 when absent, None when malformed."""
     try:
         return quantities.parse((amounts or {}).get("storage", "0"))
@@ -224,12 +210,12 @@ def storage(amounts: Labels | None) -> Fraction | None:
         return None
 
 
-def claim_size(claim: PersistentVolumeClaim) -> Fraction | None:
+def claim_size(claim: records.PersistentVolumeClaim) -> Fraction | None:
     """What a claim requests."""
     return storage(claim.spec.resources.requests if claim.spec.resources else None)
 
 
-def is_bound(claim: PersistentVolumeClaim) -> bool:
+def is_bound(claim: records.PersistentVolumeClaim) -> bool:
     """Whether a claim is completely bound."""
     return bool(claim.spec.volume_name) and BOUND_ANNOTATION in (claim.metadata.annotations or {})
 
@@ -237,13 +223,13 @@ def is_bound(claim: PersistentVolumeClaim) -> bool:
 class Volumes(msgspec.Struct, frozen=True, eq=False, dict=True):
     """The storage objects of a cluster by name."""
 
-    claims: Mapping[tuple[str, str], PersistentVolumeClaim] = {}  # namespace, name
-    volumes: Mapping[str, PersistentVolume] = {}
-    classes: Mapping[str, StorageClass] = {}
-    csi_nodes: Mapping[str, CsiNode] = {}
-    drivers: Mapping[str, CsiDriver] = {}
-    capacities: tuple[CsiStorageCapacity, ...] = ()
-    attachments: tuple[VolumeAttachment, ...] = ()
+    claims: Mapping[tuple[str, str], records.PersistentVolumeClaim] = {}  # namespace, name
+    volumes: Mapping[str, records.PersistentVolume] = {}
+    classes: Mapping[str, records.StorageClass] = {}
+    csi_nodes: Mapping[str, records.CsiNode] = {}
+    drivers: Mapping[str, records.CsiDriver] = {}
+    capacities: tuple[records.CsiStorageCapacity, ...] = ()
+    attachments: tuple[records.VolumeAttachment, ...] = ()
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Volumes:
@@ -264,7 +250,7 @@ class Volumes(msgspec.Struct, frozen=True, eq=False, dict=True):
             tuple(read(kinds.VOLUME_ATTACHMENTS)),
         )
 
-    def unique_volumes(self, namespace: str, spec: PodSpec) -> tuple[UniqueVolume, ...]:
+    def unique_volumes(self, namespace: str, spec: records.PodSpec) -> tuple[UniqueVolume, ...]:
         """The CSI volumes of a pod, each once; claims that are missing or no driver's count as none."""
         claimed = (self.csi_volume(namespace, name) for name in claim_names(spec))
         inline = migrated_inline(spec.volumes)
@@ -293,13 +279,13 @@ class Volumes(msgspec.Struct, frozen=True, eq=False, dict=True):
                 yield item.spec.node_name, UniqueVolume(item.spec.attacher, csi.volume_handle)
 
 
-def claims_by_name(snapshot: Snapshot) -> dict[tuple[str, str], PersistentVolumeClaim]:
+def claims_by_name(snapshot: Snapshot) -> dict[tuple[str, str], records.PersistentVolumeClaim]:
     """The persistent volume claims of a snapshot by namespace and name."""
     claims = snapshot.recording.records(kinds.CLAIMS)
     return {(item.metadata.namespace, item.metadata.name): item for item in claims}
 
 
-def volume_of(volume: PersistentVolume) -> UniqueVolume | None:
+def volume_of(volume: records.PersistentVolume) -> UniqueVolume | None:
     """A persistent volume as its CSI driver knows it; None for one of no driver."""
     csi = volume.spec.csi
     if csi is None:
@@ -307,7 +293,7 @@ def volume_of(volume: PersistentVolume) -> UniqueVolume | None:
     return UniqueVolume(csi.driver, csi.volume_handle) if csi.driver and csi.volume_handle else None
 
 
-def marks_of(namespace: str, spec: PodSpec) -> tuple[Hashable, ...]:
+def marks_of(namespace: str, spec: records.PodSpec) -> tuple[Hashable, ...]:
     """What other pods may conflict with: a pod's claims, and its disks with whether they are read only."""
     marks: list[Hashable] = [("claim", namespace, name) for name in claim_names(spec)]
     for volume in spec.volumes or ():

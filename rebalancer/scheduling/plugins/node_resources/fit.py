@@ -17,15 +17,7 @@ from rebalancer.cluster.nodes import CPU, EPHEMERAL_STORAGE, MEMORY, PODS_COLUMN
 from rebalancer.profiles.types import Arguments, extension_points
 from rebalancer.profiles.types import Arguments as PluginArguments
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
-from rebalancer.scheduling.plugins.node_resources.scored_resources import (
-    CPU_AND_MEMORY,
-    RequestedToCapacityRatio,
-    Resources,
-    ResourceWeight,
-    ShapePoint,
-    on_shape,
-    scored_amounts,
-)
+from rebalancer.scheduling.plugins.node_resources import scored_resources
 from rebalancer.scheduling.resources import round_half_away, take
 from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
 
@@ -46,8 +38,8 @@ class ScoringStrategy(Arguments):
     """Which resources NodeResourcesFit scores, and how."""
 
     type: ScoringStrategyType
-    resources: Resources = CPU_AND_MEMORY
-    requested_to_capacity_ratio: RequestedToCapacityRatio | None = None
+    resources: scored_resources.Resources = scored_resources.CPU_AND_MEMORY
+    requested_to_capacity_ratio: scored_resources.RequestedToCapacityRatio | None = None
 
     @model_validator(mode="after")
     def _shape_where_needed(self) -> Self:
@@ -79,12 +71,12 @@ class NodeResourcesFitArguments(Arguments):
         return self.scoring_strategy.type
 
     @property
-    def resources(self) -> tuple[ResourceWeight, ...]:
+    def resources(self) -> tuple[scored_resources.ResourceWeight, ...]:
         """The resources that are scored."""
         return self.scoring_strategy.resources
 
     @property
-    def shape(self) -> tuple[ShapePoint, ...]:
+    def shape(self) -> tuple[scored_resources.ShapePoint, ...]:
         """The points of RequestedToCapacityRatio; empty for the other strategies."""
         ratio = self.scoring_strategy.requested_to_capacity_ratio
         return ratio.shape if ratio else ()
@@ -155,7 +147,7 @@ class NodeResourcesFit(Plugin):
         total = np.zeros_like(state.pod_count[rows])
         weights: IntArray | int = 0  # one number while every node offers what is counted
         for resource in self._arguments.resources:
-            amounts = scored_amounts(state, pod_class, rows, resource.name)
+            amounts = scored_resources.scored_amounts(state, pod_class, rows, resource.name)
             if amounts is None:
                 continue
             requested, allocatable = amounts
@@ -188,4 +180,4 @@ class NodeResourcesFit(Plugin):
             case _:
                 over = requested > allocatable
                 used = np.where(over, MAX_SCORE, requested * MAX_SCORE // allocatable)
-                return on_shape(self._shape, used)
+                return scored_resources.on_shape(self._shape, used)

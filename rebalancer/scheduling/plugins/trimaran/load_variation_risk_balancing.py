@@ -16,23 +16,16 @@ from rebalancer.cluster.nodes import CPU as CPU_COLUMN
 from rebalancer.cluster.nodes import MEMORY as MEMORY_COLUMN
 from rebalancer.load.scheduler_view import CPU_TYPE, MEMORY_TYPE
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence
-from rebalancer.scheduling.plugins.trimaran.node_figures import (
-    TrimaranArguments,
-    TrimaranPlugin,
-    figures,
-    in_mebibytes,
-    not_negative_or,
-    requested,
-)
+from rebalancer.scheduling.plugins.trimaran import node_figures
 from rebalancer.scheduling.resources import round_half_away
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 
-class LoadVariationRiskBalancingArguments(TrimaranArguments):
+class LoadVariationRiskBalancingArguments(node_figures.TrimaranArguments):
     """Arguments of LoadVariationRiskBalancing."""
 
-    safe_variance_margin: Annotated[float, not_negative_or(1.0)] = 1.0
-    safe_variance_sensitivity: Annotated[float, not_negative_or(1.0)] = 1.0
+    safe_variance_margin: Annotated[float, node_figures.not_negative_or(1.0)] = 1.0
+    safe_variance_sensitivity: Annotated[float, node_figures.not_negative_or(1.0)] = 1.0
 
 
 def spread_risk(share: float, margin: float, sensitivity: float) -> float:
@@ -80,7 +73,7 @@ def risk_of(
     return Risk(valid, allocatable, used, np.array(sigma, np.float64))
 
 
-class LoadVariationRiskBalancing(TrimaranPlugin[LoadVariationRiskBalancingArguments]):
+class LoadVariationRiskBalancing(node_figures.TrimaranPlugin[LoadVariationRiskBalancingArguments]):
     """Scores the riskier of CPU and memory by mean and deviation of the measured load."""
 
     name = "LoadVariationRiskBalancing"
@@ -89,10 +82,10 @@ class LoadVariationRiskBalancing(TrimaranPlugin[LoadVariationRiskBalancingArgume
     evidence = Evidence.DECISIONS
 
     def _risk(self, state: ClusterState, kind: str) -> Risk:
-        seen = figures(self._watcher, state.nodes.names, kind)
+        seen = node_figures.figures(self._watcher, state.nodes.names, kind)
         column = CPU_COLUMN if kind == CPU_TYPE else MEMORY_COLUMN
         allocatable = state.classes.allocatable[:, column].astype(np.float64)
-        allocatable = in_mebibytes(allocatable) if kind == MEMORY_TYPE else allocatable
+        allocatable = node_figures.in_mebibytes(allocatable) if kind == MEMORY_TYPE else allocatable
         return risk_of(
             seen.valid,
             allocatable,
@@ -114,8 +107,8 @@ class LoadVariationRiskBalancing(TrimaranPlugin[LoadVariationRiskBalancingArgume
             self,
             "requests",
             lambda: (
-                float(requested(pod, "cpu")),
-                float(in_mebibytes(float(requested(pod, "memory")))),
+                float(node_figures.requested(pod, "cpu")),
+                float(node_figures.in_mebibytes(float(node_figures.requested(pod, "memory")))),
             ),
         )
 
