@@ -12,9 +12,11 @@ import importlib
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from re import _constants as names  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
 import pytest
@@ -156,8 +158,24 @@ def steps(counter: StepCounter, pattern: Used, text: str, most: int) -> int:
     return count(text, most)
 
 
+def repeats_without_bound(items: Iterable[Any]) -> bool:
+    """Whether any part of a parsed pattern takes as many characters as there are."""
+    for item in items:
+        if isinstance(item, tuple | list | parser.SubPattern):
+            if len(item) == 3 and item[1] is names.MAXREPEAT:  # least, most and what is repeated
+                return True
+            if repeats_without_bound(item):
+                return True
+    return False
+
+
 def growing(pattern: Used) -> str | None:
-    """A hostile text whose steps grow with the square of its length, or worse; None where there is none."""
+    """A hostile text whose steps grow with the square of its length, or worse; None where there is none.
+
+    A pattern without a repeat that has no bound takes a bounded number of steps at each character.
+    """
+    if not repeats_without_bound(parser.parse(pattern.pattern, pattern.flags)):
+        return None
     counter = StepCounter(pattern.pattern, pattern.flags)
     short = hostile_texts(pattern.pattern, SHORT, pattern.flags)
     for one, other in zip(short, hostile_texts(pattern.pattern, LONG, pattern.flags), strict=True):
@@ -207,6 +225,14 @@ def test_each_pattern_of_the_tree_is_found() -> None:
 )
 def test_a_pattern_whose_steps_grow_faster_is_found(pattern: str, method: str) -> None:
     assert growing(Used("test", pattern, 0, method)) is not None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "unbounded"),
+    [(r"[a-z]{1,9}(?:b|c)?", False), (r"(?=(a{2,}))", True), (r"(?:x|(y*))", True), (r"(?!a++)", True)],
+)
+def test_only_a_pattern_whose_repeats_all_have_a_bound_is_not_tried(pattern: str, unbounded: bool) -> None:
+    assert repeats_without_bound(parser.parse(pattern)) is unbounded
 
 
 @pytest.mark.parametrize(
