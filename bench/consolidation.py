@@ -42,7 +42,7 @@ def most_emptied(prepared: PreparedInputs, strategy: Consolidation) -> tuple[int
     """The most nodes that can be emptied if landings could be chosen, and whether that is proven."""
     state = prepared.schedulers.state
     leaving = {NodeRow(node): pods for node, (_, pods) in strategy.nodes.candidates.items()}
-    empty = {node for node, pods in enumerate(strategy.nodes.leaving) if not len(pods)}
+    empty = {*np.flatnonzero(strategy.nodes.empty).tolist()}
     count = len(prepared.nodes)
     column = {node: at for at, node in enumerate(leaving)}
     pods = [(pod, node) for node, found in leaving.items() for pod in found]

@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 from rich.text import Text
@@ -213,9 +212,7 @@ def planned_row(
 
 def _emptiable(prepared: PreparedInputs) -> int:
     """Nodes in use, less the fewest that hold all requests: no plan empties more."""
-    return most_emptied(
-        prepared.state, np.array([len(pods) > 0 for pods in pods_to_leave(prepared)], np.bool_)
-    )
+    return most_emptied(prepared.state, pods_to_leave(prepared.pods, len(prepared.nodes)) > 0)
 
 
 def show_simulations(

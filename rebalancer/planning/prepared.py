@@ -25,6 +25,7 @@ from rebalancer.load.correction import RecentLoad, correct, end_times, leaving_p
 from rebalancer.load.report import LoadReport
 from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.coverage import coverage_of
+from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.eviction import EvictionContext, moves_by_restart
 from rebalancer.planning.hotness import Hotness, find_hot_nodes
 from rebalancer.planning.inputs import PlanningInputs
@@ -159,6 +160,11 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
         """An evaluator that has placed nothing yet, for moves that may spoil nothing for these strategies."""
         check = self.landing_check.beside(peers)
         return MoveEvaluator(self.inputs, self.schedulers, check, self.pending.waiting)
+
+    @cached_property
+    def disruption(self) -> Disruption:
+        """What it costs to restart pods."""
+        return Disruption(self.inputs, self.eviction.workloads)
 
     def has_finished(self, pod: PodRow) -> bool:
         """Whether a pod has succeeded or failed; the rows of such pods are behind those of all others."""

@@ -26,7 +26,7 @@ from rebalancer.policy.model import Percent, PolicyModel, Selector
 from rebalancer.policy.units import Amount, AmountField, Duration
 
 if TYPE_CHECKING:
-    from rebalancer.cluster.arrays import BoolArray, PodRow
+    from rebalancer.cluster.arrays import BoolArray, FloatArray, PodRow
     from rebalancer.planning.builder import PartialPlan, PlanBuilder
     from rebalancer.planning.landing.landing_check import Landings
     from rebalancer.planning.plan import Move, StrategyReport
@@ -99,15 +99,15 @@ class Consolidation(Strategy):
 
     @property
     def _most(self) -> int:
-        used, count = len(self.nodes.leaving) - len(self.nodes.empty), len(self.nodes.leaving)
-        return min(self.settings.max_nodes, used - self.settings.keep.of(count))
+        empty = self.nodes.empty
+        return min(self.settings.max_nodes, int((~empty).sum()) - self.settings.keep.of(len(empty)))
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """How few pods its node would be rid of."""
         node = self.prepared.node_of(pod)
         if node < 0 or not self.nodes.saves(node):
             return ""
-        name, count = self.prepared.nodes.names[node], len(self.nodes.leaving[node])
+        name, count = self.prepared.nodes.names[node], int(self.nodes.leaving[node])
         return f"{name} is to be emptied: {count} pod{'s' * (count != 1)} must leave it"
 
     def why_still(self, pod: PodRow, plan: PlanBuilder) -> str:
@@ -198,19 +198,29 @@ class Consolidation(Strategy):
         nodes = (*left, *self.nodes.idle) if left and self.may_close else ()
         return [self.prepared.nodes.names[node] for node in nodes]
 
-    def objections(self, landings: Landings) -> Sequence[str]:
-        """That a node is empty or to be emptied, or that too much of it would be requested."""
-        state, rows, most = landings.state or self.prepared.state, landings.rows, self.settings.max_requested
+    def _taken(self, landings: Landings) -> BoolArray:
+        taken = self.nodes.empty.copy()
+        taken[list(self.emptying)] = True
+        found: BoolArray = taken[landings.rows]
+        return found
+
+    def _requested(self, landings: Landings) -> FloatArray:
+        """(nodes,) percent of each that is requested with the replacement."""
+        state, rows = landings.state or self.prepared.state, landings.rows
         wanted = state.classes.requests[self.prepared.eviction.replacement(landings.pod).pod_class].incoming
         after = state.requested[rows, :2] + [wanted.get("cpu", 0), wanted.get("memory", 0)]
-        percent = (100.0 * after / state.classes.allocatable[rows, :2].clip(1)).max(axis=1).tolist()
-        taken = self.emptying.union(self.nodes.empty)
-        return [
-            _TAKEN
-            if row in taken
-            else f"would be requested to {requested:.1f} %, maxRequested {most:g}" * (requested > most)
-            for row, requested in zip(rows.tolist(), percent, strict=True)
-        ]
+        percent: FloatArray = (100.0 * after / state.classes.allocatable[rows, :2].clip(1)).max(axis=1)
+        return percent
+
+    def serves(self, landings: Landings) -> BoolArray:
+        return ~self._taken(landings) & (self._requested(landings) <= self.settings.max_requested)
+
+    def objection(self, landings: Landings, at: int) -> str:
+        """That a node is empty or to be emptied, or that too much of it would be requested."""
+        if self._taken(landings)[at]:
+            return _TAKEN
+        requested, most = self._requested(landings)[at], self.settings.max_requested
+        return "" if requested <= most else f"would be requested to {requested:.1f} %, maxRequested {most:g}"
 
     def settings_behind(self, landings: Landings, at: int) -> tuple[str, ...] | None:
         """The setting without which the landing would do."""

@@ -60,15 +60,13 @@ class Duplicates(Strategy):
         It ends with the run's limit: what else is crowded then is a figure of the report.
         """
         from rebalancer.cluster.arrays import PodRow  # noqa: PLC0415 - imports numpy
-        from rebalancer.planning.disruption_cost import Disruption  # noqa: PLC0415 - likewise
 
         pods, node = self.prepared.pods, self.prepared.pods.node
-        disruption = Disruption(self.prepared.inputs, self.prepared.eviction.workloads)
         found: list[tuple[int, str, int, bool, float, PodRow]] = []
         for alike in () if plan.used.is_spent else self._shares.crowded():
             counts = Counter(node[alike.rows].tolist())
             rows = [PodRow(row) for row in alike.rows.tolist() if counts[int(node[row])] > alike.share]
-            for row, cost in zip(rows, disruption.costs(rows).tolist(), strict=True):
+            for row, cost in zip(rows, self.prepared.disruption.costs(rows), strict=True):
                 here, ready = int(node[row]), bool(pods.ready[row])
                 found.append((alike.share - counts[here], alike.workload, here, ready, cost, row))
         return takewhile(lambda _: not plan.used.is_spent, (item[-1] for item in sorted(found)))

@@ -17,7 +17,7 @@ Each such move leaves the sum of what pods prefer higher than before, so they co
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal, Self, get_args
 
@@ -25,13 +25,12 @@ from msgspec.structs import replace
 from pydantic import Field, model_validator
 
 from rebalancer.cluster.nodes import CONDITION_TAINTS, CORDON_TAINT, LEAVING_TAINTS, matches_taint
-from rebalancer.cluster.records import Affinity
 from rebalancer.planning.strategies.chosen_pods import ChosenPods
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
 from rebalancer.policy.model import PolicyModel, Unique
 
 if TYPE_CHECKING:
-    from rebalancer.cluster.arrays import BoolArray, FloatArray, PodRow
+    from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, PodRow
     from rebalancer.cluster.pod_classes import PodClass
     from rebalancer.cluster.records import Taint
     from rebalancer.planning.builder import PlanBuilder, PlannedMove
@@ -154,7 +153,7 @@ class Misplaced(Strategy):
         pods, state, asked = self.prepared.pods, plan.scenarios.all[0].after_termination, self._on_taints()
         for name, (filters, scores) in self._plugins.items():
             may = [(item.may_reject, item.asking(state)) for item in filters if item.name != _TAINTS]
-            may += [(item.may_score_higher, self._preferring(item.name)) for item in scores]
+            may += [(item.may_score_higher, item.preferring(state)) for item in scores]
             for kind, holds in ((kind, holds) for holds, classes in may for kind in classes):
                 own, rows = state.classes[kind], state.first_of(kind)
                 if len(rows) and own.scheduler_name == name and self.settings.chooses(own):
@@ -228,22 +227,32 @@ class Misplaced(Strategy):
             rejection = scheduler.rejection_at(state, kind, node, {*filters} - {_TAINTS})
         return rejection or self._preferred_elsewhere(pod, plan)
 
-    def _preferring(self, rule: str) -> Iterable[int]:
-        """The classes whose pods may prefer another node by a rule, whatever the taints of theirs."""
-        classes = enumerate(self.prepared.pods.classes)
-        return [kind for kind, pod in classes if pod.spec.affinity and rule in self._preferences(pod)]
+    @cached_property
+    def _preferring(self) -> frozenset[int]:
+        """The classes whose pods may prefer another node by a soft rule, whatever the taints of theirs."""
+        plugins = (item for _, scores in self._plugins.values() for item in scores)
+        return frozenset(kind for item in plugins for kind in item.preferring(self.prepared.state))
 
-    def _preferences(self, pod: PodClass) -> Collection[str]:
-        affinity = pod.spec.affinity or Affinity()
-        of_nodes = (affinity.node_affinity,), "NodeAffinity"
-        of_pods = (affinity.pod_affinity, affinity.pod_anti_affinity), "InterPodAffinity"
-        has = (rule for items, rule in (of_nodes, of_pods) if any(item and item.preferred for item in items))
-        return [rule for rule in has if rule in self._soft]
+    @cached_property
+    def _softly_tainted(self) -> BoolArray:
+        """(nodes,) with a taint that counts as a soft rule."""
+        import numpy as np  # noqa: PLC0415 - not before a plan is made
 
-    def _may_prefer(self, pod: PodClass, node: int) -> bool:
-        """Whether pods of a class may prefer another node to this one by a soft rule."""
+        found = np.zeros(len(self.prepared.nodes), np.bool_)
         soft = _SOFT if _TAINTS in self._soft else ()
-        return bool(self._soft and (self._preferences(pod) or self._untolerated(pod, node, *soft)))
+        found[[row for row, taints in self._taints.items() if any(it.effect in soft for it in taints)]] = True
+        return found
+
+    def _may_prefer(self, pod: PodRow, nodes: IntArray) -> BoolArray:
+        """(nodes,) to which a pod may prefer another node by a soft rule."""
+        table = self.prepared.table_of(pod)
+        found: BoolArray = self._softly_tainted[nodes]
+        if int(table.pod_class[pod]) in self._preferring:
+            found[:] = True
+        elif found.any():
+            own = table.class_of(pod)
+            found[found] = [bool(self._untolerated(own, row, *_SOFT)) for row in nodes[found].tolist()]
+        return found
 
     def _preferred_elsewhere(self, pod: PodRow, plan: PlanBuilder) -> str:
         """That the scheduler would now choose a better node by a soft rule, and which; empty if not.
@@ -251,7 +260,7 @@ class Misplaced(Strategy):
         Of the pods that a limit keeps anyway only the first is looked at: it names the limit.
         """
         node = self.prepared.node_of(pod)
-        if not self._may_prefer(self.prepared.pods.class_of(pod), node):
+        if not self._soft or not self._may_prefer(pod, self.prepared.pods.node[[pod]]).all():
             return ""
         candidate = self.prepared.candidate(pod)
         is_limited = bool(plan.used.reached(candidate))
@@ -285,31 +294,26 @@ class Misplaced(Strategy):
         return cooler or ("" if self.serves(landings)[at] else "is no better by what the pod prefers")
 
     def serves(self, landings: Landings) -> BoolArray:
-        good, own = self.prepared.cooler_node.serves(landings), self._class_of(landings)
-        if landings.once_gone is None or not self._may_prefer(own, landings.source):
+        good, own = self.prepared.cooler_node.serves(landings), self.prepared.pods.node[[landings.pod]]
+        if landings.once_gone is None or not self._may_prefer(landings.pod, own).all():
             return good
         placement = landings.once_gone()
         admits = landings.source in placement.feasible
-        return good & placement.preferred(self._soft, [landings.source], landings.rows)[0] if admits else good
+        return good & placement.preferred(self._soft, own, landings.rows)[0] if admits else good
 
     def spoils(self, landings: Landings) -> BoolArray | None:
         """Nodes from which the scheduler would rather have the replacement on another one."""
         if not self._soft or landings.once_gone is None:
             return None
-        own, rows = self._class_of(landings), landings.rows
-        spoiled = rows < 0
-        asks = rows >= 0 if self._preferences(own) else [self._may_prefer(own, row) for row in rows.tolist()]
-        if any(asks):
+        spoiled = self._may_prefer(landings.pod, landings.rows)
+        if spoiled.any():
             placement = landings.once_gone()
             chosen = placement.feasible[placement.chance > 0]
-            spoiled[asks] = placement.preferred(self._soft, rows[asks], chosen).any(axis=1)
+            spoiled[spoiled] = placement.preferred(self._soft, landings.rows[spoiled], chosen).any(axis=1)
         return spoiled
 
     def spoiled(self, landings: Landings, at: int) -> str:
         return "is not where the scheduler would rather have it by what the pod prefers"
-
-    def _class_of(self, landings: Landings) -> PodClass:
-        return self.prepared.table_of(landings.pod).class_of(landings.pod)
 
     def sentence(self, move: PlannedMove) -> str:
         """Which filter or soft rule it is."""

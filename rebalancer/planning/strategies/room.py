@@ -14,7 +14,6 @@ import numpy as np
 from rebalancer.cluster.arrays import IntArray, NodeRow, PodRow
 from rebalancer.cluster.nodes import BASE_RESOURCES
 from rebalancer.planning.builder import PlanBuilder
-from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.scheduling.framework.cycle import Preemptions, waiting_pods
@@ -85,7 +84,6 @@ class Room:
 
     def __init__(self, prepared: PreparedInputs) -> None:
         self._prepared = prepared
-        self._disruption = Disruption(prepared.inputs, prepared.eviction.workloads)
         self._landings: dict[Hashable, set[int]] = {}  # by state and class: the nodes that have room
 
     def fits(self, wanted: Wanted, state: ClusterState, node: NodeRow | None = None) -> bool:
@@ -153,8 +151,7 @@ class Room:
         return bool(self._landings[state.key, kind] - {node} - self._prepared.landing_check.excluded.keys())
 
     def _costs(self, rows: list[PodRow]) -> Mapping[PodRow, float]:
-        costs = self._disruption.costs(rows).tolist() if rows else []
-        return {row: 1.0 + cost for row, cost in zip(rows, costs, strict=True)}
+        return dict(zip(rows, (1.0 + self._prepared.disruption.costs(rows)).tolist(), strict=True))
 
     def _leaving(
         self, wanted: Wanted, state: ClusterState, node: NodeRow, costs: Mapping[PodRow, float]

@@ -86,10 +86,8 @@ class TopologySpread(Strategy):
     def _fullest_first(self, plan: PlanBuilder) -> Iterable[PodRow]:
         """Those of constraints that do not hold, of the fullest domains first, while any may move."""
         from rebalancer.cluster.arrays import PodRow  # noqa: PLC0415 - imports numpy
-        from rebalancer.planning.disruption_cost import Disruption  # noqa: PLC0415 - likewise
 
         prepared, state = self.prepared, plan.scenarios.all[0].after_termination
-        cost_of = Disruption(prepared.inputs, prepared.eviction.workloads).costs
         order = dict[PodRow, tuple[int, float, str]]()
         for item in () if plan.used.is_spent else self._constraints.all():
             if not item.may_be_skewed(state):
@@ -99,7 +97,7 @@ class TopologySpread(Strategy):
                 continue
             classes = state.classes.counters.classes(item.counter.counter)
             rows = [PodRow(row) for kind, _ in classes for row in state.first_of(kind).tolist()]
-            costs = cost_of(rows).tolist() if rows else []
+            costs = prepared.disruption.costs(rows).tolist()
             for cost, name, row in sorted(zip(costs, map(prepared.pods.full_name, rows), rows, strict=True)):
                 domain = item.counter.values[prepared.node_of(row)]
                 order[row] = min((-int(left[domain]), cost, name), order.get(row, (0, 0.0, "")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
@@ -12,8 +12,8 @@ import numpy as np
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import BoolArray, IntArray, PodRow
 from rebalancer.cluster.nodes import why_leaving
+from rebalancer.cluster.pods import PodTable
 from rebalancer.planning.builder import PartialPlan, PlanBuilder
-from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.steering import closed_until, is_karpenters
@@ -28,15 +28,15 @@ _MAX_NODES, _MAX_TRIED = 2000, 300_000  # that are looked at; and that may be em
 _UNITS = np.array([1000.0, 2.0**30])  # thousandths of a core in a core, bytes in a GiB
 
 
-def pods_to_leave(prepared: PreparedInputs) -> Sequence[IntArray]:
-    """(nodes,) the pods that must leave each before it is empty."""
-    pods = prepared.pods
+def must_leave(pods: PodTable) -> BoolArray:
+    """(pods,) which must leave their node before it is empty."""
     stays = np.array([item.owner.kind in _STAYING_OWNERS for item in pods.classes], np.bool_)
-    rows = np.flatnonzero((pods.node >= 0) & ~pods.terminating)
-    rows = rows[~stays[pods.pod_class[rows]]] if len(stays) else rows
-    rows = rows[np.argsort(pods.node[rows], kind="stable")]
-    edges = np.searchsorted(pods.node[rows], np.arange(len(prepared.nodes) + 1)).tolist()
-    return [rows[begin:end] for begin, end in pairwise(edges)]
+    return (pods.node >= 0) & ~pods.terminating & ~stays[pods.pod_class]
+
+
+def pods_to_leave(pods: PodTable, nodes: int) -> IntArray:
+    """(nodes,) how many pods must leave each before it is empty."""
+    return np.bincount(pods.node[must_leave(pods)], minlength=nodes)
 
 
 def most_emptied(state: ClusterState, used: BoolArray) -> int:
@@ -63,9 +63,9 @@ class WholeNodes:
 
     def __init__(self, prepared: PreparedInputs, settings: EmptyingSettings) -> None:
         self._prepared, self._settings = prepared, settings
-        self.leaving = pods_to_leave(prepared)
+        self.leaving = pods_to_leave(prepared.pods, len(prepared.nodes))  # (nodes,)
+        self.empty: BoolArray = self.leaving == 0  # (nodes,)
         self._saves: dict[int, float] = {}
-        self.empty = frozenset(node for node, pods in enumerate(self.leaving) if not len(pods))
 
     @cached_property
     def _prices(self) -> Sequence[float | None]:
@@ -127,9 +127,8 @@ class WholeNodes:
     def idle(self) -> Sequence[int]:
         """The empty nodes that may be closed, and are not yet."""
         records = self._prepared.nodes.records
-        return [
-            row for row in sorted(self.empty) if self.saves(row) > 0 and closed_until(records[row]) is None
-        ]
+        empty = np.flatnonzero(self.empty).tolist()
+        return [row for row in empty if self.saves(row) > 0 and closed_until(records[row]) is None]
 
     @property
     def candidates(self) -> dict[int, tuple[float, list[PodRow]]]:
@@ -144,25 +143,25 @@ class WholeNodes:
     @cached_property
     def _found(self) -> tuple[dict[int, tuple[float, list[PodRow]]], list[PodRow]]:
         prepared, pods, limits = self._prepared, self._prepared.pods, self._prepared.policy.limits
-        worth, count = np.array(self._worth), np.array([len(rows) for rows in self.leaving])
+        worth, count, leave = np.array(self._worth), self.leaving, must_leave(pods)
         fits = (count > 0) & (count <= min(limits.per_node, limits.per_run)) & (worth > 0)
         order = np.argsort(-worth / np.maximum(count, 1), kind="stable")
-        costs = Disruption(prepared.inputs, prepared.eviction.workloads).costs
         held: list[PodRow] = []
         found: dict[int, tuple[float, list[PodRow]]] = {}
         for node in islice(filter(self.saves, order[fits[order]].tolist()), _MAX_NODES):
             if len(found) * len(count) >= _MAX_TRIED:
                 break
             sizes = {
-                PodRow(pod): (-prepared.state.classes.present(int(pods.pod_class[pod]))[:2]).tolist()
-                for pod in self.leaving[node].tolist()
+                pod: (-prepared.state.classes.present(int(pods.pod_class[pod]))[:2]).tolist()
+                for pod in prepared.pods_on(node)
+                if leave[pod]
             }
             rows = sorted(sizes, key=lambda pod: (sizes[pod], pods.full_name(pod)))
             protected = next((pod for pod in rows if why_protected(prepared.eviction, pod)), None)
             if protected is not None:
                 held.append(protected)
             else:
-                found[node] = len(rows) + float(costs(rows).sum()), rows
+                found[node] = len(rows) + float(prepared.disruption.costs(rows).sum()), rows
         best_first = sorted(found.items(), key=lambda item: (-worth[item[0]] / item[1][0], item[0]))
         return dict(best_first), held
 
@@ -180,12 +179,8 @@ class WholeNodes:
         self, emptied: Collection[int], moves: int, plan: PartialPlan
     ) -> tuple[str, Mapping[str, float]]:
         """What it comes to that these are, in words and figures."""
-        used = np.array([len(rows) > 0 for rows in self.leaving], np.bool_)
-        count, most, each = (
-            int(used.sum()),
-            most_emptied(self._prepared.state, used),
-            moves / max(len(emptied), 1),
-        )
+        used, each = ~self.empty, moves / max(len(emptied), 1)
+        count, most = int(used.sum()), most_emptied(self._prepared.state, used)
         before = self._filled(self._prepared.state, used)
         used[list(emptied)] = False
         after = self._filled(plan.scenarios.likeliest.after_termination, used)
@@ -231,7 +226,7 @@ class WholeNodes:
         """Why there are not more: a limit, nodes of Karpenter, an annotation that cannot be read."""
         limits, nodes = plan.builder.used.limits, self._prepared.nodes
         name, most = min(("perNode", limits.per_node), ("perRun", limits.per_run), key=lambda item: item[1])
-        large = sum(len(rows) > most for rows in self.leaving)
+        large = np.count_nonzero(self.leaving > most)
         karpenters = sum(is_karpenters(node.metadata.labels or {}) for node in nodes.records)
         priced = zip(nodes.names, self._prices, strict=True)
         wrong = [name for name, price in priced if price is not None and price < 0]

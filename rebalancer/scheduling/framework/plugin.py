@@ -312,6 +312,10 @@ class Plugin:
             return rejected
         return np.full(len(nodes), not self.pre_filter(state, pod_class).skip)
 
+    def preferring(self, state: ClusterState) -> Iterable[int]:
+        """The classes whose pods say which nodes they prefer; by default none."""
+        return ()
+
     def may_score_higher(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
         """(nodes,) whether another node may score higher for a pod of the class that runs on each.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 
@@ -533,6 +533,13 @@ class ClusterState:
     def first_of(self, pod_class: int) -> IntArray:
         """The pods of a class that were on a node at the start."""
         return self._first.by_class.get(pod_class, _NOTHING)
+
+    def nodes_of(self, kinds: Collection[int]) -> IntArray:
+        """The node of each pod of some classes that is on one, and of some of them twice."""
+        touched = [pod for kind in kinds for pod in self._touched.get(kind, ())]
+        pods = np.concatenate([np.array(touched, np.int64), *map(self.first_of, kinds)])
+        nodes = self.node.of(pods)
+        return nodes[nodes >= 0]
 
     def added(self, since: int, uid: str) -> list[int]:
         """The pods of a controller whose numbers begin at ``since``, and that are or were on a node."""

@@ -11,7 +11,6 @@ import numpy as np
 
 from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.planning.builder import PartialPlan
-from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.landing.evaluation import Candidate, Wish
 from rebalancer.planning.prepared import PreparedInputs
@@ -36,8 +35,7 @@ def relieve(prepared: PreparedInputs, wish: Wish, so_far: PartialPlan) -> Partia
                 kept[row] = refusal
     if not candidates:
         return so_far
-    disruption = Disruption(prepared.inputs, prepared.eviction.workloads)
-    pods = MovablePods(prepared, disruption, candidates)
+    pods = MovablePods(prepared, prepared.disruption, candidates)
     found = ReliefSearch(prepared, pods, so_far.builder).best()
     kept |= {pods.candidates[at].row: why for at, why in found.kept.items()}
     raised = RaisedLimits(prepared, pods, found).sentence() if prepared.inputs.explains else ""

@@ -23,7 +23,6 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.load.report import with_pods
 from rebalancer.planning.builder import PartialPlan
-from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.eviction import every_refusal
 from rebalancer.planning.plan import CHANCE_DIGITS, PERCENT_DIGITS, Benefit, Change, HottestNode, Obstacle
 from rebalancer.planning.prepared import PreparedInputs
@@ -123,7 +122,7 @@ def benefit_of(prepared: PreparedInputs, plan: PartialPlan) -> Benefit:
     excess = [_excess(prepared, level) for level in (before, after)]
     still_hot = [int(np.count_nonzero(hotness.hot_at(hot, level[hot]))) for level in (before, after)]
     rows = [move.candidate.row for move in plan.moves if not move.candidate.has_finished]
-    cost = len(rows) + float(Disruption(prepared.inputs, prepared.eviction.workloads).costs(rows).sum())
+    cost = len(rows) + float(prepared.disruption.costs(rows).sum())
     lost = sum(move.evaluation.spread_cost for move in plan.moves)
     cost += prepared.policy.planning.weights.spread * lost
     return Benefit(

@@ -137,6 +137,11 @@ class NodeAffinity(Plugin):
         added, specs = self._added.required, enumerate(pod.spec for pod in state.classes)
         return [kind for kind, spec in specs if added or spec.node_selector or _affinity(spec)]
 
+    def preferring(self, state: ClusterState) -> Iterable[int]:
+        """Those with preferred terms of their own."""
+        affinities = enumerate(_affinity(pod.spec) for pod in state.classes)
+        return [kind for kind, affinity in affinities if affinity and affinity.preferred]
+
     def may_score_higher(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
         """By the weights of its preferences, which no other pod has a part in."""
         every = np.arange(len(state.nodes))
