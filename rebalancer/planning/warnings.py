@@ -26,7 +26,7 @@ from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.documents import did_you_mean
 from rebalancer.load.report import LoadReport, named
 from rebalancer.load.scheduler_view import SchedulerView
-from rebalancer.planning.coverage import coverage_of
+from rebalancer.planning.coverage import OF_THEIR_NODE, coverage_of
 from rebalancer.planning.hotness import leaving_load, pressure_after_cooling, score_key
 from rebalancer.planning.inputs import About, Observation, PlanningInputs, PlanWarning, SchedulerFacts
 from rebalancer.planning.landing.scenarios import Scenarios
@@ -186,6 +186,19 @@ def _of_cluster(snapshot: Snapshot) -> Iterator[PlanWarning]:
         yield PlanWarning(About.CLUSTER, text)
     for item in snapshot.malformed:
         yield PlanWarning(About.CLUSTER, f"could not be read: {item}")
+    pods = snapshot.pods
+    lost = [
+        PodRow(row)
+        for row in np.flatnonzero(pods.node_unknown & ~pods.terminating).tolist()
+        if pods.class_of(PodRow(row)).owner.kind not in OF_THEIR_NODE
+    ]
+    if lost:
+        who = f"{len(lost)} pods run on nodes" if len(lost) > 1 else "1 pod runs on a node"
+        name = pods.full_name(lost[0])
+        text = (
+            f"{who} that the cluster does not have, e.g. {name}: they, and what replaces them, count nowhere"
+        )
+        yield PlanWarning(About.CLUSTER, text)
 
 
 def _of_load(view: SchedulerView, load: LoadReport) -> Iterator[PlanWarning]:

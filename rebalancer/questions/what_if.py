@@ -21,7 +21,7 @@ from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.planning.coverage import OF_THEIR_NODE
 from rebalancer.planning.eviction.rules import budgets_read, daemon_set, overlapping, static
 from rebalancer.planning.eviction.workload_rules import controller
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import About, PlanningInputs
 from rebalancer.planning.landing.schedulers import neutral_everywhere
 from rebalancer.planning.plan import API_VERSION, Landing, Value, by_resource
 from rebalancer.planning.planner import make_plan, plan_prepared, prepare_to_plan
@@ -30,7 +30,7 @@ from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.report import possible_landings
 from rebalancer.planning.strategies.consolidation import Consolidation, ConsolidationSettings
 from rebalancer.planning.subjects import SubjectName, find_subject
-from rebalancer.planning.warnings import not_modelled
+from rebalancer.planning.warnings import not_modelled, sentences
 from rebalancer.policy.schema import Limits
 from rebalancer.policy.strategies import no_strategies
 from rebalancer.policy.units import Amount
@@ -127,6 +127,7 @@ class WhatIf(Value, frozen=True):
     # Nodes that could be emptied by either configuration, whatever limits say; None where there is only one.
     emptied: tuple[int, int] | None
     notes: tuple[str, ...]
+    warnings: tuple[str, ...] = ()  # what of the cluster, and of its load, is not known
     api_version: str = API_VERSION
     kind: str = "WhatIf"
 
@@ -341,11 +342,14 @@ class _Changed(msgspec.Struct, frozen=True, eq=False):
 def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | None = None) -> WhatIf:
     """What the changes would do; ``other`` are the inputs of another scheduler configuration to compare with.
 
-    Raises InputError for a node or a workload that is not there.
+    Pending pods land whether anything is changed or not, so loads are compared with the cluster once they
+    have. Raises InputError for a node or a workload that is not there.
     """
     before = prepare_to_plan(replace(inputs, ignore_coverage=True))
     theirs = before if other is None else prepare_to_plan(replace(other, ignore_coverage=True))
     changed = _changed(theirs, changes)
+    unchanged = _changed(before, Changes()).settled if before.pending.placed else before
+    landed = ["Pending pods are counted where they land, before the change too"] * (unchanged is not before)
     comparison = emptied = None
     words = changes.words()
     if other is not None:
@@ -360,13 +364,14 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
         now=times.render(inputs.now),
         changes=words,
         pods=_listed(before, changed),
-        nodes=_nodes(before, changed.settled, changes),
-        hot=(_hot(before), _hot(changed.settled)),
+        nodes=_nodes(unchanged, changed.settled, changes),
+        hot=(_hot(unchanged), _hot(changed.settled)),
         pending=(before.pending.unplaced, changed.pending),
         moves=(len(plan_prepared(before).moves), len(plan_prepared(changed.settled).moves)),
         comparison=comparison,
         emptied=emptied,
-        notes=changed.notes,
+        notes=(*changed.notes, *landed),
+        warnings=sentences(item for item in inputs.warnings if item.about in (About.CLUSTER, About.LOAD)),
     )
 
 
@@ -387,6 +392,7 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
     drained = [_node_row(inputs, name) for name in changes.drained]
     cordoned = [_node_row(inputs, name) for name in changes.cordoned]
     templates = [(_node_row(inputs, item.template), item.count) for item in changes.added]
+    known = inputs.load.known
     inputs, fates, added, notes = _scaled(before, changes.scaled)
     for template, count in templates:
         inputs = with_added_nodes(inputs, template, count)
@@ -405,6 +411,13 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
     if changes.added:
         notes.append(
             "a new node is taken to be as busy as its template without the pods that are not of a DaemonSet"
+        )
+    unknown = [
+        item.template for item, (row, _) in zip(changes.added, templates, strict=True) if not known[row]
+    ]
+    if unknown:
+        notes.append(
+            f"how busy {unknown[0]} is, and so a new node like it, is not known: moves do not land there"
         )
     if drained or added or changes.added:
         notes.append("every pod is placed after those above it, each of which is at its likeliest node")
@@ -501,7 +514,7 @@ def _nodes(before: PreparedInputs, after: PreparedInputs, changes: Changes) -> t
     rows = before.inputs.snapshot.nodes.row
     kinds = dict.fromkeys(changes.cordoned, "cordoned") | dict.fromkeys(changes.drained, "drained")
     loads, later = before.inputs.load.percent, after.inputs.load.percent
-    changed: list[tuple[float, ChangedNode]] = []
+    changed: list[tuple[float, int, ChangedNode]] = []
     for row, name in enumerate(after.inputs.snapshot.nodes.names):
         old = rows.get(name)
         known = old is not None
@@ -516,6 +529,7 @@ def _nodes(before: PreparedInputs, after: PreparedInputs, changes: Changes) -> t
         changed.append(
             (
                 float(np.nanmax(later[row, :2])) if not np.isnan(later[row, :2]).all() else -1.0,
+                row,
                 ChangedNode(
                     node=name,
                     change=change,
@@ -525,5 +539,5 @@ def _nodes(before: PreparedInputs, after: PreparedInputs, changes: Changes) -> t
                 ),
             )
         )
-    changed.sort(key=lambda item: (not item[1].hot[1], not item[1].hot[0], -item[0], item[1].node))
-    return tuple(node for _, node in changed)
+    changed.sort(key=lambda item: (not item[2].hot[1], not item[2].hot[0], -item[0], item[1]))
+    return tuple(node for _, _, node in changed)

@@ -18,7 +18,7 @@ from rebalancer.reporting.tables.plan import load_bar, write_obstacles, write_wa
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
 from rebalancer.reporting.words import counted, plain, sample, words
 
-_MAX_PODS, _MAX_COMPARED, _MAX_WHY = 10, 8, 2
+_MAX_PODS, _MAX_NODES, _MAX_COMPARED, _MAX_WHY = 10, 20, 8, 2
 _MAX_FIT_NODES, _MAX_REASONS = 3, 6
 _MIB = 1 << 20
 _WORDS = {  # of one pod, and of several
@@ -62,6 +62,7 @@ def what_if_table(answer: WhatIf, style: Style = Style()) -> Text:
     _nodes(lines, answer.nodes)
     _pods(lines, answer.pods)
     lines.listed("ASSUMPTIONS", answer.notes, "dim")
+    write_warnings(lines, answer.warnings)
     return lines.text
 
 
@@ -95,7 +96,7 @@ def _nodes(lines: Lines, nodes: Sequence[ChangedNode]) -> None:
         Column("MEMORY", load("memory")),
         Column("HOT", heat),
     ]
-    write_table(lines, columns, changed)
+    write_table(lines, columns, changed, _MAX_NODES, "node")
     if still_hot:
         verb = "is" if still_hot == 1 else "are"
         lines.message(f"{counted(still_hot, 'other hot node')} {verb} as before", 2, "dim")
