@@ -1,7 +1,12 @@
-"""A filter that would reject a pod on its own node, were it not there, has said before that it may."""
+"""What a plugin says beforehand of pods on their own nodes.
+
+A filter that would reject one there, were it not there, has said that it may; a plugin that would score
+another node higher has said so too.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -49,7 +54,25 @@ def _spec(random: Random, app: str) -> dict[str, Any]:
     return found
 
 
-def _cluster(random: Random) -> PlanningInputs:
+def _preferring(random: Random) -> dict[str, Any]:
+    """What pods prefer: mostly to be away from others of some apps."""
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    near = random.random() < 0.3
+    of_pods = {
+        kind: {preferred: [{"weight": random.randint(1, 100), "podAffinityTerm": term} for term in terms]}
+        for kind, terms in (
+            ("podAffinity", _terms(random) if near else []),
+            ("podAntiAffinity", _terms(random) + _terms(random)),
+        )
+    }
+    in_x = {
+        "weight": 10,
+        "preference": {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["x"]}]},
+    }
+    return {"affinity": {**of_pods, "nodeAffinity": {preferred: [in_x] if random.random() < 0.3 else []}}}
+
+
+def _cluster(random: Random, spec: Callable[[Random, str], dict[str, Any]] = _spec) -> PlanningInputs:
     nodes = []
     for at in range(random.randint(2, 5)):
         labels = {"kubernetes.io/hostname": f"n{at}"}
@@ -63,7 +86,7 @@ def _cluster(random: Random) -> PlanningInputs:
     return planning_inputs(
         nodes,
         [
-            a_workload(app, random.choices(names, k=random.randint(1, 4)), spec=_spec(random, app))
+            a_workload(app, random.choices(names, k=random.randint(1, 4)), spec=spec(random, app))
             for app in "abc"
         ],
     )
@@ -86,3 +109,24 @@ def test_what_a_filter_would_reject_it_may_reject() -> None:
 
     assert not missed
     assert rejected == {"TaintToleration", "NodeAffinity", "InterPodAffinity", "PodTopologySpread"}
+
+
+def test_where_another_node_would_score_higher_it_may() -> None:
+    preferred, unasked, missed = set[str](), 0, list[tuple[int, str, str]]()
+    for seed in range(2 * _CLUSTERS):
+        prepared = prepare_to_plan(_cluster(Random(seed), lambda random, _: _preferring(random)))
+        state, pods = prepared.start.all[0].after_termination, prepared.pods
+        for row, (kind, node) in enumerate(zip(pods.pod_class.tolist(), pods.node.tolist(), strict=True)):
+            scheduler = prepared.schedulers.by_name[pods.classes[kind].scheduler_name]
+            for plugin in scheduler.named((), ("NodeAffinity", "InterPodAffinity"))[1]:
+                may = bool(plugin.may_score_higher(state, kind, np.array([node]))[0])
+                with with_predecessor(state, PodRow(row), node, Predecessor.GONE):
+                    raw = plugin.raw_scores(state, kind, np.arange(len(state.nodes)))
+                if raw is not None and raw.max() > raw[node]:
+                    preferred.add(plugin.name)
+                    missed += [] if may else [(seed, plugin.name, pods.full_name(row))]
+                unasked += not may
+
+    assert not missed
+    assert preferred == {"NodeAffinity", "InterPodAffinity"}
+    assert unasked > _CLUSTERS
