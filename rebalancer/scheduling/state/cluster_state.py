@@ -537,8 +537,7 @@ class ClusterState:
     def nodes_of(self, kinds: Collection[int]) -> IntArray:
         """The node of each pod of some classes that is on one, and of some of them twice."""
         touched = [pod for kind in kinds for pod in self._touched.get(kind, ())]
-        pods = np.concatenate([np.array(touched, np.int64), *map(self.first_of, kinds)])
-        nodes = self.node.of(pods)
+        nodes = self.node.of(np.concatenate([np.array(touched, np.int64), *map(self.first_of, kinds)]))
         return nodes[nodes >= 0]
 
     def added(self, since: int, uid: str) -> list[int]:
