@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -13,7 +14,7 @@ from rebalancer.cluster.metrics import PackedPodMetrics
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError, RebalancerError, RightsError, UnreachableError
 from rebalancer.load.prometheus.discovery import prometheus_address
-from rebalancer.load.prometheus.reader import PrometheusReader, connection_of
+from rebalancer.load.prometheus.reader import PrometheusQuestions, PrometheusReader, connection_of
 from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.report import LoadReport, build_report
@@ -144,20 +145,32 @@ def prometheus_reader(
     scored: tuple[str, ...],
     now: float,
 ) -> PrometheusReader:
-    """Reads what a Prometheus of the policy answered, and knows what to ask it."""
-    settings = source.prometheus
+    """Reads what a Prometheus of the policy answered."""
     return PrometheusReader(
-        settings=settings,
-        ask=responses.asking(connection_of(settings).address, snapshot.source),
+        **_asked_by(source, policy, scored),
+        ask=responses.asking(connection_of(source.prometheus).address, snapshot.source),
         nodes=snapshot.nodes,
         pods=snapshot.pods,
         now=now,
-        window=MetricWindow.of_policy(policy.load.window, policy.load.statistic),
-        resources=measured_resources(policy, scored),
-        signals=policy.load.signals,
-        pressure=pressure_resources(policy),
         asked_at=responses.time,
     )
+
+
+def prometheus_questions(
+    source: PrometheusSource, policy: RebalancePolicy, scored: tuple[str, ...]
+) -> PrometheusQuestions:
+    """What a Prometheus of the policy is asked, which nothing in the cluster decides."""
+    return PrometheusQuestions(**_asked_by(source, policy, scored))
+
+
+def _asked_by(source: PrometheusSource, policy: RebalancePolicy, scored: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "settings": source.prometheus,
+        "window": MetricWindow.of_policy(policy.load.window, policy.load.statistic),
+        "resources": measured_resources(policy, scored),
+        "signals": policy.load.signals,
+        "pressure": pressure_resources(policy),
+    }
 
 
 def _watched(address: str, snapshot: Snapshot, view: SchedulerView) -> NodeUsage:

@@ -1,12 +1,16 @@
 """What policies need of a live cluster beside its objects: load sources, versions and starts of schedulers.
 
 It is known once the objects are read, and each thing is asked for once, however many policies need it. Load
-sources are asked several things at a time: a query over many nodes takes seconds.
+sources are asked several things at a time: a query over many nodes takes seconds. What is asked of a
+Prometheus does not depend on the objects where the policy names its address, so it is asked beside them.
+
+    a policy names Prometheus P    the objects are read | P is asked     for as long as the slower of the two
+    P is found by its Service      the objects are read, then P is asked
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,7 +27,7 @@ from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.load.raw_figures import ANY_ADDRESS, RawFigures
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.load.services import runs_in_a_cluster
-from rebalancer.load.sources import prometheus_reader
+from rebalancer.load.sources import prometheus_questions
 from rebalancer.planning.assemble import policy_watchers
 from rebalancer.planning.inputs import ApiServer, Observation, SchedulerStart
 from rebalancer.planning.scheduler_facts import (
@@ -35,6 +39,7 @@ from rebalancer.planning.scheduler_facts import (
 from rebalancer.planning.warnings import unprotected_server
 from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.policy_file import LoadedPolicy
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.registry import plugin_queries
 
@@ -64,9 +69,7 @@ class Needs(msgspec.Struct):
         self.watchers |= dict.fromkeys(policy_watchers(policy))
         for source in policy.load.sources:
             if isinstance(source, PrometheusSource) and source.prometheus.address is not None:
-                connection = connection_of(source.prometheus)
-                reader = prometheus_reader(source, self.snapshot, self.responses, policy, scored, self.now)
-                self.requests |= dict.fromkeys((connection, query) for query in reader.requests())
+                self.requests |= dict.fromkeys(_requests(source, policy, scored))
         if configuration is None:
             return
         self.watchers |= dict.fromkeys(filter(None, watcher_addresses(configuration)))
@@ -91,7 +94,8 @@ class Needs(msgspec.Struct):
         asked: list[Callable[[], Iterator[None]]] = []
         if watcher is None:
             asked += [partial(ask_watcher, address) for address in self.watchers]
-        with prefetch([*asked, *self._questions(api, inside=inside)], workers=_AT_ONCE) as answers:
+        asked += _asking(self.requests, self.responses, api, self.now, inside=inside)
+        with prefetch(asked, workers=_AT_ONCE) as answers:
             for _ in answers:
                 pass
         return Observation(
@@ -109,24 +113,67 @@ class Needs(msgspec.Struct):
             live=True,
         )
 
-    def _questions(self, api: RawApi, *, inside: bool) -> list[Callable[[], Iterator[None]]]:
-        """What each asks one thing of a Prometheus, and writes the answer into the book."""
-        if not self.requests:
-            return []
-        from rebalancer.load.prometheus.client import LivePrometheus  # noqa: PLC0415 - imports urllib3
 
-        servers: dict[Connection, LivePrometheus] = {}
+def ask_ahead(
+    policies: Iterable[tuple[LoadedPolicy, SchedulerConfiguration | None]],
+    api: RawApi,
+    now: float,
+    *,
+    inside: bool,
+) -> RecordedResponses:
+    """What each Prometheus that these policies name answers now, before the objects are known.
 
-        def ask(connection: Connection, query: PrometheusQuery) -> bytes:
-            if connection not in servers:  # its failure is kept, as that of an address that cannot be used
-                servers.setdefault(connection, LivePrometheus(connection, api, self.now, inside=inside))
-            return servers[connection](query)
+    Nothing where an address is yet to be found: the clocks of all servers are compared with one moment.
+    Raises StopRequestedError.
+    """
+    responses, requests = RecordedResponses(now), dict[tuple[Connection, PrometheusQuery], None]()
+    for loaded, configuration in policies:
+        scored = scored_resources(loaded.policy, configuration) if configuration is not None else ()
+        for source in loaded.policy.load.sources:
+            if isinstance(source, PrometheusSource):
+                if source.prometheus.address is None:
+                    return responses
+                requests |= dict.fromkeys(_requests(source, loaded.policy, scored))
+    with prefetch(_asking(requests, responses, api, now, inside=inside), workers=_AT_ONCE) as answers:
+        for _ in answers:
+            pass
+    return responses
 
-        def keep(connection: Connection, query: PrometheusQuery) -> Iterator[None]:
-            self.responses.keep(connection.address, query, partial(ask, connection, query))
-            yield
 
-        return [partial(keep, connection, query) for connection, query in self.requests]
+def _requests(
+    source: PrometheusSource, policy: RebalancePolicy, scored: tuple[str, ...]
+) -> Iterator[tuple[Connection, PrometheusQuery]]:
+    connection = connection_of(source.prometheus)
+    for query in prometheus_questions(source, policy, scored).requests():
+        yield connection, query
+
+
+def _asking(
+    requests: Iterable[tuple[Connection, PrometheusQuery]],
+    responses: RecordedResponses,
+    api: RawApi,
+    now: float,
+    *,
+    inside: bool,
+) -> list[Callable[[], Iterator[None]]]:
+    """What each asks one thing of a Prometheus that it was not asked yet, and writes the answer down."""
+    left = [item for item in requests if not responses.has(item[0].address, item[1])]
+    if not left:
+        return []
+    from rebalancer.load.prometheus.client import LivePrometheus  # noqa: PLC0415 - imports urllib3
+
+    servers: dict[Connection, LivePrometheus] = {}
+
+    def ask(connection: Connection, query: PrometheusQuery) -> bytes:
+        if connection not in servers:  # its failure is kept, as that of an address that cannot be used
+            servers.setdefault(connection, LivePrometheus(connection, api, now, inside=inside))
+        return servers[connection](query)
+
+    def keep(connection: Connection, query: PrometheusQuery) -> Iterator[None]:
+        responses.keep(connection.address, query, partial(ask, connection, query))
+        yield
+
+    return [partial(keep, connection, query) for connection, query in left]
 
 
 def read_figures(

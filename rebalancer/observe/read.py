@@ -17,7 +17,8 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ from rebalancer.errors import InputError
 from rebalancer.load.services import runs_in_a_cluster
 from rebalancer.observe.configuration import InstalledPlugins, configuration_of_aks, configuration_text
 from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.policy_file import LoadedPolicy, default_policy, load_policy, place_of
 from rebalancer.profiles.types import ConfigurationText, ExtenderAnswers, SchedulerConfiguration
 from rebalancer.redaction import without_secrets
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from rebalancer.cluster.changes import ChangeLog
     from rebalancer.cluster.live import RawApi
     from rebalancer.cluster.live.watching import LiveCluster
+    from rebalancer.load.prometheus.responses import RecordedResponses
     from rebalancer.planning.inputs import Observation, PlanningInputs
     from rebalancer.state.stores import StateStore
 
@@ -168,10 +171,15 @@ def observe(
     texts = {
         place_of(loaded): configuration_text(loaded, options.scheduler_config, api) for loaded in policies
     }
+    checked = []
     for loaded in policies:  # before the cluster is read: a mistake is found in no time
-        if (written := texts[place_of(loaded)]) is not None:
-            _configured(options, loaded, written, plugins, unusable)
-    snapshot = snapshot or read_snapshot(options, api, clock, cluster)
+        written = texts[place_of(loaded)]
+        configured = None if written is None else _configured(options, loaded, written, plugins, unusable)
+        checked.append((loaded, written is None, configured))
+    inside = runs_in_a_cluster(environment)
+    with _asked_beside(checked, api if snapshot is None else None, clock, inside=inside) as responses:
+        snapshot = snapshot or read_snapshot(options, api, clock, cluster)
+        asked = next(responses, None)
     if api is None:
         from rebalancer.observe.recorded import observation_of  # noqa: PLC0415 - not before the reading
 
@@ -194,14 +202,14 @@ def observe(
         if "" in texts and texts[""] is None:
             texts[""] = configuration_of_aks(snapshot, api)
         now = options.now if options.now is not None else clock()
-        needs = Needs(snapshot, now, own_pod, RecordedResponses(clock()))
+        needs = Needs(snapshot, now, own_pod, asked or RecordedResponses(clock()))
         found = [
             (loaded, _configured(options, loaded, texts[place_of(loaded)], plugins, unusable))
             for loaded in policies
         ]
         for loaded, configuration in found:
             needs.add(loaded, configuration)
-        observation = needs.observe(api, inside=runs_in_a_cluster(environment), watcher=watcher)
+        observation = needs.observe(api, inside=inside, watcher=watcher)
         for loaded, configuration in found:
             written = texts[place_of(loaded)]
             if written is not None and configuration is not None:
@@ -215,6 +223,39 @@ def observe(
         assumed_neutral=options.assume_neutral,
         installed_plugins=plugins.found,
     )
+
+
+@contextmanager
+def _asked_beside(
+    policies: Sequence[tuple[LoadedPolicy, bool, SchedulerConfiguration | None]],
+    api: RawApi | None,
+    clock: Callable[[], float],
+    *,
+    inside: bool,
+) -> Iterator[Iterator[RecordedResponses | None]]:
+    """What the Prometheus servers of the policies answer while the block reads the cluster; None for nothing.
+
+    With each policy comes whether its scheduler has the default configuration, and else what it has.
+    """
+    sources = [source for loaded, *_ in policies for source in loaded.policy.load.sources]
+    if api is None or not any(isinstance(source, PrometheusSource) for source in sources):
+        yield iter(())
+        return
+    from rebalancer.cluster.live.reader import prefetch  # noqa: PLC0415 - imports kubernetes
+
+    def ask() -> Iterator[RecordedResponses | None]:
+        from rebalancer.observe.needs import ask_ahead  # noqa: PLC0415 - the model, beside the reading
+        from rebalancer.scheduling.registry import default_configuration  # noqa: PLC0415
+
+        asking = [
+            (loaded, default_configuration() if is_default else configuration)
+            for loaded, is_default, configuration in policies
+        ]
+        found = ask_ahead(asking, api, clock(), inside=inside)
+        yield found if found.answers or found.failures else None
+
+    with prefetch([ask]) as answers:
+        yield answers
 
 
 def _with_recorded(

@@ -54,27 +54,14 @@ from rebalancer.load.windows import PRESENT, MetricWindow, deviation
 from rebalancer.policy.load_sources import Prometheus, PromQuery, Signal
 
 
-class PrometheusReader(msgspec.Struct, frozen=True, eq=False):
-    """Reads one Prometheus: one request per metric, whatever the number of nodes and pods.
-
-    It knows what a policy asks one about a cluster, and who answers.
-    """
+class PrometheusQuestions(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """What a policy asks a Prometheus, whatever the cluster holds: one request per metric."""
 
     settings: Prometheus
-    ask: QueryFunction
-    nodes: NodeTable
-    pods: PodTable
-    now: float
     window: MetricWindow = PRESENT
     resources: tuple[str, ...] = RESOURCES
     signals: Mapping[str, Signal] = {}
     pressure: tuple[str, ...] = ()  # cpu, memory and io, as far as rules name their pressure
-    asked_at: float | None = None  # by our clock, to compare with the server's; None: not compared
-
-    @property
-    def name(self) -> str:
-        """What reports call the source."""
-        return f"prometheus {urlsplit(self.settings.address or '').netloc}"
 
     @property
     def node_queries(self) -> Mapping[str, NodeQuery]:
@@ -119,6 +106,21 @@ class PrometheusReader(msgspec.Struct, frozen=True, eq=False):
             yield PrometheusQuery(self.window.of_resource(resource).over(text))
         if self.pod_queries and (timestamp := queries_of(self.settings).pod_timestamp):
             yield PrometheusQuery(timestamp)
+
+
+class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True):
+    """Reads the answers of one Prometheus, and knows whose figures they are."""
+
+    ask: QueryFunction
+    nodes: NodeTable
+    pods: PodTable
+    now: float
+    asked_at: float | None = None  # by our clock, to compare with the server's; None: not compared
+
+    @property
+    def name(self) -> str:
+        """What reports call the source."""
+        return f"prometheus {urlsplit(self.settings.address or '').netloc}"
 
     def series(self, question: PrometheusQuery) -> Sequence[Series]:
         """The series of an answer; RebalancerError or ValueError when there is none."""

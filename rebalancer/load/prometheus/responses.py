@@ -159,6 +159,10 @@ class RecordedResponses(msgspec.Struct):
 
         return ask
 
+    def has(self, address: str, question: PrometheusQuery) -> bool:
+        """Whether it was asked, with whatever result."""
+        return any(question.key in found.get(address, {}) for found in (self.answers, self.failures))
+
     def keep(self, address: str, question: PrometheusQuery, ask: Callable[[], bytes]) -> None:
         """Ask, and write the answer into the book, or why there is none. Raises StopRequestedError."""
         try:

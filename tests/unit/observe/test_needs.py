@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.live import RawApi
 from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
 from rebalancer.load.prometheus.responses import RecordedResponses
-from rebalancer.observe.needs import Needs
+from rebalancer.observe.needs import Needs, ask_ahead
+from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.observe.read import observe
+from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.retries import Retries
 from tests.builders import a_node
 from tests.loopback import Answer, Request, answering
-from tests.unit.planning.builders import NOW, planning_inputs
+from tests.unit.planning.builders import NOW, a_policy, planning_inputs
 from tests.waiting import HANG_SECONDS
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.live.watching import LiveCluster
 
 EMPTY = json.dumps({"status": "success", "data": {"resultType": "vector", "result": []}}).encode()
 QUERIES = [PrometheusQuery(name) for name in ("first", "second", "third", "fourth")]
@@ -31,6 +38,9 @@ class Api:
         self.retries = Retries(pause=lambda _seconds: None, random=lambda: 0.0)
         self.client = self
         self.verifies_certificates = True
+
+    def server_version(self) -> str:
+        return "v1.35.4"
 
 
 def asked(*addresses: str) -> RecordedResponses:
@@ -93,3 +103,46 @@ def test_a_server_that_does_not_answer_the_first_query_is_not_asked_the_others()
 
     assert len(requests) == 1
     assert found.failures[url].keys() == {query.key for query in QUERIES}
+
+
+class Cluster:
+    """A cluster that is read as soon as a Prometheus has been asked, and not before."""
+
+    def __init__(self, asked: threading.Event) -> None:
+        self._asked = asked
+
+    def current(self, *_: object) -> Recording:
+        assert self._asked.wait(HANG_SECONDS)
+        return planning_inputs([a_node("n")]).snapshot.recording
+
+
+def loaded(**prometheus: str) -> LoadedPolicy:
+    return LoadedPolicy(a_policy(load={"sources": [{"prometheus": prometheus}]}), "test", "sha256:0")
+
+
+def test_what_a_policy_names_is_asked_once_and_while_the_cluster_is_read() -> None:
+    requests: list[str] = []
+    begun = threading.Event()
+
+    def answer(request: Request) -> Answer:
+        requests.append(request.path.split("&time=")[0])
+        begun.set()
+        return Answer(EMPTY)
+
+    with answering(answer) as url:
+        api, cluster = cast("RawApi", Api()), cast("LiveCluster", Cluster(begun))
+        found = observe(PlanOptions(), [loaded(address=url)], api, clock=lambda: NOW, cluster=cluster)
+
+    assert found.figures.prometheus.answers.keys() == {url}
+    assert len(requests) == len(set(requests)) == len(found.figures.prometheus.answers[url])
+
+
+def test_a_server_that_is_found_by_its_service_is_not_asked_before_the_services_are_known() -> None:
+    def answer(_request: Request) -> Answer:
+        raise AssertionError
+
+    with answering(answer) as url:
+        policies = [(loaded(address=url), None), (loaded(), None)]
+        found = ask_ahead(policies, cast("RawApi", Api()), NOW, inside=True)
+
+    assert (found.answers, found.failures) == ({}, {})

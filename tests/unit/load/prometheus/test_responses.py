@@ -174,11 +174,11 @@ def test_the_traffic_of_a_pod_on_its_nodes_network_is_not_its_own() -> None:
         {"metric": {"namespace": "default", "pod": name}, "value": [1, "5"]} for name in ("own", "host")
     ]
     reader = PrometheusReader(
-        Prometheus(address="http://p"),
-        lambda _: an_answer("vector", result),
-        snapshot.nodes,
-        snapshot.pods,
-        1.0,
+        settings=Prometheus(address="http://p"),
+        ask=lambda _: an_answer("vector", result),
+        nodes=snapshot.nodes,
+        pods=snapshot.pods,
+        now=1.0,
         resources=("cpu", "memory", "networkReceive"),
     )
     figures = reader.pod_figures()
