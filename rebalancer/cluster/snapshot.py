@@ -10,17 +10,8 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
-from rebalancer.cluster import records
+from rebalancer.cluster import kinds, records
 from rebalancer.cluster.dumps.listing import Recording
-from rebalancer.cluster.kinds import (
-    DISRUPTION_BUDGETS,
-    NAMESPACES,
-    NODES,
-    PODS,
-    REQUIRED,
-    WORKLOADS,
-    Kind,
-)
 from rebalancer.cluster.malformed import Malformed
 from rebalancer.cluster.nodes import NodeTable, build_nodes, with_doubtful
 from rebalancer.cluster.pods import PodTable, build_pods
@@ -34,7 +25,7 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
     nodes: NodeTable
     pods: PodTable
     budgets: tuple[records.DisruptionBudget, ...] | None  # None: not read, so unknown
-    workloads: Mapping[str, tuple[Kind, records.Workload]]  # by uid
+    workloads: Mapping[str, tuple[kinds.Kind, records.Workload]]  # by uid
     namespaces: Mapping[str, Mapping[str, str]] | None  # labels by name
     recording: Recording
 
@@ -43,7 +34,7 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
         """Objects that could not be read, of all kinds."""
         return tuple(item for listing in self.recording.listings.values() for item in listing.malformed)
 
-    def has(self, kind: Kind) -> bool:
+    def has(self, kind: kinds.Kind) -> bool:
         """Whether a kind was read; one that was not is unknown, never empty."""
         return self.recording.has(kind)
 
@@ -53,7 +44,7 @@ def build_snapshot(recording: Recording) -> Snapshot:
 
     Raises InputError when nodes or pods were not read.
     """
-    for kind in REQUIRED:
+    for kind in kinds.REQUIRED:
         if not recording.has(kind):
             raise InputError(
                 f"{kind.plural} were not read ({recording.unread.get(kind.plural, 'not in the dump')})",
@@ -61,10 +52,10 @@ def build_snapshot(recording: Recording) -> Snapshot:
                 hint=f"add what this prints: kubectl get {kind.plural} -A -o json",
             )
     listings = dict(recording.listings)
-    nodes, malformed_nodes = build_nodes(recording.records(NODES))
-    listing = listings[NODES.plural]
-    listings[NODES.plural] = replace(listing, malformed=listing.malformed + malformed_nodes)
-    read = listings[PODS.plural]
+    nodes, malformed_nodes = build_nodes(recording.records(kinds.NODES))
+    listing = listings[kinds.NODES.plural]
+    listings[kinds.NODES.plural] = replace(listing, malformed=listing.malformed + malformed_nodes)
+    read = listings[kinds.PODS.plural]
     assert read.pods is not None
     pods = build_pods(read.pods, nodes.row)
     incomplete = {item.node_name for item in read.malformed if item.node_name}
@@ -73,10 +64,16 @@ def build_snapshot(recording: Recording) -> Snapshot:
         source=recording.source,
         nodes=with_doubtful(nodes, incomplete),
         pods=pods,
-        budgets=tuple(recording.records(DISRUPTION_BUDGETS)) if recording.has(DISRUPTION_BUDGETS) else None,
-        workloads={item.metadata.uid: (kind, item) for kind in WORKLOADS for item in recording.records(kind)},
-        namespaces={item.metadata.name: item.metadata.labels or {} for item in recording.records(NAMESPACES)}
-        if recording.has(NAMESPACES)
+        budgets=tuple(recording.records(kinds.DISRUPTION_BUDGETS))
+        if recording.has(kinds.DISRUPTION_BUDGETS)
+        else None,
+        workloads={
+            item.metadata.uid: (kind, item) for kind in kinds.WORKLOADS for item in recording.records(kind)
+        },
+        namespaces={
+            item.metadata.name: item.metadata.labels or {} for item in recording.records(kinds.NAMESPACES)
+        }
+        if recording.has(kinds.NAMESPACES)
         else None,
         recording=recording,
     )

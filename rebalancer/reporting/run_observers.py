@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -53,9 +52,7 @@ class LogObserver:
         """Start observing."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop observing, however the run ended."""
 
     def __call__(self, event: events.RunEvent) -> None:
@@ -107,9 +104,7 @@ class BarObserver(LogObserver):
         self._progress = step_bar(console, "settled")
         self._task: TaskID | None = None
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Remove the bar."""
         with contextlib.suppress(*_STREAM_ERRORS):
             self._progress.stop()

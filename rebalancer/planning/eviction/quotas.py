@@ -18,17 +18,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from rebalancer.cluster import quantities
+from rebalancer.cluster import quantities, records
 from rebalancer.cluster.kinds import RESOURCE_QUOTAS
 from rebalancer.cluster.pod_classes import PodClass
-from rebalancer.cluster.records import (
-    Container,
-    PodAffinityTerm,
-    PodSpec,
-    ResourceQuota,
-    ResourceRequirements,
-    ScopeRequirement,
-)
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.scheduling.resources import pod_amounts
 
@@ -47,7 +39,7 @@ class Quotas:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.read = snapshot.has(RESOURCE_QUOTAS)
-        self._by_namespace: dict[str, list[ResourceQuota]] = defaultdict(list)
+        self._by_namespace: dict[str, list[records.ResourceQuota]] = defaultdict(list)
         for item in snapshot.recording.records(RESOURCE_QUOTAS):
             self._by_namespace[item.metadata.namespace].append(item)
         listing = snapshot.recording.listings.get(RESOURCE_QUOTAS.plural)
@@ -72,7 +64,11 @@ class Quotas:
         return ""
 
     def _refusal(
-        self, quota: ResourceQuota, pod: PodClass, others: Sequence[PodClass], leaving: PodClass | None
+        self,
+        quota: records.ResourceQuota,
+        pod: PodClass,
+        others: Sequence[PodClass],
+        leaving: PodClass | None,
     ) -> str:
         if leaving is None and any(map(_counts_claims, _hard(quota))) and _ephemeral(pod.spec):
             return "it counts claims, of which the replacement's ephemeral volumes make new ones"
@@ -99,7 +95,7 @@ class Quotas:
                 return f"has no room for {place} in {resource}: {words}"
         return ""
 
-    def _in(self, quota: ResourceQuota, pod: PodClass, resource: str) -> Fraction:
+    def _in(self, quota: records.ResourceQuota, pod: PodClass, resource: str) -> Fraction:
         """What a pod counts for in a resource of a quota."""
         return self._usage_of(pod).get(resource, Fraction(0)) if _selects(quota, pod.spec) else Fraction(0)
 
@@ -148,7 +144,7 @@ class Quotas:
         return min(found, default=None)
 
 
-def _hard(quota: ResourceQuota) -> dict[str, Fraction]:
+def _hard(quota: records.ResourceQuota) -> dict[str, Fraction]:
     """The bounds of a quota; where its status is older than its spec, the lower of the two."""
     bounds: dict[str, Fraction] = {}
     for given in (quota.spec.hard, quota.status.hard):
@@ -158,13 +154,13 @@ def _hard(quota: ResourceQuota) -> dict[str, Fraction]:
     return bounds
 
 
-def _text(quota: ResourceQuota, resource: str) -> str:
+def _text(quota: records.ResourceQuota, resource: str) -> str:
     """A bound as its quota writes it."""
     texts = [given[resource] for given in (quota.spec.hard, quota.status.hard) if given and resource in given]
     return min(texts, key=quantities.parse)
 
 
-def usage(spec: PodSpec) -> dict[str, Fraction]:
+def usage(spec: records.PodSpec) -> dict[str, Fraction]:
     """What a new pod counts for in each resource that quotas may limit: cores, bytes, counts."""
     requests, limits = pod_amounts(spec, limits=False), pod_amounts(spec, limits=True)
     found = dict.fromkeys(("pods", "count/pods"), Fraction(1))
@@ -177,13 +173,13 @@ def usage(spec: PodSpec) -> dict[str, Fraction]:
     return found
 
 
-def _missing(spec: PodSpec, required: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _missing(spec: records.PodSpec, required: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Container and resource where a pod does not say what it takes of what a quota limits."""
-    level = spec.resources or ResourceRequirements()
+    level = spec.resources or records.ResourceRequirements()
     if any(name in (*_NATIVE[:2],) or name.startswith("hugepages-") for name in _names(level)):
         return
     for container in (*(spec.containers or ()), *(spec.init_containers or ())):
-        resources = container.resources or ResourceRequirements()
+        resources = container.resources or records.ResourceRequirements()
         for resource in sorted(required):
             kind, _, name = resource.rpartition(".")
             given = resources.limits if kind == "limits" else resources.requests
@@ -191,11 +187,11 @@ def _missing(spec: PodSpec, required: Iterable[str]) -> Iterator[tuple[str, str]
                 yield container.name, resource
 
 
-def _names(resources: ResourceRequirements) -> set[str]:
+def _names(resources: records.ResourceRequirements) -> set[str]:
     return {*(resources.requests or ()), *(resources.limits or ())}
 
 
-def _ephemeral(spec: PodSpec) -> bool:
+def _ephemeral(spec: records.PodSpec) -> bool:
     return any(volume.ephemeral for volume in spec.volumes or ())
 
 
@@ -203,15 +199,15 @@ def _counts_claims(resource: str) -> bool:
     return resource in _CLAIMS or any(part in resource for part in _CLAIMED)
 
 
-def _selects(quota: ResourceQuota, spec: PodSpec) -> bool:
+def _selects(quota: records.ResourceQuota, spec: records.PodSpec) -> bool:
     """Whether a quota counts a pod: all of its scopes match."""
     selector = quota.spec.scope_selector
-    requirements = [ScopeRequirement(scope, "Exists") for scope in quota.spec.scopes or ()]
+    requirements = [records.ScopeRequirement(scope, "Exists") for scope in quota.spec.scopes or ()]
     requirements += (selector.match_expressions if selector else None) or ()
     return all(_matches(item, spec) for item in requirements)
 
 
-def _matches(requirement: ScopeRequirement, spec: PodSpec) -> bool:
+def _matches(requirement: records.ScopeRequirement, spec: records.PodSpec) -> bool:
     """Whether a pod is within a scope; it is in one that is not known, which then counts too much."""
     scope = requirement.scope_name
     if scope in ("Terminating", "NotTerminating"):
@@ -226,7 +222,7 @@ def _matches(requirement: ScopeRequirement, spec: PodSpec) -> bool:
     return scope != _OF_CLAIMS
 
 
-def _is_of_class(requirement: ScopeRequirement, name: str) -> bool:
+def _is_of_class(requirement: records.ScopeRequirement, name: str) -> bool:
     """As a label selector over the one label that a pod of a PriorityClass has."""
     if requirement.operator == "Exists":
         return bool(name)
@@ -236,12 +232,12 @@ def _is_of_class(requirement: ScopeRequirement, name: str) -> bool:
     return is_one if requirement.operator == "In" else not is_one
 
 
-def is_best_effort(spec: PodSpec) -> bool:
+def is_best_effort(spec: records.PodSpec) -> bool:
     """Whether a pod asks for neither cpu nor memory; what it asks for as a whole goes before its containers.
 
     Source: kubernetes v1.36.3 pkg/apis/core/v1/helper/qos/qos.go, ComputePodQOS.
     """
-    asking: Iterable[Container | PodSpec] = (
+    asking: Iterable[records.Container | records.PodSpec] = (
         (spec,) if spec.resources is not None else (*(spec.containers or ()), *(spec.init_containers or ()))
     )
     amounts = (
@@ -254,7 +250,7 @@ def is_best_effort(spec: PodSpec) -> bool:
     return not any(text is not None and quantities.parse(text) > 0 for text in amounts)
 
 
-def _affinity_terms(spec: PodSpec) -> Iterator[PodAffinityTerm]:
+def _affinity_terms(spec: records.PodSpec) -> Iterator[records.PodAffinityTerm]:
     affinity = spec.affinity
     for kind in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ():
         if kind is not None:

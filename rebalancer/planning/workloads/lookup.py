@@ -9,18 +9,9 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from rebalancer.cluster import kinds, times
+from rebalancer.cluster import kinds, records, times
 from rebalancer.cluster.arrays import BoolArray, IntArray, PodRow
 from rebalancer.cluster.pod_classes import Owner, PodClass
-from rebalancer.cluster.records import (
-    HorizontalAutoscaler,
-    HorizontalAutoscalerStatus,
-    Metadata,
-    OwnerReference,
-    PodTemplate,
-    VerticalAutoscaler,
-    Workload,
-)
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.planning.workloads.jobs import replaces_only_failed
 from rebalancer.planning.workloads.limit_ranges import LimitRanges
@@ -38,7 +29,7 @@ def is_read_kind(kind: str) -> bool:
     return kind in kinds.BY_NAME
 
 
-def controller_of(metadata: Metadata) -> OwnerReference | None:
+def controller_of(metadata: records.Metadata) -> records.OwnerReference | None:
     """The controller among an object's owners."""
     return next((item for item in metadata.owner_references or () if item.controller), None)
 
@@ -53,11 +44,13 @@ class WorkloadInfo(msgspec.Struct, frozen=True):
     """What is known of a pod's controller and of the top-most one above it."""
 
     owner: Owner
-    record: Workload | None  # of the pod's own controller; None when it was not read
+    record: records.Workload | None  # of the pod's own controller; None when it was not read
     name: str  # Kind/name of the top-most controller known
     key: str  # namespace/Kind/name: what limits and cooldowns count by
     desired: int | None  # replicas wanted of the pod's controller; None unknown
-    template: PodTemplate | None  # with what LimitRanges and the default PriorityClass add to a pod of it
+    template: (
+        records.PodTemplate | None
+    )  # with what LimitRanges and the default PriorityClass add to a pod of it
     uid: str = ""  # of the top-most controller known
     counted: bool = False  # it is of a kind that is not read, so ``desired`` are the pods it has
 
@@ -84,7 +77,7 @@ class Workloads:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._found: dict[int, WorkloadInfo] = {}
-        self._chains: dict[int, list[tuple[str, Workload]]] = {}
+        self._chains: dict[int, list[tuple[str, records.Workload]]] = {}
         self._siblings: dict[str, list[PodRow]] = {}
         self.limit_ranges = LimitRanges(snapshot)
         self.default_priority_class = _default_priority_class(snapshot)
@@ -148,37 +141,37 @@ class Workloads:
         """Rows of the pods of a controller that are not being deleted."""
         return np.concatenate([self._staying[index] for index in self._classes[controller_uid]])
 
-    def other_replica_sets(self, record: Workload) -> list[str]:
+    def other_replica_sets(self, record: records.Workload) -> list[str]:
         """Names of the other ReplicaSets with pods that a ReplicaSet's controller has."""
         siblings = self._siblings_of(kinds.REPLICA_SETS, record)
         return [item.metadata.name for item in siblings if item.spec.replicas != 0 or item.status.replicas]
 
-    def sibling_jobs(self, record: Workload) -> list[Workload]:
+    def sibling_jobs(self, record: records.Workload) -> list[records.Workload]:
         """The other Jobs of a Job's CronJob."""
         return self._siblings_of(kinds.JOBS, record)
 
-    def _siblings_of(self, kind: kinds.Kind, record: Workload) -> list[Workload]:
+    def _siblings_of(self, kind: kinds.Kind, record: records.Workload) -> list[records.Workload]:
         """The other objects of its kind that its controller has."""
         above = controller_of(record.metadata)
         siblings = self._of_controllers[kind.name, above.uid] if above else []
         return [item for item in siblings if item.metadata.uid != record.metadata.uid]
 
     @cached_property
-    def _of_controllers(self) -> Mapping[tuple[str, str], list[Workload]]:
+    def _of_controllers(self) -> Mapping[tuple[str, str], list[records.Workload]]:
         """What controllers have, by its kind and their uid."""
-        found: dict[tuple[str, str], list[Workload]] = defaultdict(list)
+        found: dict[tuple[str, str], list[records.Workload]] = defaultdict(list)
         for kind, record in self._snapshot.workloads.values():
             above = controller_of(record.metadata)
             if above:
                 found[kind.name, above.uid].append(record)
         return found
 
-    def _top(self, owner: Owner, record: Workload | None) -> tuple[str, str]:
+    def _top(self, owner: Owner, record: records.Workload | None) -> tuple[str, str]:
         """``Kind/name`` and uid of the controller's own controller when it has one, else its own."""
-        above: Owner | OwnerReference = (controller_of(record.metadata) if record else None) or owner
+        above: Owner | records.OwnerReference = (controller_of(record.metadata) if record else None) or owner
         return f"{above.kind}/{above.name}", above.uid
 
-    def chain(self, row: PodRow) -> list[tuple[str, Workload]]:
+    def chain(self, row: PodRow) -> list[tuple[str, records.Workload]]:
         """Kind and record of a pod's controllers that were read, its own first.
 
         Of one whose kind is never read, the last of the chain, the record holds the name alone.
@@ -188,28 +181,30 @@ class Workloads:
             self._chains[index] = self._chain(self._snapshot.pods.classes[index].owner)
         return self._chains[index]
 
-    def _chain(self, owner: Owner) -> list[tuple[str, Workload]]:
-        above: Owner | OwnerReference | None = owner
-        controllers: list[tuple[str, Workload]] = []
+    def _chain(self, owner: Owner) -> list[tuple[str, records.Workload]]:
+        above: Owner | records.OwnerReference | None = owner
+        controllers: list[tuple[str, records.Workload]] = []
         while above is not None and above.kind and len(controllers) < _MAX_OWNER_CHAIN:
             found = self._snapshot.workloads.get(above.uid)
             if found is None:
                 if not is_read_kind(above.kind):
-                    controllers.append((above.kind, Workload(metadata=Metadata(name=above.name))))
+                    controllers.append(
+                        (above.kind, records.Workload(metadata=records.Metadata(name=above.name)))
+                    )
                 break
             controllers.append((found[0].name, found[1]))
             above = controller_of(found[1].metadata)
         return controllers
 
-    def missing_above(self, row: PodRow) -> OwnerReference | None:
+    def missing_above(self, row: PodRow) -> records.OwnerReference | None:
         """A controller above a pod's own that does not exist any more; None when all there are exist."""
         return self._above(row, read=True) if len(self.chain(row)) < _MAX_OWNER_CHAIN else None
 
-    def unread_above(self, row: PodRow) -> OwnerReference | None:
+    def unread_above(self, row: PodRow) -> records.OwnerReference | None:
         """A controller above a pod's own whose kind was not read; None when all there are were."""
         return self._above(row, read=False)
 
-    def _above(self, row: PodRow, *, read: bool) -> OwnerReference | None:
+    def _above(self, row: PodRow, *, read: bool) -> records.OwnerReference | None:
         """The controller of the last one known, where its kind was read, or was not."""
         chain = self.chain(row)
         above = controller_of(chain[-1][1].metadata) if chain else None
@@ -295,8 +290,8 @@ class Autoscalers:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._horizontal: dict[Target, HorizontalAutoscaler] = {}
-        self._vertical: dict[Target, VerticalAutoscaler] = {}
+        self._horizontal: dict[Target, records.HorizontalAutoscaler] = {}
+        self._vertical: dict[Target, records.VerticalAutoscaler] = {}
         for scaler in snapshot.recording.records(kinds.HORIZONTAL_AUTOSCALERS):
             target = scaler.spec.scale_target_ref
             self._horizontal[scaler.metadata.namespace, target.kind, target.name] = scaler
@@ -313,27 +308,29 @@ class Autoscalers:
         return kinds.VERTICAL_AUTOSCALERS if refused else None
 
     def of(
-        self, chain: Iterable[tuple[str, Workload]], namespace: str
-    ) -> Iterator[tuple[str, HorizontalAutoscalerStatus]]:
+        self, chain: Iterable[tuple[str, records.Workload]], namespace: str
+    ) -> Iterator[tuple[str, records.HorizontalAutoscalerStatus]]:
         """Name and status of what scales any controller of a chain."""
         for kind, record in chain:
             found = self._horizontal.get((namespace, kind, record.metadata.name))
             if found is not None:
                 yield f"HorizontalPodAutoscaler {found.metadata.name}", found.status
 
-    def scaling(self, chain: Iterable[tuple[str, Workload]], namespace: str) -> str:
+    def scaling(self, chain: Iterable[tuple[str, records.Workload]], namespace: str) -> str:
         """The name of what scales any controller of a chain; empty when nothing does."""
         return next((name for name, _ in self.of(chain, namespace)), "")
 
     @staticmethod
-    def scaled_at(status: HorizontalAutoscalerStatus) -> float:
+    def scaled_at(status: records.HorizontalAutoscalerStatus) -> float:
         """Unix seconds of its last change; NaN when it does not say."""
         try:
             return times.parse_optional(status.last_scale_time)
         except ValueError:
             return float("nan")
 
-    def rewriting(self, chain: Iterable[tuple[str, Workload]], namespace: str) -> tuple[str, str] | None:
+    def rewriting(
+        self, chain: Iterable[tuple[str, records.Workload]], namespace: str
+    ) -> tuple[str, str] | None:
         """Name and mode of the vertical autoscaler that rewrites the requests of new pods."""
         for kind, record in chain:
             found = self._vertical.get((namespace, kind, record.metadata.name))
