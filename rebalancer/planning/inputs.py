@@ -103,7 +103,7 @@ class SchedulerFacts(msgspec.Struct, frozen=True):
     feature_gates: FeatureGates = DEFAULT_FEATURE_GATES
     cores: int | None = None  # that it runs on; None when not known
     start: SchedulerStart | None = None  # None: long ago, or no plugin cares
-    cached_views: tuple[SchedulerView, ...] = ()  # read before; it may still have any of them cached
+    stale_views: tuple[SchedulerView, ...] = ()  # read before; it may still have any of them cached
 
     @property
     def release(self) -> Release:

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from rebalancer.cluster.live.watching import LiveCluster
 
 
-MAX_CACHED_VIEWS = 3
+MAX_STALE_VIEWS = 3
 MAX_FRESH_SECONDS = 30.0
 _REPORTER = "rebalancer"
 
@@ -557,24 +557,24 @@ class _Replanner:
     def _inputs(self, state: RunState | None) -> PlanningInputs:
         """Read the cluster again, with the figures that the scheduler may still have."""
         inputs = self._read_again(state)
-        cached = possibly_cached(self._read, inputs.now - inputs.view.lag_seconds)
+        stale = stale_views(self._read, inputs.now - inputs.view.lag_seconds)
         self._read.append((inputs.now, inputs.view))
-        return replace(inputs, scheduler=replace(inputs.scheduler, cached_views=cached))
+        return replace(inputs, scheduler=replace(inputs.scheduler, stale_views=stale))
 
     def check_landing(self, move: Move, node: str) -> str | None:
         """See Replanner."""
         return check_landing(self._planned.prepared, self._planned.plan, move, node, self._memory.moved)
 
 
-def possibly_cached(read: Sequence[tuple[float, SchedulerView]], oldest: float) -> tuple[SchedulerView, ...]:
+def stale_views(read: Sequence[tuple[float, SchedulerView]], oldest: float) -> tuple[SchedulerView, ...]:
     """Of the views read so far, with the moments of reading, those that a scheduler may still have.
 
     It renewed its figures since ``oldest``: by then it had the last view from before, at the latest. At most
-    ``MAX_CACHED_VIEWS`` of them, the first and the newest: each is one more scenario.
+    ``MAX_STALE_VIEWS`` of them, the first and the newest: each is one more scenario.
     """
     begin = max((index for index, (moment, _) in enumerate(read) if moment <= oldest), default=0)
     views = [view for _, view in read[begin:]]
-    return (views[0], *views[1:][-(MAX_CACHED_VIEWS - 1) :])
+    return (views[0], *views[1:][-(MAX_STALE_VIEWS - 1) :])
 
 
 def _journal(run_options: RunOptions, run_id: str) -> Journal:

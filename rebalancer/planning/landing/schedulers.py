@@ -267,8 +267,8 @@ class ProfileSchedulers:
             profile.scheduler_name: make_scheduler(configuration, profile, plugin_inputs)
             for profile in configuration.profiles
         }
-        earlier = inputs.scheduler.cached_views or (inputs.view,)
-        lagging = [item for view in earlier for item in replace(plugin_inputs, view=view).for_cached_windows]
+        earlier = inputs.scheduler.stale_views or (inputs.view,)
+        lagging = [item for view in earlier for item in replace(plugin_inputs, view=view).with_stale_windows]
         lagging += [replace(item, forgot_at=at) for at in _forgot_at(inputs) for item in lagging]
         self._lagging: Mapping[str, tuple[Scheduler, ...]] = {
             profile.scheduler_name: _seeing(configuration, profile, plugin_inputs, lagging)

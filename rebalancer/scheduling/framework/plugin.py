@@ -71,7 +71,7 @@ class PluginInputs(msgspec.Struct, frozen=True, eq=False):
     forgot_at: float | None = None  # Unix seconds, when it last forgot pods that were bound long before
 
     @property
-    def for_cached_windows(self) -> list[PluginInputs]:
+    def with_stale_windows(self) -> list[PluginInputs]:
         """The same inputs as of each window that the scheduler may still use, the oldest first.
 
         They differ by the pods that were bound between the times at which the windows end: of two such pods

@@ -181,7 +181,7 @@ def test_a_move_must_hold_with_figures_that_the_scheduler_may_not_have_renewed()
         pod_load={"web-0": 1.2},
     )
     (move,) = plan_of(inputs).moves
-    stale = with_scheduler(inputs, cached_views=(seen(hot=95, a=30, b=20),))
+    stale = with_scheduler(inputs, stale_views=(seen(hot=95, a=30, b=20),))
     (now,) = revalidate_moves(stale, [move]).verdicts.values()
     assert isinstance(now, Move)
     assert [landing.node for landing in move.landings] == ["b"]
@@ -206,7 +206,7 @@ def test_a_move_must_hold_with_every_figure_that_the_scheduler_may_still_have() 
     )
     (move,) = plan_of(inputs).moves
     (holding,) = revalidate_moves(
-        with_scheduler(inputs, cached_views=(first, between)), [move]
+        with_scheduler(inputs, stale_views=(first, between)), [move]
     ).verdicts.values()
     assert isinstance(holding, Move)
     assert [landing.node for landing in holding.landings] == ["a", "b"]

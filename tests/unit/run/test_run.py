@@ -11,16 +11,14 @@ from rebalancer.errors import InputError
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.policy.policy_file import load_policy, parse_policy
-from rebalancer.run.run import MAX_CACHED_VIEWS, possibly_cached, safety_of
+from rebalancer.run.run import MAX_STALE_VIEWS, safety_of, stale_views
 
 VIEWS = [SchedulerView({}) for _ in range(6)]
 
 
 def used(*moments: float, oldest: float) -> list[int]:
     read = list(zip(moments, VIEWS, strict=False))
-    return [
-        next(i for i, view in enumerate(VIEWS) if view is found) for found in possibly_cached(read, oldest)
-    ]
+    return [next(i for i, view in enumerate(VIEWS) if view is found) for found in stale_views(read, oldest)]
 
 
 def test_a_view_that_was_replaced_longer_ago_than_the_scheduler_lags_is_not_in_use() -> None:
@@ -34,7 +32,7 @@ def test_waves_that_follow_each_other_quickly_leave_every_view_in_use() -> None:
 
 def test_there_are_only_so_many_the_first_and_the_newest() -> None:
     assert used(0, 1, 2, 3, 4, 5, oldest=-5) == [0, 4, 5]
-    assert MAX_CACHED_VIEWS == 3
+    assert MAX_STALE_VIEWS == 3
 
 
 POLICY = "{apiVersion: rebalancer/v1alpha1, kind: RebalancePolicy, safety: {pause: PAUSED}}"

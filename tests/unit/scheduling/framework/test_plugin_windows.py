@@ -35,7 +35,7 @@ def unseen(found: list[PluginInputs]) -> list[list[int]]:
 def test_the_pods_that_a_window_leaves_out_follow_the_order_in_which_they_were_bound(
     bound: tuple[float, ...], expected: list[list[int]]
 ) -> None:
-    assert unseen(inputs(*bound).for_cached_windows) == expected
+    assert unseen(inputs(*bound).with_stale_windows) == expected
 
 
 def test_what_a_scheduler_forgot_is_left_out_on_nodes_that_have_a_younger_pod() -> None:
@@ -45,15 +45,15 @@ def test_what_a_scheduler_forgot_is_left_out_on_nodes_that_have_a_younger_pod() 
 
 
 def test_of_many_windows_the_first_the_last_and_some_between_are_kept() -> None:
-    found = unseen(inputs(*(END - 61 - number for number in range(28))).for_cached_windows)
+    found = unseen(inputs(*(END - 61 - number for number in range(28))).with_stale_windows)
 
     assert len(found) == MAX_WINDOWS
     assert (len(found[0]), len(found[-1])) == (28, 0)
 
 
 def test_without_a_window_or_times_of_binding_there_is_one_view() -> None:
-    assert len(replace(inputs(END - 70), bound_at=None).for_cached_windows) == 1
-    assert len(PluginInputs().for_cached_windows) == 1
+    assert len(replace(inputs(END - 70), bound_at=None).with_stale_windows) == 1
+    assert len(PluginInputs().with_stale_windows) == 1
 
 
 def test_a_pod_whose_kubelet_has_said_nothing_yet_is_taken_to_be_bound_when_it_was_created() -> None:
