@@ -1,13 +1,6 @@
 """Volume claims, volumes, storage classes, and what CSI drivers report about nodes and capacity."""
 
-from rebalancer.cluster.records import base
-from rebalancer.cluster.records.pods import (
-    AwsElasticBlockStore,
-    AzureDisk,
-    Cinder,
-    GcePersistentDisk,
-    PortworxVolume,
-)
+from rebalancer.cluster.records import base, pods
 
 
 class ClaimSpec(base.Record, frozen=True):
@@ -65,11 +58,11 @@ class PersistentVolumeSpec(base.Record, frozen=True):
     node_affinity: VolumeNodeAffinity | None = None
     claim_ref: ClaimReference | None = None
     csi: CsiVolume | None = None
-    aws_elastic_block_store: AwsElasticBlockStore | None = None
-    gce_persistent_disk: GcePersistentDisk | None = None
-    azure_disk: AzureDisk | None = None
-    cinder: Cinder | None = None
-    portworx_volume: PortworxVolume | None = None
+    aws_elastic_block_store: pods.AwsElasticBlockStore | None = None
+    gce_persistent_disk: pods.GcePersistentDisk | None = None
+    azure_disk: pods.AzureDisk | None = None
+    cinder: pods.Cinder | None = None
+    portworx_volume: pods.PortworxVolume | None = None
 
 
 class PersistentVolume(base.ApiObject, frozen=True):

@@ -18,15 +18,9 @@ from rebalancer.cluster.pod_classes import Owner
 from rebalancer.cluster.records import Workload
 from rebalancer.planning.eviction.context import EvictionContext
 from rebalancer.planning.reasons import NotMoved, Reason
-from rebalancer.planning.workloads import jobs
+from rebalancer.planning.workloads import jobs, stateful_sets
 from rebalancer.planning.workloads.lookup import RECREATING, grace_period_seconds, is_read_kind
 from rebalancer.planning.workloads.rolling_updates import min_ready_seconds, why_no_surge
-from rebalancer.planning.workloads.stateful_sets import (
-    is_rolling_out,
-    is_superfluous,
-    next_revision,
-    revision_of,
-)
 from rebalancer.policy.schema import Protection
 
 
@@ -175,7 +169,7 @@ def rollout(context: EvictionContext, row: PodRow) -> NotMoved | None:
             return NotMoved(Reason.ROLLOUT, message)
         if kind == "Deployment" and status.replicas > max(status.updated_replicas, wanted):
             return NotMoved(Reason.ROLLOUT, f"{name} still has pods of an older revision, or too many")
-        if kind == "StatefulSet" and is_rolling_out(record):
+        if kind == "StatefulSet" and stateful_sets.is_rolling_out(record):
             return NotMoved(Reason.ROLLOUT, f"{name} goes over to {status.update_revision}")
     return _progressing(context, row)
 
@@ -196,8 +190,8 @@ def older_revision(context: EvictionContext, row: PodRow) -> NotMoved | None:
     workload = context.workload(row)
     if workload.owner.kind != "StatefulSet" or workload.record is None:
         return None
-    own = revision_of(context.pods.class_of(row))
-    coming = next_revision(workload.record, context.pods.names[row])
+    own = stateful_sets.revision_of(context.pods.class_of(row))
+    coming = stateful_sets.next_revision(workload.record, context.pods.names[row])
     if not coming or not own or coming == own:
         return None
     if coming == workload.record.status.update_revision:
@@ -292,7 +286,7 @@ def _why_not_wanted(context: EvictionContext, row: PodRow) -> str:
     wanted = workload.desired or 0
     if active > wanted:
         return f"{name} wants {wanted} pods and has {active}: the next {active - wanted} are not replaced"
-    if kind == "StatefulSet" and is_superfluous(record, context.pods.names[row]):
+    if kind == "StatefulSet" and stateful_sets.is_superfluous(record, context.pods.names[row]):
         return f"{name} wants {wanted} pods, and this one is not among them"
     return ""
 

@@ -46,15 +46,9 @@ import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
+from rebalancer.scheduling.framework import start_index
 from rebalancer.scheduling.framework.race import ONE_WORKER, Floors, KnownOutcomes, Race, Workers
 from rebalancer.scheduling.framework.scores import RawScores
-from rebalancer.scheduling.framework.start_index import (
-    RACED,
-    TieBreak,
-    heap_roots,
-    sliding_maximum,
-    tie_break,
-)
 
 _MOST = np.iinfo(np.int32).max
 _NO_EXTREME = -np.iinfo(np.int64).max  # its negative is a number, too
@@ -84,7 +78,7 @@ def _winners(totals: IntArray, best: IntArray, width: int) -> IntArray:
         return np.asarray((totals == lowest).nonzero()[0])
     around = np.full(len(best) + 2 * (width - 1), -np.iinfo(best.dtype).max, best.dtype)
     around[width - 1 : width - 1 + len(best)] = -best
-    lowest_best = -sliding_maximum(around, width)  # by place: of the windows that hold it
+    lowest_best = -start_index.sliding_maximum(around, width)  # by place: of the windows that hold it
     places: IntArray = (totals == lowest_best).nonzero()[0]
     return places
 
@@ -119,7 +113,7 @@ def share_among_best(totals: IntArray, cumulated: FloatArray, width: int) -> tup
     totals = totals - smallest
     if int(totals.max()) < _MOST:
         totals = totals.astype(np.int32)  # half the memory to go through
-    best = sliding_maximum(totals, width)
+    best = start_index.sliding_maximum(totals, width)
     places = _winners(totals, best, width)
     # The first window that holds each winner, and the first after those.
     enters, leaves = np.maximum(places - width + 1, 0), np.minimum(places + 1, windows)
@@ -158,7 +152,7 @@ def _window_extreme(values: IntArray, largest: int, count: int, width: int) -> I
     """(count,) the largest value of each window; a number when it is the same for all."""
     if _is_everywhere((values[:count] == largest).nonzero()[0], count, width):
         return largest
-    return sliding_maximum(values, width)
+    return start_index.sliding_maximum(values, width)
 
 
 class _Stretch(msgspec.Struct, frozen=True):
@@ -315,15 +309,15 @@ class Search:
         """(feasible,) the chance of each node to be chosen; the caller does not change the result."""
         return self.outcome(scores)[0]
 
-    def outcome(self, scores: Sequence[RawScores]) -> tuple[FloatArray, TieBreak | None]:
+    def outcome(self, scores: Sequence[RawScores]) -> tuple[FloatArray, start_index.TieBreak | None]:
         """The chances, and what decides among equal totals where nothing is drawn."""
         chance = np.zeros(len(self.feasible), np.float64)
         fixed, varying = self._parts(scores)
         if not self.is_sample:
             tie = None
             if self._heap:
-                raced = 0.0 if self._takes_root else RACED
-                tie = tie_break(fixed, self.feasible, self.looked_at, raced)
+                raced = 0.0 if self._takes_root else start_index.RACED
+                tie = start_index.tie_break(fixed, self.feasible, self.looked_at, raced)
             if tie is not None:
                 return tie.chance(len(chance)), tie
             best = fixed == fixed.max()
@@ -397,7 +391,7 @@ class Search:
 
     def _add_roots(self, stretch: _Stretch, totals: IntArray, chance: FloatArray) -> None:
         """Add the chance of each window of a stretch to the one node that is taken from it."""
-        places = (heap_roots(totals, self._width) + stretch.first) % len(self._found)
+        places = (start_index.heap_roots(totals, self._width) + stretch.first) % len(self._found)
         weights = np.diff(self._before[stretch.first : stretch.end + 1])
         chance += np.bincount(self._found[places], weights=weights, minlength=len(chance))
 

@@ -24,14 +24,7 @@ import msgspec
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.pod_classes import PodClass
-from rebalancer.scheduling.matching import (
-    AffinityTerm,
-    ClassIndex,
-    PodSelector,
-    SelectorIndex,
-    TermKind,
-    terms_of,
-)
+from rebalancer.scheduling import matching
 from rebalancer.scheduling.state.nodes import NodeIndex
 from rebalancer.scheduling.state.volumes import marks_of
 
@@ -39,7 +32,7 @@ from rebalancer.scheduling.state.volumes import marks_of
 class MatchingPods(msgspec.Struct, frozen=True):
     """Pods that all of the selectors match; terminating ones count only if ``terminating`` is set."""
 
-    selectors: tuple[PodSelector, ...]
+    selectors: tuple[matching.PodSelector, ...]
     terminating: bool
 
 
@@ -81,11 +74,13 @@ class CounterRegistry:
         self._terminating: list[bool] = []
         self._classes: list[list[tuple[int, int]]] = []  # by counter: (class, weight)
         self._entries: list[list[_Entry]] = []  # by class
-        self._selected: SelectorIndex[tuple[MatchingPods, int]] = SelectorIndex()
+        self._selected: matching.SelectorIndex[tuple[MatchingPods, int]] = matching.SelectorIndex()
         self._summed: list[tuple[PodSum, int]] = []
         self._carried: dict[Hashable, list[tuple[int, int]]] = {}  # item -> (counter, factor)
-        self._by_class = ClassIndex()
-        self.terms: dict[TermKind, SelectorIndex[AffinityTerm]] = {kind: SelectorIndex() for kind in TermKind}
+        self._by_class = matching.ClassIndex()
+        self.terms: dict[matching.TermKind, matching.SelectorIndex[matching.AffinityTerm]] = {
+            kind: matching.SelectorIndex() for kind in matching.TermKind
+        }
         self._carriers: dict[Hashable, list[tuple[int, int]]] = {}  # item -> (class, weight)
         self._term_count = 0
 
@@ -105,7 +100,7 @@ class CounterRegistry:
         for what, counter in self._selected.candidates(pod.namespace, pod.labels):
             if all(selector.matches(pod.namespace, pod.labels) for selector in what.selectors):
                 self._count(pod_class, counter, 1)
-        for term, weight in terms_of(pod):
+        for term, weight in matching.terms_of(pod):
             if term not in self._carriers:
                 self._term_count += 1
                 self.terms[term.kind].add(term.filed_as(), term)
@@ -154,7 +149,7 @@ class CounterRegistry:
             self.catch_up()
         return self._entries[pod_class]
 
-    def concerned(self, selectors: Iterable[PodSelector], items: Iterable[Hashable]) -> set[int]:
+    def concerned(self, selectors: Iterable[matching.PodSelector], items: Iterable[Hashable]) -> set[int]:
         """The classes that some selectors may select, and those that carry some affinity terms or volumes."""
         selected = (kind for selector in selectors for kind in self._by_class.candidates(selector))
         return {*selected, *(kind for item in items for kind, _ in self._carriers.get(item, ()))}
