@@ -28,7 +28,7 @@ from rebalancer.policy.schema import LEVELS, Limits
 from rebalancer.policy.units import Amount
 
 # Placements that each estimate may take, and placements times nodes: large clusters can afford less.
-_MOST_PLACEMENTS, _FEWEST_PLACEMENTS, _CELLS = 500, 100, 100_000
+_MOST_PLACEMENTS, _FEWEST_PLACEMENTS, _CELLS = 500, 60, 60_000
 _MAX_ESTIMATES = 2
 _WORTH_NAMING = 1.0  # points of excess; less is no reason to change a policy
 _UNLIMITED = 1 << 30
