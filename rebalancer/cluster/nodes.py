@@ -1,9 +1,4 @@
-"""Nodes as columns: allocatable and capacity as matrices, readiness as vectors.
-
-Autoscalers, cloud providers and termination handlers mark a node before they take it away. Its pods are going
-to be evicted by them, so moving one first only spends its disruption budget, and a pod that lands there moves
-twice. Every stage that asks whether a node stays reads the one table of their taints, ``LEAVING_TAINTS``.
-"""
+"""Nodes as columns: allocatable and capacity as matrices, readiness as vectors."""
 
 from __future__ import annotations
 
@@ -18,7 +13,6 @@ from rebalancer.cluster import records, times
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.malformed import Malformed
 from rebalancer.cluster.quantities import checked_amount
-from rebalancer.cluster.records import Node, Taint
 
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS_COLUMN = 0, 1, 2, 3
 # Taints that the node controller sets on a node from which it does not hear what it needs to.
@@ -109,38 +103,3 @@ def with_doubtful(nodes: NodeTable, names: Iterable[str]) -> NodeTable:
     """The same nodes, those named marked as running a pod that could not be read."""
     doubted = frozenset(names)
     return replace(nodes, incomplete=np.array([name in doubted for name in nodes.names], dtype=np.bool_))
-
-
-# Keys, or beginnings of keys that end in /*, of taints of a node that is being removed.
-LEAVING_TAINTS = (
-    "ToBeDeletedByClusterAutoscaler",
-    "DeletionCandidateOfClusterAutoscaler",
-    "karpenter.sh/disrupted",
-    "node.cloudprovider.kubernetes.io/shutdown",
-    "aws-node-termination-handler/*",
-    "cloud.google.com/impending-node-termination",
-    "node.kubernetes.io/out-of-service",
-)
-# Taints that Kubernetes sets for a node's condition, such as a cordon or memory pressure; the node stays.
-CONDITION_TAINTS = ("node.kubernetes.io/*",)
-CORDON_TAINT = "node.kubernetes.io/unschedulable"
-
-
-def matches_taint(taint: Taint, patterns: Iterable[str]) -> bool:
-    """Whether a taint is one of the patterns: ``key``, ``key=value``, or ``prefix/*``."""
-    return any(_matches(taint, pattern) for pattern in patterns)
-
-
-def _matches(taint: Taint, pattern: str) -> bool:
-    key, separator, value = pattern.partition("=")
-    if separator and taint.value != value:
-        return False
-    return taint.key.startswith(key[:-1]) if key.endswith("/*") else taint.key == key
-
-
-def why_leaving(node: Node) -> str:
-    """How we know that a node is about to be removed; empty when nothing says so."""
-    if node.metadata.deletion_timestamp is not None:
-        return "is being deleted"
-    taint = next((item for item in node.spec.taints or () if matches_taint(item, LEAVING_TAINTS)), None)
-    return f"is about to be removed ({taint.key})" if taint else ""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rebalancer.cluster.nodes import why_leaving
+from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import Taint
 from rebalancer.planning.inputs import PlanningInputs

@@ -17,7 +17,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodRow
-from rebalancer.cluster.nodes import NodeTable, why_leaving
+from rebalancer.cluster.leaving_nodes import why_leaving
+from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PHASE_INDEX, PodTable
 from rebalancer.cluster.records import Node
 from rebalancer.errors import SafetyError

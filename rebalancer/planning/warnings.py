@@ -19,7 +19,7 @@ from pydantic.alias_generators import to_camel
 
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.kinds import BY_NAME, NAMESPACES, NODES, STORAGE_CLASSES
-from rebalancer.cluster.nodes import matches_taint
+from rebalancer.cluster.leaving_nodes import matches_taint
 from rebalancer.cluster.pods import PHASES
 from rebalancer.cluster.records.pods import CONFIG_FLAG, flag_values
 from rebalancer.cluster.snapshot import Snapshot

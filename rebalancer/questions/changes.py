@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.cluster.kinds import CSI_NODES
+from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, LEAVING_TAINTS, matches_taint
 from rebalancer.cluster.malformed import admitted
-from rebalancer.cluster.nodes import CONDITION_TAINTS, LEAVING_TAINTS, NodeTable, matches_taint
+from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PHASES, PodFields
 from rebalancer.cluster.records import CsiNode, Node, Taint
 from rebalancer.errors import InputError

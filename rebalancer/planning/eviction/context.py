@@ -24,7 +24,8 @@ from msgspec.structs import replace
 from rebalancer.cluster.arrays import BoolArray, PodRow
 from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.kinds import EVICTION_REQUESTS, EVICTIONS, NAMESPACES, PRIORITY_CLASSES, Kind
-from rebalancer.cluster.nodes import NodeTable, why_leaving
+from rebalancer.cluster.leaving_nodes import why_leaving
+from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.pods import PodTable
 from rebalancer.cluster.records import EvictionRequest, PersistentVolumeClaim

@@ -27,7 +27,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.kinds import NAMESPACES, PRIORITY_CLASSES, RESOURCE_QUOTAS
-from rebalancer.cluster.nodes import why_leaving
+from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.pods import EVICTION_IN_PROGRESS, MIRROR_ANNOTATION
 from rebalancer.cluster.records import PersistentVolumeClaim, Volume

@@ -31,7 +31,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodClassIndex, PodRow
-from rebalancer.cluster.nodes import why_leaving
+from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.load.report import PERCENT_RESOURCES, percent_of_allocatable
 from rebalancer.planning.hotness import Hotness
 from rebalancer.planning.inputs import PlanningInputs

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, IntArray, PodRow
-from rebalancer.cluster.nodes import why_leaving
+from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.strategies.chosen_pods import ChosenPods
 from rebalancer.scheduling.state.cluster_state import ClusterState

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self, get_args
 from msgspec.structs import replace
 from pydantic import Field, model_validator
 
-from rebalancer.cluster.nodes import CONDITION_TAINTS, CORDON_TAINT, LEAVING_TAINTS, matches_taint
+from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, CORDON_TAINT, LEAVING_TAINTS, matches_taint
 from rebalancer.planning.strategies.chosen_pods import ChosenPods
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
 from rebalancer.policy.model import PolicyModel, Unique

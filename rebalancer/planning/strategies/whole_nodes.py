@@ -11,7 +11,7 @@ import numpy as np
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import BoolArray, IntArray, PodRow
-from rebalancer.cluster.nodes import why_leaving
+from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.cluster.pods import PodTable
 from rebalancer.planning.builder import PartialPlan, PlanBuilder
 from rebalancer.planning.eviction import why_protected
