@@ -121,4 +121,7 @@ class Loader:
             taints = {"spec": {"taints": item["spec"].get("taints") or None}}
             self._server.send("PATCH", own, taints, _MERGE_PATCH)
         if "status" in item:
-            self._server.send("PATCH", f"{own}/status", {"status": item["status"]}, _MERGE_PATCH)
+            status = item["status"]
+            if plural != "pods" and "generation" in made["metadata"]:  # its controller has seen this spec
+                status = {"observedGeneration": made["metadata"]["generation"], **status}
+            self._server.send("PATCH", f"{own}/status", {"status": status}, _MERGE_PATCH)
