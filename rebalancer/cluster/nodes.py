@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from rebalancer.cluster import records, times
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.cluster.malformed import Malformed
 from rebalancer.cluster.quantities import checked_amount
 
@@ -40,6 +41,11 @@ class NodeTable(msgspec.Struct, frozen=True, eq=False, dict=True):
     def row(self) -> Mapping[str, int]:
         """Row by node name."""
         return {name: row for row, name in enumerate(self.names)}
+
+    @cached_property
+    def staying(self) -> BoolArray:
+        """(nodes,) which are Ready, and nothing says that they are about to be removed."""
+        return self.ready & np.array([not why_leaving(node) for node in self.records], np.bool_)
 
     def __len__(self) -> int:
         return len(self.records)

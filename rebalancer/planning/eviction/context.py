@@ -24,7 +24,6 @@ from msgspec.structs import replace
 from rebalancer.cluster.arrays import BoolArray, PodRow
 from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.kinds import EVICTION_REQUESTS, EVICTIONS, NAMESPACES, PRIORITY_CLASSES, Kind
-from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.pods import PodTable
@@ -178,10 +177,7 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False, dict=True):
         pods, nodes = self.pods, self.nodes
         if self.finished:
             return np.zeros(len(pods), np.bool_)
-        stays = [
-            ready and not why_leaving(node) for ready, node in zip(nodes.ready, nodes.records, strict=True)
-        ]
-        found = np.array([*stays, False], np.bool_)[pods.node]  # the last one for pods on no node
+        found = np.append(nodes.staying, False)[pods.node]
         found &= pods.ready & ~pods.terminating & ~self.leaving & ~self.load_unknown
         found &= self.inputs.now - pods.created >= self.policy.evictable.min_age
         found &= np.array([self.workloads.makes_alike(pod.owner) for pod in pods.classes], np.bool_)[

@@ -393,12 +393,16 @@ class Scenarios:
             branches_of([found], item.starts) if found.chance.any() else (Branch(NOWHERE, 1.0, item.starts),)
             for item, found in zip(self.all, placements, strict=True)
         ]
-        targets = self.land(landings, branches, request)
+        self.bind_pending(pod, self.land(landings, branches, request), request)
+
+    def bind_pending(self, pod: int, targets: Sequence[NodeRow], request: FloatArray) -> None:
+        """Bind a Pending pod to a node in each scenario, or nowhere; ``request`` is what it will use."""
         for scenario, target in zip(self.all, targets, strict=True):
             if target == NOWHERE:
                 continue
             for state in (scenario.while_terminating, scenario.after_termination):
-                state.bind(pod, target)
+                if state.node[pod] != target:
+                    state.bind(pod, target)
             scenario.usage[target] += request
 
     def nominate(self, pod: int, nodes: IntArray) -> None:

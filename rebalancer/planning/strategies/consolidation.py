@@ -194,7 +194,7 @@ class Consolidation(Strategy):
 
     def closes(self, so_far: PartialPlan) -> Collection[str]:
         """The nodes that the plan empties, and with them those that are empty and would be filled."""
-        left = {move.candidate.source for move in so_far.moves if move.candidate.wish.strategy == self.name}
+        left = {*self.sources(so_far)}
         nodes = (*left, *self.nodes.idle) if left and self.may_close else ()
         return [self.prepared.nodes.names[node] for node in nodes]
 
@@ -240,9 +240,7 @@ class Consolidation(Strategy):
     def report(self, plan: PartialPlan) -> StrategyReport:
         """How many nodes are emptied, at what cost, and what fits on the others then."""
         report = super().report(plan)
-        moves = [move for move in plan.moves if move.candidate.wish.strategy == self.name]
-        emptied = {int(move.candidate.source) for move in moves}
-        words, figures = self.nodes.emptied(emptied, report.moves, plan)
+        words, figures = self.nodes.emptied({*self.sources(plan)}, report.moves, plan)
         said = "; ".join(filter(None, (words, report.message, *self.nodes.left_alone(plan))))
         return replace(report, message=said, figures=figures)
 

@@ -10,13 +10,11 @@ n / m, rounded up.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from functools import cached_property
 
 import msgspec
 import numpy as np
 
-from rebalancer.cluster.arrays import BoolArray, IntArray, PodRow
-from rebalancer.cluster.leaving_nodes import why_leaving
+from rebalancer.cluster.arrays import IntArray, PodRow
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.strategies.chosen_pods import ChosenPods
 from rebalancer.scheduling.state.cluster_state import ClusterState
@@ -103,19 +101,13 @@ class EvenShares:
             )
         return self._found[number]
 
-    @cached_property
-    def _staying(self) -> BoolArray:
-        """(nodes,) which are Ready, and are not being removed."""
-        nodes = self._prepared.nodes
-        return nodes.ready & np.array([not why_leaving(node) for node in nodes.records], np.bool_)
-
     def _suited(self, classes: set[int]) -> int:
         """How many nodes suit pods of one of the classes."""
         state = self._prepared.state
-        found = np.zeros(len(self._staying), np.bool_)
+        found = np.zeros(len(self._prepared.nodes), np.bool_)
         for pod_class in classes:
             scheduler = self._prepared.schedulers.likely_scheduler(pod_class)
             wanted = state.classes.vector(state.classes.requests[pod_class].incoming)
             large = (state.classes.allocatable >= wanted).all(axis=1)
             found |= scheduler.admitting(state, pod_class) & large
-        return int(np.count_nonzero(found & self._staying))
+        return int(np.count_nonzero(found & self._prepared.nodes.staying))

@@ -70,21 +70,7 @@ class Fragmentation(Strategy):
     def _room(self) -> Room:
         from rebalancer.planning.strategies.room import Room  # noqa: PLC0415 - imports numpy
 
-        return Room(self.prepared)
-
-    @cached_property
-    def _wanted(self) -> Sequence[Wanted]:
-        from rebalancer.planning.strategies.room import wanted_room  # noqa: PLC0415 - imports numpy
-
-        return tuple(
-            wanted_room(
-                self.prepared,
-                self.settings.workloads,
-                pending_for=self.settings.pending_for,
-                despite_preemption=self.settings.despite_preemption,
-                resizes=self.settings.resizes,
-            )
-        )
+        return Room(self.prepared, self.settings)
 
     def group(self, pod: PodRow) -> str:
         return self._together.get(self.prepared.table_of(pod).uids[pod], "")
@@ -98,8 +84,9 @@ class Fragmentation(Strategy):
 
     def follow(self, plan: PlanBuilder) -> None:
         """Pending pods take the room that was made for them, which nobody else has then."""
-        for wanted in self._wanted if self._taken else ():
-            if wanted.is_pending and wanted.uid in self._taken and not self._room.is_placed(wanted, plan):
+        node = plan.scenarios.all[0].after_termination.node
+        for wanted in self._room.wanted if self._taken else ():
+            if wanted.pod is not None and wanted.uid in self._taken and node[wanted.pod] < 0:
                 self._room.place(wanted, plan, self._taken[wanted.uid])
 
     def pods(self, plan: PlanBuilder) -> Iterable[PodRow]:
@@ -112,21 +99,21 @@ class Fragmentation(Strategy):
     def why_still(self, pod: PodRow, plan: PlanBuilder) -> str:
         """That what a pod makes room for still does not fit."""
         state = plan.scenarios.all[0].after_termination
-        wanted = [item for item in self._wanted if item.pod is None or item.pod == pod]
+        wanted = [item for item in self._room.wanted if item.pod is None or item.pod == pod]
         short = (item for item in wanted if not self._room.fits(item, state))
         return next((f"it makes room for {item.name}" for item in short), "")
 
     @property
     def room_for(self) -> Collection[int]:
-        return {item.pod_class for item in self._wanted if item.is_pending}
+        return {item.pod_class for item in self._room.wanted if item.is_pending}
 
     def extend(self, so_far: PartialPlan) -> PartialPlan:
         """The plan with the pods moved that make room, all of a node or none."""
-        if not self._wanted:
+        if not self._room.wanted:
             return so_far
         notes, kept = list[str](), dict(so_far.kept)
         builder = so_far.builder.copy()
-        for wanted in self._wanted:
+        for wanted in self._room.wanted:
             if self._room.fits(wanted, builder.scenarios.all[0].after_termination):
                 continue
             made, refused = self._made(wanted, builder)
@@ -193,7 +180,7 @@ class Fragmentation(Strategy):
 
     def spoils(self, landings: Landings) -> BoolArray | None:
         """The only node that has room for one more pod of a workload."""
-        for wanted in self._wanted if self.settings.workloads and landings.state is not None else ():
+        for wanted in self._room.wanted if self.settings.workloads and landings.state is not None else ():
             if wanted.pod is None and landings.state is not None:
                 only = self._room.only_node(wanted, landings.state)
                 if only is not None and only in landings.rows:

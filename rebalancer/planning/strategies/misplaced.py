@@ -188,16 +188,12 @@ class Misplaced(Strategy):
 
         ignored = (*self.settings.excluded_taints, CORDON_TAINT, EMPTIED.key, TAINT_KEY)
         only = self.settings.included_taints
-        taints = {
-            row: tuple(
-                item
-                for item in node.spec.taints
-                if not matches_taint(item, ignored) and (only is None or matches_taint(item, only))
-            )
-            for row, node in enumerate(self.prepared.nodes.records)
-            if node.spec.taints
-        }
-        return {row: found for row, found in taints.items() if found}
+        found: dict[int, Sequence[Taint]] = {}
+        for row, node in enumerate(self.prepared.nodes.records):
+            taints = (item for item in node.spec.taints or () if not matches_taint(item, ignored))
+            if counting := tuple(item for item in taints if only is None or matches_taint(item, only)):
+                found[row] = counting
+        return found
 
     def _untolerated(self, pod: PodClass, node: int, *effects: str) -> str:
         """The first taint of a node with one of these effects that pods of a class do not tolerate."""
@@ -238,10 +234,9 @@ class Misplaced(Strategy):
         """(nodes,) with a taint that counts as a soft rule."""
         import numpy as np  # noqa: PLC0415 - not before a plan is made
 
-        found = np.zeros(len(self.prepared.nodes), np.bool_)
         soft = _SOFT if _TAINTS in self._soft else ()
-        found[[row for row, taints in self._taints.items() if any(it.effect in soft for it in taints)]] = True
-        return found
+        rows = [row for row, taints in self._taints.items() if any(item.effect in soft for item in taints)]
+        return np.isin(np.arange(len(self.prepared.nodes)), rows)
 
     def _may_prefer(self, pod: PodRow, nodes: IntArray) -> BoolArray:
         """(nodes,) to which a pod may prefer another node by a soft rule."""

@@ -7,6 +7,7 @@ api of a, 1 core, lands on b     a has 2 cores free: the Pending pod goes there
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -19,6 +20,9 @@ from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.scheduling.framework.cycle import Preemptions, waiting_pods
 from rebalancer.scheduling.resources import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
+
+if TYPE_CHECKING:
+    from rebalancer.planning.strategies.fragmentation import FragmentationSettings
 
 _FIT = "NodeResourcesFit"
 
@@ -38,37 +42,29 @@ class Wanted(msgspec.Struct, frozen=True):
         return self.pod is not None and self.node is None
 
 
-def wanted_room(
-    prepared: PreparedInputs,
-    workloads: Collection[str],
-    *,
-    pending_for: float,
-    despite_preemption: bool,
-    resizes: bool,
-) -> Iterator[Wanted]:
-    """What room is to be made for, Pending pods first, in the order of the scheduler's queue.
+def wanted_room(prepared: PreparedInputs, settings: FragmentationSettings) -> Iterator[Wanted]:
+    """What room is to be made for: Pending pods first, in the order of the scheduler's queue.
 
-    Pods count that have been Pending for so many seconds, and those for which the scheduler would preempt
-    others if that is said; then deferred resizes, and one more pod as large as the largest of each workload.
+    Then deferred resizes, and one more pod as large as the largest of each workload.
     """
     state, pods, preemptions = prepared.state, prepared.pods, Preemptions(prepared.state)
     for row in map(PodRow, waiting_pods(state, pods)):
         fields, kind = pods.fields(row), state.pod_class[row]
         since = [item.since for item in fields.conditions if item.type == "PodScheduled"]
         waited = prepared.inputs.now - (since or [fields.created])[0]
-        if not waited >= pending_for or prepared.schedulers.is_foreign(kind):
+        if not waited >= settings.pending_for or prepared.schedulers.is_foreign(kind):
             continue
         found = preemptions.of(prepared.schedulers.scheduler(kind), kind)
-        if despite_preemption or not (row in state.nominated or len(found.nodes)):
+        if settings.despite_preemption or not (row in state.nominated or len(found.nodes)):
             yield Wanted(row, kind, f"Pending {pods.full_name(row)}", pods.uids[row])
-    unusual = pods.columns.few("conditions") if resizes else ()
+    unusual = pods.columns.few("conditions") if settings.resizes else ()
     for row in map(PodRow, sorted(row for row in unusual if pods.node[row] >= 0)):
         for item in pods.fields(row).conditions:
             if (item.type, item.status, item.reason) == ("PodResizePending", "True", "Deferred"):
                 name, kind = f"the resize of {pods.full_name(row)}", int(pods.pod_class[row])
                 yield Wanted(row, kind, name, pods.uids[row], prepared.node_of(row))
     requests = state.classes.requests
-    for key in workloads:
+    for key in settings.workloads:
         rows = [row for row in prepared.bound_pods() if prepared.eviction.workload(row).key == key]
         sizes = [
             (requests[kind].incoming.get("memory", 0), requests[kind].incoming.get("cpu", 0), -kind)
@@ -82,26 +78,19 @@ def wanted_room(
 class Room:
     """Looks for the pods that must leave a node."""
 
-    def __init__(self, prepared: PreparedInputs) -> None:
+    def __init__(self, prepared: PreparedInputs, settings: FragmentationSettings) -> None:
         self._prepared = prepared
+        self.wanted = tuple(wanted_room(prepared, settings))
         self._landings: dict[Hashable, set[int]] = {}  # by state and class: the nodes that have room
 
     def fits(self, wanted: Wanted, state: ClusterState, node: NodeRow | None = None) -> bool:
         """Whether it fits on a node, or on any; a Pending pod that has found a node does."""
         if wanted.node is not None:
             return bool((self._free(state, wanted.node) >= 0).all())
-        if self._has_node(wanted, state):
+        if wanted.pod is not None and state.node[wanted.pod] >= 0:
             return True
         feasible = self._prepared.schedulers.scheduler(wanted.pod_class).feasible(state, wanted.pod_class)
         return bool(feasible.any() if node is None else feasible[node])
-
-    @staticmethod
-    def _has_node(wanted: Wanted, state: ClusterState) -> bool:
-        return wanted.pod is not None and state.node[wanted.pod] >= 0
-
-    def is_placed(self, wanted: Wanted, plan: PlanBuilder) -> bool:
-        """Whether a Pending pod has found a node."""
-        return self._has_node(wanted, plan.scenarios.all[0].after_termination)
 
     def only_node(self, wanted: Wanted, state: ClusterState) -> NodeRow | None:
         """The node that it fits on, if that is the only one."""
@@ -209,10 +198,6 @@ class Room:
                 after = check.percent_after(rows, scenario.usage, state.pod_count, amounts)
                 if not ((after <= hotness.most(rows)) | np.isinf(hotness.most(rows))).all():
                     return False
-        for scenario in plan.scenarios.all if wanted.is_pending else ():
-            assert wanted.pod is not None
-            for state in (scenario.while_terminating, scenario.after_termination):
-                if state.node[wanted.pod] < 0:
-                    state.bind(wanted.pod, node)
-            scenario.usage[node] += amounts
+        if wanted.pod is not None and wanted.is_pending:
+            plan.scenarios.bind_pending(wanted.pod, [node] * len(plan.scenarios.all), amounts)
         return True

@@ -215,8 +215,11 @@ class Strategy:
 
     def report(self, plan: PartialPlan) -> StrategyReport:
         """Its own part of the plan."""
-        moves = sum(1 for move in plan.moves if move.candidate.wish.strategy == self.name)
-        return StrategyReport(moves=moves, message=plan.notes.get(self.name, ""))
+        return StrategyReport(moves=len(self.sources(plan)), message=plan.notes.get(self.name, ""))
+
+    def sources(self, plan: PartialPlan) -> Sequence[int]:
+        """The node that each of its moves leaves."""
+        return [item.candidate.source for item in plan.moves if item.candidate.wish.strategy == self.name]
 
     def plan_fields(self, plan: PartialPlan) -> Mapping[str, Any]:
         """Fields of the plan itself that it fills, for hot nodes, whose figures are older than ``report``."""

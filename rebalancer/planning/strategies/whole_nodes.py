@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import BoolArray, IntArray, PodRow
-from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.cluster.pods import PodTable
 from rebalancer.planning.builder import PartialPlan, PlanBuilder
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.steering import closed_until, is_karpenters
-from rebalancer.policy.model import Selector
 from rebalancer.scheduling.state.cluster_state import ClusterState
+
+if TYPE_CHECKING:
+    from rebalancer.planning.strategies.consolidation import ConsolidationSettings
 
 _PRICE, _INSTANCE_TYPE = "rebalancer/price", "node.kubernetes.io/instance-type"
 _KEEP = ("cluster-autoscaler.kubernetes.io/scale-down-disabled", "karpenter.sh/do-not-disrupt")
@@ -47,24 +48,14 @@ def most_emptied(state: ClusterState, used: BoolArray) -> int:
     return max(len(room) - int(max(needed)), 0)
 
 
-class EmptyingSettings(Protocol):
-    """What a policy says of the nodes that may be emptied."""
-
-    node_selector: Selector
-    min_node_age: float
-    settle: float
-    taint_for: float
-    prices: Mapping[str, float]
-    allow_karpenter: bool
-
-
 class WholeNodes:
     """Those of a cluster, by what the settings of ``consolidation`` say of them."""
 
-    def __init__(self, prepared: PreparedInputs, settings: EmptyingSettings) -> None:
+    def __init__(self, prepared: PreparedInputs, settings: ConsolidationSettings) -> None:
         self._prepared, self._settings = prepared, settings
         self.leaving = pods_to_leave(prepared.pods, len(prepared.nodes))  # (nodes,)
         self.empty: BoolArray = self.leaving == 0  # (nodes,)
+        self.held: list[PodRow] = []
         self._saves: dict[int, float] = {}
 
     @cached_property
@@ -108,14 +99,13 @@ class WholeNodes:
         labels, annotations = record.metadata.labels or {}, record.metadata.annotations or {}
         closed, age = prepared.inputs.closed, settings.min_node_age
         return bool(
-            prepared.nodes.ready[node]
+            prepared.nodes.staying[node]
             and record.metadata.name not in self._settling
             and not (prepared.hotness.hot[node] or node in prepared.landing_check.settling)
             and (settings.allow_karpenter or not is_karpenters(labels))
             and not _CONTROL_PLANE & labels.keys()
             and not any(annotations.get(key, "false") != "false" for key in _KEEP)
             and settings.node_selector.matches(labels)
-            and not why_leaving(record)
             and (not settings.taint_for or closed is None or record.metadata.name in closed)
             and (
                 not age
@@ -130,23 +120,16 @@ class WholeNodes:
         empty = np.flatnonzero(self.empty).tolist()
         return [row for row in empty if self.saves(row) > 0 and closed_until(records[row]) is None]
 
-    @property
-    def candidates(self) -> dict[int, tuple[float, list[PodRow]]]:
-        """By node that may be emptied, the best first: what moving its pods costs, and these in order."""
-        return self._found[0]
-
-    @property
-    def held(self) -> Sequence[PodRow]:
-        """A protected pod of each node that would be one of them without it."""
-        return self._found[1]
-
     @cached_property
-    def _found(self) -> tuple[dict[int, tuple[float, list[PodRow]]], list[PodRow]]:
+    def candidates(self) -> dict[int, tuple[float, list[PodRow]]]:
+        """By node that may be emptied, the best first: what moving its pods costs, and these in order.
+
+        A protected pod of each node that would be one of them without it is ``held`` from then on.
+        """
         prepared, pods, limits = self._prepared, self._prepared.pods, self._prepared.policy.limits
         worth, count, leave = np.array(self._worth), self.leaving, must_leave(pods)
         fits = (count > 0) & (count <= min(limits.per_node, limits.per_run)) & (worth > 0)
         order = np.argsort(-worth / np.maximum(count, 1), kind="stable")
-        held: list[PodRow] = []
         found: dict[int, tuple[float, list[PodRow]]] = {}
         for node in islice(filter(self.saves, order[fits[order]].tolist()), _MAX_NODES):
             if len(found) * len(count) >= _MAX_TRIED:
@@ -159,11 +142,10 @@ class WholeNodes:
             rows = sorted(sizes, key=lambda pod: (sizes[pod], pods.full_name(pod)))
             protected = next((pod for pod in rows if why_protected(prepared.eviction, pod)), None)
             if protected is not None:
-                held.append(protected)
+                self.held.append(protected)
             else:
                 found[node] = len(rows) + float(prepared.disruption.costs(rows).sum()), rows
-        best_first = sorted(found.items(), key=lambda item: (-worth[item[0]] / item[1][0], item[0]))
-        return dict(best_first), held
+        return dict(sorted(found.items(), key=lambda item: (-worth[item[0]] / item[1][0], item[0])))
 
     def in_use(self, plan: PlanBuilder) -> set[int]:
         """The nodes that pods come to or leave by the moves so far, and those where Pending pods may go."""
