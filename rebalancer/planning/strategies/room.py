@@ -7,7 +7,7 @@ api of a, 1 core, lands on b     a has 2 cores free: the Pending pod goes there
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -20,9 +20,6 @@ from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.scheduling.framework.cycle import Preemptions, waiting_pods
 from rebalancer.scheduling.resources import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
-
-if TYPE_CHECKING:
-    from rebalancer.planning.strategies.fragmentation import FragmentationSettings
 
 _FIT = "NodeResourcesFit"
 
@@ -42,7 +39,16 @@ class Wanted(msgspec.Struct, frozen=True):
         return self.pod is not None and self.node is None
 
 
-def wanted_room(prepared: PreparedInputs, settings: FragmentationSettings) -> Iterator[Wanted]:
+class RoomSettings(Protocol):
+    """What a policy says of the pods that room is made for."""
+
+    pending_for: float
+    workloads: tuple[str, ...]
+    resizes: bool
+    despite_preemption: bool
+
+
+def wanted_room(prepared: PreparedInputs, settings: RoomSettings) -> Iterator[Wanted]:
     """What room is to be made for: Pending pods first, in the order of the scheduler's queue.
 
     Then deferred resizes, and one more pod as large as the largest of each workload.
@@ -78,7 +84,7 @@ def wanted_room(prepared: PreparedInputs, settings: FragmentationSettings) -> It
 class Room:
     """Looks for the pods that must leave a node."""
 
-    def __init__(self, prepared: PreparedInputs, settings: FragmentationSettings) -> None:
+    def __init__(self, prepared: PreparedInputs, settings: RoomSettings) -> None:
         self._prepared = prepared
         self.wanted = tuple(wanted_room(prepared, settings))
         self._landings: dict[Hashable, set[int]] = {}  # by state and class: the nodes that have room

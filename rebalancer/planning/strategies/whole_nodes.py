@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -16,10 +16,8 @@ from rebalancer.planning.builder import PartialPlan, PlanBuilder
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.steering import closed_until, is_karpenters
+from rebalancer.policy.model import Selector
 from rebalancer.scheduling.state.cluster_state import ClusterState
-
-if TYPE_CHECKING:
-    from rebalancer.planning.strategies.consolidation import ConsolidationSettings
 
 _PRICE, _INSTANCE_TYPE = "rebalancer/price", "node.kubernetes.io/instance-type"
 _KEEP = ("cluster-autoscaler.kubernetes.io/scale-down-disabled", "karpenter.sh/do-not-disrupt")
@@ -48,10 +46,21 @@ def most_emptied(state: ClusterState, used: BoolArray) -> int:
     return max(len(room) - int(max(needed)), 0)
 
 
+class EmptyingSettings(Protocol):
+    """What a policy says of the nodes that may be emptied."""
+
+    node_selector: Selector
+    min_node_age: float
+    settle: float
+    taint_for: float
+    prices: Mapping[str, float]
+    allow_karpenter: bool
+
+
 class WholeNodes:
     """Those of a cluster, by what the settings of ``consolidation`` say of them."""
 
-    def __init__(self, prepared: PreparedInputs, settings: ConsolidationSettings) -> None:
+    def __init__(self, prepared: PreparedInputs, settings: EmptyingSettings) -> None:
         self._prepared, self._settings = prepared, settings
         self.leaving = pods_to_leave(prepared.pods, len(prepared.nodes))  # (nodes,)
         self.empty: BoolArray = self.leaving == 0  # (nodes,)
