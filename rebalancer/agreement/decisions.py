@@ -133,7 +133,7 @@ class Agreement(Value, frozen=True):
     processor_seconds: float
     profiles: tuple[OfProfile, ...]
     suspects: tuple[Suspect, ...] = ()
-    edits: tuple[Suspect, ...] = ()  # pods that came otherwise than their siblings; no misses
+    edits: tuple[Suspect, ...] = ()  # pods that differ from their siblings; no misses
     beside: Elsewhere | None = None
     misses: tuple[Decision, ...] = ()  # the latest last
     latest: tuple[Decision, ...] = ()
@@ -170,7 +170,7 @@ class _Counts:
         # (weights,) by plugin: decisions that a weight would lead to, of all and of the misses
         self.fitting: defaultdict[str, IntArray] = defaultdict(lambda: np.zeros(MAX_WEIGHT + 1, np.int64))
         self.explained: defaultdict[str, IntArray] = defaultdict(lambda: np.zeros(MAX_WEIGHT + 1, np.int64))
-        self.edited: Counter[str] = Counter()  # by plugin: pods that came otherwise than their siblings
+        self.edited: Counter[str] = Counter()  # by plugin: pods that differ from their siblings
         self.elsewhere: Counter[str] = Counter()  # those of them that a sibling would not have followed
         self.fields: dict[str, str] = {}
 

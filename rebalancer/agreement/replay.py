@@ -112,7 +112,7 @@ def _edited_fields(pod: PodClass, sibling: PodClass) -> dict[str, str]:
 
 
 class Siblings:
-    """The pods of each controller that are on nodes at a moment; others may come otherwise.
+    """The pods of each controller that are on nodes at a moment; later ones may differ.
 
     A plan takes a replacement to be what its predecessor is. Where an admission webhook was installed since,
     or edits some pods only, the scheduler decides on another pod than the plan computed:

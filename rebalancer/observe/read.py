@@ -292,7 +292,7 @@ def _configured(
 def _cares_for_start(
     snapshot: Snapshot, loaded: LoadedPolicy, configuration: SchedulerConfiguration | None
 ) -> bool:
-    """Whether a plugin of the scheduler scores otherwise right after its start."""
+    """Whether a plugin of the scheduler scores differently right after its start."""
     from rebalancer.planning.scheduler_facts import starting_scheduler  # noqa: PLC0415 - imports the model
 
     settings = loaded.policy.scheduler

@@ -53,7 +53,7 @@ class About(enum.IntEnum):
     NAME = enum.auto()  # a setting or option names what is not there
     SETTING = enum.auto()  # a setting has no effect here
     SAFETY = enum.auto()  # figures, or the plan itself, may be forged by somebody on the network
-    SCHEDULER = enum.auto()  # the scheduler may decide otherwise than is computed
+    SCHEDULER = enum.auto()  # the scheduler may decide differently from what is computed
     CLUSTER = enum.auto()  # a part of the cluster was not read
     LOAD = enum.auto()  # a figure is missing or was not used
     PODS = enum.auto()  # what waits, or is still slowed down

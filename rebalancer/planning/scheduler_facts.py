@@ -407,7 +407,7 @@ def _namespaces_of_schedulers(snapshot: Snapshot) -> set[str]:
 def starting_scheduler(
     settings: SchedulerSettings, configuration: SchedulerConfiguration, snapshot: Snapshot
 ) -> SchedulerLocation | None:
-    """Where to see when the scheduler started; None where no plugin of it scores otherwise right after."""
+    """Where to see when the scheduler started; None where no plugin of it scores differently right after."""
     names = [
         profile.scheduler_name
         for profile in configuration.profiles

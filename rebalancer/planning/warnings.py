@@ -164,7 +164,7 @@ def not_modelled(plugins: Iterable[str]) -> str:
 def contradicted_gates(
     policy: RebalancePolicy, snapshot: Snapshot, configuration: SchedulerConfiguration
 ) -> Iterator[PlanWarning]:
-    """The feature gates that the policy states otherwise than the scheduler's command line."""
+    """The feature gates that the policy states differently from the scheduler's command line."""
     running = gates_running(snapshot, configuration) or {}
     for name, value in sorted(policy.scheduler.feature_gates.items()):
         if running.get(name, value) != value:

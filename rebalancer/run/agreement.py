@@ -126,7 +126,7 @@ class Following:
         self.tally.processor_seconds += time.thread_time() - began
 
     def _see(self, view: SchedulerView, now: float) -> None:
-        """Remember what the sources say now, and until when they said otherwise, for as long as it counts.
+        """Remember what the sources say now, and until when they said other things, for as long as it counts.
 
         Of a source that does not answer a scheduler keeps what it said before.
         """

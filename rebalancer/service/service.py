@@ -192,7 +192,7 @@ class Runs:
         missed = sum(count for (_, result), count in added.items() if result == Result.MISSED)
         if missed:
             LOGGER.warning(
-                "%s of the scheduler landed otherwise than computed; of %d so far %d did as computed%s",
+                "%s of the scheduler landed elsewhere than computed; of %d so far %d did as computed%s",
                 *(counted(missed, "decision"), tally.decisions, tally.landed, tally.why()),
             )
 

@@ -260,7 +260,7 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
     replaced_late: bool  # its replacement is created only after it is gone, as a StatefulSet's
     wish: Wish
     restarted: bool = False  # by the rolling update of its Deployment, which makes the replacement first
-    is_asked_about: bool = False  # an extender said where it may go, and may say otherwise once it is there
+    is_asked_about: bool = False  # an extender said where it may go; once it is there the answer may differ
 
     @property
     def has_finished(self) -> bool:
@@ -355,8 +355,8 @@ def timings(candidate: Candidate, inputs: PlanningInputs) -> tuple[Predecessor, 
     return (likeliest,) if likely and grace > 0 else (likeliest, Predecessor.GONE)
 
 
-def kind_of(candidate: Candidate, state: ClusterState, predecessor: Predecessor) -> Hashable:
-    """What the scheduler can see of a move: the same for pods of a class that leave the same node."""
+def placement_key(candidate: Candidate, state: ClusterState, predecessor: Predecessor) -> Hashable:
+    """What placements depend on beside the state: the same for pods of a class that leave the same node."""
     return state.pod_class[candidate.row], candidate.replacement, candidate.source, predecessor
 
 
@@ -532,14 +532,13 @@ class MoveEvaluator:
     def _place(self, candidate: Candidate, state: ClusterState, predecessor: Predecessor) -> list[Placement]:
         """The replacement's placements as the schedulers see the nodes."""
         found = partial(placements_of, self._schedulers, candidate, state, predecessor)
-        return self.placements.of(state, kind_of(candidate, state, predecessor), found)
+        return self.placements.of(state, placement_key(candidate, state, predecessor), found)
 
     def once_gone(self, candidate: Candidate, state: ClusterState) -> Placement:
         """Where the replacement would be placed once the pod is gone; it does not count as asked."""
         gone = candidate, state, Predecessor.GONE
-        return self.placements.shared(state, kind_of(*gone), partial(placements_of, self._schedulers, *gone))[
-            0
-        ]
+        found = partial(placements_of, self._schedulers, *gone)
+        return self.placements.shared(state, placement_key(*gone), found)[0]
 
     def _may_be_taken_by(self, candidate: Candidate, scenario: Scenario) -> list[int]:
         found = self._freed.may_be_taken_by(candidate.row, candidate.source, scenario.after_termination)

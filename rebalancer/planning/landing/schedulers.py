@@ -268,13 +268,13 @@ class ProfileSchedulers:
             for profile in configuration.profiles
         }
         earlier = inputs.scheduler.stale_views or (inputs.view,)
-        lagging = [item for view in earlier for item in replace(plugin_inputs, view=view).with_stale_windows]
-        lagging += [replace(item, forgot_at=at) for at in _forgot_at(inputs) for item in lagging]
-        self._lagging: Mapping[str, tuple[Scheduler, ...]] = {
-            profile.scheduler_name: _seeing(configuration, profile, plugin_inputs, lagging)
+        stale = [item for view in earlier for item in replace(plugin_inputs, view=view).with_stale_windows]
+        stale += [replace(item, forgot_at=at) for at in _forgot_at(inputs) for item in stale]
+        self._stale: Mapping[str, tuple[Scheduler, ...]] = {
+            profile.scheduler_name: _seeing(configuration, profile, plugin_inputs, stale)
             for profile in configuration.profiles
         }
-        every = itertools.chain(self.by_name.values(), *self._lagging.values())
+        every = itertools.chain(self.by_name.values(), *self._stale.values())
         self.state.tell_apart(pod for scheduler in every for pod in scheduler.recent_pods)
         self.neutral = neutral_everywhere(configuration)
         self._node_scores: dict[str, NodeScores] = {}
@@ -295,7 +295,7 @@ class ProfileSchedulers:
         return self.by_name.get(name) or next(iter(self.by_name.values()))
 
     def is_asked_about(self, pod_class: int) -> bool:
-        """Whether an extender was asked about pods of a class: it may say otherwise after a move."""
+        """Whether an extender was asked about pods of a class: its answer may change after a move."""
         configuration, pod = self.inputs.scheduler.configuration, self.state.classes[pod_class]
         return any(
             extender.url in configuration.answers and extender.is_interested(pod)
@@ -310,12 +310,12 @@ class ProfileSchedulers:
     @property
     def max_views(self) -> int:
         """In how many ways a scheduler may see the load of the nodes."""
-        return 1 + max(map(len, self._lagging.values()), default=0)
+        return 1 + max(map(len, self._stale.values()), default=0)
 
     def views(self, pod_class: int) -> tuple[Scheduler, ...]:
         """The scheduler of a class by the figures we have and, where its own may be older, by those too."""
         scheduler = self.scheduler(pod_class)
-        return (scheduler, *self._lagging[scheduler.profile.scheduler_name])
+        return (scheduler, *self._stale[scheduler.profile.scheduler_name])
 
     def needs_requested_room(self, pod_class: int) -> bool:
         """Whether a node must have room for all that pods of a class request."""
@@ -406,7 +406,7 @@ def _seeing(
     ours: PluginInputs,
     others: Iterable[PluginInputs],
 ) -> tuple[Scheduler, ...]:
-    """A profile's scheduler by each of the other inputs by which it sees nodes otherwise."""
+    """A profile's scheduler by each of the other inputs by which it sees nodes differently."""
     kept = [ours]
     for item in others:
         if all(sees_otherwise(configuration, profile, before, item) for before in kept):
@@ -415,17 +415,17 @@ def _seeing(
 
 
 def sees_otherwise(
-    configuration: SchedulerConfiguration, profile: Profile, inputs: PluginInputs, lagging: PluginInputs
+    configuration: SchedulerConfiguration, profile: Profile, inputs: PluginInputs, stale: PluginInputs
 ) -> bool:
-    """Whether a profile's plugins see nodes otherwise by other inputs, as when their figures are older."""
+    """Whether a profile's plugins see nodes differently by other inputs, as when their figures are older."""
     for plugin in profile.weights:
         address = getattr(profile.arguments.get(plugin), "watcher_address", None)
-        ours, theirs = inputs.view.watchers.get(address or ""), lagging.view.watchers.get(address or "")
+        ours, theirs = inputs.view.watchers.get(address or ""), stale.view.watchers.get(address or "")
         if address is None or ours is None or theirs is None:
             continue
         if ours.nodes != theirs.nodes:
             return True
-        unseen = lagging.recently_bound(theirs.window_end)
+        unseen = stale.recently_bound(theirs.window_end)
         description = configuration.plugins.get(plugin)
         counts_recent = description is not None and description.counts_recent_pods
         if counts_recent and unseen != inputs.recently_bound(ours.window_end):
@@ -433,7 +433,7 @@ def sees_otherwise(
     asked = [
         (it.address, it.query) for name in profile.weights for it in queries_of(configuration, profile, name)
     ]
-    return any(inputs.view.queries.get(key) != lagging.view.queries.get(key) for key in asked)
+    return any(inputs.view.queries.get(key) != stale.view.queries.get(key) for key in asked)
 
 
 def neutral_everywhere(configuration: SchedulerConfiguration) -> tuple[str, ...]:

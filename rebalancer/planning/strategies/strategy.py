@@ -52,7 +52,7 @@ class Replaced(msgspec.Struct, frozen=True):
     """
 
     settings: Mapping[str, str] = {}  # where their names differ, by argument
-    difference: str = ""  # what the strategy does otherwise, in a clause; empty where it does the same
+    difference: str = ""  # what the strategy does differently, in a clause; empty where it does the same
     # By argument that is a list: the setting that each item turns on, empty where that is done anyway.
     choices: Mapping[str, Mapping[str, str]] = {}
     defaults: Mapping[str, Any] = {}  # its arguments where a file does not state them
@@ -202,8 +202,8 @@ class Strategy:
     def spoils(self, landings: Landings) -> BoolArray | None:
         """(nodes,) where it would have to move the replacement on, or other pods because of it.
 
-        None, as by default: nowhere. It is asked of every landing that is acceptable otherwise, whoever moves
-        the pod, so it should be quick to see that a pod does not concern it.
+        None, as by default: nowhere. It is asked of every landing that is acceptable but for this, whoever
+        moves the pod, so it should be quick to see that a pod does not concern it.
         """
         return None
 

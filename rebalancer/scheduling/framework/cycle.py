@@ -177,7 +177,7 @@ class Scheduler:
 
     @property
     def recent_pods(self) -> frozenset[int]:
-        """Pods that count otherwise than others of their class and node when they leave."""
+        """Pods that count differently from others of their class and node when they leave."""
         return frozenset(pod for plugin in self._scores for pod in plugin.recent_pods)
 
     def _at(self, point: ExtensionPoint, plugins: Mapping[str, Plugin]) -> tuple[Plugin, ...]:

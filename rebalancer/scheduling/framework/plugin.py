@@ -281,7 +281,7 @@ class Plugin:
 
     @property
     def recent_pods(self) -> Iterable[int]:
-        """Pods that count otherwise than others of their class and node when they leave."""
+        """Pods that count differently from others of their class and node when they leave."""
         return ()
 
     def has_figures(self, state: ClusterState, pod_class: int) -> BoolArray | None:

@@ -33,7 +33,7 @@ def is_verified(version: str) -> bool:
 
 
 def differing_rules(version: str) -> tuple[Rule, ...]:
-    """The rules that decide otherwise in this minor than in the verified one next to it."""
+    """The rules that decide differently in this minor and in the verified one next to it."""
     minor = minor_of(version)
     if minor is None:
         return ()

@@ -340,7 +340,7 @@ Known = tuple[int, Mapping[Key, int]]
 
 
 def differing(before: Known, after: Known, listed: Known) -> frozenset[Key]:
-    """The objects that a watch knew otherwise than a LIST that began when it knew ``before``.
+    """The objects that a watch knew differently from a LIST that began when it knew ``before``.
 
     What changed meanwhile may be known to one of them alone, and does not count:
 

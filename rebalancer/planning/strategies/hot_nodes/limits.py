@@ -2,7 +2,7 @@
 
 The search goes on from the plan with those limits lifted that together keep pods where they are, by one draft
 in one scenario and with few placements: an estimate, and never part of the plan. Where leastRelief keeps
-pods, it goes on with the values of the bolder positions of the dial.
+pods, it goes on with the values of the next bolder levels of aggressiveness.
 
     perRun 20 is reached and 20 of 76 hot nodes are cool; without it the search would make 70 moves:
     "with perRun 70 this plan would bring 65 of 76 hot nodes to coolTo, not 20"
@@ -87,7 +87,7 @@ class RaisedLimits:
         return self._estimate(further, " and ".join(words))
 
     def _bolder(self, now: _Estimate) -> list[_Estimate]:
-        """The next lower leastRelief of the dial that helps, where leastRelief keeps any pod."""
+        """The next lower leastRelief of a level that helps, where leastRelief keeps any pod."""
         policy = self._prepared.policy
         if not any(item.reason is Reason.LITTLE_RELIEF for item in self._found.kept.values()):
             return []

@@ -11,8 +11,8 @@ in cpu and empty in memory strands its memory: nothing fits there any more. Of t
 the one that leaves the node more evenly used is the better choice. Here a node uses 90 % cpu and 30 % memory,
 so 60 points of memory are stranded; only cpu and memory are compared, since every pod needs both:
 
-    web     10 points cpu, 1 point memory     80 % and 29 %, 51 points: mends 9
-    cache   10 points cpu, 20 points memory   80 % and 10 %, 70 points: makes it worse by 10
+    web     10 points cpu, 1 point memory     80 % and 29 %, 51 points: better by 9
+    cache   10 points cpu, 20 points memory   80 % and 10 %, 70 points: worse by 10
 """
 
 from __future__ import annotations
@@ -190,16 +190,16 @@ def _points(amounts: FloatArray, whole: FloatArray) -> FloatArray:
 def shape_cost(
     load: LoadReport, hotness: Hotness, usage: FloatArray, node: NodeRow, pods: Sequence[PodRow]
 ) -> FloatArray:
-    """(pods,) by how many hundred points each pod mends its node's shape less than the best of them does.
+    """(pods,) by how many hundred points less than the best of them each pod evens out its node.
 
-    All zero unless the node is hot in one of cpu and memory alone: a node that is short of both has no shape
-    to mend.
+    All zero unless the node is hot in one of cpu and memory alone: a node that is short of both
+    strands nothing.
     """
     hot = [bool(hotness.resources[node, hotness.names.index(name)]) for name in RESOURCES]
     if not pods or hot.count(True) != 1:
         return np.zeros(len(pods))
-    mended = fragmentation_relief(load, usage, node, pods)
-    return np.asarray((mended.max() - mended) / 100.0, np.float64)
+    evened = fragmentation_relief(load, usage, node, pods)
+    return np.asarray((evened.max() - evened) / 100.0, np.float64)
 
 
 def fragmentation_relief(
