@@ -51,16 +51,11 @@ def _prepare_imports() -> None:
     """Spare work that numpy and Python do while a command's modules are imported, and that serves nobody."""
     import gc  # noqa: PLC0415 - not before the signal above
     import os  # noqa: PLC0415
-    import sys  # noqa: PLC0415
 
     # numpy would start a thread for each core of the node; none has work, as no large matrix is multiplied.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # pydantic would read the metadata of every installed package, to look for plugins of itself. Told not to,
-    # it imports what reads them all the same: the parsers of mail and of archives.
-    if os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "true") == "true":
-        without_plugins = type(sys)("pydantic.plugin._loader")
-        vars(without_plugins)["get_plugins"] = tuple
-        sys.modules.setdefault(without_plugins.__name__, without_plugins)
+    # pydantic would read the metadata of every package that is installed, to look for plugins of itself.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "true")
     # Modules, classes and records live to the end. To search them for unused cycles after every 700 new
     # objects, as Python does by default, takes a tenth of the start; a plan of a small cluster ends with
     # 102,000 of them.
