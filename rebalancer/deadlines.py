@@ -121,21 +121,31 @@ class Deadline(msgspec.Struct, frozen=True):
 
         Raises its error, TimeoutError after the deadline, or StopRequestedError.
         """
+        allowed = self._seconds_allowed(what)
+        return self._awaited(what, attended(work), allowed)
+
+    def awaited(self, what: str, begun: Future[_Result]) -> _Result:
+        """The result of work that has begun. Raises as ``bound`` does."""
+        return self._awaited(what, begun, self._seconds_allowed(what))
+
+    def _awaited(self, what: str, begun: Future[_Result], allowed: float) -> _Result:
+        while not wait((begun,), max(0.0, min(_LOOK_SECONDS, self.seconds_left))).done:
+            if self.stopped:
+                raise StopRequestedError(f"{what}: asked to stop")
+            if self.seconds_left <= 0:
+                raise TimeoutError(f"no whole answer within {allowed:.3g} s")
+        return begun.result()
+
+    def _seconds_allowed(self, what: str) -> float:
         if self.stopped:
             raise StopRequestedError(f"{what}: asked to stop")
         allowed = self.seconds_left
         if allowed <= 0:
             raise TimeoutError("no time is left for it")
-        attended = _attended(work)
-        while not wait((attended,), max(0.0, min(_LOOK_SECONDS, self.seconds_left))).done:
-            if self.stopped:
-                raise StopRequestedError(f"{what}: asked to stop")
-            if self.seconds_left <= 0:
-                raise TimeoutError(f"no whole answer within {allowed:.3g} s")
-        return attended.result()
+        return allowed
 
 
-def _attended(work: Callable[[], _Result]) -> Future[_Result]:
+def attended(work: Callable[[], _Result]) -> Future[_Result]:
     """Work on a thread of its own, which ends with the program at the latest."""
     future: Future[_Result] = Future()
 

@@ -21,9 +21,10 @@ from rebalancer.load.prometheus.reader import connection_of
 from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.services import runs_in_a_cluster
+from rebalancer.observe.connection import open_api
 from rebalancer.observe.needs import Needs
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.observe.read import observe, open_api, policy_of
+from rebalancer.observe.read import observe, policy_of
 from rebalancer.observe.timeline import TimelineWriter
 from rebalancer.planning.inputs import Observation
 from rebalancer.planning.scheduler_facts import configuration_of

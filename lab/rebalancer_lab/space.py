@@ -19,8 +19,9 @@ from typing import Any, Literal, Self
 import msgspec
 from pydantic import Field, model_validator
 
-from rebalancer.documents import parse, validate
+from rebalancer.documents import parse
 from rebalancer.documents import to_yaml as dump_yaml
+from rebalancer.documents.models import validate
 from rebalancer.errors import InputError
 from rebalancer.policy.model import PolicyModel
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy

@@ -1,9 +1,9 @@
 """YAML and JSON text to plain values that remember where they were written.
 
 Policies and scheduler configurations are read through it, so that every error names file, line and field.
+``models`` checks them; it imports pydantic, which whoever only reads a kubeconfig does without.
 """
 
-from rebalancer.documents.models import did_you_mean, validate
 from rebalancer.documents.reading import (
     MAX_TEXT_BYTES,
     Document,
@@ -23,7 +23,6 @@ __all__ = [
     "Document",
     "Path",
     "check_bounds",
-    "did_you_mean",
     "format_path",
     "parse",
     "read_bytes",
@@ -33,5 +32,4 @@ __all__ = [
     "redacted_document",
     "redacted_text",
     "to_yaml",
-    "validate",
 ]

@@ -52,23 +52,6 @@ def policy_of(options: PlanOptions) -> LoadedPolicy:
     return load_policy(options.policy_path) if options.policy_path else default_policy()
 
 
-def open_api(options: PlanOptions) -> RawApi | None:
-    """The connection to a live cluster; None when a recorded one is read."""
-    if options.source is not None:
-        return None
-    from rebalancer.cluster.live import open_api as connect  # noqa: PLC0415 - not for a recorded cluster
-
-    return connect(
-        options.kubeconfig,
-        options.context,
-        options.request_seconds,
-        cluster=options.kube_cluster,
-        user=options.kube_user,
-        acts_as=options.acts_as,
-        groups=options.as_groups,
-    )
-
-
 def open_cluster(api: RawApi, log: ChangeLog | None = None) -> LiveCluster:
     """A live cluster that is read again and again, whose changes alone are read, and written to a log."""
     from rebalancer.cluster.live.watching import LiveCluster  # noqa: PLC0415 - imports kubernetes

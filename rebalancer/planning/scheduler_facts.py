@@ -31,7 +31,8 @@ from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import Container
 from rebalancer.cluster.records.pods import PROGRAM, is_scheduler, stated_gates
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.documents import Document, did_you_mean, validate
+from rebalancer.documents import Document
+from rebalancer.documents.models import did_you_mean, validate
 from rebalancer.errors import InputError
 from rebalancer.planning.inputs import Observation, PlanningInputs, SchedulerFacts, SchedulerStart
 from rebalancer.planning.plan import Plan

@@ -23,7 +23,7 @@ from rebalancer.cluster.leaving_nodes import matches_taint
 from rebalancer.cluster.pods import PHASES
 from rebalancer.cluster.records.pods import CONFIG_FLAG, flag_values
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.documents import did_you_mean
+from rebalancer.documents.models import did_you_mean
 from rebalancer.load.report import LoadReport, named
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.planning.coverage import OF_THEIR_NODE, coverage_of

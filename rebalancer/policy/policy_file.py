@@ -16,6 +16,7 @@ from pydantic_core.core_schema import BeforeValidatorFunctionSchema, WithDefault
 
 from rebalancer import documents
 from rebalancer.documents import to_yaml as dump_yaml
+from rebalancer.documents.models import did_you_mean, validate
 from rebalancer.errors import InputError
 from rebalancer.policy.hotness import DeviationRule, HotRule, UtilizationRule
 from rebalancer.policy.load_sources import BUILT_IN_RESOURCES, PrometheusSource
@@ -72,7 +73,7 @@ def check_resources(policy: RebalancePolicy, document: documents.Document) -> No
     for path, name in (*_mentions(policy), *_mentions_elsewhere(policy)):
         if name not in known:
             message = f"{name} is unknown; known: {', '.join(known)}"
-            hint = documents.did_you_mean(name, list(known))
+            hint = did_you_mean(name, list(known))
             hint = f"{hint} Or define it under load.signals" if hint else "define it under load.signals"
             raise document.error(path, message, hint=hint, key=True)
         if name not in (*EVERYWHERE, _COUNTED) and not reads_prometheus:
@@ -186,7 +187,7 @@ def parse_policy(text: str, source: str) -> LoadedPolicy:
                     f"{written!s:.60} is not supported",
                     hint=hint if of_others else f"write {key}: {expected}",
                 )
-    policy = documents.validate(RebalancePolicy, document)
+    policy = validate(RebalancePolicy, document)
     check_resources(policy, document)
     return LoadedPolicy(policy, source, _digest(documents.redacted_text(text, source)))
 

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from rebalancer.addresses import checked_address
-from rebalancer.documents import Document, parse, validate
+from rebalancer.documents import Document, parse
+from rebalancer.documents.models import validate
 from rebalancer.policy.load_sources import Label, PrometheusAddress, QueryText
 from rebalancer.policy.model import PolicyModel, ResourceName, Unique, json_text, setting
 from rebalancer.policy.units import Duration

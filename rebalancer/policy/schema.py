@@ -468,7 +468,7 @@ class RebalancePolicy(PolicyModel):
     hot_nodes: HotNodes = setting(HotNodes.model_construct(), "What makes a node hot.")
     evictable: Evictable = setting(Evictable.model_construct(), "Which pods may be evicted.")
     limits: Limits = setting(Limits.model_construct(), "How many pods may be evicted.")
-    planning: Planning = setting(Planning(), "When an eviction is worthwhile.")
+    planning: Planning = setting(Planning.model_construct(), "When an eviction is worthwhile.")
     strategies: Strategies = Field(
         default_factory=no_strategies, description="What else is moved, besides pods of hot nodes."
     )

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 from pydantic import Field
 
-from rebalancer.documents import Document, Path, did_you_mean, validate
+from rebalancer.documents import Document, Path
+from rebalancer.documents.models import did_you_mean, validate
 from rebalancer.profiles.types import (
     DEFAULTS,
     GROUP,

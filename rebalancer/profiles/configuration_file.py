@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from msgspec.structs import replace
 from pydantic.alias_generators import to_camel
 
-from rebalancer.documents import Document, did_you_mean, parse, redacted_text, validate
+from rebalancer.documents import Document, parse, redacted_text
+from rebalancer.documents.models import did_you_mean, validate
 from rebalancer.profiles.building import (
     Context,
     WrittenConfiguration,

@@ -20,7 +20,8 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.documents import parse, validate
+from rebalancer.documents import parse
+from rebalancer.documents.models import validate
 from rebalancer.errors import InputError
 from rebalancer.planning.explanation import verdict_of
 from rebalancer.planning.plan import API_VERSION, UNKNOWN_NODE, NodeReport, Plan, Value

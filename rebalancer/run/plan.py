@@ -1,6 +1,7 @@
 """What ``plan``, ``nodes`` and ``explain`` do: observe, assemble, and compute from that alone.
 
-The planner is imported after the cluster is read, as ``observe.read`` imports the model.
+The planner is imported after the cluster is read, as ``observe.read`` imports the model; and what reads
+policies once the first request is sent.
 """
 
 from __future__ import annotations
@@ -8,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.observe.connection import ask_ahead, open_api
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.observe.read import known_state, open_api, policy_of, read_inputs
-from rebalancer.policy.policy_file import LoadedPolicy
-from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.state.run_state import RunState
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
+    from rebalancer.cluster.snapshot import Snapshot
     from rebalancer.planning.explanation import Explanation, SchedulingTable
     from rebalancer.planning.inputs import PlanningInputs
     from rebalancer.planning.plan import Plan
+    from rebalancer.policy.policy_file import LoadedPolicy
+    from rebalancer.policy.schema import RebalancePolicy
+    from rebalancer.state.run_state import RunState
 
 _MAX_TABLES = 100  # moves of a report whose scores are computed
 
@@ -74,13 +75,23 @@ def explain_subject(options: PlanOptions, subject: str, namespace: str = "") -> 
 
 def plan_inputs(options: PlanOptions) -> PlanningInputs:
     """What a plan is made from; with ``ignore_coverage`` however few nodes have a known load."""
-    (inputs,) = inputs_of(options, (policy_of(options),))
+    api = ask_ahead(options)
+    from rebalancer.observe.read import policy_of  # noqa: PLC0415 - imports pydantic and numpy
+
+    (inputs,) = inputs_of(options, (policy_of(options),), api)
     return inputs
 
 
-def inputs_of(options: PlanOptions, policies: Sequence[LoadedPolicy]) -> tuple[PlanningInputs, ...]:
-    """What a plan by each of the policies is made from: the cluster is observed once for all of them."""
-    api = open_api(options)
+def inputs_of(
+    options: PlanOptions, policies: Sequence[LoadedPolicy], api: RawApi | None = None
+) -> tuple[PlanningInputs, ...]:
+    """What a plan by each of the policies is made from: the cluster is observed once for all of them.
+
+    ``api`` is the connection to a live cluster where there is one already.
+    """
+    from rebalancer.observe.read import read_inputs  # noqa: PLC0415 - as above
+
+    api = api or open_api(options)
     return read_inputs(
         options, policies, api, earlier_state(options, api), ignore_coverage=options.ignore_coverage
     )
@@ -88,5 +99,7 @@ def inputs_of(options: PlanOptions, policies: Sequence[LoadedPolicy]) -> tuple[P
 
 def earlier_state(options: PlanOptions, api: RawApi | None) -> RunState | None:
     """What earlier runs left, where an option says; None where a state recorded with the cluster counts."""
+    from rebalancer.observe.read import known_state  # noqa: PLC0415 - as above
+
     recorded = options.source is not None
     return known_state(options.state_path, options.state_config_map, api, recorded=recorded)

@@ -73,13 +73,9 @@ def nodes(
     rebalancer nodes -l topology.kubernetes.io/zone=a --sort memory -o wide
     rebalancer nodes -o wide -L node.kubernetes.io/instance-type
     """
-
-    from rebalancer.cluster.dumps.listing import free_cycles  # noqa: PLC0415 - imports numpy
-    from rebalancer.planning.assemble import listed_nodes  # noqa: PLC0415 - imports the model
-    from rebalancer.reporting.chosen_rows import chosen_nodes  # noqa: PLC0415 - imports numpy
-    from rebalancer.reporting.tables.nodes import node_listing, nodes_table  # noqa: PLC0415 - heavy
-
     if fleet:
+        from rebalancer.reporting.tables.nodes import node_listing  # noqa: PLC0415 - imports rich
+
         looking = tuple((name, replace(one, ignore_coverage=True)) for name, one in fleet)
         return int(study("fleet").show_fleet(looking, output, lambda _, plan: node_listing(plan, plan.nodes)))
     _check_watch(options, output, every, watch=watch)
@@ -92,6 +88,10 @@ def nodes(
     said: set[str] = set()  # warnings that an earlier table of --watch has shown
 
     def show(found: tuple[NodeListing, Snapshot]) -> None:
+        from rebalancer.planning.assemble import listed_nodes  # noqa: PLC0415 - not before the reading
+        from rebalancer.reporting.chosen_rows import chosen_nodes  # noqa: PLC0415
+        from rebalancer.reporting.tables.nodes import nodes_table  # noqa: PLC0415
+
         listing, snapshot = found
         rows = chosen_nodes(listing.nodes, choice, snapshot) if choice else listing.nodes
         rows = tuple(node for node in rows if node.hot or not hot_only)
@@ -107,6 +107,8 @@ def nodes(
     show(look())
     if not watch:
         return int(ExitCode.DONE)
+    from rebalancer.cluster.dumps.listing import free_cycles  # noqa: PLC0415 - imports numpy
+
     with stop_on_signal() as signals:
         while not signals.stop.wait(every or _EVERY_SECONDS):
             try:
@@ -161,12 +163,13 @@ def _check_resource(order: str, options: PlanOptions) -> None:
 
 
 def _listing(options: PlanOptions, order: str) -> tuple[NodeListing, Snapshot]:
-    from rebalancer.reporting.tables.nodes import node_listing, sorted_nodes  # noqa: PLC0415
     from rebalancer.run.plan import make_plan_and_snapshot  # noqa: PLC0415 - not for --help
 
     plan, snapshot = with_progress(
         make_plan_and_snapshot, replace(options, ignore_coverage=True), of_nodes=True
     )
+    from rebalancer.reporting.tables.nodes import node_listing, sorted_nodes  # noqa: PLC0415 - imports rich
+
     known = _ORDERS | {resource for node in plan.nodes for resource in node.load}
     if plan.nodes and order not in known:
         raise InputError(

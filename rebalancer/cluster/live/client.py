@@ -8,6 +8,9 @@ What is sent is a method, a path, a few options of the query and JSON:
 The official client has a method for each of these. They belong to classes that build a model of every kind of
 object when they are first used: one second of processor time before the first request of every command.
 
+A program that imports for longer than it asks sends its first request before it imports the rest: the page
+of a LIST that is asked for ahead arrives meanwhile, and is handed to whoever asks for it.
+
 An object that others write too is changed by ``update``. A write names the version that was read, and the API
 server refuses one that comes too late. Then, and when the answer to a write is lost, the object is read again
 and the change made to what is there now.
@@ -28,9 +31,9 @@ from msgspec.structs import replace
 from rebalancer import http
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.live import failures
-from rebalancer.deadlines import ANSWER_SECONDS, CLOSING_SECONDS, Deadline
+from rebalancer.deadlines import ANSWER_SECONDS, CLOSING_SECONDS, Deadline, StopRequest, attended
 from rebalancer.errors import InputError, UnreachableError
-from rebalancer.http import Answer, Connections, Stream, TooLargeError
+from rebalancer.http import Answer, Connections, NoAnswerError, Stream, TooLargeError
 from rebalancer.retries import Retries, Retry
 from rebalancer.telemetry import span
 
@@ -44,7 +47,8 @@ Query = Mapping[str, object]
 _JSON = "application/json"
 _CONTENT_TYPES = {"PATCH": "application/merge-patch+json"}
 _MAX_ANSWER_BYTES = 512 << 20
-MAX_PAGE_BYTES = 32 << 20  # of a LIST; who asks for fewer objects gets fewer bytes
+PAGE_SIZE = 500  # objects of a page of a LIST
+MAX_PAGE_BYTES = 32 << 20  # of it; who asks for fewer objects gets fewer bytes
 _PER_SECOND = 50.0  # requests to one API server, as kubectl: client-go's ``QPS`` and ``Burst``
 _BURST = 300
 _NO_DEADLINE = Deadline()
@@ -87,6 +91,28 @@ class RequestRate:
         return max(0.0, begins - self._burst_seconds - now)
 
 
+class _AskedAhead:
+    """A page of a LIST that was asked for before its reader was there."""
+
+    def __init__(
+        self, path: str, query: Query, ask: Callable[[Deadline], Answer], clock: Callable[[], float]
+    ) -> None:
+        self.path = path
+        self.query = query
+        self.sent_at = clock()
+        self._stop = StopRequest()
+        self._answer = attended(lambda: ask(Deadline(stop=self._stop)))
+
+    def answer(self, what: str, deadline: Deadline) -> Answer:
+        """What came, or comes until the deadline. Raises what ``http.request`` does."""
+        try:
+            return deadline.awaited(what, self._answer)
+        except TimeoutError as error:
+            raise NoAnswerError(error, slow=True) from error
+        finally:
+            self._stop.set()  # nobody waits for it any longer
+
+
 class KubernetesClient:
     """One connection to an API server, by one login; each request is sent once.
 
@@ -109,6 +135,20 @@ class KubernetesClient:
         self._clock = clock
         self._dated: tuple[str, float] | None = None  # the date of the last answer, and when it came
         self._waits: deque[tuple[float, str]] = deque(maxlen=_RECENT_ANSWERS)  # seconds, and what for
+        self._ahead: _AskedAhead | None = None
+
+    def ask_ahead(self, what: str, path: str, query: Query) -> None:
+        """Ask for a page of a LIST now; the same request is not sent again but given its answer, once."""
+
+        def ask(deadline: Deadline) -> Answer:
+            return self.exchange("GET", path, query, max_bytes=MAX_PAGE_BYTES, deadline=deadline, what=what)
+
+        self._ahead = _AskedAhead(path, query, ask, self._clock)
+
+    def seconds_ahead(self, path: str) -> float:
+        """How long ago a LIST was asked for whose answer nobody took yet; 0 where none was."""
+        ahead = self._ahead
+        return self._clock() - ahead.sent_at if ahead is not None and ahead.path == path else 0.0
 
     def exchange(
         self,
@@ -179,7 +219,12 @@ class KubernetesClient:
     def send(self, method: str, path: str, query: Query | None = None, **options: Any) -> Answer:
         """The answer to one request that was carried out. Raises what ``exchange`` does, and StatusError."""
         with span("request", what=options.get("what", "a request")) as asking:
-            answer = self.exchange(method, path, query, **options)
+            ahead = self._ahead
+            if ahead is not None and (method, path, query) == ("GET", ahead.path, ahead.query):
+                self._ahead = None
+                answer = ahead.answer(options["what"], options["deadline"])
+            else:
+                answer = self.exchange(method, path, query, **options)
             if not answer.ok:
                 asking.add(status=answer.status)
                 raise failures.StatusError(answer)
@@ -302,6 +347,10 @@ class RawApi(msgspec.Struct, frozen=True):
                 return self.retries.call(what, once, again)
             except TooLargeError as error:
                 raise failures.AnswerTooLargeError(f"{what}: {error}", where=self.host) from error
+
+    def ask_ahead(self, kind: Kind) -> None:
+        """Ask for the first page of a LIST now, which ``list_page`` returns when it is asked for it."""
+        self.client.ask_ahead(f"list {_name(kind)}", kind.path, {"limit": PAGE_SIZE})
 
     def list_page(
         self, kind: Kind, query: Query | None = None, headers: Mapping[str, str] | None = None

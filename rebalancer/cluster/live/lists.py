@@ -28,7 +28,7 @@ import msgspec
 
 from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, collector_paused
 from rebalancer.cluster.kinds import Kind
-from rebalancer.cluster.live.client import MAX_PAGE_BYTES, Query, RawApi
+from rebalancer.cluster.live.client import MAX_PAGE_BYTES, PAGE_SIZE, Query, RawApi
 from rebalancer.cluster.live.failures import AnswerTooLargeError, RequestRejectedError, translated
 from rebalancer.cluster.pods import version_number
 from rebalancer.cluster.wire.json_items import Page, decode_head
@@ -40,7 +40,6 @@ from rebalancer.http import Answer, Connections
 if TYPE_CHECKING:
     from rebalancer.http import Stream
 
-PAGE_SIZE = 500
 MAX_PAGES = 10_000  # of one LIST: more than any cluster has
 EXPIRED = 410
 _MAX_BEGINNINGS = 3

@@ -131,7 +131,11 @@ def login(
     Raises InputError when there is none or it cannot be used.
     """
     found = plain_login(kubeconfig, context, identity)
-    found = found or official_login(connect(kubeconfig, context, identity))
+    return found or _acting_as(identity, official_login(connect(kubeconfig, context, identity)))
+
+
+def _acting_as(identity: Identity, found: Login) -> Login:
+    """The login with what its requests say of whom they act as."""
     if not identity.headers:
         return found
 
@@ -154,9 +158,10 @@ def plain_login(
         if kubeconfig is None and context is None and not (identity.cluster or identity.user):
             found = _service_account(os.environ, _SERVICE_ACCOUNT)
             if found is not None:
-                return found
+                return _acting_as(identity, found)
         path = str(kubeconfig or os.environ.get("KUBECONFIG") or Path("~/.kube/config").expanduser())
-        return None if os.pathsep in path else _from_file(Path(path), context, identity)
+        found = None if os.pathsep in path else _from_file(Path(path), context, identity)
+        return None if found is None else _acting_as(identity, found)
     except (InputError, *_UNUSABLE):
         return None  # the official client says what is wrong
 

@@ -28,7 +28,7 @@ from rebalancer.cluster import records
 from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, Recording, collector_paused
 from rebalancer.cluster.kinds import KINDS, METRICS, REQUIRED, Kind
 from rebalancer.cluster.live import lists
-from rebalancer.cluster.live.client import Query, RawApi
+from rebalancer.cluster.live.client import PAGE_SIZE, Query, RawApi
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.errors import RebalancerError, RightsError, UnreachableError
@@ -175,7 +175,7 @@ class LiveReader:
         self,
         api: RawApi,
         clock: Callable[[], float],
-        page_size: int = lists.PAGE_SIZE,
+        page_size: int = PAGE_SIZE,
         max_pages: int = lists.MAX_PAGES,
         *,
         protobuf: bool = True,
@@ -219,7 +219,8 @@ class LiveReader:
         began_at = self._clock()
         try:
             for what in self._pages(source):
-                began_at = self._clock() if isinstance(what, lists.ListBegins) else began_at
+                if isinstance(what, lists.ListBegins):
+                    began_at = self._clock() - self._api.client.seconds_ahead(kind.path)
                 yield _Event(source, what, began_at)
         except RebalancerError as error:
             if kind in REQUIRED:  # no plan can be made without it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -107,6 +108,32 @@ print("\\nHEAVY", sorted(set(sys.modules) & set(heavy)))
 
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines()[-1] == "HEAVY []"
+
+
+@pytest.mark.parametrize("command", [["plan"], ["plan", "-o", "json"], ["nodes"]])
+def test_the_first_request_waits_for_nothing_that_only_plans(command: list[str], tmp_path: Path) -> None:
+    kubeconfig = {
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c"}}],
+        "current-context": "c",
+    }
+    (tmp_path / "config").write_text(json.dumps(kubeconfig))
+    code = f"""
+import os, sys
+from rebalancer.cli.program import main
+from rebalancer.cluster.live import RawApi
+def asked(api, kind):
+    heavy = {{"numpy", "pandas", "kubernetes", "rich", "pydantic", "rebalancer.scheduling"}}
+    print("HEAVY", kind.plural, sorted(set(sys.modules) & heavy), flush=True)
+    os._exit(0)
+RawApi.ask_ahead = asked
+main([*{command!r}, "--kubeconfig", "config"])
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+    result = python(code, cwd=tmp_path, env={**environment, "PYTHONPATH": str(POLICIES.parent)})
+
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-1] == "HEAVY nodes []"
 
 
 def test_help_lists_every_exit_code_with_its_meaning() -> None:

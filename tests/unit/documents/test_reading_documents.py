@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
-from rebalancer.documents import MAX_TEXT_BYTES, did_you_mean, parse, read_text, to_yaml, validate
+from rebalancer.documents import MAX_TEXT_BYTES, parse, read_text, to_yaml
+from rebalancer.documents.models import did_you_mean, validate
 from rebalancer.documents.reading import MAX_VALUES
 from rebalancer.errors import InputError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.cluster.live.lists import PAGE_SIZE
+from rebalancer.cluster.live.client import PAGE_SIZE
 from rebalancer.errors import UnreachableError
 from rebalancer.execution import observed_pods
 from rebalancer.execution.observed_pods import PodReader, Scope

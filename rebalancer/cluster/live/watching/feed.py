@@ -23,9 +23,9 @@ import msgspec
 from rebalancer.cluster import records
 from rebalancer.cluster.dumps.listing import Listing
 from rebalancer.cluster.kinds import Kind
-from rebalancer.cluster.live.client import RawApi
+from rebalancer.cluster.live.client import PAGE_SIZE, RawApi
 from rebalancer.cluster.live.failures import RequestRejectedError, translated
-from rebalancer.cluster.live.lists import EXPIRED, MAX_PAGES, PAGE_SIZE
+from rebalancer.cluster.live.lists import EXPIRED, MAX_PAGES
 from rebalancer.cluster.live.watching.latest_objects import Key, LatestObjects, SeenPod
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.cluster.wire.watch_events import ERROR, EventSplitter

@@ -39,8 +39,7 @@ import msgspec
 from rebalancer.cluster.changes import FOLLOWED, ChangeLog
 from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, Recording
 from rebalancer.cluster.kinds import KINDS, METRICS, PODS, Kind
-from rebalancer.cluster.live.client import RawApi
-from rebalancer.cluster.live.lists import PAGE_SIZE
+from rebalancer.cluster.live.client import PAGE_SIZE, RawApi
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.live.watching.feed import Feed, Traffic
 from rebalancer.cluster.live.watching.latest_objects import Key, LatestObjects, SeenPod, latest_objects

@@ -1,0 +1,53 @@
+"""The connection to a live cluster, and the first request over it.
+
+To read a policy, and to import what plans by it, takes longer than to log in. So where a login is plain the
+first page of nodes is asked for before that, and arrives meanwhile:
+
+    the program   | log in | policy, model, numpy | decode nodes, pods, ...
+    API server             | nodes         |      | pods, ...
+
+Whatever goes wrong with it is said where the nodes are read, after what is wrong with the policy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rebalancer.observe.plan_options import PlanOptions
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.live import RawApi
+
+
+def open_api(options: PlanOptions) -> RawApi | None:
+    """The connection to a live cluster; None when a recorded one is read."""
+    if options.source is not None:
+        return None
+    from rebalancer.cluster.live import open_api as connect  # noqa: PLC0415 - not for a recorded cluster
+
+    return connect(options.kubeconfig, options.context, options.request_seconds, **_identity(options))
+
+
+def ask_ahead(options: PlanOptions) -> RawApi | None:
+    """The connection to a live cluster whose first nodes are on their way; None where ``open_api`` has to.
+
+    That is for a recorded cluster, and where the login is not plain or cannot be used.
+    """
+    if options.source is not None:
+        return None
+    from rebalancer.cluster.kinds import NODES  # noqa: PLC0415 - not for a recorded cluster
+    from rebalancer.cluster.live import open_plain_api  # noqa: PLC0415
+
+    api = open_plain_api(options.kubeconfig, options.context, options.request_seconds, **_identity(options))
+    if api is not None:
+        api.ask_ahead(NODES)
+    return api
+
+
+def _identity(options: PlanOptions) -> dict[str, Any]:
+    return {
+        "cluster": options.kube_cluster,
+        "user": options.kube_user,
+        "acts_as": options.acts_as,
+        "groups": options.as_groups,
+    }

@@ -1,0 +1,77 @@
+"""The first nodes are asked for before the policy is read, where that takes nothing but a plain login."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rebalancer.cluster.kinds import NODES
+from rebalancer.errors import InputError
+from rebalancer.observe.connection import ask_ahead
+from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.run.plan import make_plan
+from tests.loopback import Answer, Request, answering
+from tests.unit.cluster.live.test_login import a_kubeconfig, outside_a_cluster
+from tests.waiting import HANG_SECONDS
+
+__all__ = ["outside_a_cluster"]
+
+
+class Nodes:
+    """A server that is asked for nodes, and may keep the answer to itself."""
+
+    def __init__(self) -> None:
+        self.requests: list[str] = []
+        self.asked, self.answers = threading.Event(), threading.Event()
+
+    def answer(self, request: Request) -> Answer:
+        self.requests.append(request.path)
+        self.asked.set()
+        self.answers.wait(HANG_SECONDS)
+        return Answer(b"{}")
+
+
+@pytest.fixture
+def nodes() -> Iterator[Nodes]:
+    found = Nodes()
+    yield found
+    found.answers.set()
+
+
+def options_for(folder: Path, url: str, user: dict[str, Any], policy: str = "{}") -> PlanOptions:
+    (folder / "policy.yaml").write_text(policy)
+    path = a_kubeconfig(folder / "config", user, server=url)
+    return PlanOptions(policy_path=folder / "policy.yaml", kubeconfig=path)
+
+
+def test_with_a_plain_login_the_first_page_of_nodes_is_asked_for(tmp_path: Path, nodes: Nodes) -> None:
+    with answering(nodes.answer) as url:
+        assert ask_ahead(options_for(tmp_path, url, {"token": "t"})) is not None
+        assert nodes.asked.wait(HANG_SECONDS)
+        nodes.answers.set()
+    assert nodes.requests == [f"{NODES.path}?limit=500"]
+
+
+@pytest.mark.parametrize("user", [{"exec": {"command": "login"}}, {"as": "admin"}])
+def test_any_other_login_waits_until_the_policy_is_known(
+    tmp_path: Path, nodes: Nodes, user: dict[str, Any]
+) -> None:
+    with answering(nodes.answer) as url:
+        assert ask_ahead(options_for(tmp_path, url, user)) is None
+        assert ask_ahead(PlanOptions(source=tmp_path)) is None
+    assert nodes.requests == []
+
+
+def test_a_mistake_in_the_policy_is_reported_before_the_server_has_answered(
+    tmp_path: Path, nodes: Nodes
+) -> None:
+    with answering(nodes.answer) as url:
+        options = options_for(tmp_path, url, {}, "{apiVersion: rebalancer/v1alpha1, kind: Other}")
+        with pytest.raises(InputError, match="Other is not supported"):
+            make_plan(options)
+        assert not nodes.answers.is_set()
+        nodes.answers.set()
