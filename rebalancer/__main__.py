@@ -11,6 +11,7 @@ def start() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     _end_when_asked()
     _outlive_hangups()
+    _tell_of_crashes()
     _prepare_imports()
     from rebalancer.cli.edge import open_closed_streams  # noqa: PLC0415 - not before the signal
 
@@ -45,6 +46,18 @@ def _outlive_hangups() -> None:
     words = (word for word in sys.argv[1:] if not word.startswith("-") and word not in ("text", "json"))
     if next(words, "") == "serve" and hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def _tell_of_crashes() -> None:
+    """Let a fault in compiled code print the Python lines it came from; they hold names and no values.
+
+    Otherwise the process ends by signal 11 and without a word, and nobody can say what has to be mended.
+    """
+    import contextlib  # noqa: PLC0415 - not before the signal above
+    import faulthandler  # noqa: PLC0415
+
+    with contextlib.suppress(OSError, ValueError, RuntimeError):  # stderr is closed
+        faulthandler.enable()
 
 
 def _prepare_imports() -> None:

@@ -15,7 +15,8 @@ What a handler raises may be lost. Python drops it inside a callback of C or Rus
 reference, a check that a library calls) and goes on, perhaps with a wrong answer of that callback: it is
 raised once more, a moment later. A library may drop it too, by an ``except:`` around an import. A command
 that ends by itself would only do so a little later, but a run would go on to evict. So a request is
-remembered, and ``stop_on_signal`` begins with one that came before.
+remembered, and ``stop_on_signal`` begins with one that came before. Compiled code that does not look whether
+what it called has failed ends the process by a fault: such code is not used (``tests/interruptions.py``).
 """
 
 from __future__ import annotations

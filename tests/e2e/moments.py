@@ -131,6 +131,7 @@ def disturbed(cluster: HotCluster, moment: Moment, command: str = "run") -> tupl
         seconds, output, errors = moment.await_end(MAX_SECONDS)
         evictions = proxy.evictions
     assert "Traceback" not in errors, errors
+    assert "Fatal Python error" not in errors, errors
     if not moment.sent:
         return None  # it was done before its moment came
     cluster.wait_until_audited(evictions)

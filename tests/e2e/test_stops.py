@@ -102,6 +102,7 @@ def test_a_plan_that_is_ended_at_any_moment_leaves_nothing(
             moment.process = met.start("plan")
             seconds, _, errors = moment.await_end(MAX_SECONDS)
             assert "Traceback" not in errors, errors
+            assert "Fatal Python error" not in errors, errors
             if moment.sent:
                 tally.seconds.append(seconds)
                 ends.append(moment.process.returncode)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -72,3 +73,30 @@ rebalancer.__main__.start()
     ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
     assert (ended.returncode, ended.stderr) == (130, "")
+
+
+def test_a_fault_in_compiled_code_says_in_which_line_it_happened() -> None:
+    program = """
+import os, signal, sys
+import rebalancer.cli.program, rebalancer.__main__
+
+def main():
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+rebalancer.cli.program.main = main
+rebalancer.__main__.start()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert ended.returncode == -signal.SIGSEGV
+    assert "Segmentation fault" in ended.stderr
+    assert 'File "<string>", line 6 in main' in ended.stderr
+
+
+def test_a_process_without_stderr_starts_all_the_same() -> None:
+    program = "import os, sys; os.close(2); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    command = [sys.executable, "-c", program, "-m", "rebalancer", "--version"]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+
+    assert ended.returncode == 0
+    assert ended.stdout.startswith("rebalancer")

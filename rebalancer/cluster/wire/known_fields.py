@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,11 @@ from rebalancer.cluster import records
 from rebalancer.cluster.records import PodSpec, Record
 
 if TYPE_CHECKING:
-    from google.protobuf.descriptor import FieldDescriptor
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor
     from google.protobuf.message import Message
+
+_VARINT, _LENGTH_DELIMITED, _START_GROUP, _END_GROUP = 0, 2, 3, 4  # wire types of protobuf
+_FIXED_BYTES = {1: 8, 5: 4}  # by wire type
 
 _KUBELET = "the kubelet alone acts on it, once the pod is bound"
 _PROCESS = "how a container starts, is watched and ends"
@@ -175,20 +178,68 @@ def _refused(decoder: msgspec.json.Decoder[Any], encoded: bytes | memoryview | m
 
 
 def unknown_in_message(message: Message) -> str:
-    """The first field of a message that is not known, such as ``field 45 of PodSpec``; empty for none."""
-    from google.protobuf.unknown_fields import UnknownFieldSet  # noqa: PLC0415 - 0.1 s that dumps do without
+    """The first field of a message that is not known, such as ``field 45 of PodSpec``; empty for none.
 
-    name = message.DESCRIPTOR.name
-    found = UnknownFieldSet(message)
-    for place in range(len(found)):
-        if found[place].field_number not in _numbers(name):
-            return f"field {found[place].field_number} of {_SOURCE.get(name, name)}"
+    protobuf's own ``UnknownFieldSet`` is of no use here. It calls Python for every field and does not look
+    whether that failed, so a signal whose handler raises there ends the process by a segmentation fault.
+    """
+    descriptor = message.DESCRIPTOR
+    read, not_read = _tags(descriptor), _numbers(descriptor.name)
+    for tag in _tags_written(message.SerializeToString()):
+        if tag not in read and tag >> 3 not in not_read:
+            return f"field {tag >> 3} of {_SOURCE.get(descriptor.name, descriptor.name)}"
     for field, value in message.ListFields():
         if _holds_records(field):
             for item in value if field.is_repeated else (value,):
                 if unknown := unknown_in_message(item):
                     return unknown
     return ""
+
+
+def _tags_written(encoded: bytes) -> Iterator[int]:
+    """The tag of each field of a message that protobuf wrote: eight times its number, plus its wire type.
+
+    The wire types are those of the encoding: https://protobuf.dev/programming-guides/encoding/#structure
+    """
+    position, groups = 0, 0
+    while position < len(encoded):
+        tag, position = _varint(encoded, position)
+        wire_type = tag & 0x07
+        groups -= wire_type == _END_GROUP
+        if not groups and wire_type != _END_GROUP:
+            yield tag
+        groups += wire_type == _START_GROUP
+        if wire_type == _VARINT:
+            position = _varint(encoded, position)[1]
+        elif wire_type == _LENGTH_DELIMITED:
+            length, position = _varint(encoded, position)
+            position += length
+        else:
+            position += _FIXED_BYTES.get(wire_type, 0)
+
+
+def _varint(encoded: bytes, position: int) -> tuple[int, int]:
+    """The number that begins at a position, seven bits a byte and the lowest first, and where it ends."""
+    value, shift = 0, 0
+    while True:
+        byte = encoded[position]
+        value |= (byte & 0x7F) << shift
+        position += 1
+        if byte < 0x80:
+            return value, position
+        shift += 7
+
+
+@cache
+def _tags(message: Descriptor) -> frozenset[int]:
+    """The tags of the fields that are read; they are texts, messages, integers and booleans."""
+    from google.protobuf.descriptor import FieldDescriptor  # noqa: PLC0415 - 0.1 s that dumps do without
+
+    texts = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_MESSAGE)
+    return frozenset(
+        field.number << 3 | (_LENGTH_DELIMITED if field.type in texts else _VARINT)
+        for field in message.fields
+    )
 
 
 @cache

@@ -1,0 +1,109 @@
+"""Reads something again and again, interrupted at another place each time.
+
+    python -m tests.interruptions "pods in protobuf"
+
+A handler of a signal runs where a Python function begins. Compiled code that called the function has to look
+whether it failed; if it does not, the process ends by a fault. An exit code of 0 says that none did.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, FrameType
+
+import msgspec
+
+from rebalancer.cluster.dumps.listing import ListingBuilder
+from rebalancer.cluster.dumps.reader import DumpReader
+from rebalancer.cluster.kinds import PODS, REPLICA_SETS, Kind
+from rebalancer.cluster.records import Pod
+from rebalancer.cluster.wire.protobuf import MEDIA_TYPE, PodListSplitter
+from rebalancer.cluster.wire.watch_events import EventSplitter
+from rebalancer.policy.policy_file import load_policy
+from tests.builders import a_pod
+from tests.churn import Churn, json_line, protobuf_frame
+from tests.protobuf_encoder import encode_list
+
+Place = tuple[CodeType, CodeType | None, int]
+_ROOT = Path(__file__).parents[1]
+_OF_A_LATER_API = b"\xc2\x0c\x01x"  # field 200
+
+
+def _pods_in_protobuf() -> Callable[[], object]:
+    pods = [msgspec.convert(a_pod(f"web-{number}", node="n1", cpu="100m"), Pod) for number in range(2)]
+    body = encode_list(pods)
+
+    def read() -> object:
+        splitter, builder = PodListSplitter(), ListingBuilder(PODS)
+        found = splitter.pods(body)
+        assert not isinstance(found[1], bytes)
+        found[1].spec.MergeFromString(_OF_A_LATER_API)
+        builder.add_protobuf(found)
+        splitter.finish()
+        return builder.listing()
+
+    return read
+
+
+def _list_in_json(kind: Kind) -> Callable[[], object]:
+    items = ", ".join(msgspec.json.encode(item).decode() for item in Churn(1, kind, names=8).objects.values())
+    body = f'{{"kind": "{kind.name}List", "metadata": {{}}, "items": [{items}]}}'.encode()
+
+    def read() -> object:
+        builder = ListingBuilder(kind)
+        builder.add_list(body)
+        return builder.listing()
+
+    return read
+
+
+def _watch(content_type: str) -> Callable[[], object]:
+    churn, encode = Churn(1, names=8), protobuf_frame if content_type == MEDIA_TYPE else json_line
+    body = b"".join(encode(*churn.change()) for _ in range(8))
+    return lambda: list(EventSplitter(content_type).events(body))
+
+
+READINGS: dict[str, Callable[[], Callable[[], object]]] = {
+    "pods in protobuf": _pods_in_protobuf,
+    "pods in JSON": lambda: _list_in_json(PODS),
+    "workloads in JSON": lambda: _list_in_json(REPLICA_SETS),
+    "a watch in protobuf": lambda: _watch(MEDIA_TYPE),
+    "a watch in JSON": lambda: _watch("application/json"),
+    "a dump": lambda: lambda: DumpReader(_ROOT / "examples" / "hot-cluster").read(),
+    "a policy": lambda: lambda: load_policy(_ROOT / "policies" / "default.yaml"),
+}
+
+
+def interrupted_everywhere(read: Callable[[], object]) -> int:
+    """Interrupt a reading where each function begins that a line calls, once; how many places those were."""
+    done: set[Place] = set()
+    while True:
+        before = len(done)
+
+        def profile(frame: FrameType, event: str, _argument: object) -> None:
+            caller = frame.f_back
+            place = (frame.f_code, caller and caller.f_code, caller.f_lasti if caller else 0)
+            if event == "call" and place not in done:
+                done.add(place)
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+        sys.setprofile(profile)
+        try:
+            read()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.setprofile(None)
+        if len(done) == before:
+            return before
+
+
+if __name__ == "__main__":
+    faulthandler.enable()
+    reading = READINGS[sys.argv[1]]()
+    reading()  # what it imports and compiles at first use is there
+    sys.stdout.write(f"{interrupted_everywhere(reading)}\n")
