@@ -16,7 +16,7 @@ others, and those that have finished are asked for: ``pods.finished``, or ``pods
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Protocol
 
@@ -154,7 +154,7 @@ class Encoding(Protocol):
     def seconds(self, time: Any, /) -> float:
         """Unix seconds of a time, NaN for none; ValueError for one that is malformed."""
 
-    def ephemeral(self, status: Any, /) -> Iterable[tuple[str, records.ContainerState]]:
+    def ephemeral(self, status: Any, /) -> Sequence[tuple[str, records.ContainerState]]:
         """The names and states of its ephemeral containers."""
 
     def time_text(self, time: Any, /) -> str | None:
@@ -193,11 +193,12 @@ def read_pod(pod: Any, encoding: Encoding) -> PodFields:
         status.reason,
         unusual,
         tuple(reports) if reports else (),
-        next(
-            (name for name, state in encoding.ephemeral(status) if not (state.waiting or state.terminated)),
-            "",
-        ),
+        _debugged_by(ephemeral) if (ephemeral := encoding.ephemeral(status)) else "",
     )
+
+
+def _debugged_by(ephemeral: Sequence[tuple[str, records.ContainerState]]) -> str:
+    return next((name for name, state in ephemeral if not (state.waiting or state.terminated)), "")
 
 
 def _read_conditions(encoding: Encoding, status: Any) -> tuple[bool, float, bool, tuple[PodCondition, ...]]:

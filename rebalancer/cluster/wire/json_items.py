@@ -10,7 +10,7 @@ all that the class may depend on is written as it was of a pod before, it is not
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -236,9 +236,9 @@ class PodsInJson:
             self._known[written] = number
         return number, reports
 
-    def ephemeral(self, status: records.PodStatus) -> Iterator[tuple[str, records.ContainerState]]:
+    def ephemeral(self, status: records.PodStatus) -> Sequence[tuple[str, records.ContainerState]]:
         """The names and states of its ephemeral containers."""
-        return ((item.name, item.state or RUNS) for item in status.ephemeral_container_statuses or ())
+        return [(item.name, item.state or RUNS) for item in status.ephemeral_container_statuses or ()]
 
     def time_text(self, time: str | None) -> str | None:
         """The text itself."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from rebalancer.cluster import records
 from rebalancer.cluster.records import PodSpec, Record
 
 if TYPE_CHECKING:
-    from google.protobuf.descriptor import Descriptor, FieldDescriptor
+    from google.protobuf.descriptor import Descriptor
     from google.protobuf.message import Message
 
 _VARINT, _LENGTH_DELIMITED, _START_GROUP, _END_GROUP = 0, 2, 3, 4  # wire types of protobuf
@@ -177,45 +177,49 @@ def _refused(decoder: msgspec.json.Decoder[Any], encoded: bytes | memoryview | m
     return ""
 
 
-def unknown_in_message(message: Message) -> str:
-    """The first field of a message that is not known, such as ``field 45 of PodSpec``; empty for none.
+def unknown_in_message(message: Message) -> list[str]:
+    """The fields of a message itself that are not known, such as ``field 45 of PodSpec``.
 
     protobuf's own ``UnknownFieldSet`` is of no use here. It calls Python for every field and does not look
     whether that failed, so a signal whose handler raises there ends the process by a segmentation fault.
     """
-    descriptor = message.DESCRIPTOR
-    read, not_read = _tags(descriptor), _numbers(descriptor.name)
-    for tag in _tags_written(message.SerializeToString()):
-        if tag not in read and tag >> 3 not in not_read:
-            return f"field {tag >> 3} of {_SOURCE.get(descriptor.name, descriptor.name)}"
-    for field, value in message.ListFields():
-        if _holds_records(field):
-            for item in value if field.is_repeated else (value,):
-                if unknown := unknown_in_message(item):
-                    return unknown
-    return ""
+    name, read, not_read = _name_and_tags(message.DESCRIPTOR)
+    return [
+        f"field {tag >> 3} of {name}"
+        for tag in _tags_written(message.SerializeToString())
+        if tag not in read and tag >> 3 not in not_read
+    ]
 
 
-def _tags_written(encoded: bytes) -> Iterator[int]:
+def _tags_written(encoded: bytes) -> list[int]:
     """The tag of each field of a message that protobuf wrote: eight times its number, plus its wire type.
 
     The wire types are those of the encoding: https://protobuf.dev/programming-guides/encoding/#structure
+    Most tags and lengths are single bytes.
     """
-    position, groups = 0, 0
-    while position < len(encoded):
-        tag, position = _varint(encoded, position)
+    found: list[int] = []
+    position, groups, end = 0, 0, len(encoded)
+    while position < end:
+        tag = encoded[position]
+        position += 1
+        if tag >= 0x80:
+            tag, position = _varint(encoded, position - 1)
         wire_type = tag & 0x07
         groups -= wire_type == _END_GROUP
         if not groups and wire_type != _END_GROUP:
-            yield tag
+            found.append(tag)
         groups += wire_type == _START_GROUP
-        if wire_type == _VARINT:
-            position = _varint(encoded, position)[1]
-        elif wire_type == _LENGTH_DELIMITED:
-            length, position = _varint(encoded, position)
+        if wire_type == _LENGTH_DELIMITED:
+            length = encoded[position]
+            position += 1
+            if length >= 0x80:
+                length, position = _varint(encoded, position - 1)
             position += length
+        elif wire_type == _VARINT:
+            position = _varint(encoded, position)[1]
         else:
             position += _FIXED_BYTES.get(wire_type, 0)
+    return found
 
 
 def _varint(encoded: bytes, position: int) -> tuple[int, int]:
@@ -231,24 +235,17 @@ def _varint(encoded: bytes, position: int) -> tuple[int, int]:
 
 
 @cache
-def _tags(message: Descriptor) -> frozenset[int]:
-    """The tags of the fields that are read; they are texts, messages, integers and booleans."""
+def _name_and_tags(message: Descriptor) -> tuple[str, frozenset[int], frozenset[int]]:
+    """What a message is called in JSON, the tags of what is read of it, and the numbers of what need not be.
+
+    What is read are texts, messages, integers and booleans.
+    """
     from google.protobuf.descriptor import FieldDescriptor  # noqa: PLC0415 - 0.1 s that dumps do without
 
+    name = _SOURCE.get(message.name, message.name)
     texts = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_MESSAGE)
-    return frozenset(
+    read = frozenset(
         field.number << 3 | (_LENGTH_DELIMITED if field.type in texts else _VARINT)
         for field in message.fields
     )
-
-
-@cache
-def _numbers(message: str) -> frozenset[int]:
-    return frozenset(_not_read(_SOURCE.get(message, message)).values())
-
-
-@cache
-def _holds_records(field: FieldDescriptor) -> bool:
-    """Whether it holds messages whose own fields matter."""
-    kind = field.message_type
-    return kind is not None and kind.name != records.Present.__name__ and not kind.GetOptions().map_entry
+    return name, read, frozenset(_not_read(name).values())

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -38,7 +39,7 @@ from rebalancer.cluster.wire.json_items import Page
 from rebalancer.cluster.wire.known_fields import unknown_in_message
 
 if TYPE_CHECKING:
-    from google.protobuf.descriptor import FieldDescriptor
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor
     from google.protobuf.message import Message
 
     from rebalancer.cluster.wire import pods_pb2
@@ -49,43 +50,72 @@ _Parsed = TypeVar("_Parsed", bound="Message")
 
 def parse(message: type[_Parsed], data: bytes) -> _Parsed:
     """The message that ``data`` encodes; ValueError when it is none."""
-    from google.protobuf.message import DecodeError  # noqa: PLC0415 - 0.1 s that dumps do without
-
     try:
         return message.FromString(data)
-    except DecodeError as error:
+    except _decode_error() as error:  # looked up where there is one
         raise ValueError(f"not protobuf: no {message.DESCRIPTOR.name}") from error
 
 
-def to_record(message: Message) -> Any:
-    """The record of a message's name; ValueError when a time or a text in it cannot be one."""
-    return getattr(records, message.DESCRIPTOR.name)(**_attributes(message))
+def _decode_error() -> type[Exception]:
+    from google.protobuf.message import DecodeError  # noqa: PLC0415 - 0.1 s that dumps do without
+
+    return DecodeError
 
 
-def _attributes(message: Message) -> dict[str, Any]:
+_Convert = Callable[[Any, list[str] | None], Any]
+
+
+def to_record(message: Message, unknown: list[str] | None = None) -> Any:
+    """The record of a message's name; ValueError when a time or a text in it cannot be one.
+
+    ``unknown`` gets the fields of the message, and of those in it, that are not known, such as
+    ``field 45 of PodSpec``.
+    """
+    return _record_type(message.DESCRIPTOR)(**_attributes(message, unknown))
+
+
+def _attributes(message: Message, unknown: list[str] | None) -> dict[str, Any]:
+    if unknown is not None:
+        unknown += unknown_in_message(message)
+    conversions = _conversions(message.DESCRIPTOR)
     found: dict[str, Any] = {}
     for field, value in message.ListFields():
-        if field.name == "source":
-            found.update(_attributes(value))
+        name, convert = conversions[field.number]
+        if name == "source":
+            found.update(_attributes(value, unknown))
         else:
-            found[field.name] = _converted(field, value)
+            found[name] = convert(value, unknown)
     return found
 
 
-def _converted(field: FieldDescriptor, value: Any) -> Any:
+@cache
+def _record_type(descriptor: Descriptor) -> type[records.Record]:
+    found: type[records.Record] = getattr(records, descriptor.name)
+    return found
+
+
+@cache
+def _conversions(descriptor: Descriptor) -> Mapping[int, tuple[str, _Convert]]:
+    """By number of each field of a message: its name, and what turns its value into that of the record."""
+    return {field.number: (field.name, _conversion(field)) for field in descriptor.fields}
+
+
+def _conversion(field: FieldDescriptor) -> _Convert:
     if field.type == field.TYPE_BYTES:
-        return value.decode(errors="replace")
+        return lambda value, _: value.decode(errors="replace")
     kind = field.message_type
     if kind is None:
-        return list(value) if field.is_repeated else value
+        return (lambda value, _: list(value)) if field.is_repeated else (lambda value, _: value)
     if kind.GetOptions().map_entry:
-        each = kind.fields_by_name["value"]
-        return {key: _converted(each, item) for key, item in value.items()}
-    convert: Callable[[Any], Any] = _CONVERSIONS.get(kind.name, to_record)
-    return [convert(item) for item in value] if field.is_repeated else convert(value)
+        each = _conversion(kind.fields_by_name["value"])
+        return lambda value, _: {key: each(item, None) for key, item in value.items()}
+    convert: _Convert = _CONVERSIONS.get(kind.name, to_record)
+    if field.is_repeated:
+        return lambda value, unknown: [convert(item, unknown) for item in value]
+    return convert
 
 
-def _time(message: Any) -> str | None:
+def _time(message: Any, _: object) -> str | None:
     """A time as JSON writes it; None for the zero time of Go, which is written without seconds.
 
     None for an impossible one as well, which is refused where it counts, by ``ProtobufPods.seconds``.
@@ -96,11 +126,15 @@ def _time(message: Any) -> str | None:
         return None
 
 
-def _quantity(message: Any) -> str:
+def _quantity(message: Any, _: object) -> str:
     return message.string if message.HasField("string") else "0"
 
 
-_CONVERSIONS: dict[str, Callable[[Any], Any]] = {"Time": _time, "Quantity": _quantity}
+def _present(_message: Any, _: object) -> records.Present:
+    return records.Present()
+
+
+_CONVERSIONS: dict[str, _Convert] = {"Time": _time, "Quantity": _quantity, "Present": _present}
 
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
@@ -114,6 +148,15 @@ _USUAL = tuple(  # how such conditions begin
 )
 # A volume that admission adds: a name of a fixed length, which is each pod's own.
 _TOKEN_NAME = re.compile(rb"\x0a\x15(kube-api-access-[a-z0-9]{5})\x12", re.ASCII)
+
+
+# What is each pod's own: times above all, which take as long to write as all else of a pod.
+_OWN_METADATA = (
+    *("name", "uid", "resource_version", "generation", "creation_timestamp", "deletion_timestamp"),
+    *("deletion_grace_period_seconds", "annotations"),
+)
+_OWN_STATUS = ("phase", "reason", "start_time", "nominated_node_name")
+_OWN_OF_CONTAINER = ("state", "last_state", "ready", "restart_count")
 
 
 def decode_answer(body: bytes) -> tuple[Page, Pods]:
@@ -189,8 +232,8 @@ class ProtobufPods:
 
     def conditions(self, status: pods_pb2.StatusOutline) -> list[pods_pb2.Condition]:
         """Those that are not as usual, and the one that says whether the pod is ready."""
-        kind, conditions = self._messages.Condition, status.conditions
-        return [parse(kind, item) for item in conditions if not item.startswith(_USUAL)]
+        kind = self._messages.Condition
+        return [parse(kind, item) for item in status.conditions[:] if not item.startswith(_USUAL)]
 
     def node_name(self, pod: pods_pb2.PodOutline) -> str:
         """As ``Encoding`` says."""
@@ -199,7 +242,10 @@ class ProtobufPods:
     def class_and_reports(
         self, pod: pods_pb2.PodOutline, node_name: str, resize_infeasible: bool
     ) -> tuple[int, list[ContainerReport]]:
-        """The class by what the siblings of a pod have too, and what its containers alone have to report."""
+        """The class by what the siblings of a pod have too, and what its containers alone have to report.
+
+        A slice of what is repeated costs half of what a loop over it, or a tuple of it, does.
+        """
         metadata, spec, status = pod.metadata, pod.spec, pod.status
         spec.node_name = ""
         written = spec.SerializeToString()  # the bytes of all other fields, as they came
@@ -208,36 +254,49 @@ class ProtobufPods:
         resized: list[object] = []
         reports: list[ContainerReport] = []
         for init, statuses in ((False, status.container_statuses), (True, status.init_container_statuses)):
-            for found in statuses:
+            for found in statuses[:]:
                 allocated, resources = found.allocated_resources, found.resources
                 if allocated or resources:
-                    resized.append((found.name, tuple(allocated), tuple(resources)))
+                    resized.append((found.name, tuple(allocated[:]), tuple(resources[:])))
                 restarts, state, last = found.restart_count, found.state, found.last_state
                 if restarts or last or not state.startswith(_RUNNING):
                     report = report_of(found.name, init, restarts, self._state(state), self._state(last))
                     reports += [report] if report else []
         key = (
             metadata.namespace,
-            tuple(metadata.labels),
-            tuple(metadata.owner_references),
+            tuple(metadata.labels[:]),
+            tuple(metadata.owner_references[:]),
             written.replace(token[1], b"") if token else written,
             resize_infeasible,
-            tuple(status.allocated_resources),
-            tuple(status.resources),
+            tuple(status.allocated_resources[:]),
+            tuple(status.resources[:]),
             *resized,
         )
         number = self._classes.get(key)
         if number is None:
-            message = parse(self._messages.Pod, pod.SerializeToString())
-            record = to_record(message)
-            unknown = unknown_in_message(message.spec)
-            if unknown:
-                msgspec.structs.force_setattr(record.spec, "unknown_field", unknown)
-            number = self._numbers.number_of(record)
+            number = self._numbers.number_of(self._of_class(pod, resize_infeasible))
             if len(self._classes) >= _MAX_CACHED_CLASSES:  # pods that resemble no other: nothing is gained
                 self._classes.clear()
             self._classes[key] = number
         return number, reports
+
+    def _of_class(self, pod: pods_pb2.PodOutline, resize_infeasible: bool) -> records.Pod:
+        """All of a pod that its class is made of; what else is read of it has its row."""
+        message = parse(self._messages.Pod, pod.SerializeToString())
+        own: list[tuple[Message, tuple[str, ...]]] = [
+            (message.metadata, _OWN_METADATA),
+            (message.status, _OWN_STATUS if resize_infeasible else (*_OWN_STATUS, "conditions")),
+            *((item, _OWN_OF_CONTAINER) for item in message.status.container_statuses),
+            *((item, _OWN_OF_CONTAINER) for item in message.status.init_container_statuses),
+        ]
+        for part, fields in own:
+            for field in fields:
+                part.ClearField(field)
+        unknown: list[str] = []
+        spec = to_record(message.spec, unknown)
+        if unknown:
+            msgspec.structs.force_setattr(spec, "unknown_field", unknown[0])
+        return records.Pod(to_record(message.metadata), spec, to_record(message.status))
 
     def _state(self, state: bytes) -> records.ContainerState:
         """The state of a container, which is decoded only where it does not begin by saying that it runs."""
@@ -250,9 +309,9 @@ class ProtobufPods:
         """Unix seconds of a time, NaN for none; ValueError for one that JSON could not hold."""
         return times.checked(time.seconds) if time.HasField("seconds") else math.nan
 
-    def ephemeral(self, status: pods_pb2.StatusOutline) -> Iterator[tuple[str, records.ContainerState]]:
+    def ephemeral(self, status: pods_pb2.StatusOutline) -> Sequence[tuple[str, records.ContainerState]]:
         """The names and states of its ephemeral containers."""
-        return ((item.name, self._state(item.state)) for item in status.ephemeral_container_statuses)
+        return [(item.name, self._state(item.state)) for item in status.ephemeral_container_statuses[:]]
 
     def time_text(self, time: pods_pb2.Time) -> str | None:
         """A time as JSON writes it; None for none."""
