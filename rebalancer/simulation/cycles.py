@@ -301,7 +301,7 @@ def _cycle(
     spread = _spread(cluster, hot_above)
     plan = plan_prepared(prepared)
     hot = [node.name for node in plan.nodes if node.hot]
-    run = _Run(cluster, state, random, draws)
+    run = SimulatedRun(cluster, state, random, draws)
     outcomes = run.carry_out(prepared, plan)
     history, names = MoveHistory(made), inputs.snapshot.nodes.names
     moves = tuple(
@@ -330,7 +330,7 @@ def _why_nothing(plan: Plan) -> str:
     return counted.most_common(1)[0][0] if counted else ""
 
 
-class _Run:
+class SimulatedRun:
     """One run: its plans, each by the cluster as the one before has left it."""
 
     def __init__(
