@@ -56,22 +56,43 @@ def was_requested() -> bool:
     return _requested
 
 
+class Interruptions:
+    """Whether a signal ends the work at hand now; one that comes at another time is only remembered.
+
+    ``raising`` is an attribute, and no method sets it: a signal may come wherever a function begins.
+    """
+
+    def __init__(self) -> None:
+        self.raising = False
+
+
 @contextmanager
-def interrupted_by_signals() -> Iterator[None]:
-    """Within this block a signal ends the work at hand as Ctrl-C does: temporary files are removed."""
+def interrupted_by_signals() -> Iterator[Interruptions]:
+    """Within this block, while it is ``raising``, a signal ends the work at hand as Ctrl-C does.
+
+    So temporary files are removed. Where it is not, because the work is over, a second signal of a kind ends
+    the process: what is still to be printed may find no reader.
+    """
     global _requested  # noqa: PLW0603 - of the whole process
+    interruptions = Interruptions()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield interruptions
         return
 
-    def interrupt(_number: int = 0, _frame: FrameType | None = None) -> None:
+    def interrupt(number: int, _frame: FrameType | None) -> None:
         global _requested  # noqa: PLW0603 - of the whole process
         _requested = True
-        raise KeyboardInterrupt
+        if interruptions.raising:
+            raise KeyboardInterrupt
+        signal.signal(number, signal.SIG_DFL)
+
+    def interrupt_again() -> None:
+        if interruptions.raising:
+            raise KeyboardInterrupt
 
     _requested = False
-    with _handled(interrupt, (KeyboardInterrupt,), interrupt):
-        yield
+    with _handled(interrupt, (KeyboardInterrupt,), interrupt_again):
+        yield interruptions
 
 
 @contextmanager

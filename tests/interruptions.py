@@ -1,14 +1,16 @@
-"""Reads something again and again, interrupted at another place each time.
+"""Does something again and again, interrupted at another place each time.
 
     python -m tests.interruptions "pods in protobuf"
 
-A handler of a signal runs where a Python function begins. Compiled code that called the function has to look
-whether it failed; if it does not, the process ends by a fault. An exit code of 0 says that none did.
+A handler of a signal runs where a Python function begins, and where a compiled one has returned. Compiled
+code that called the function has to look whether it failed; if it does not, the process ends by a fault. An
+exit code of 0 says that none did.
 """
 
 from __future__ import annotations
 
 import faulthandler
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -79,22 +81,56 @@ READINGS: dict[str, Callable[[], Callable[[], object]]] = {
 
 def interrupted_everywhere(read: Callable[[], object]) -> int:
     """Interrupt a reading where each function begins that a line calls, once; how many places those were."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    return _at_each_place(read, interrupt, ("call",), (KeyboardInterrupt,))
+
+
+def signalled_everywhere(work: Callable[[], object], number: signal.Signals) -> int:
+    """Send a signal where each function begins or a compiled one has returned, once; returns how many.
+
+    It is sent only where there is a handler for it.
+    """
+
+    def send() -> bool:
+        if not callable(signal.getsignal(number)):
+            return False
+        signal.raise_signal(number)
+        return True
+
+    return _at_each_place(work, send, ("call", "c_return"))
+
+
+def _at_each_place(
+    work: Callable[[], object],
+    interrupt: Callable[[], bool | None],
+    events: tuple[str, ...],
+    ended_by: tuple[type[BaseException], ...] = (),
+) -> int:
+    """Interrupt work at a further place each time, unless ``interrupt`` returns False there."""
     done: set[Place] = set()
     while True:
         before = len(done)
 
         def profile(frame: FrameType, event: str, _argument: object) -> None:
-            caller = frame.f_back
+            if event not in events:
+                return
+            caller = frame.f_back if event == "call" else frame
             place = (frame.f_code, caller and caller.f_code, caller.f_lasti if caller else 0)
-            if event == "call" and place not in done:
-                done.add(place)
-                sys.setprofile(None)
-                raise KeyboardInterrupt
+            if place in done:
+                return
+            done.add(place)
+            sys.setprofile(None)
+            if interrupt() is False:
+                done.remove(place)
+                sys.setprofile(profile)
 
         sys.setprofile(profile)
         try:
-            read()
-        except KeyboardInterrupt:
+            work()
+        except ended_by:
             pass
         finally:
             sys.setprofile(None)

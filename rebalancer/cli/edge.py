@@ -41,15 +41,21 @@ def guarded(call: Callable[[], object], session: Session) -> int:
     """
     set_up_logs(session)
     _print_anything()
-    with interrupted_by_signals():
+    with interrupted_by_signals() as interruptions:
         try:
+            interruptions.raising = True
+            if was_requested():  # before it was
+                raise KeyboardInterrupt
             code = _exit_code(call, session)
             _leave_nothing_unwritten()
+            interruptions.raising = False  # nothing would catch it while the handlers are taken back
             return code
         except KeyboardInterrupt:
             # A signal that came while the failure of the command was being reported.
+            interruptions.raising = False
             return _fail(session, "interrupted", ExitCode.INTERRUPTED, None)
         except Exception as error:  # noqa: BLE001 - while the failure of the command was put into words
+            interruptions.raising = False
             return _defect(session, error)
 
 

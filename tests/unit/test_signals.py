@@ -12,7 +12,13 @@ import pytest
 
 from rebalancer.deadlines import StopRequest
 from rebalancer.errors import StopRequestedError
-from rebalancer.signals import StopSignals, interrupted_by_signals, stop_on_signal, stop_signals
+from rebalancer.signals import (
+    StopSignals,
+    interrupted_by_signals,
+    stop_on_signal,
+    stop_signals,
+    was_requested,
+)
 from tests.waiting import happened, no_hang, until_interrupted
 
 ALL = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
@@ -199,6 +205,17 @@ def test_work_that_a_careless_library_goes_on_with_is_given_up_when_it_returns(
         signals.interruptibly(work)
 
 
+def test_what_comes_when_the_work_is_over_is_raised_nowhere_and_a_second_signal_ends_the_process() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with interrupted_by_signals() as interruptions:
+        interruptions.raising = True
+        interruptions.raising = False
+        send(signal.SIGTERM)
+        assert was_requested()
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 def test_a_request_that_a_library_swallowed_is_heard_by_whoever_listens_next() -> None:
     def imports_swallowing() -> None:
         """As ``try: import numba`` with ``except:`` does, in a library that is imported."""
@@ -208,7 +225,8 @@ def test_a_request_that_a_library_swallowed_is_heard_by_whoever_listens_next() -
         except:  # noqa: E722
             pass
 
-    with interrupted_by_signals():
+    with interrupted_by_signals() as interruptions:
+        interruptions.raising = True
         imports_swallowing()
         with stop_on_signal() as signals, pytest.raises(StopRequestedError):
             signals.interruptibly(lambda: None)
