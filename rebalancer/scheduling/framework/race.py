@@ -22,6 +22,7 @@ that bounds how good a node must be to be a possible landing.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -57,6 +58,8 @@ _MAX_EXTREMES = 8  # combinations of the extremes of samples that are kept apart
 _WIDE = 4  # times as many columns as rows
 _PAIRWISE = 8  # numbers; NumPy adds up more of them in pairs
 _REMEMBERED = 2  # outcomes
+_SPREAD_OUT = 4  # times as far from the least value to the most as there are values
+_LOOKED_AT, _MARGIN = 200, 4  # values that tell about where the best ones begin, and how many more of these
 _MAX_CHANGED = 64  # rows; with more of them some are likely to matter
 
 
@@ -183,7 +186,7 @@ class Floors:
 
 class _Outcome(msgspec.Struct, frozen=True, eq=False):
     fixed: IntArray
-    varying: Sequence[RawScores]
+    compared: object
     floors: Floors
     chance: FloatArray
 
@@ -205,26 +208,28 @@ class KnownOutcomes:
     def __init__(self) -> None:
         self._latest: deque[_Outcome] = deque(maxlen=_REMEMBERED)
 
-    def find(self, fixed: IntArray, varying: Sequence[RawScores]) -> FloatArray | None:
-        """(feasible,) chances that these scores lead to as well; None where that is not known."""
+    def find(self, fixed: IntArray, compared: object, varying: Sequence[RawScores]) -> FloatArray | None:
+        """(feasible,) chances that these scores lead to as well; None where that is not known.
+
+        ``varying`` are the scores that a sample changes; ``compared`` is one object for all that are equal.
+        """
         for known in self._latest:
-            if len(known.varying) != len(varying) or not all(
-                new.plugin is old.plugin and np.array_equal(new.raw, old.raw)
-                for new, old in zip(varying, known.varying, strict=True)
-            ):
+            if known.compared is not compared:
                 continue
             rows = (fixed != known.fixed).nonzero()[0]
             if not len(rows):
                 return known.chance
+            if len(rows) > _MAX_CHANGED:
+                continue
             highest = np.maximum(fixed[rows], known.fixed[rows])
-            if len(rows) <= _MAX_CHANGED and not known.floors.reached(highest, varying, rows).any():
+            if not known.floors.reached(highest, varying, rows).any():
                 return known.chance
         return None
 
-    def keep(self, fixed: IntArray, varying: Sequence[RawScores], floors: Floors, chance: FloatArray) -> None:
+    def keep(self, fixed: IntArray, compared: object, floors: Floors, chance: FloatArray) -> None:
         """Remember an outcome; nobody may change its chances any more."""
         chance.flags.writeable = False
-        self._latest.appendleft(_Outcome(fixed, varying, floors, chance))
+        self._latest.appendleft(_Outcome(fixed, compared, floors, chance))
 
 
 @lru_cache(maxsize=8)
@@ -232,6 +237,16 @@ def _ends_of_all(candidates: int, limit: int, workers: Workers) -> FloatArray:
     """(draws,) when ``limit`` nodes were found where all are feasible."""
     times = interleavings(candidates, limit, workers).times
     return np.asarray(np.partition(times, limit - 1, axis=0)[limit - 1], np.float32)
+
+
+class Kind(msgspec.Struct, frozen=True, eq=False):
+    """Draws in whose samples every plugin sees the same extremes."""
+
+    extremes: Extremes
+    scores: IntArray  # (feasible,) or one for all: what the plugins add to totals that compare nodes
+    draws: IntArray | None  # None: all there are
+    weight: FloatArray  # (draws,)
+    ends: FloatArray  # (draws,) when the search ends
 
 
 class Race:
@@ -278,26 +293,31 @@ class Race:
         share = float(self._draws.weight[(inside >= least) & (inside <= most)].sum())
         return (1.0 - _SCATTERED) * share + _SCATTERED * (most - least + 1) / len(sizes)
 
-    def chances(self, fixed: IntArray, varying: Sequence[RawScores], floors: Floors) -> FloatArray:
-        """(feasible,) the chance of each node to be chosen.
-
-        ``fixed`` is the part of the totals that no sample changes; ``varying`` are the scores that are
-        normalised by the extremes of the sample. The lowest totals that have a part are added to ``floors``.
-        """
-        chance = np.zeros(len(self._places))
+    def kinds(self, varying: Sequence[RawScores]) -> list[Kind]:
+        """The draws, by the extremes of their samples, for scores that are normalised by these."""
         changing = [pair for item in varying for pair in self._changing_extremes(item)]
         if not changing:
-            totals = fixed + sum(item.weighted_by_all for item in varying)
-            lowest = self._share(totals, None, chance)
-            floors.add(tuple(value for item in varying for value in item.extremes()), lowest)
-        else:
-            for extremes, draws in self._by_extremes(varying, changing):
-                totals = fixed + sum(
-                    item.weighted(smallest, largest)
-                    for item, (smallest, largest) in zip(varying, extremes, strict=True)
-                )
-                lowest = self._share(totals, draws, chance)
-                floors.add(tuple(value for pair in extremes for value in pair), lowest)
+            extremes = tuple(value for item in varying for value in item.extremes())
+            added = sum((item.weighted_by_all for item in varying), np.zeros(1, np.int64))
+            return [Kind(extremes, added, None, self._draws.weight, self._ends)]
+        kinds = []
+        for pairs, draws in self._by_extremes(varying, changing):
+            extremes = tuple(value for pair in pairs for value in pair)
+            added = np.zeros(1, np.int64)
+            for item, (smallest, largest) in zip(varying, pairs, strict=True):
+                added = added + item.weighted(smallest, largest)
+            kinds.append(Kind(extremes, added, draws, self._draws.weight[draws], self._ends[draws]))
+        return kinds
+
+    def chances(self, fixed: IntArray, kinds: Sequence[Kind], floors: Floors) -> FloatArray:
+        """(feasible,) the chance of each node to be chosen.
+
+        ``fixed`` is the part of the totals that no sample changes; ``kinds`` are those of the scores that one
+        does. The lowest totals that have a part are added to ``floors``.
+        """
+        chance = np.zeros(len(self._places))
+        for kind in kinds:
+            floors.add(kind.extremes, self._share(fixed + kind.scores, kind, chance))
         chance[chance < _MIN_CHANCE] = 0.0
         return np.asarray(chance / chance.sum(), np.float64)
 
@@ -343,34 +363,32 @@ class Race:
         times = self._draws.times.take(self._places[rows], axis=0)
         return times if draws is None else times.take(draws, axis=1)  # faster than both at once
 
-    def _share(self, totals: IntArray, draws: IntArray | None, chance: FloatArray) -> int:
-        """Add the chances of some draws, or all, to the nodes that win them; the lowest of their totals."""
-        weight, ends, followed = self._draws.weight, self._ends, self._rows
-        if draws is not None:
-            weight, ends = weight[draws], ends[draws]
-            if len(draws) * _FEW < len(self._ends):
-                followed = max(followed // _PARTS, 1)  # what they may still miss is next to nothing
+    def _share(self, totals: IntArray, kind: Kind, chance: FloatArray) -> int:
+        """Add the chances of draws of a kind to the nodes that win them; the lowest of their totals."""
+        draws, weight, ends, followed = kind.draws, kind.weight, kind.ends, self._rows
+        if draws is not None and len(draws) * _FEW < len(self._ends):
+            followed = max(followed // _PARTS, 1)  # what they may still miss is next to nothing
         rows, best, lowest = _best(totals, followed)
-        levels = np.concatenate([[0], (best[1:] != best[:-1]).nonzero()[0] + 1, [len(rows)]])
-        sizes = levels[1:] - levels[:-1]
-        if len(rows):
-            chance[rows] += _SCATTERED * float(weight.sum()) * self._scattered(sizes)
-            weight = (1.0 - _SCATTERED) * weight
-        crowds = (sizes >= followed * _CROWD).nonzero()[0]
+        levels = np.array([0, *((best[1:] != best[:-1]).nonzero()[0] + 1).tolist(), len(rows)])
         others = None
-        if len(crowds):
-            # One of so many equal nodes is in every sample, whichever it is.
-            others = rows[levels[crowds[0]] : levels[crowds[0] + 1]]
-            rows, levels = rows[: levels[crowds[0]]], levels[: crowds[0] + 1]
-        left = np.ones_like(weight)  # the chance that no node so far is in the sample
-        begin = 0
+        if len(rows):
+            sizes = levels[1:] - levels[:-1]
+            chance[rows] += _SCATTERED * float(weight.sum()) * self._scattered(levels, sizes)
+            weight = (1.0 - _SCATTERED) * weight
+            if (sizes >= followed * _CROWD).any():
+                # One of so many equal nodes is in every sample, whichever it is.
+                crowd = int((sizes >= followed * _CROWD).argmax())
+                others = rows[levels[crowd] : levels[crowd + 1]]
+                rows, levels = rows[: levels[crowd]], levels[: crowd + 1]
+        begins = levels.tolist()
+        left: FloatArray | None = None  # the chance that no node so far is in the sample; None: 1
+        begin = level = 0
         while begin < len(rows):
             # Nodes of equal total are handled together, and draws that have a winner not any further.
-            together = max(self._rows // _PARTS, _MAX_TOGETHER // len(left))
-            level, following = levels.searchsorted([begin, min(begin + together, len(rows))])
-            following = max(following, level + 1)
-            end = int(levels[following])
-            won, left = self._won(rows[begin:end], draws, ends, levels[level:following] - begin, left)
+            together = max(self._rows // _PARTS, _MAX_TOGETHER // len(weight))
+            following = max(bisect_left(begins, min(begin + together, len(rows))), level + 1)
+            end = begins[following]
+            won, left = self._won(rows[begin:end], draws, ends, levels[level : following + 1] - begin, left)
             chance[rows[begin:end]] += _weighed(won, weight)
             open_draws = (left > _MIN_LEFT).nonzero()[0]
             if not len(open_draws):
@@ -378,49 +396,54 @@ class Race:
             if len(open_draws) < len(left):
                 draws = open_draws if draws is None else draws[open_draws]
                 left, weight, ends = left[open_draws], weight[open_draws], ends[open_draws]
-            begin = end
+            begin, level = end, following
         if others is None:
             others = rows
             if len(rows) < len(totals):
                 below = totals[totals < best[-1]] if len(best) else totals  # of nodes that are not followed
                 others = (totals == below.max()).nonzero()[0]
-        chance[others] += float(_weighed(left, weight)) / len(others)
+        chance[others] += float(_weighed(np.ones_like(weight) if left is None else left, weight)) / len(
+            others
+        )
         return min(lowest, int(totals[others[0]]))
 
-    def _scattered(self, sizes: IntArray) -> FloatArray:
+    def _scattered(self, levels: IntArray, sizes: IntArray) -> FloatArray:
         """(nodes,) the chance of each of the best nodes where the sample is scattered over all nodes.
 
-        ``sizes`` are the numbers of nodes of equal total, the best first.
+        ``sizes`` are the numbers of nodes of equal total, the best first; ``levels`` their sums, from 0 on.
         """
-        absent = (1.0 - self._found) ** np.cumsum(sizes)  # all nodes so far
-        wins = np.empty_like(absent)
-        wins[0] = 1.0 - absent[0]
-        np.subtract(absent[:-1], absent[1:], out=wins[1:])
-        return np.repeat(wins / sizes, sizes)
+        absent = (1.0 - self._found) ** levels  # all nodes so far
+        return np.repeat((absent[:-1] - absent[1:]) / sizes, sizes)
 
     def _won(
-        self, rows: IntArray, draws: IntArray | None, ends: FloatArray, levels: IntArray, left: FloatArray
+        self,
+        rows: IntArray,
+        draws: IntArray | None,
+        ends: FloatArray,
+        levels: IntArray,
+        left: FloatArray | None,
     ) -> tuple[FloatArray, FloatArray]:
         """(rows, draws) the chance that each node wins each draw, and (draws,) that none of them is there.
 
-        ``levels`` are where among the rows another total begins, ``left`` the chance that none of the nodes
-        before is in the sample.
+        ``levels`` are where among the rows another total begins, and their number; ``left`` is the chance
+        that none of the nodes before is in the sample, None where there are none.
         """
         inside = ends - self._times(rows, draws)
-        inside = inside.clip(_UNEXPECTED, 1.0 - _UNEXPECTED, out=inside)
+        np.maximum(inside, _UNEXPECTED, out=inside)
+        np.minimum(inside, 1.0 - _UNEXPECTED, out=inside)
         missing = 1.0 - inside
-        tied = len(levels) < len(rows)
+        tied = len(levels) <= len(rows)
         if tied:
-            missing = _each_multiplied(missing, levels)
+            missing = _each_multiplied(missing, levels[:-1])
         wins = 1.0 - missing
-        wins[0] *= left
-        missing[0] *= left
+        if left is not None:
+            wins[0] *= left
+            missing[0] *= left
         all_missing = _cumulated_products(missing)
         wins[1:] *= all_missing[:-1]
         if tied:
-            wins /= _each_added(inside, levels)
-            sizes = np.append(levels[1:], len(rows)) - levels
-            wins = np.repeat(wins, sizes, axis=0) * inside
+            wins /= _each_added(inside, levels[:-1])
+            wins = wins.repeat(levels[1:] - levels[:-1], axis=0) * inside
         return wins, all_missing[-1]
 
 
@@ -487,17 +510,28 @@ def _most_frequent(seen: Sequence[IntArray]) -> tuple[list[tuple[int, ...]], Int
 
     Of combinations as frequent the one that is seen first comes first; draws with another one have the first.
     """
-    number = seen[0]
+    number, amount = _numbered(seen[0])
     for values in seen[1:]:
-        distinct, of_draw = np.unique(values, return_inverse=True)
-        _, number = np.unique(number, return_inverse=True)
-        number = number * len(distinct) + of_draw
-    _, first, of_draw, count = np.unique(number, return_index=True, return_inverse=True, return_counts=True)
+        more, times = _numbered(values)
+        number, amount = _numbered(number * times + more)
+    count = np.bincount(number, minlength=amount)
+    first = np.empty(amount, np.int64)
+    first[number[::-1]] = np.arange(len(number))[::-1]  # of equal numbers the last one that is set remains
     common = np.lexsort((first, -count))[:_MAX_EXTREMES]
-    rank = np.zeros(len(first), np.int64)
+    common = common[count[common] > 0]
+    rank = np.zeros(amount, np.int64)
     rank[common] = np.arange(len(common))
     kinds = [tuple(int(values[draw]) for values in seen) for draw in first[common].tolist()]
-    return kinds, rank[of_draw]
+    return kinds, rank[number]
+
+
+def _numbered(values: IntArray) -> tuple[IntArray, int]:
+    """Numbers from 0 on, equal where the values are, and how many there may be."""
+    least, most = int(values.min()), int(values.max())
+    if most - least < _SPREAD_OUT * len(values):
+        return values - least, most - least + 1
+    distinct, number = np.unique(values, return_inverse=True)
+    return number, len(distinct)
 
 
 def _best(values: IntArray, count: int) -> tuple[IntArray, IntArray, int]:
@@ -507,13 +541,33 @@ def _best(values: IntArray, count: int) -> tuple[IntArray, IntArray, int]:
     Where the last of them are equal to many others, none of these is among them.
     """
     if count >= len(values):
-        rows = np.arange(len(values))
+        rows, best = np.arange(len(values)), values
         least = values.min()
     else:
-        least = np.partition(values, len(values) - count)[len(values) - count]
-        rows = (values >= least).nonzero()[0]
+        rows, least = _not_below(values, count)
+        best = values[rows]
         if len(rows) > _MOST_FOLLOWED * count:
-            rows = (values > least).nonzero()[0]
-    best = values[rows]
+            rows = rows[best > least]
+            best = values[rows]
     order = (-best).argsort(kind="stable")
     return rows[order], best[order], int(least)
+
+
+def _not_below(values: IntArray, count: int) -> tuple[IntArray, int]:
+    """Rows of the ``count`` best values, and of all equal to the last of them, ascending; and that value.
+
+    Of many values a few, evenly spread, tell about where the best begin, so that not all have to be sorted.
+    """
+    step = len(values) // _LOOKED_AT
+    rows: IntArray | None = None
+    if step > 1:
+        some = values[::step]
+        likely = _MARGIN + 2 * count // step
+        if likely < len(some):
+            rows = (values >= np.partition(some, len(some) - likely)[len(some) - likely]).nonzero()[0]
+    if rows is None or len(rows) < count:
+        least = int(np.partition(values, len(values) - count)[len(values) - count])
+        return (values >= least).nonzero()[0], least
+    best = values[rows]
+    least = int(np.partition(best, len(best) - count)[len(best) - count])
+    return rows[best >= least], least

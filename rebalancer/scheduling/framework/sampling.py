@@ -38,7 +38,7 @@ after the search and before any score, is the same in v1.37.2.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from itertools import pairwise
 
@@ -47,13 +47,13 @@ import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.scheduling.framework import start_index
-from rebalancer.scheduling.framework.race import ONE_WORKER, Floors, KnownOutcomes, Race, Workers
+from rebalancer.scheduling.framework.race import ONE_WORKER, Floors, Kind, KnownOutcomes, Race, Workers
 from rebalancer.scheduling.framework.scores import RawScores
 
 _MOST = np.iinfo(np.int32).max
 _NO_EXTREME = -np.iinfo(np.int64).max  # its negative is a number, too
 _ALL_ARE_LOOKED_AT = 100
-_REMEMBERED = 4  # searches
+_REMEMBERED = 4  # searches, and of each the scores that a sample changes
 _MAX_PLACES_AT_ONCE = 1 << 17  # places
 # Differences of sums leave floating-point errors where the chance is 0; a real one is at least 1 ÷ nodes².
 _MAX_ROUNDING_ERROR = 1e-13
@@ -194,6 +194,40 @@ def _stretches(
     return [_Stretch(first, end, at(first)) for first, end in pairwise(sorted(edges))]
 
 
+class _Windows(msgspec.Struct, frozen=True, eq=False):
+    """Stretches laid end to end and handled together.
+
+    Windows across a seam exist only in this layout, so their chance is 0: the cumulated chance does not grow
+    over them.
+    """
+
+    stretches: Sequence[_Stretch]
+    rows: IntArray  # (places,) which of the feasible nodes is at each
+    scores: IntArray  # (places,) what plugins that compare nodes add to the total
+    cumulated: FloatArray  # (places − width + 2,) the chance of all windows before each
+
+
+class _Compared(msgspec.Struct, frozen=True, eq=False):
+    """Scores that a sample changes, and what of its search follows from these alone."""
+
+    varying: Sequence[RawScores]
+    windows: Sequence[_Windows]
+    kinds: Sequence[Kind]  # of draws of the race; empty where one worker does the search
+
+    def is_of(self, varying: Sequence[RawScores]) -> bool:
+        """Whether it is of scores that are equal to these."""
+        return len(varying) == len(self.varying) and all(map(_are_equal, varying, self.varying))
+
+
+def _are_equal(new: RawScores, old: RawScores) -> bool:
+    return (
+        new.plugin is old.plugin
+        and new.weight == old.weight
+        and new.extremes() == old.extremes()
+        and bool((new.raw == old.raw).all())
+    )
+
+
 class Search:
     """A search of unknown start over the nodes; it ends once it has found a number of feasible ones."""
 
@@ -220,6 +254,7 @@ class Search:
         self._heap = heap
         self._takes_root = heap and workers.parallelism == 1  # the order is certain
         self._known = KnownOutcomes()
+        self._latest: deque[_Compared] = deque(maxlen=_REMEMBERED)
         self._alone = 1.0
         self._rejected: BoolArray | None = None
         self._of_sizes: dict[tuple[int, int], tuple[float, Search | None]] = {}
@@ -300,7 +335,7 @@ class Search:
         if not (share := alone + raced):
             return 0.0, None
         part = copy(self)
-        part._known = KnownOutcomes()
+        part._known, part._latest = KnownOutcomes(), deque(maxlen=_REMEMBERED)
         part._alone = alone / share
         part._before = np.concatenate([[0.0], gaps]).cumsum() / (float(gaps.sum()) or 1.0)
         return share, part
@@ -323,15 +358,17 @@ class Search:
             best = fixed == fixed.max()
             chance[best] = 1.0 / np.count_nonzero(best)
             return chance, None
-        known = None if self._takes_root else self._known.find(fixed, varying)
+        compared = self._compared(varying)
+        known = None if self._takes_root else self._known.find(fixed, compared, compared.varying)
         if known is not None:
             return known, None
         floors = Floors()
-        self._add_windows(fixed, varying, chance, None if self._takes_root else floors)
+        self._add_windows(fixed, compared, chance, None if self._takes_root else floors)
         if self._alone < 1.0:
-            chance = self._alone * chance + (1.0 - self._alone) * self._race.chances(fixed, varying, floors)
+            by_race = self._race.chances(fixed, compared.kinds, floors)
+            chance = self._alone * chance + (1.0 - self._alone) * by_race
         if not self._takes_root:
-            self._known.keep(fixed, varying, floors, chance)
+            self._known.keep(fixed, compared, floors, chance)
         return chance, None
 
     def possible(self, scores: Sequence[RawScores], below: IntArray, above: IntArray) -> BoolArray:
@@ -344,10 +381,10 @@ class Search:
         fixed, varying = self._parts(scores)
         if not self.is_sample:
             return np.asarray(fixed + above >= (fixed + below).max(), np.bool_)
-        floors = Floors()
-        self._add_windows(fixed + below, varying, np.zeros(len(fixed)), floors)
+        floors, compared = Floors(), self._compared(varying)
+        self._add_windows(fixed + below, compared, np.zeros(len(fixed)), floors)
         if self._alone < 1.0:
-            self._race.chances(fixed + below, varying, floors)
+            self._race.chances(fixed + below, compared.kinds, floors)
         return floors.reached(fixed + above, varying, np.arange(len(fixed)))
 
     def _parts(self, scores: Sequence[RawScores]) -> tuple[IntArray, list[RawScores]]:
@@ -363,69 +400,83 @@ class Search:
                 varying.append(item)
         return fixed, varying
 
+    def _compared(self, varying: Sequence[RawScores]) -> _Compared:
+        """What follows from the scores that a sample changes; these are often equal from pod to pod."""
+        for known in self._latest:
+            if known.is_of(varying):
+                return known
+        raw = [item.raw.take(self._around) for item in varying]
+        stretches = _stretches(varying, raw, len(self._found), self._width, self._rejected)
+        kinds = self._race.kinds(varying) if self._alone < 1.0 else ()
+        windows = [self._laid_out(varying, raw, part) for part in self._parted(stretches)]
+        found = _Compared(varying, windows, kinds)
+        self._latest.appendleft(found)
+        return found
+
+    def _parted(self, stretches: Sequence[_Stretch]) -> Iterator[list[_Stretch]]:
+        """The stretches that are handled together; each by itself where each window has a root of its own."""
+        part: list[_Stretch] = []
+        length = 0
+        for stretch in stretches:
+            part.append(stretch)
+            length += stretch.end - stretch.first + self._width
+            if length > _MAX_PLACES_AT_ONCE or stretch is stretches[-1] or self._takes_root:
+                yield part
+                part, length = [], 0
+
+    def _laid_out(
+        self, varying: Sequence[RawScores], raw: Sequence[IntArray], stretches: Sequence[_Stretch]
+    ) -> _Windows:
+        rows, scores, cumulated = [], [], []
+        for stretch in stretches:
+            reach, extremes = slice(stretch.first, stretch.end + self._width - 1), stretch.extremes
+            rows.append(self._around[reach])
+            added = np.zeros(len(rows[-1]), np.int64)
+            for item, values, smallest, largest in zip(
+                varying, raw, extremes[::2], extremes[1::2], strict=True
+            ):
+                added += item.weighted(smallest, largest, values[reach])
+            scores.append(added)
+            cumulated.append(self._before[stretch.first : stretch.end])
+            cumulated.append(np.full(self._width - 1, self._before[stretch.end]))
+        cumulated[-1] = self._before[stretches[-1].end :][:1]
+        return _Windows(stretches, *(np.concatenate(parts) for parts in (rows, scores, cumulated)))
+
     def _add_windows(
-        self, fixed: IntArray, varying: Sequence[RawScores], chance: FloatArray, floors: Floors | None
+        self, fixed: IntArray, compared: _Compared, chance: FloatArray, floors: Floors | None
     ) -> None:
         """The chances where one worker does the search: each window is the nodes from a start on.
 
         ``floors`` None: the scheduler takes the root of a heap, whose outcome is not kept.
         """
-        fixed = fixed.take(self._around)
-        raw = [item.raw.take(self._around) for item in varying]
-        at_once: list[_Stretch] = []
-        length = 0
-        stretches = _stretches(varying, raw, len(self._found), self._width, self._rejected)
-        for stretch in stretches:
+        for windows in compared.windows:
+            totals = self._totals(fixed, windows)
             if floors is None:
-                self._add_roots(stretch, self._totals(fixed, varying, raw, stretch), chance)
+                self._add_roots(windows, totals, chance)
                 continue
-            at_once.append(stretch)
-            length += stretch.end - stretch.first + self._width
-            if length > _MAX_PLACES_AT_ONCE or stretch is stretches[-1]:
-                totals = [self._totals(fixed, varying, raw, item) for item in at_once]
-                lowest = self._share(at_once, np.concatenate(totals), chance)
-                for item in at_once:
-                    floors.add(item.extremes, lowest)
-                at_once, length = [], 0
+            places, shares, lowest = share_among_best(totals, windows.cumulated, self._width)
+            chance += np.bincount(windows.rows[places], weights=shares, minlength=len(chance))
+            for stretch in windows.stretches:
+                floors.add(stretch.extremes, lowest)
         chance[chance < _MAX_ROUNDING_ERROR] = 0.0
 
-    def _add_roots(self, stretch: _Stretch, totals: IntArray, chance: FloatArray) -> None:
+    def _add_roots(self, windows: _Windows, totals: IntArray, chance: FloatArray) -> None:
         """Add the chance of each window of a stretch to the one node that is taken from it."""
-        places = (start_index.heap_roots(totals, self._width) + stretch.first) % len(self._found)
-        weights = np.diff(self._before[stretch.first : stretch.end + 1])
-        chance += np.bincount(self._found[places], weights=weights, minlength=len(chance))
+        rows = windows.rows[start_index.heap_roots(totals, self._width)]
+        chance += np.bincount(rows, weights=np.diff(windows.cumulated), minlength=len(chance))
 
-    def _totals(
-        self, fixed: IntArray, varying: Sequence[RawScores], raw: Sequence[IntArray], stretch: _Stretch
-    ) -> IntArray:
-        """The totals of the places that the windows of a stretch look at."""
-        reach = slice(stretch.first, stretch.end + self._width - 1)
-        totals = fixed[reach]
-        extremes = stretch.extremes
-        for item, values, smallest, largest in zip(varying, raw, extremes[::2], extremes[1::2], strict=True):
-            totals = totals + item.weighted(smallest, largest, values[reach])
-        if self._rejected is not None:  # less than any other, so that it wins nothing
-            totals = np.where(self._rejected[reach], totals.min() - 1, totals)
+    def _totals(self, fixed: IntArray, windows: _Windows) -> IntArray:
+        """The totals of the places that the windows look at."""
+        totals = fixed.take(windows.rows) + windows.scores
+        if self._rejected is None:
+            return totals
+        begin = 0
+        for stretch in windows.stretches:  # less than any other, so that it wins nothing
+            reach = slice(stretch.first, stretch.end + self._width - 1)
+            part = totals[begin : begin + reach.stop - reach.start]
+            part[self._rejected[reach]] = part.min() - 1
+            begin += len(part)
         return totals
-
-    def _share(self, stretches: Sequence[_Stretch], totals: IntArray, chance: FloatArray) -> int:
-        """Add the chances of the windows of some stretches to their best nodes; the lowest of these totals.
-
-        The stretches are laid end to end and handled together. Windows across a seam exist only in this
-        layout, so their chance is 0: the cumulated chance does not grow over them.
-        """
-        parts = []
-        for item in stretches:
-            parts.append(self._before[item.first : item.end])
-            parts.append(np.full(self._width - 1, self._before[item.end]))
-        parts[-1] = self._before[stretches[-1].end :][:1]
-        places, shares, lowest = share_among_best(totals, np.concatenate(parts), self._width)
-        lengths = np.array([item.end - item.first + self._width - 1 for item in stretches])
-        ends = lengths.cumsum()
-        shift = np.array([item.first for item in stretches]) - ends + lengths
-        places = (places + shift[ends.searchsorted(places, side="right")]) % len(self._found)
-        chance += np.bincount(self._found[places], weights=shares, minlength=len(chance))
-        return lowest
 
 
 class Searches:

@@ -69,3 +69,12 @@ def test_a_node_far_from_the_best_is_not_computed_again(monkeypatch: pytest.Monk
     assert len(computed) == 1
     assert not np.array_equal(search.chances(scores_of(best, compared)), first)
     assert len(computed) == 2
+
+
+def test_scores_of_another_weight_have_chances_of_their_own() -> None:
+    plain, compared = np.arange(NODES) % 80, np.arange(NODES) % 7
+    search = a_search(Workers(cores=4))
+    search.chances(scores_of(plain, compared))
+    for weight in (1, 50):
+        weighted = [RawScores(PLAIN, 1, plain), RawScores(BY_MAXIMUM, weight, compared)]
+        np.testing.assert_array_equal(search.chances(weighted), a_search(Workers(cores=4)).chances(weighted))

@@ -49,6 +49,18 @@ def test_the_most_frequent_extremes_are_those_that_a_counter_finds(seen: list[tu
     assert kind_index.tolist() == [number.get(kind, 0) for kind in seen]
 
 
+@given(st.integers(0, 10_000), st.sampled_from([3, 199, 400, 850, 5000]), st.sampled_from([1, 9, 300, 10**9]))
+def test_the_best_rows_are_those_of_all_values_in_order(seed: int, many: int, levels: int) -> None:
+    random = np.random.default_rng(seed)
+    values, count = random.integers(-levels, levels, many), int(random.integers(1, many))
+    if seed % 3 == 0:
+        values = np.sort(values)
+    least = int(np.sort(values)[-count])
+    rows, found = race._not_below(values, count)
+    assert found == least
+    np.testing.assert_array_equal(rows, np.flatnonzero(values >= least))
+
+
 _CHANCES = """
 import hashlib
 import numpy as np
