@@ -53,17 +53,32 @@ class Replacements:
         self._priorities = {item.metadata.name: item.value for item in classes}
         self._found: dict[tuple[PodClassIndex, PodClassIndex | None], Replacement] = {}
         self._of: dict[PodRow, Replacement] = {}
+        # Of pods whose name has no part in it, by class and newest sibling.
+        self._alike: dict[tuple[PodClassIndex, PodRow | None], Replacement] = {}
 
     def of(self, row: PodRow) -> Replacement:
         """The class of the pod that would replace a pod."""
-        if row not in self._of:
-            self._of[row] = self._of_row(row)
-        return self._of[row]
+        found = self._of.get(row)
+        if found is None:
+            found = self._of[row] = self._of_row(row)
+        return found
 
     def _of_row(self, row: PodRow) -> Replacement:
         workload = self._workloads.of(row)
-        revision = next_revision(workload.record, self._pods.names[row]) if workload.record else ""
-        sibling = self._workloads.newest_sibling(row, revision)
+        if not self._workloads.makes_alike(workload.owner):
+            revision = next_revision(workload.record, self._pods.names[row]) if workload.record else ""
+            return self._shown_by(row, workload, self._workloads.newest_sibling(row, revision), revision)
+        sibling = self._workloads.newest_sibling(row)
+        key = PodClassIndex(int(self._pods.pod_class[row])), sibling
+        found = self._alike.get(key)
+        if found is None:
+            found = self._alike[key] = self._shown_by(row, workload, sibling, "")
+        return found
+
+    def _shown_by(
+        self, row: PodRow, workload: WorkloadInfo, sibling: PodRow | None, revision: str
+    ) -> Replacement:
+        """What replaces a pod, as its newest ready sibling of the revision that comes back shows it."""
         labelled = workload.template is not None and not BINDING_LABELS.isdisjoint(
             workload.template.metadata.labels or {}
         )
