@@ -211,7 +211,6 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
         """A pod as the evaluator needs it; without a wish it is looked at as if its node had to cool."""
         finished, table = self.has_finished(row), self.table_of(row)
         restarted = not finished and moves_by_restart(self.eviction, row)
-        nothing = np.zeros(self.usage.shape[1])
         replacement = NO_CLASS if finished else self.eviction.replacement(row).pod_class
         workload = None if finished else self.eviction.workload(row)
         return Candidate(
@@ -220,13 +219,18 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
             namespace=table.namespaces[row],
             workload=workload,
             replacement=self.schedulers.next_revision(replacement) if restarted else replacement,
-            usage=nothing if finished else self.inputs.load.pod_usage[row],
-            relief=nothing if finished else self.inputs.load.relief[row],
+            usage=self._nothing if finished else self.inputs.load.pod_usage[row],
+            relief=self._nothing if finished else self.inputs.load.relief[row],
             wish=wish or Wish("", self.cooler_node),
             replaced_late=workload is not None and workload.replaced_late,
             restarted=restarted,
             is_asked_about=not finished and self.schedulers.is_asked_about(replacement),
         )
+
+    @cached_property
+    def _nothing(self) -> FloatArray:
+        """(measured resources,) what a pod uses that has finished; nobody changes it."""
+        return np.zeros(self.usage.shape[1])
 
     def settling(self, node: NodeRow) -> NotMoved | None:
         """Why nothing may leave a node whose figures still show an earlier move; None when they do not."""
