@@ -11,8 +11,6 @@ second plan in the same process, after so many of the pods have changed, as a ru
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
 import resource
@@ -26,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-import urllib3
 
+from bench.live_plan_stages import cpu_seconds
 from bench.loading import Server
 from bench.reading import curl_config, fetch, requests_of
 from rebalancer.cluster.kinds import PODS
@@ -40,16 +38,14 @@ _MERGE_PATCH = "application/merge-patch+json"
 _END_OF_INITIAL_EVENTS = b"k8s.io/initial-events-end"
 
 
-def cpu_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
 def watched_bytes(api: RawApi) -> int:
     """Read the initial events of a watch of all pods; how many bytes they are."""
-    options = {"send_initial_events": True, "resource_version_match": "NotOlderThan"}
-    headers = {"Accept": "application/vnd.kubernetes.protobuf"}
-    stream = api.watch(PODS, 60.0, allow_watch_bookmarks=True, _headers=headers, **options)
+    query = {
+        "sendInitialEvents": True,
+        "resourceVersionMatch": "NotOlderThan",
+        "allowWatchBookmarks": True,
+    }
+    stream = api.watch(PODS, 60.0, query, {"Accept": "application/vnd.kubernetes.protobuf"})
     count, last = 0, b""
     try:
         for piece in stream.pieces():
@@ -58,39 +54,8 @@ def watched_bytes(api: RawApi) -> int:
             if _END_OF_INITIAL_EVENTS in last:
                 return count
     finally:
-        stream.interrupt()
         stream.close()
     raise SystemExit("the server sends no initial events")
-
-
-def a_plan(kubeconfig: Path, began: float) -> dict[str, float]:
-    """The whole program in this process, which was started at ``began`` in Unix seconds."""
-    from rebalancer.cli.program import main as program  # noqa: PLC0415 - counted as the program's own start
-
-    found: dict[str, float] = {}
-    request = urllib3.PoolManager.request
-
-    def noted(self: Any, *arguments: Any, **options: Any) -> Any:
-        found.setdefault("first", time.time() - began)
-        found.setdefault("firstCpu", cpu_seconds())
-        return request(self, *arguments, **options)
-
-    urllib3.PoolManager.request = noted  # type: ignore[method-assign]
-    from rebalancer.cluster.live.reader import LiveReader  # noqa: PLC0415
-
-    read = LiveReader.read
-
-    def timed(self: LiveReader, *arguments: Any, **options: Any) -> Any:
-        recording = read(self, *arguments, **options)
-        found["read"], found["readCpu"] = time.time() - began, cpu_seconds()
-        return recording
-
-    LiveReader.read = timed  # type: ignore[method-assign]
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
-        program(["plan", "--policy", str(POLICY), "--kubeconfig", str(kubeconfig), "-o", "json"])
-    found["plan"], found["planCpu"] = time.time() - began, cpu_seconds()
-    found["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-    return found
 
 
 def next_plan(kubeconfig: Path, share: float) -> dict[str, float]:
@@ -147,9 +112,9 @@ class Kept:
         return self._recording
 
 
-def in_a_process(*arguments: object) -> dict[str, float]:
+def in_a_process(module: str, *arguments: object) -> dict[str, float]:
     """What a process of its own measures."""
-    command = [sys.executable, "-m", "bench.live_plan", *map(str, arguments), "--began", str(time.time())]
+    command = [sys.executable, "-m", module, *map(str, arguments)]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
     if done.returncode:
@@ -166,14 +131,11 @@ def least(found: Sequence[dict[str, float]]) -> dict[str, float]:
 @click.option("--kubeconfig", type=FILE, required=True)
 @click.option("--repeat", type=click.IntRange(1, 100), default=5, show_default=True, help="The least counts.")
 @click.option("--change", "share", type=click.FloatRange(0.0001, 1.0), default=0.01, show_default=True)
-@click.option("--stage", type=click.Choice(["plan", "next"]), hidden=True)
-@click.option("--began", type=float, hidden=True)
-def main(kubeconfig: Path, repeat: int, share: float, stage: str | None, began: float | None) -> None:
+@click.option("--next-only", is_flag=True, hidden=True)
+def main(kubeconfig: Path, repeat: int, share: float, next_only: bool) -> None:
     """Measure a live plan by its stages."""
-    if stage is not None:
-        assert began is not None
-        found = a_plan(kubeconfig, began) if stage == "plan" else next_plan(kubeconfig, share)
-        print(json.dumps(found))
+    if next_only:
+        print(json.dumps(next_plan(kubeconfig, share)))
         return
     curls, watches, plans, nexts, size, watched = [], [], [], [], 0, 0
     with tempfile.TemporaryDirectory() as folder:
@@ -187,19 +149,20 @@ def main(kubeconfig: Path, repeat: int, share: float, stage: str | None, began: 
             before, start = cpu_seconds(), time.perf_counter()
             watched = watched_bytes(api)
             watches.append({"wall": time.perf_counter() - start, "cpu": cpu_seconds() - before})
-            plans.append(in_a_process("--kubeconfig", kubeconfig, "--stage", "plan"))
-            nexts.append(in_a_process("--kubeconfig", kubeconfig, "--stage", "next", "--change", share))
-    curl, watch, plan, later = least(curls), least(watches), least(plans), least(nexts)
+            plans.append(in_a_process("bench.live_plan_stages", time.time(), kubeconfig, POLICY))
+            later = ("--kubeconfig", kubeconfig, "--next-only", "--change", share)
+            nexts.append(in_a_process("bench.live_plan", *later))
+    curl, watch, plan, after = least(curls), least(watches), least(plans), least(nexts)
     print("                      wall s    cpu s   peak MB")
     row("curl", curl["wall"], curl["cpu"], about=f"{size / 1e6:.1f} MB, as the reader asks")
     row("watch", watch["wall"], watch["cpu"], about=f"{watched / 1e6:.1f} MB, the pods alone")
     row("plan: first byte", plan["first"], plan["firstCpu"])
     row("plan: all read", plan["read"], plan["readCpu"])
     row("plan: printed", plan["plan"], plan["planCpu"], plan["peak"])
-    row("next: current", later["current"], None, about=f"{later['changed']:.0f} pods changed")
-    row("next: gathered", later["gather"], None)
-    row("next: planned", later["plan"], None)
-    row("next: whole", later["whole"], later["cpu"], later["peak"])
+    row("next: current", after["current"], None, about=f"{after['changed']:.0f} pods changed")
+    row("next: gathered", after["gather"], None)
+    row("next: planned", after["plan"], None)
+    row("next: whole", after["whole"], after["cpu"], after["peak"])
     print(
         f"reading {(plan['read'] - plan['first']) / curl['wall']:.2f} x curl; load {os.getloadavg()[0]:.1f}"
     )

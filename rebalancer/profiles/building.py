@@ -64,19 +64,19 @@ class WrittenPluginSet(Arguments):
 class WrittenPlugins(Arguments):
     """The plugin sets of a profile."""
 
-    pre_enqueue: WrittenPluginSet = WrittenPluginSet()
-    queue_sort: WrittenPluginSet = WrittenPluginSet()
-    pre_filter: WrittenPluginSet = WrittenPluginSet()
-    filter: WrittenPluginSet = WrittenPluginSet()
-    post_filter: WrittenPluginSet = WrittenPluginSet()
-    pre_score: WrittenPluginSet = WrittenPluginSet()
-    score: WrittenPluginSet = WrittenPluginSet()
-    reserve: WrittenPluginSet = WrittenPluginSet()
-    permit: WrittenPluginSet = WrittenPluginSet()
-    pre_bind: WrittenPluginSet = WrittenPluginSet()
-    bind: WrittenPluginSet = WrittenPluginSet()
-    post_bind: WrittenPluginSet = WrittenPluginSet()
-    multi_point: WrittenPluginSet = WrittenPluginSet()
+    pre_enqueue: WrittenPluginSet = WrittenPluginSet.model_construct()
+    queue_sort: WrittenPluginSet = WrittenPluginSet.model_construct()
+    pre_filter: WrittenPluginSet = WrittenPluginSet.model_construct()
+    filter: WrittenPluginSet = WrittenPluginSet.model_construct()
+    post_filter: WrittenPluginSet = WrittenPluginSet.model_construct()
+    pre_score: WrittenPluginSet = WrittenPluginSet.model_construct()
+    score: WrittenPluginSet = WrittenPluginSet.model_construct()
+    reserve: WrittenPluginSet = WrittenPluginSet.model_construct()
+    permit: WrittenPluginSet = WrittenPluginSet.model_construct()
+    pre_bind: WrittenPluginSet = WrittenPluginSet.model_construct()
+    bind: WrittenPluginSet = WrittenPluginSet.model_construct()
+    post_bind: WrittenPluginSet = WrittenPluginSet.model_construct()
+    multi_point: WrittenPluginSet = WrittenPluginSet.model_construct()
 
     def at(self, point: str) -> WrittenPluginSet:
         """The set under a key of the text, ``preFilter`` or ``multiPoint``."""
@@ -97,7 +97,7 @@ class WrittenProfile(Arguments):
 
     scheduler_name: str | None = None
     percentage_of_nodes_to_score: int | None = Field(default=None, ge=0, le=100)
-    plugins: WrittenPlugins = WrittenPlugins()
+    plugins: WrittenPlugins = WrittenPlugins.model_construct()
     plugin_config: tuple[WrittenPluginConfig, ...] = ()
 
 
