@@ -3,9 +3,10 @@
     python -m bench.growth [--moves 25,50] [--sizes 1000/30000,2500/75000] [--hot 80,70,60]
 
 A plan is made again and again: with more and more moves on the largest cluster, with more and more of its
-nodes hot, and with as many moves on larger and larger clusters. Each exponent is the slope of a straight line
-through the logarithms of processor time and of moves, hot nodes or pods: 1 is growth in step, 2 means that
-twice as many take four times as long. What does not grow with the moves, such as looking at every pod once,
+nodes hot, and with as many moves on larger and larger clusters; one that needs fewer moves does not count for
+the growth by pods. Each exponent is the slope of a straight line through the logarithms of processor time and
+of moves, hot nodes or pods: 1 is growth in step, 2 means that twice as many take four times as long. What
+does not grow with the moves, such as looking at every pod once,
 makes the exponent per move smaller, so the time of a further move is printed too.
 
     read      the files of the cluster, into columns
@@ -132,7 +133,9 @@ def main(moves: str, sizes: str, hot: str, repeat: int, clusters: Path) -> None:
     slope = float(np.polyfit(made, seconds, 1)[0]) if len(set(made)) > 1 else float("nan")
     click.echo(f"{_grown('move', made, by_moves)}; {1000 * slope:.1f} ms for one more")
     click.echo(_grown("hot node", [item.hot for item in by_hot], by_hot))
-    click.echo(_grown("pod", [item.pods for item in by_pods], by_pods))
+    alike = [item for item in by_pods if item.moves == by_pods[-1].moves]
+    by_pod = _grown("pod", [item.pods for item in alike], alike)
+    click.echo(f"{by_pod}; {len(alike)} clusters with as many moves")
 
 
 if __name__ == "__main__":
