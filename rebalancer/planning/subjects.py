@@ -5,13 +5,16 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from rebalancer.cluster.kinds import BY_NAME
 from rebalancer.cluster.malformed import admitted
-from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.snapshot import Snapshot
 
 _SHAPE = "write pod/NAMESPACE/NAME, node/NAME or, for example, deployment/NAMESPACE/NAME"
 # What kubectl calls the kinds, by the name they have here.

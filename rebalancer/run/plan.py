@@ -65,11 +65,12 @@ def make_reported_plan(
 
 def explain_subject(options: PlanOptions, subject: str, namespace: str = "") -> Explanation:
     """The explanation of what ``subject`` names; InputError with the nearest names when there is none."""
-    from rebalancer.planning.explanation import explain  # noqa: PLC0415 - not for a plan
-    from rebalancer.planning.subjects import find_subject, parse_subject  # noqa: PLC0415
+    from rebalancer.planning.subjects import find_subject, parse_subject  # noqa: PLC0415 - not for a plan
 
     wanted = parse_subject(subject, namespace)  # before the cluster is read, which takes time
     inputs = plan_inputs(options)
+    from rebalancer.planning.explanation import explain  # noqa: PLC0415 - not before the reading
+
     return explain(inputs, find_subject(inputs.snapshot, wanted))
 
 

@@ -48,10 +48,11 @@ def explain(subject: tuple[str, ...], namespace: str | None, options: PlanOption
     rebalancer explain pod/shop/api-7d9f-03 --policy policy.yaml
     rebalancer explain deploy web -n shop
     """
-    from rebalancer.reporting.tables.explain import explain_table  # noqa: PLC0415 - imports rich
     from rebalancer.run.plan import explain_subject  # noqa: PLC0415 - not for --help
 
     found = with_progress(explain_subject, options, "/".join(subject), namespace or "")
+    from rebalancer.reporting.tables.explain import explain_table  # noqa: PLC0415 - imports rich
+
     emit(found, output, explain_table)
 
 

@@ -110,7 +110,7 @@ print("\\nHEAVY", sorted(set(sys.modules) & set(heavy)))
     assert result.stdout.splitlines()[-1] == "HEAVY []"
 
 
-@pytest.mark.parametrize("command", [["plan"], ["plan", "-o", "json"], ["nodes"]])
+@pytest.mark.parametrize("command", [["plan"], ["plan", "-o", "json"], ["nodes"], ["explain", "node/a"]])
 def test_the_first_request_waits_for_nothing_that_only_plans(command: list[str], tmp_path: Path) -> None:
     kubeconfig = {
         "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
