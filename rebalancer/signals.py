@@ -167,8 +167,10 @@ class StopSignals:
 
     def receive(self, number: int, _frame: FrameType | None = None) -> None:
         """Handle a signal. Raises what ends the work at hand, where that can be ended at any line."""
+        global _requested  # noqa: PLW0603 - of the whole process
         if self.stop.is_set() and number != _HANGUP:
             self.stop.hurry()
+            _requested = True  # what fails from now on may have failed because of it
             raise KeyboardInterrupt
         self.stop.set()
         if self._may_raise:

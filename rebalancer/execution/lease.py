@@ -284,16 +284,26 @@ class HeldLease:
         return client.update(lease.api, f"renew {lease.where}", attempt, deadline_seconds=self._duration)
 
     def release(self) -> None:
-        """Give the lease up if it is ours; after a failure the next run waits until it expires."""
+        """Give the lease up if it is ours; after a failure the next run waits until it expires.
+
+        A second signal that comes meanwhile is raised once it was tried again, for a moment.
+        """
         with self._lock:
             if self._released or self._lost is not None:
                 return
             self._released = True
-            with contextlib.suppress(RebalancerError, client.NotWrittenError):
-                lease = self._lease.closing()
-                item = lease.read()
-                if item is not None and text_of(spec_of(item), "holderIdentity") == lease.identity:
-                    lease.write(item, "", self._duration)
+            try:
+                self._give_up()
+            except KeyboardInterrupt:
+                self._give_up()
+                raise
+
+    def _give_up(self) -> None:
+        with contextlib.suppress(RebalancerError, client.NotWrittenError):
+            lease = self._lease.closing()
+            item = lease.read()
+            if item is not None and text_of(spec_of(item), "holderIdentity") == lease.identity:
+                lease.write(item, "", self._duration)
 
     @contextmanager
     def renewed_meanwhile(self) -> Iterator[None]:
@@ -367,7 +377,13 @@ class RunLease:
         Raises LeaseHeldError naming the holder, InputError when its namespace does not exist, RightsError,
         UnreachableError, or StopRequestedError when asked to stop while another's lease is watched.
         """
+        try:
+            return self._acquired()
+        except KeyboardInterrupt:  # a second signal, which may have come when it was written already
+            HeldLease(self._lease, self.duration_seconds, self.monotonic, self.monotonic()).release()
+            raise
 
+    def _acquired(self) -> HeldLease:
         deadline = (
             2 * self.duration_seconds + MAX_WATCHED_SECONDS
         )  # to watch it, and for requests before and after

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 
@@ -9,6 +10,7 @@ import pytest
 
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import StopRequestedError
+from tests.interruptions import signalled_everywhere
 from tests.waiting import NEVER_SECONDS, no_hang
 
 
@@ -121,6 +123,39 @@ def test_a_second_request_to_stop_leaves_half_a_second(clock: Clock) -> None:
     assert not closing.stopped
     clock.now += 0.5
     assert closing.stopped
+
+
+# What is raised in a callback of a weak reference Python drops; ``rebalancer.signals`` raises it again.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_second_signal_at_any_place_of_a_wait_is_an_interruption_and_no_defect() -> None:
+    waits = False
+    ended: set[object] = set()
+    stop = StopRequest()
+
+    def hurry(*_: object) -> None:
+        if waits:
+            stop.hurry()
+            raise KeyboardInterrupt
+
+    def wait() -> None:
+        nonlocal stop, waits
+        stop = StopRequest()
+        try:
+            waits = True
+            ended.add(Deadline(stop=stop).bound("add", lambda: 1 + 1))
+            waits = False
+        except BaseException as error:  # noqa: BLE001 - whichever it is
+            waits = False
+            ended.add(type(error))
+
+    before = signal.signal(signal.SIGTERM, hurry)
+    try:
+        places = signalled_everywhere(wait, signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+    assert ended == {2, KeyboardInterrupt}
+    assert places > 50
 
 
 def test_a_pause_that_nobody_cuts_short_lasts_as_long_as_asked(clock: Clock) -> None:

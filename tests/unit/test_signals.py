@@ -24,6 +24,12 @@ from tests.waiting import happened, no_hang, until_interrupted
 ALL = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 
 
+@pytest.fixture(autouse=True)
+def _asked_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test hears of the signals of another."""
+    monkeypatch.setattr("rebalancer.signals._requested", False)
+
+
 @pytest.fixture
 def signals() -> Iterator[StopSignals]:
     with stop_on_signal() as found:
@@ -157,6 +163,14 @@ def test_a_second_signal_ends_it_at_once(signals: StopSignals, second: signal.Si
     assert not signals.stop.is_over(20.0)
     now[0] += 1.0
     assert signals.stop.is_over(20.0)
+
+
+def test_what_fails_after_a_second_signal_failed_because_of_it(signals: StopSignals) -> None:
+    send(signal.SIGTERM)
+    assert not was_requested(), "the run still says itself how it ended"
+    with pytest.raises(KeyboardInterrupt):
+        send(signal.SIGTERM)
+    assert was_requested()
 
 
 def test_a_closed_terminal_may_send_two_hangups(signals: StopSignals) -> None:

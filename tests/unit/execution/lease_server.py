@@ -22,6 +22,7 @@ class LeaseServer:
         self.unreadable = False
         self.while_writing: Callable[[], None] = lambda: None
         self.while_reading: Callable[[], None] = lambda: None
+        self.once_written: Callable[[], None] = lambda: None
 
     def __call__(self, request: Request) -> Answer | Exception:
         if request.method == "GET" and self.unreadable:
@@ -42,6 +43,7 @@ class LeaseServer:
         self.version += 1
         self.item = request.body
         self.item["metadata"]["resourceVersion"] = str(self.version)
+        self.once_written()
         return ProtocolError("reset") if fault == "lost" else Answer(200, self.item)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -84,6 +85,47 @@ def test_a_lease_that_is_given_up_names_nobody_and_lasts_a_second(
     lease_of(api, time).acquire().release()
     found = spec(server)
     assert (found["holderIdentity"], found["leaseDurationSeconds"]) == ("", 1)
+
+
+def interrupting(moments: int) -> Callable[[], None]:
+    """Raises what a second signal does, so many times."""
+    left = [None] * moments
+
+    def interrupt() -> None:
+        if left:
+            left.pop()
+            raise KeyboardInterrupt
+
+    return interrupt
+
+
+@pytest.mark.parametrize("moment", ["while_reading", "while_writing", "once_written"])
+def test_a_second_signal_while_it_is_given_up_leaves_it_free(
+    api: RawApi, time: FakeTime, server: LeaseServer, moment: str
+) -> None:
+    held = lease_of(api, time).acquire()
+    setattr(server, moment, interrupting(1))
+    with pytest.raises(KeyboardInterrupt):
+        held.release()
+    assert spec(server)["holderIdentity"] == ""
+
+
+def test_a_third_signal_waits_for_nothing(api: RawApi, time: FakeTime, server: LeaseServer) -> None:
+    held = lease_of(api, time).acquire()
+    server.while_reading = interrupting(2)
+    with pytest.raises(KeyboardInterrupt):
+        held.release()
+    assert spec(server)["holderIdentity"] == "one"
+
+
+@pytest.mark.parametrize("moment", ["while_writing", "once_written"])
+def test_a_second_signal_while_it_is_taken_leaves_it_free(
+    api: RawApi, time: FakeTime, server: LeaseServer, moment: str
+) -> None:
+    setattr(server, moment, interrupting(1))
+    with pytest.raises(KeyboardInterrupt):
+        lease_of(api, time).acquire()
+    assert server.item is None or spec(server)["holderIdentity"] == ""
 
 
 def test_a_lease_lasts_a_second_at_least_for_the_api_takes_whole_ones(
