@@ -99,7 +99,8 @@ class SimulatedExecution:
         ``read_again`` reads the cluster as it is between two waves, in which the caller has made every
         outcome true that it was given; None where nothing is looked at again.
         """
-        self._prepared = self._of_wave = prepared
+        self._prepared = prepared
+        self._of_wave: PreparedInputs | None = prepared  # None: to be read where a move of the wave asks
         self._random = random
         self._draws = draws or LandingDraws(random)
         self._read_again = read_again
@@ -115,10 +116,12 @@ class SimulatedExecution:
         left = sorted(plan.moves, key=lambda move: move.wave)
         while left:
             wave = left[0].wave
+            if self._made:
+                self._of_wave = None
             if self._made and not self._is_as_foreseen and self._read_again is not None:
                 judged = revalidate_moves(self._read_again(), left, self._made)
                 left = [item for move in left if (item := self._holding(move, judged.verdicts)) is not None]
-                self._of_wave = judged.prepared or self._of_wave
+                self._of_wave = judged.prepared
             outcomes = list(self._wave(plan, [move for move in left if move.wave == wave]))
             left = [move for move in left if move.wave != wave]
             yield from outcomes
@@ -182,6 +185,10 @@ class SimulatedExecution:
             [item.node for item in made.landings] == [node] for made, node in landed
         ):
             return move
+        if self._of_wave is None:
+            self._of_wave = revalidate_moves(self._read_again(), [move], self._made).prepared
+        if self._of_wave is None:
+            return self._holding(move, {move.pod.uid: "too little is known of the cluster to act on"})
         return self._holding(move, {move.pod.uid: next_in_wave(self._of_wave, landed, move)})
 
     def _past(self, move: Move, node: NodeRow, result: Result) -> PastMove:

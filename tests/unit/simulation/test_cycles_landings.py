@@ -47,3 +47,21 @@ def test_moves_that_do_not_hold_after_a_landing_that_was_uncertain_are_skipped()
     assert len(plan.moves[0].landings) == 2
     assert (len(list(looked_at.carry_out(plan))), looked_at.skipped) == (1, 2)
     assert (len(list(alone.carry_out(plan))), alone.skipped) == (3, 0)
+
+
+def test_within_a_wave_moves_are_looked_at_in_the_cluster_as_the_waves_before_have_left_it() -> None:
+    """The wave before landed where it alone could, so that until then nothing had to be read again."""
+    only_c = {"nodeSelector": {"kubernetes.io/hostname": "c"}}
+    nodes = [a_node(name) for name in ("hot", "a", "b", "c")]
+    workloads = [a_workload(f"web-{number}", ["hot"], cpu="300m") for number in range(2)]
+    held = a_workload("held", ["hot"], cpu="2800m", annotations=_HELD)
+    policy = a_policy(execution={"firstWave": 1, "waveSize": 2})
+    first = a_workload("first", ["hot"], cpu="600m", spec=only_c)
+    inputs = planning_inputs(nodes, [first, *workloads, held], policy=policy)
+    cool = planning_inputs(nodes, workloads, policy=policy)
+    prepared = prepare_to_plan(inputs)
+    plan = plan_prepared(prepared)
+    execution = SimulatedExecution(prepared, np.random.default_rng(0), read_again=lambda: cool)
+
+    assert [(move.wave, len(move.landings)) for move in plan.moves] == [(1, 1), (2, 2), (2, 2)]
+    assert (len(list(execution.carry_out(plan))), execution.skipped) == (2, 1)
