@@ -3,6 +3,10 @@
 It shares nothing with the planner's own search but what makes a plan valid, the ``PlanBuilder``: every result
 is a plan that could be carried out. Pods are drawn by the excess that they would remove, until none moves any
 more. Every second search begins with moves of the best one known, some of which are left out.
+
+It may do what the planner may: a move whose relief does not pay, by ``planning.leastRelief`` and what moving
+the pod costs, is none, as seen from the end of the plan. Otherwise many small moves would be the best known,
+which the planner must not make.
 """
 
 from __future__ import annotations
@@ -12,10 +16,12 @@ import time
 import numpy as np
 
 from bench.optimum import Relief
-from rebalancer.cluster.arrays import NodeRow
+from rebalancer.cluster.arrays import FloatArray, NodeRow
 from rebalancer.load.report import with_pods
 from rebalancer.planning.builder import PlanBuilder
+from rebalancer.planning.disruption_cost import Disruption, least_relief
 from rebalancer.planning.eviction import why_protected
+from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
 
 _POWERS = (4.0, 2.0, 1.0, 0.5)  # of what pods remove, by which they are drawn
@@ -57,13 +63,44 @@ class _RandomSearch:
         if self._pods:
             amounts = with_pods(np.array([pod.relief for pod in self._pods]), 1.0)
             self._relief = np.nan_to_num(100.0 * amounts / prepared.inputs.load.allocatable[self._source])
-        self._least = prepared.policy.planning.least_relief
+        self._asked = prepared.policy.planning.least_relief
+        disruption = Disruption(prepared.inputs, prepared.eviction.workloads)
+        costs = [disruption.costs([pod.row for pod in self._on(node)]) for node in self._nodes.tolist()]
+        self._price = 1.0 + np.concatenate([np.zeros(0), *costs])
+
+    def _on(self, node: int) -> list[Candidate]:
+        return [pod for pod in self._pods if pod.source == node]
 
     def build(
         self, random: np.random.Generator, power: float, first: tuple[int, ...]
     ) -> tuple[float, tuple[int, ...]]:
         """The excess left, and the pods moved in their order."""
-        builder, moved, refused = self._start.copy(), list[int](), dict[int, int]()
+        closed: set[int] = set()
+        left, relieved, percent = self._build(random, power, first, closed)
+        while unpaid := self._unpaid(relieved, percent):
+            closed |= unpaid
+            rest = tuple(at for at in relieved if at not in unpaid)
+            left, relieved, percent = self._build(random, power, rest, closed)
+        return left, tuple(relieved)
+
+    def _unpaid(self, relieved: dict[int, float], percent: FloatArray) -> set[int]:
+        """The moves that relieve their node too little; ``percent`` is of the hot nodes, at the end."""
+        unpaid: set[int] = set()
+        still_hot = (percent > self._hotness.hot_above[self._nodes]) & self._hotness.resources[self._nodes]
+        hot = set(self._nodes[still_hot.any(axis=1)].tolist())
+        for node in self._nodes.tolist():
+            here = [at for at in relieved if self._source[at] == node]
+            price = sum(self._price[at] for at in here)
+            usual = 0.0 if not here else sum(relieved[at] for at in here) / price
+            least = self._asked if node in hot else least_relief(self._asked, usual)
+            unpaid |= {at for at in here if relieved[at] < least * self._price[at] - _NEGLIGIBLE}
+        return unpaid
+
+    def _build(
+        self, random: np.random.Generator, power: float, first: tuple[int, ...], closed: set[int]
+    ) -> tuple[float, dict[int, float], FloatArray]:
+        """The excess left, what each pod moved relieved its node by, and the percentages of the hot nodes."""
+        builder, moved, refused = self._start.copy(), dict[int, float](), dict[int, int]()
         self._start.evaluator.placements.asked = 0  # maxPlacements is not what is asked here
         self._start.evaluator.placements.forget()
         waiting = list(first)
@@ -72,15 +109,15 @@ class _RandomSearch:
             percent = np.array([builder.expected_percent(NodeRow(row)) for row in rows])
             of_pod = percent[np.searchsorted(self._nodes, self._source)]
             gain = self._hotness.removed(self._source, of_pod, self._relief)
-            need = self._hotness.above(self._source, of_pod)
-            gain[np.minimum(self._relief, need).sum(axis=1) < self._least] = 0.0
-            gain[[*moved, *(at for at, moves in refused.items() if moves == len(moved))]] = 0.0
+            relieves = np.minimum(self._relief, self._hotness.above(self._source, of_pod)).sum(axis=1)
+            gain[relieves < least_relief(self._asked, 0.0) * self._price - _NEGLIGIBLE] = 0.0
+            gain[[*closed, *moved, *(at for at, moves in refused.items() if moves == len(moved))]] = 0.0
             gain[gain < _NEGLIGIBLE] = 0.0
             if not gain.any():
-                return float(self._hotness.excess(self._nodes, percent).sum()), tuple(moved)
+                return float(self._hotness.excess(self._nodes, percent).sum()), moved, percent
             weight = (gain / gain.max()) ** power * (gain > 0)
             at = waiting.pop(0) if waiting else int(random.choice(len(gain), p=weight / weight.sum()))
             if gain[at] and builder.try_move(self._pods[at]) is None:
-                moved.append(at)
+                moved[at] = float(relieves[at])
             else:
                 refused[at] = len(moved)

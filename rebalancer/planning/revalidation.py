@@ -253,8 +253,8 @@ def _wish(
 
     For a pod that makes room it is the wish to move the pod for which it does.
     """
-    of = row
-    if planned.makes_room_for:
+    of, makes_room = row, bool(planned.makes_room_for)
+    if makes_room:
         uids = prepared.pods.uids
         if planned.makes_room_for not in uids:
             return NotMoved(Reason.NOT_NEEDED, _NOBODY_COMES)
@@ -263,7 +263,8 @@ def _wish(
         if strategy.name == planned.strategy or (not planned.strategy and row in strategy.pods(builder)):
             message = strategy.why_still(of, builder)
             if message:
-                return Wish(strategy.name, strategy.purpose, message, strategy.lifts)
+                purpose = strategy.purpose_of_room(of, builder) if makes_room else strategy.purpose
+                return Wish(strategy.name, purpose, message, strategy.lifts)
     named = next((strategy.settled for strategy in strategies if strategy.name == planned.strategy), "")
     return NotMoved(Reason.NOT_NEEDED, named or Strategy.settled)
 

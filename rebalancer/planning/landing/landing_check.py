@@ -32,7 +32,7 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodClassIndex, PodRow
 from rebalancer.cluster.leaving_nodes import why_leaving
-from rebalancer.load.report import PERCENT_RESOURCES, percent_of_allocatable
+from rebalancer.load.report import PERCENT_RESOURCES, LoadReport, percent_of_allocatable
 from rebalancer.planning.hotness import Hotness
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.spread import MOST_LOST, Spread
@@ -144,11 +144,26 @@ class CoolerNode(msgspec.Struct, frozen=True, eq=False):
     own_node: bool = False
     room_for: Collection[int] = ()
     relieves: bool = True  # it is why the pod moves, and not only asked for besides
+    # By node, (resources,) percent up to which a pod that makes room may fill it; None: it makes none.
+    fills: Mapping[int, FloatArray] | None = None
+
+    def makes_room(self, load: LoadReport, pod: PodRow, source: NodeRow, percent: FloatArray) -> CoolerNode:
+        """The same for a pod that makes room for another one, which leaves a node that is at ``percent``.
+
+        Two nodes that are hot by different resources may swap pods: the first fills the other node by no more
+        than the second takes away from there.
+        """
+        away = percent_of_allocatable(load.relief[[pod]], np.ones(1, np.int64), load.allocatable[[source]])[0]
+        hot_above = self.hotness.hot_above[source]
+        most = np.maximum(hot_above, np.where(np.isfinite(hot_above), percent, 0.0)) + np.nan_to_num(away)
+        return replace(self, fills={int(source): most})
 
     def gains(self, landings: Landings) -> FloatArray:
         """(nodes, resources) points that the landing is below the node left; inf where none are asked."""
         above = landings.before > self.hotness.cool_to[landings.source]
         hot = above & self.hotness.resources[landings.source]
+        if self.fills is not None and not self.hotness.hot[landings.source]:
+            above = np.zeros_like(above)
         return np.where(hot if hot.any() else above, landings.before - landings.after, np.inf)
 
     def serves(self, landings: Landings) -> BoolArray:
@@ -252,7 +267,12 @@ class LandingCheck:
 
     def _by_rules(self, rows: IntArray, purpose: Purpose) -> FloatArray:
         """(rows, resources) up to which the rules of hot nodes let a landing fill each node."""
-        return self._hotness.hot_above[rows] if _relieves(purpose) else self._hotness.most(rows)
+        if not isinstance(purpose, CoolerNode) or not purpose.relieves:
+            return self._hotness.most(rows)
+        levels = self._hotness.hot_above[rows]
+        for row, most in (purpose.fills or {}).items():
+            levels[rows == row] = most
+        return levels
 
     def _most(self, rows: IntArray, purpose: Purpose) -> FloatArray:
         """(rows, resources) up to which a landing may fill each node."""

@@ -163,6 +163,10 @@ class Strategy:
         """What landings are held to, beyond what holds for all of them."""
         return self
 
+    def purpose_of_room(self, pod: PodRow, plan: PlanBuilder) -> Purpose:
+        """The same for pods that make room for another one; ``plan`` holds the moves so far."""
+        return self.purpose
+
     @property
     def own_node(self) -> bool:
         """Whether a new pod on the node that is left serves the purpose as well."""

@@ -59,6 +59,11 @@ class HotNodes(Strategy):
         """A landing must be cooler than the node left, by minGain where that must cool."""
         return self.prepared.cooler_node
 
+    def purpose_of_room(self, pod: PodRow, plan: PlanBuilder) -> Purpose:
+        """A pod that makes room may land on the node of the other one, which leaves it for that room."""
+        node, load = self.prepared.node_of(pod), self.prepared.inputs.load
+        return self.prepared.cooler_node.makes_room(load, pod, node, plan.expected_percent(node))
+
     def group(self, pod: PodRow) -> str:
         """The node, where it is to be made cool or left alone."""
         partial = self.prepared.policy.planning.partial_relief

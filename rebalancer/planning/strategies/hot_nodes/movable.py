@@ -61,6 +61,7 @@ class MovablePods:
         if self.candidates:
             amounts = with_pods(np.array([item.relief for item in self.candidates]), 1.0)
             self.relief = _points(amounts, self._allocatable[self.node])
+        self.oversize = _oversize(prepared, self.candidates)
         rows = [[self.candidates[at].row for at in pods] for pods in self._on]
         self.price = 1.0 + _joined(disruption.costs(pods) for pods in rows if pods)
         weights = prepared.policy.planning.weights
@@ -162,6 +163,19 @@ class MovablePods:
         beyond = np.maximum(relief - need[wanted], 0.0).sum(axis=1) / 100.0
         price = np.where(enough, np.round(self._value_price[here] + self._fit * beyond, 9), np.inf)
         return int(pods[int(np.argmin(price))])
+
+
+def _oversize(prepared: PreparedInputs, pods: Sequence[Candidate]) -> FloatArray:
+    """(pods,) for how many times what a pod uses the scheduler counts it, as shares of cpu and memory."""
+    if not pods:
+        return np.zeros(0)
+    classes = prepared.start.likeliest.after_termination.classes
+    asked = [classes.requests[pod.replacement].present_scored for pod in pods]
+    counted = np.array([[each.get(name, 0) for name in RESOURCES] for each in asked], np.float64)
+    used = np.nan_to_num(np.array([pod.usage[: len(RESOURCES)] for pod in pods]))
+    columns = [classes.resources.index(name) for name in RESOURCES]
+    whole = classes.allocatable[np.array([pod.source for pod in pods])][:, columns]
+    return np.asarray((1.0 + _points(counted, whole)).sum(axis=1) / (1.0 + _points(used, whole)).sum(axis=1))
 
 
 def _joined(parts: Iterable[FloatArray]) -> FloatArray:

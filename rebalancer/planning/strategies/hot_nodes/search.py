@@ -16,18 +16,23 @@ it cooler than that. Such a move must remove more excess from its node than it b
 
 **Drafts.** What is taken early may be in the way later, and where the scheduler puts one pod decides where it
 puts the next. So where excess is left, drafts are made: the same, but pods are drawn, those of more value
-more often, and pods that may land on several nodes come last; where few may move, in every second draft. Most
-drafts begin with the moves of the best one so far but a few. The generator is seeded by the number of the
-draft, and placements are counted, never time, so the same cluster has the same plan. In a draft each move is
-a wave of its own, and nothing is placed twice. The best draft is made a plan, which is held to waves and
-scenarios like any other. Plans are compared by what they leave: excess, each node that stays hot counted as
-some points more, and leastRelief points for each unit of what their moves cost.
+more often, and in every second draft pods that may land on several nodes come last. Some drafts prefer pods
+that request more than they use, since a node gets pods until they have requested as much as on other nodes.
+The first drafts begin anew, the others with the moves of the best one so far but a few. A draft ends once
+many pods in a row are refused. The generator is seeded by the number of the draft, and placements are
+counted, never time, so the same cluster has the same plan. In a draft each move is a wave of its own, and
+nothing is placed twice. The best draft is made a plan, which is held to waves and scenarios like any other.
+Plans are compared by what they leave: excess, each node that stays hot counted as some points more, and
+leastRelief points for each unit of what their moves cost.
 
-**Room.** A pod of a hot node may have no landing but on a cool node that it would make hot. So at the end
-pods of such a node are moved as well, largest first, if few of them let the pod of the hot node in:
+**Room.** A pod of a hot node may have no landing but on a node that it would make hot. So at the end pods of
+such a node are moved as well, largest first, if few of them let the pod of the hot node in:
 
     a 90 %, its pods of 22 points may run on a and b only; b 70 %, its pods of 10 points anywhere; c empty
     two pods of b go to c, then one of a to b: a 68 %, b 73 %
+
+Nodes that are hot by different resources swap pods that way, where the scheduler puts them there. Neither
+node gets hotter by a swap than it was, and there is less excess after each of its moves.
 
 **Pruning.** Whether a move pays is decided on the finished plan. Moves that a later one has made needless are
 left out, and so are small ones off nodes that stay hot. Then other pods may take the room of those.
@@ -42,7 +47,7 @@ from types import MappingProxyType
 import msgspec
 import numpy as np
 
-from rebalancer.cluster.arrays import FloatArray, NodeRow
+from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.planning.builder import AcceptedMove, PlanBuilder
 from rebalancer.planning.disruption_cost import least_relief
 from rebalancer.planning.eviction import why_protected
@@ -51,12 +56,12 @@ from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.strategies.hot_nodes.movable import DIGITS, NEGLIGIBLE, MovablePods
 
-_PLACEMENTS_A_POD = 20  # that drafts may ask for
-_CELLS = 300_000  # placements times nodes that they may ask for: large clusters can afford less
-_POWERS = (4.0, 2.0, 1.0, 0.5)  # of their value, by which pods are drawn, draft by draft
-
-_ANEW = 3  # one of so many drafts begins anew, the others with most moves of the best one
-_FEW_PODS = 30  # that may move: drafts have placements as if there were so many
+_PLACEMENTS_A_POD = 12  # that drafts may ask for
+_CELLS = 150_000  # placements times nodes that they may ask for: large clusters can afford less
+# The powers of their value and of their oversize by which pods are drawn, draft by draft.
+_POWERS = ((8.0, 2.0), (8.0, 4.0), (2.0, 0.0), (4.0, 0.0))
+_MOST_REFUSED = 20  # pods in a row, after which a draft ends
+_FEW_PODS = 40  # that may move: drafts have placements as if there were so many
 _MOST_LEFT_OUT = 4  # moves of the best plan, where a draft begins with the others
 _POINTS_A_HOT_NODE = 10.0  # of excess, that a node which stays hot counts beside its own
 _ROOM_SHARE = 4  # of the placements of drafts, one of so many parts is for making room
@@ -70,7 +75,7 @@ _NO_RELIEF = NotMoved(Reason.NO_RELIEF, "it uses nothing of what its node is abo
 _DEPENDS_ON_MOVES = frozenset({Reason.NO_BETTER_LANDING, Reason.NO_LANDING, Reason.ROOM_TAKEN, Reason.BUDGET})
 
 Quality = tuple[float, float, int]
-Room = Mapping[int, Sequence[Candidate]]  # by pod: the pods of a cool node that move before it
+Room = Mapping[int, Sequence[Candidate]]  # by pod: those that make room for it
 Choice = Callable[[FloatArray, FloatArray], int]  # of (pods,) values, at (hot nodes, resources) percent
 
 
@@ -105,9 +110,9 @@ class ReliefSearch:
         self.start = start
         self.asked = policy.least_relief if asked is None else asked
         self.nodes = len(prepared.nodes)
-        self._share = min(
-            _PLACEMENTS_A_POD * max(len(pods.candidates), _FEW_PODS), _CELLS // max(self.nodes, 1)
-        )
+        self.number = {pod.row: at for at, pod in enumerate(pods.candidates)}
+        movable = max(len(pods.candidates), _FEW_PODS)
+        self._share = min(_PLACEMENTS_A_POD * movable, _CELLS // max(self.nodes, 1))
         self._partial = policy.partial_relief
         self.known: dict[Hashable, AcceptedMove | NotMoved] = {}  # what became of a pod after which moves
         self.levels: dict[Hashable, FloatArray] = {frozenset(): pods.percent(start)}  # after which moves
@@ -115,22 +120,21 @@ class ReliefSearch:
 
     def best(self) -> Found:
         """The best plan of those that the drafts lead to, within their placements."""
-        placements = self.start.evaluator.placements
         best = self.plan()
-        usual = len(self.pods.candidates)  # about what a draft asks for
-        most = placements.asked + self._share
         all_gone = self.pods.with_all_gone(self.levels[frozenset()])
-        least = float(self.pods.excess(all_gone).sum())
+        least = float(self.pods.excess(all_gone).sum()) + NEGLIGIBLE
+        if best.attempt.excess <= least:
+            return best
+        placements = self.start.evaluator.placements
+        most = placements.asked + self._share
+        usual = len(self.pods.candidates)  # about what a draft asks for
         drafts = {best.order: best.quality}
         number, idle, model = 0, 0, best.order
-        while best.attempt.excess > least + NEGLIGIBLE and placements.asked + usual < most:
-            draft = Attempt(self, {}, is_draft=True)
-            asked = placements.asked
+        while placements.asked + usual < most:
+            draft, asked = Attempt(self, {}, is_draft=True), placements.asked
             random = np.random.default_rng(number)
-            first = _some(model, random) if number % _ANEW else ()
-            # What follows from each of several landings is asked for: affordable where few pods may move.
-            waits = not number % 2 or len(self.pods.candidates) > _FEW_PODS
-            draft.run(_drawn(random, _POWERS[number % len(_POWERS)]), first, waits=waits)
+            first = _some(model, random) if number >= len(_POWERS) else ()
+            draft.run(self._drawn(random, *_POWERS[number % len(_POWERS)]), first, waits=not number % 2)
             number, usual = number + 1, placements.asked - asked
             order = tuple(draft.order)
             if not order:
@@ -142,7 +146,17 @@ class ReliefSearch:
             model = min(drafts, key=lambda item: drafts[item])
         if drafts[model] < best.quality:
             best = min(best, self.plan(model), key=lambda item: item.quality)
-        return self._with_room(best) if best.attempt.excess > least + NEGLIGIBLE else best
+        return self._with_room(best) if best.attempt.excess > least else best
+
+    def _drawn(self, random: np.random.Generator, power: float, lean: float) -> Choice:
+        """Pods drawn with a chance that grows with these powers of their value and of their oversize."""
+        preferred = lean * np.log(self.pods.oversize)
+
+        def choose(value: FloatArray, _percent: FloatArray) -> int:
+            with np.errstate(divide="ignore"):
+                return int(np.argmax(power * np.log(value) + preferred + random.gumbel(size=len(value))))
+
+        return choose
 
     def _with_room(self, best: Found) -> Found:
         """The plan, or a better one in which pods of cool nodes make room."""
@@ -207,24 +221,32 @@ class ReliefSearch:
         ends = bool(self.pods.ends_heat(percent)[at])
         return gained > NEGLIGIBLE and (ends or gained >= self.asked * price - NEGLIGIBLE)
 
-    def for_room(self, at: int, node: NodeRow, builder: PlanBuilder) -> list[Candidate]:
-        """The pods of a cool node that may leave it for a pod of a hot one, those as large as that first."""
-        prepared, pods = self._prepared, self.pods
-        if pods.hotness.hot[node] or prepared.settling(node):
+    def for_room(self, at: int, node: NodeRow, builder: PlanBuilder) -> list[PodRow]:
+        """The pods of a node that may leave it for a pod of a hot one, those as large as that first."""
+        prepared, wanted = self._prepared, self.pods.candidates[at].usage
+        if prepared.settling(node):
             return []
-        candidate, names = pods.candidates[at], prepared.pods.full_name
-        where = prepared.nodes.names[node], names(candidate.row), prepared.nodes.names[candidate.source]
-        message = "it makes room on {} for {} of {}".format(*where)
-        wish = msgspec.structs.replace(candidate.wish, message=message, makes_room_for=candidate.row)
         moved = {move.candidate.row for move in builder.moves}
         found = [
-            prepared.candidate(row, wish)
+            row
             for row in prepared.pods_on(node)
-            if row not in moved and why_protected(prepared.eviction, row) is None
+            if row not in moved
+            and why_protected(prepared.eviction, row) is None
+            and (row in self.number or not prepared.hotness.hot[node])
         ]
-        wanted = np.where(candidate.usage > 0, candidate.usage, 1.0)
-        size = {item.row: float(np.minimum(item.relief / wanted, 1.0).sum()) for item in found}
-        return sorted(found, key=lambda item: (-round(size[item.row], DIGITS), names(item.row)))
+        relief, wanted = prepared.inputs.load.relief, np.where(wanted > 0, wanted, 1.0)
+        size = {row: round(float(np.minimum(relief[row] / wanted, 1.0).sum()), DIGITS) for row in found}
+        return sorted(found, key=lambda row: (-size[row], prepared.pods.full_name(row)))
+
+    def making_room(self, row: PodRow, at: int, builder: PlanBuilder) -> Candidate:
+        """A pod that makes room on its node for one of a hot node, after the moves of a plan."""
+        prepared, pod = self._prepared, self.pods.candidates[at]
+        node, other = (prepared.nodes.names[place] for place in (prepared.node_of(row), pod.source))
+        load, percent = prepared.inputs.load, builder.expected_percent(pod.source)
+        purpose = prepared.cooler_node.makes_room(load, pod.row, pod.source, percent)
+        message = f"it makes room on {node} for {prepared.pods.full_name(pod.row)} of {other}"
+        wish = msgspec.structs.replace(pod.wish, purpose=purpose, message=message, makes_room_for=pod.row)
+        return prepared.candidate(row, wish)
 
     def _unpaid(self, found: Found) -> dict[int, NotMoved]:
         """The moves of a plan that are not worth their cost, seen from its end, and why.
@@ -338,6 +360,7 @@ class Attempt:
         self._refused_at[list(closed)] = pods + 1  # for good
         self._better = np.zeros(search.nodes + 1, np.int64)  # by node: the last move after which to ask again
         self._waits = self._ended = False
+        self._in_vain = 0  # pods refused since the last move
 
     def copy(self) -> Attempt:
         """One that goes on from this one, and leaves it as it is."""
@@ -375,34 +398,34 @@ class Attempt:
         self._waits = waits
         for at in first:
             if at in self._room:
-                self._try_after(at, self._room[at])
+                self._try_after(at, [pod.row for pod in self._room[at]])
             elif self._open[at]:
                 self._try(at)
-        self.go_on(choose)
+        most_refused = _MOST_REFUSED if self._is_draft else np.inf
+        self.go_on(choose, most_refused)
         if waits:
             self._waits = False
             self._open |= self._late
-            self.go_on(choose)
+            self.go_on(choose, most_refused)
         while not self._is_draft and self._reopen():
             self.go_on(choose)
 
-    def go_on(self, choose: Choice) -> None:
-        """Place the pods that this chooses until no open pod relieves anything."""
+    def go_on(self, choose: Choice, most_refused: float = np.inf) -> None:
+        """Place the pods that this chooses until no open pod relieves anything, or too many are refused."""
+        self._in_vain = 0
         seen, value = np.full_like(self.percent, np.nan), np.zeros(len(self._pods.candidates))
         while not self._ended:
             if seen is not self.percent:
                 for pods in self._pods.on_changed(seen, self.percent):
-                    worth, relieved = (
-                        self._pods.value(self.percent, pods),
-                        self._pods.relieved(self.percent, pods),
-                    )
+                    worth = self._pods.value(self.percent, pods)
+                    relieved = self._pods.relieved(self.percent, pods)
                     pays = relieved >= self._search.least[pods] - NEGLIGIBLE
                     worth[~(pays | self._pods.ends_heat(self.percent, pods))] = 0.0
                     value[pods] = worth
                 seen = self.percent
             of_open = np.where(self._open, value, 0.0)
             left = np.flatnonzero(of_open > NEGLIGIBLE)
-            if not len(left):
+            if not len(left) or self._in_vain >= most_refused:
                 return
             if not self._is_spent:
                 self._try(choose(of_open, self.percent))
@@ -449,29 +472,32 @@ class Attempt:
                 while self._reopen():
                     self.go_on(self._pods.best)
 
-    def _try_after(self, at: int, room: Sequence[Candidate]) -> bool:
+    def _try_after(self, at: int, room: Sequence[PodRow]) -> bool:
         """Move a pod once as few of these others as it takes have made room; whether it moves."""
-        builder, moved = self.builder, list[Candidate]()
-        before, relieves = builder.copy(), float(self._pods.relieved(self.percent)[at])
-        for pod in room:
-            least = max(self._search.asked, _LEAST_FOR_ROOM)
-            too_dear = relieves < least * self._search.price(at, (*moved, pod))
-            if len(moved) == _MOST_FOR_ROOM or too_dear:
+        builder, search, moved = self.builder, self._search, list[Candidate]()
+        before, start, relieves = builder.copy(), self.percent, float(self._pods.relieved(self.percent)[at])
+        for row in room:
+            pod = search.making_room(row, at, builder)
+            least = max(search.asked, _LEAST_FOR_ROOM)
+            if len(moved) == _MOST_FOR_ROOM or relieves < least * search.price(at, (*moved, pod)):
                 break
             if builder.try_move(pod) is not None:
                 continue
             moved.append(pod)
+            percent = self._pods.percent(builder)
+            if self._pods.excess(percent).sum() > self.excess + NEGLIGIBLE:
+                break  # a run may end before the other pod moves
             found = builder.find(self._pods.candidates[at])
-            if not isinstance(found, NotMoved) and self._search.pays(
-                at,
-                self.percent,
-                self._pods.percent(builder) - self.percent + self._added(at, found),
-                self._search.price(at, moved),
+            if not isinstance(found, NotMoved) and search.pays(
+                at, start, percent - start + self._added(at, found), search.price(at, moved)
             ):
                 self.room[at] = tuple(moved)
-                self._open[at] = False
+                for other in [at, *(search.number[pod.row] for pod in moved if pod.row in search.number)]:
+                    self._open[other] = False
+                    self._refused.pop(other, None)
                 self._move(at, found)
                 self.percent = self._pods.percent(builder)
+                self.shifts[at] = self.percent - start
                 return True
         builder.restore(before)
         return False
@@ -499,12 +525,14 @@ class Attempt:
         return self._pods.added(self._pods.candidates[at], found.evaluation.landings())
 
     def _refuse(self, at: int, why: NotMoved) -> None:
+        self._in_vain += 1
         self._refused[at] = why
         self._refused_by[at] = -1 if why.node is None else why.node
         self._refused_at[at] = len(self.order)
 
     def _move(self, at: int, found: AcceptedMove) -> None:
         rows = found.evaluation.landings().rows
+        self._in_vain = 0
         self.shifts[at] = self._added(at, found)
         self.shifts[at][self._pods.node[at]] -= self._pods.relief[at]
         self.order.append(at)
@@ -513,9 +541,8 @@ class Attempt:
         if self._builder is not None:
             self._add(self._builder, found)
         if len(rows) == 1 and isinstance(self._made, frozenset):
-            self._made |= {
-                (at, int(rows[0]))
-            }  # the order of moves whose landings are certain does not matter
+            # The order of moves whose landings are certain does not matter.
+            self._made |= {(at, int(rows[0]))}
         else:
             self._made = self._made, at
         self._update(at, rows.tolist())
@@ -556,7 +583,8 @@ class Attempt:
 
     def kept(self) -> dict[int, NotMoved]:
         """Why each of the other pods stays."""
-        moved, builder = set(self.order), self.builder
+        builder = self.builder
+        moved = {self._search.number.get(move.candidate.row) for move in builder.moves}
         relieves = self._pods.relieved(self.percent).tolist()
         excess = self._pods.excess(self.percent)[self._pods.node].tolist()
         return {
@@ -570,13 +598,3 @@ def _some(order: Sequence[int], random: np.random.Generator) -> list[int]:
     """All of these moves but a few."""
     left_out = random.permutation(len(order))[: random.integers(1, _MOST_LEFT_OUT + 1)]
     return [at for place, at in enumerate(order) if place not in left_out]
-
-
-def _drawn(random: np.random.Generator, power: float) -> Choice:
-    """Pods drawn with a chance that grows with this power of their value."""
-
-    def choose(value: FloatArray, _percent: FloatArray) -> int:
-        with np.errstate(divide="ignore"):
-            return int(np.argmax(power * np.log(value) + random.gumbel(size=len(value))))
-
-    return choose
