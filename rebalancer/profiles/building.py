@@ -61,22 +61,25 @@ class WrittenPluginSet(Arguments):
     disabled: PluginList = ()
 
 
+_NONE = WrittenPluginSet.model_construct()  # not validated: that would build a schema for each point
+
+
 class WrittenPlugins(Arguments):
     """The plugin sets of a profile."""
 
-    pre_enqueue: WrittenPluginSet = WrittenPluginSet.model_construct()
-    queue_sort: WrittenPluginSet = WrittenPluginSet.model_construct()
-    pre_filter: WrittenPluginSet = WrittenPluginSet.model_construct()
-    filter: WrittenPluginSet = WrittenPluginSet.model_construct()
-    post_filter: WrittenPluginSet = WrittenPluginSet.model_construct()
-    pre_score: WrittenPluginSet = WrittenPluginSet.model_construct()
-    score: WrittenPluginSet = WrittenPluginSet.model_construct()
-    reserve: WrittenPluginSet = WrittenPluginSet.model_construct()
-    permit: WrittenPluginSet = WrittenPluginSet.model_construct()
-    pre_bind: WrittenPluginSet = WrittenPluginSet.model_construct()
-    bind: WrittenPluginSet = WrittenPluginSet.model_construct()
-    post_bind: WrittenPluginSet = WrittenPluginSet.model_construct()
-    multi_point: WrittenPluginSet = WrittenPluginSet.model_construct()
+    pre_enqueue: WrittenPluginSet = _NONE
+    queue_sort: WrittenPluginSet = _NONE
+    pre_filter: WrittenPluginSet = _NONE
+    filter: WrittenPluginSet = _NONE
+    post_filter: WrittenPluginSet = _NONE
+    pre_score: WrittenPluginSet = _NONE
+    score: WrittenPluginSet = _NONE
+    reserve: WrittenPluginSet = _NONE
+    permit: WrittenPluginSet = _NONE
+    pre_bind: WrittenPluginSet = _NONE
+    bind: WrittenPluginSet = _NONE
+    post_bind: WrittenPluginSet = _NONE
+    multi_point: WrittenPluginSet = _NONE
 
     def at(self, point: str) -> WrittenPluginSet:
         """The set under a key of the text, ``preFilter`` or ``multiPoint``."""
