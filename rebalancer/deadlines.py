@@ -122,22 +122,13 @@ class Deadline(msgspec.Struct, frozen=True):
         Raises its error, TimeoutError after the deadline, or StopRequestedError.
         """
         allowed = self._seconds_allowed(what)
-        return self._awaited(what, lambda: attended(work), allowed)
+        return self._awaited(what, attended(work), allowed)
 
     def awaited(self, what: str, begun: Future[_Result]) -> _Result:
         """The result of work that has begun. Raises as ``bound`` does."""
-        return self._awaited(what, lambda: begun, self._seconds_allowed(what))
+        return self._awaited(what, begun, self._seconds_allowed(what))
 
-    def _awaited(self, what: str, begun: Callable[[], Future[_Result]], allowed: float) -> _Result:
-        try:
-            return self._result(what, begun(), allowed)
-        except RuntimeError as error:
-            # ``threading`` waits in Python, and says that its lock is free where a signal ends such a wait.
-            if self.stop.is_hurried():
-                raise KeyboardInterrupt from error
-            raise
-
-    def _result(self, what: str, begun: Future[_Result], allowed: float) -> _Result:
+    def _awaited(self, what: str, begun: Future[_Result], allowed: float) -> _Result:
         while not wait((begun,), max(0.0, min(_LOOK_SECONDS, self.seconds_left))).done:
             if self.stopped:
                 raise StopRequestedError(f"{what}: asked to stop")

@@ -17,10 +17,15 @@ raised once more, a moment later. A library may drop it too, by an ``except:`` a
 that ends by itself would only do so a little later, but a run would go on to evict. So a request is
 remembered, and ``stop_on_signal`` begins with one that came before. Compiled code that does not look whether
 what it called has failed ends the process by a fault: such code is not used (``tests/interruptions.py``).
+
+And what a handler raises may leave a lock taken for ever, in ``threading`` and ``logging``: they take locks
+in Python code, one line before the block that releases them. Whatever another thread does next, such as the
+request that releases the lease, would wait for it without end. There nothing is raised until a moment later.
 """
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 import threading
@@ -40,6 +45,13 @@ _SECONDS_UNTIL_RAISED_AGAIN = 0.001
 _Result = TypeVar("_Result")
 Handler = Callable[[int, FrameType | None], object]
 
+_OWN = __file__.removesuffix("signals.py")
+_TAKE_LOCKS = frozenset(
+    function.__code__.co_filename for function in (threading.Condition.wait, logging.Handler.acquire)
+)
+_MOST_PUT_OFF = 50
+
+_put_off = 0  # times that raising was put off since something was raised
 _requested = False  # a signal asked this command to stop; signals are those of the whole process
 
 
@@ -79,16 +91,17 @@ def interrupted_by_signals() -> Iterator[Interruptions]:
         yield interruptions
         return
 
-    def interrupt(number: int, _frame: FrameType | None) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
         global _requested  # noqa: PLW0603 - of the whole process
         _requested = True
         if interruptions.raising:
-            raise KeyboardInterrupt
-        signal.signal(number, signal.SIG_DFL)
+            _raise(KeyboardInterrupt, frame)
+        else:
+            signal.signal(number, signal.SIG_DFL)
 
-    def interrupt_again() -> None:
+    def interrupt_again(frame: FrameType | None) -> None:
         if interruptions.raising:
-            raise KeyboardInterrupt
+            _raise(KeyboardInterrupt, frame)
 
     _requested = False
     with _handled(interrupt, (KeyboardInterrupt,), interrupt_again):
@@ -115,9 +128,33 @@ def stop_on_signal(read_again: Callable[[], None] | None = None) -> Iterator[Sto
             signal.signal(_HANGUP, hangup)
 
 
+def _raise(kind: type[BaseException], frame: FrameType | None) -> None:
+    """Raise what ends the work at hand; a moment later where the main thread may hold a lock of a library.
+
+    A thread that is still there after many moments waits, for another thread or for whoever reads its output.
+    """
+    global _put_off  # noqa: PLW0603 - of the main thread
+    may_wait = _ALARM is not None and callable(signal.getsignal(_ALARM)) and _put_off < _MOST_PUT_OFF
+    if may_wait and _may_hold_a_lock(frame):
+        _put_off += 1
+        signal.setitimer(signal.ITIMER_REAL, _SECONDS_UNTIL_RAISED_AGAIN)
+    else:
+        _put_off = 0
+        raise kind
+
+
+def _may_hold_a_lock(frame: FrameType | None) -> bool:
+    """Whether a signal came in a function of ``threading`` or ``logging``, or in what that called."""
+    while frame is not None and not frame.f_code.co_filename.startswith(_OWN):
+        if frame.f_code.co_filename in _TAKE_LOCKS:
+            return True
+        frame = frame.f_back
+    return False
+
+
 @contextmanager
 def _handled(
-    handler: Handler, kinds: tuple[type[BaseException], ...], raise_again: Callable[[], None]
+    handler: Handler, kinds: tuple[type[BaseException], ...], raise_again: Callable[[FrameType | None], None]
 ) -> Iterator[None]:
     """Handle the signals that ask to stop; call ``raise_again`` whenever Python drops what was raised."""
     before = {number: signal.signal(number, handler) for number in stop_signals()}
@@ -130,7 +167,9 @@ def _handled(
 
 
 @contextmanager
-def _raised_again(kinds: tuple[type[BaseException], ...], raise_again: Callable[[], None]) -> Iterator[None]:
+def _raised_again(
+    kinds: tuple[type[BaseException], ...], raise_again: Callable[[FrameType | None], None]
+) -> Iterator[None]:
     """Call ``raise_again`` in the main thread whenever Python drops an exception of these kinds."""
     if _ALARM is None:
         yield
@@ -143,7 +182,7 @@ def _raised_again(kinds: tuple[type[BaseException], ...], raise_again: Callable[
         else:
             hook(unraisable)
 
-    handler = signal.signal(_ALARM, lambda _number, _frame: raise_again())
+    handler = signal.signal(_ALARM, lambda _number, frame: raise_again(frame))
     sys.unraisablehook = dropped
     try:
         yield
@@ -165,24 +204,25 @@ class StopSignals:
         self._may_raise = False
         self._interruptible = False
 
-    def receive(self, number: int, _frame: FrameType | None = None) -> None:
+    def receive(self, number: int, frame: FrameType | None = None) -> None:
         """Handle a signal. Raises what ends the work at hand, where that can be ended at any line."""
         global _requested  # noqa: PLW0603 - of the whole process
         if self.stop.is_set() and number != _HANGUP:
             self.stop.hurry()
             _requested = True  # what fails from now on may have failed because of it
-            raise KeyboardInterrupt
+            _raise(KeyboardInterrupt, frame)
+            return
         self.stop.set()
         if self._may_raise:
             self._may_raise = False
-            raise _Interrupted
+            _raise(_Interrupted, frame)
 
-    def raise_again(self) -> None:
+    def raise_again(self, frame: FrameType | None) -> None:
         """Raise what ends the work at hand once more, if that work goes on."""
         if self.stop.is_hurried():
-            raise KeyboardInterrupt
-        if self._interruptible:
-            raise _Interrupted
+            _raise(KeyboardInterrupt, frame)
+        elif self._interruptible:
+            _raise(_Interrupted, frame)
 
     def interruptibly(self, work: Callable[[], _Result]) -> _Result:
         """The result of work that changes nothing. Raises StopRequestedError as soon as a signal comes."""

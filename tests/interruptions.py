@@ -10,9 +10,12 @@ exit code of 0 says that none did.
 from __future__ import annotations
 
 import faulthandler
+import logging
 import signal
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -29,6 +32,7 @@ from tests.builders import a_pod
 from tests.churn import Churn, json_line, protobuf_frame
 from tests.protobuf_encoder import encode_list
 
+_NO_HANG_SECONDS = 60.0
 Place = tuple[CodeType, CodeType | None, int]
 _ROOT = Path(__file__).parents[1]
 _OF_A_LATER_API = b"\xc2\x0c\x01x"  # field 200
@@ -103,6 +107,22 @@ def signalled_everywhere(work: Callable[[], object], number: signal.Signals) -> 
     return _at_each_place(work, send, ("call", "c_return"))
 
 
+def _check_that_other_threads_can_log() -> None:
+    """A lock of ``logging`` that an interruption left taken would hold every one of them up for ever."""
+    handlers = logging.getLogger("rebalancer").handlers
+
+    def log() -> None:
+        logging.getLogger("rebalancer.signals")
+        for handler in handlers:
+            with handler.lock or nullcontext():
+                pass
+
+    thread = threading.Thread(target=log, daemon=True)
+    thread.start()
+    thread.join(_NO_HANG_SECONDS)
+    assert not thread.is_alive(), "an interruption left a lock of logging taken"
+
+
 def _at_each_place(
     work: Callable[[], object],
     interrupt: Callable[[], bool | None],
@@ -134,6 +154,7 @@ def _at_each_place(
             pass
         finally:
             sys.setprofile(None)
+        _check_that_other_threads_can_log()
         if len(done) == before:
             return before
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import StopRequestedError
+from rebalancer.signals import stop_on_signal
 from tests.interruptions import signalled_everywhere
 from tests.waiting import NEVER_SECONDS, no_hang
 
@@ -125,30 +127,25 @@ def test_a_second_request_to_stop_leaves_half_a_second(clock: Clock) -> None:
     assert closing.stopped
 
 
-# What is raised in a callback of a weak reference Python drops; ``rebalancer.signals`` raises it again.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_second_signal_at_any_place_of_a_wait_is_an_interruption_and_no_defect() -> None:
-    waits = False
     ended: set[object] = set()
-    stop = StopRequest()
-
-    def hurry(*_: object) -> None:
-        if waits:
-            stop.hurry()
-            raise KeyboardInterrupt
 
     def wait() -> None:
-        nonlocal stop, waits
-        stop = StopRequest()
-        try:
-            waits = True
-            ended.add(Deadline(stop=stop).bound("add", lambda: 1 + 1))
-            waits = False
-        except BaseException as error:  # noqa: BLE001 - whichever it is
-            waits = False
-            ended.add(type(error))
+        with stop_on_signal() as signals:
+            handler = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signals.stop.set()
+            try:
+                signal.signal(signal.SIGTERM, handler)
+                found = Deadline(stop=signals.stop).finishing(20.0).bound("add", lambda: 1 + 1)
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+                while signal.getitimer(signal.ITIMER_REAL)[0]:  # what was put off is still to come
+                    time.sleep(0)
+                ended.add(found)
+            except BaseException as error:  # noqa: BLE001 - whichever it is
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+                ended.add(type(error))
 
-    before = signal.signal(signal.SIGTERM, hurry)
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         places = signalled_everywhere(wait, signal.SIGTERM)
     finally:
