@@ -123,7 +123,7 @@ EQUIVALENT = {
         "execution/lease",
         "renewed_meanwhile: True  →  False",
     ): "whether the interpreter waits for it at its end",
-    ("execution/lease", "acquire: 2  →  3"): "room for requests before and after the watching",
+    ("execution/lease", "_acquired: 2  →  3"): "room for requests before and after the watching",
     ("execution/lease", "ensure: self.seconds_left > needed  →  self.seconds_left >= needed"): (
         "at exactly two thirds it is renewed, whether it was read again before or not"
     ),
