@@ -126,11 +126,17 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def test_the_first_fresh_figure_wins_and_the_listing_says_which_it_is(cluster: Cluster) -> None:
-    listing = cluster.answer("nodes", sources=METRICS_SERVER)
-    nodes = {node["name"]: node for node in listing["nodes"]}
-
     source = f"prometheus {cluster.prometheus.address.removeprefix('http://')}"
-    assert {node["figures"]["cpu"]["source"] for name, node in nodes.items() if name != "node-6"} == {source}
+    nodes: dict[str, Any] = {}
+    listing: dict[str, Any] = {}
+
+    def all_scraped() -> bool:
+        listing.update(cluster.answer("nodes", sources=METRICS_SERVER))
+        nodes.update({node["name"]: node for node in listing["nodes"]})
+        found = {node["figures"]["cpu"]["source"] for name, node in nodes.items() if name != "node-6"}
+        return found == {source}
+
+    eventually(all_scraped, awaited="a scrape of every node that came in time")
     assert nodes["node-6"]["figures"]["cpu"]["source"] == "metrics-server"
     assert all(-5 <= node["figures"]["cpu"]["ageSeconds"] < 60 for node in nodes.values())
     loads = cluster.sandbox.node_utilisation()
