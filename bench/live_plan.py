@@ -61,8 +61,8 @@ def watched_bytes(api: RawApi) -> int:
 def next_plan(kubeconfig: Path, share: float) -> dict[str, float]:
     """A plan after this share of the pods changed, where the ones before were kept."""
     from rebalancer.cluster.live.watching import LiveCluster  # noqa: PLC0415
-    from rebalancer.observe.plan_options import PlanOptions  # noqa: PLC0415
-    from rebalancer.observe.read import policy_of, read_inputs  # noqa: PLC0415
+    from rebalancer.observe.plan_options import PlanOptions, policy_of  # noqa: PLC0415
+    from rebalancer.observe.read import read_inputs  # noqa: PLC0415
     from rebalancer.planning.planner import make_plan  # noqa: PLC0415
 
     options = PlanOptions(policy_path=POLICY, kubeconfig=kubeconfig)

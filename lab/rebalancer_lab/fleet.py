@@ -24,8 +24,7 @@ from rebalancer.cli.output import Output, Rows, emit, progress_bar
 from rebalancer.cli.studies import Cluster
 from rebalancer.cluster.dumps.listing import build_decoders
 from rebalancer.errors import ExitCode, InputError, InternalError, RebalancerError
-from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.observe.read import policy_of
+from rebalancer.observe.plan_options import PlanOptions, policy_of
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import API_VERSION, Plan, Value

@@ -1,12 +1,13 @@
 """The connection to a live cluster, and the first request over it.
 
-To read a policy, and to import what plans by it, takes longer than to log in. So where a login is plain the
-first page of nodes is asked for before that, and arrives meanwhile:
+To import what plans takes longer than to log in. So where a login is plain the first page of nodes is asked
+for before that, and arrives meanwhile:
 
-    the program   | log in | policy, model, numpy | decode nodes, pods, ...
-    API server             | nodes         |      | pods, ...
+    the program   | policy, log in | model, numpy | decode nodes, pods, ...
+    API server                     | nodes        | pods, ...
 
-Whatever goes wrong with it is said where the nodes are read, after what is wrong with the policy.
+Whatever goes wrong with it is said where the nodes are read. Files that are read later, the state and the
+scheduler's configuration, may be wrong: where an option names one, nothing is asked for ahead.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ def open_api(options: PlanOptions) -> RawApi | None:
 def ask_ahead(options: PlanOptions) -> RawApi | None:
     """The connection to a live cluster whose first nodes are on their way; None where ``open_api`` has to.
 
-    That is for a recorded cluster, and where the login is not plain or cannot be used.
+    That is for a recorded cluster, where files are still to be read, and where the login is not plain or
+    cannot be used.
     """
-    if options.source is not None:
+    if options.source or options.scheduler_config or options.state_path:
         return None
     from rebalancer.cluster.kinds import NODES  # noqa: PLC0415 - not for a recorded cluster
     from rebalancer.cluster.live import open_plain_api  # noqa: PLC0415

@@ -13,6 +13,7 @@ MAX_CONFIRMATION_SECONDS = 180.0  # the lease is held while the user is asked: o
 
 if TYPE_CHECKING:
     from rebalancer.planning.inputs import Observation
+    from rebalancer.policy.policy_file import LoadedPolicy
     from rebalancer.state.run_state import RunState
 
 
@@ -52,3 +53,10 @@ class RunOptions(msgspec.Struct, frozen=True):
     metrics_textfile: Path | None = None
     metrics_push: str | None = None  # URL of a Pushgateway
     cluster: str = ""  # the label of its metrics
+
+
+def policy_of(options: PlanOptions) -> LoadedPolicy:
+    """The policy an option names, else the default one."""
+    from rebalancer.policy.policy_file import default_policy, load_policy  # noqa: PLC0415 - imports pydantic
+
+    return load_policy(options.policy_path) if options.policy_path else default_policy()

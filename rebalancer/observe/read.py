@@ -32,7 +32,7 @@ from rebalancer.load.services import runs_in_a_cluster
 from rebalancer.observe.configuration import InstalledPlugins, configuration_of_aks, configuration_text
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.policy.load_sources import PrometheusSource
-from rebalancer.policy.policy_file import LoadedPolicy, default_policy, load_policy, place_of
+from rebalancer.policy.policy_file import LoadedPolicy, place_of
 from rebalancer.profiles.types import ConfigurationText, ExtenderAnswers, SchedulerConfiguration
 from rebalancer.redaction import without_secrets
 from rebalancer.state.run_state import RunState
@@ -45,11 +45,6 @@ if TYPE_CHECKING:
     from rebalancer.load.prometheus.responses import RecordedResponses
     from rebalancer.planning.inputs import Observation, PlanningInputs
     from rebalancer.state.stores import StateStore
-
-
-def policy_of(options: PlanOptions) -> LoadedPolicy:
-    """The policy an option names, else the default one."""
-    return load_policy(options.policy_path) if options.policy_path else default_policy()
 
 
 def open_cluster(api: RawApi, log: ChangeLog | None = None) -> LiveCluster:

@@ -36,8 +36,8 @@ from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.configuration import InstalledPlugins, configuration_text
 from rebalancer.observe.connection import open_api
 from rebalancer.observe.needs import read_figures
-from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.observe.read import observe, open_cluster, policy_of, read_inputs, state_store
+from rebalancer.observe.plan_options import PlanOptions, policy_of
+from rebalancer.observe.read import observe, open_cluster, read_inputs, state_store
 from rebalancer.planning.assemble import assemble
 from rebalancer.planning.inputs import Observation, PlanningInputs
 from rebalancer.planning.plan import API_VERSION

@@ -1,7 +1,6 @@
 """What ``plan``, ``nodes`` and ``explain`` do: observe, assemble, and compute from that alone.
 
-The planner is imported after the cluster is read, as ``observe.read`` imports the model; and what reads
-policies once the first request is sent.
+The planner is imported after the cluster is read, and what reads it once the first request is sent.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rebalancer.observe.connection import ask_ahead, open_api
-from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.observe.plan_options import PlanOptions, policy_of
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
@@ -76,10 +75,8 @@ def explain_subject(options: PlanOptions, subject: str, namespace: str = "") -> 
 
 def plan_inputs(options: PlanOptions) -> PlanningInputs:
     """What a plan is made from; with ``ignore_coverage`` however few nodes have a known load."""
-    api = ask_ahead(options)
-    from rebalancer.observe.read import policy_of  # noqa: PLC0415 - imports pydantic and numpy
-
-    (inputs,) = inputs_of(options, (policy_of(options),), api)
+    loaded = policy_of(options)  # a mistake in it is found before the cluster is asked for anything
+    (inputs,) = inputs_of(options, (loaded,), ask_ahead(options))
     return inputs
 
 
@@ -90,7 +87,7 @@ def inputs_of(
 
     ``api`` is the connection to a live cluster where there is one already.
     """
-    from rebalancer.observe.read import read_inputs  # noqa: PLC0415 - as above
+    from rebalancer.observe.read import read_inputs  # noqa: PLC0415 - imports numpy
 
     api = api or open_api(options)
     return read_inputs(

@@ -16,8 +16,8 @@ from rebalancer.documents import read_text
 from rebalancer.errors import InputError, UnreachableError
 from rebalancer.observe.configuration import configurations_in
 from rebalancer.observe.connection import open_api
-from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.observe.read import observe, policy_of
+from rebalancer.observe.plan_options import PlanOptions, policy_of
+from rebalancer.observe.read import observe
 from rebalancer.observe.recorded import recorded_state
 from rebalancer.planning import planner
 from rebalancer.planning.assemble import assemble

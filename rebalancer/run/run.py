@@ -50,8 +50,8 @@ from rebalancer.execution.safety import PauseSwitch, SafetyChecks
 from rebalancer.execution.waves import RunContext, WorkloadPods, carry_out
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.connection import open_api
-from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions
-from rebalancer.observe.read import open_cluster, policy_of, read_inputs, state_store
+from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions, policy_of
+from rebalancer.observe.read import open_cluster, read_inputs, state_store
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move, Plan
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan

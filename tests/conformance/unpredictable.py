@@ -103,8 +103,8 @@ def drawn(cases: int) -> Iterator[tuple[str, Case]]:
 
 def of_dump(folder: Path) -> Counter[str]:
     """The pods of a cluster's dump, by the configuration that lies beside it."""
-    from rebalancer.observe.plan_options import PlanOptions
-    from rebalancer.observe.read import policy_of, read_inputs
+    from rebalancer.observe.plan_options import PlanOptions, policy_of
+    from rebalancer.observe.read import read_inputs
 
     options = PlanOptions(source=folder)
     (inputs,) = read_inputs(options, (policy_of(options),), None, None, ignore_coverage=True)

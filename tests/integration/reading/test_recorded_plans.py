@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.dumps.writer import save
 from rebalancer.observe.connection import open_api
-from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.observe.read import observe, policy_of, read_inputs
+from rebalancer.observe.plan_options import PlanOptions, policy_of
+from rebalancer.observe.read import observe, read_inputs
 from rebalancer.observe.recorded import documents_of
 from rebalancer.planning.assemble import assemble
 from rebalancer.planning.plan import Plan, encode

@@ -123,7 +123,7 @@ import os, sys
 from rebalancer.cli.program import main
 from rebalancer.cluster.live import RawApi
 def asked(api, kind):
-    heavy = {{"numpy", "pandas", "kubernetes", "rich", "pydantic", "rebalancer.scheduling"}}
+    heavy = {{"numpy", "pandas", "kubernetes", "rich", "rebalancer.scheduling"}}
     print("HEAVY", kind.plural, sorted(set(sys.modules) & heavy), flush=True)
     os._exit(0)
 RawApi.ask_ahead = asked

@@ -1,4 +1,4 @@
-"""The first nodes are asked for before the policy is read, where that takes nothing but a plain login."""
+"""The first nodes are asked for before what plans is imported, where no file can be wrong any more."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.cluster.kinds import NODES
 from rebalancer.errors import InputError
@@ -66,12 +67,20 @@ def test_any_other_login_waits_until_the_policy_is_known(
     assert nodes.requests == []
 
 
-def test_a_mistake_in_the_policy_is_reported_before_the_server_has_answered(
-    tmp_path: Path, nodes: Nodes
-) -> None:
+def test_a_mistake_in_the_policy_is_found_before_anything_is_asked_for(tmp_path: Path, nodes: Nodes) -> None:
     with answering(nodes.answer) as url:
         options = options_for(tmp_path, url, {}, "{apiVersion: rebalancer/v1alpha1, kind: Other}")
         with pytest.raises(InputError, match="Other is not supported"):
             make_plan(options)
-        assert not nodes.answers.is_set()
-        nodes.answers.set()
+    assert nodes.requests == []
+
+
+@pytest.mark.parametrize("option", ["state_path", "scheduler_config"])
+def test_nothing_is_asked_for_ahead_of_files_that_are_still_to_be_read(
+    tmp_path: Path, nodes: Nodes, option: str
+) -> None:
+    (tmp_path / "broken").write_text("{")
+    with answering(nodes.answer) as url:
+        options = replace(options_for(tmp_path, url, {"token": "t"}), **{option: tmp_path / "broken"})
+        assert ask_ahead(options) is None
+    assert nodes.requests == []
