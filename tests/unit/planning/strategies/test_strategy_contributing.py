@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -9,29 +10,56 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from rebalancer.cli.program import main
 from rebalancer.planning.strategies import STRATEGIES
+from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.policy.policy_file import schema
 from tests.unit.planning.strategies.registered import registered
 
 PAGE = Path(__file__).parents[4] / "CONTRIBUTING.md"
+SECTION = PAGE.read_text().partition("## Add a strategy")[2].partition("\n## ")[0]
+CODE, TEST = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
+
+
+def the_strategy(monkeypatch: pytest.MonkeyPatch) -> type[Strategy]:
+    """The one that the page adds, imported as if it had its file."""
+    module = ModuleType("rebalancer.planning.strategies.age")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compile(CODE, "age.py", "exec"), module.__dict__)
+    strategy: type[Strategy] = module.__dict__["Age"]
+    return strategy
 
 
 def test_the_example_of_a_strategy_passes_the_test_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    section = PAGE.read_text().partition("## Add a strategy")[2].partition("\n## ")[0]
-    code, test = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    module = ModuleType("rebalancer.planning.strategies.age")
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    exec(compile(code, "age.py", "exec"), module.__dict__)
     names: dict[str, Any] = {}
-    exec(compile(test, "test_age.py", "exec"), names)
+    exec(compile(TEST, "test_age.py", "exec"), names)
 
     tests = [value for name, value in names.items() if name.startswith("test_")]
-    with registered(module.__dict__["Age"]):
+    with registered(the_strategy(monkeypatch)):
         for case in tests:
             case()
         assert "maxAge" in schema()["$defs"]["AgeSettings"]["properties"]
     assert len(tests) == 2
+
+
+def test_the_plan_of_the_page_moves_pods_by_the_strategy_of_the_page(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    policy, command = re.findall(
+        r"^\$ cat age\.yaml\n(.*?)^\$ \S*rebalancer (.*?)$", SECTION, re.DOTALL | re.MULTILINE
+    )[0]
+    (tmp_path / "age.yaml").write_text(policy)
+    (tmp_path / "examples").symlink_to(PAGE.parent / "examples")
+    monkeypatch.chdir(tmp_path)
+
+    with registered(the_strategy(monkeypatch)):
+        shown = CliRunner().invoke(main, [*command.split(), "-o", "json"])
+
+    assert shown.exit_code == 0, shown.output
+    moves = json.loads(shown.stdout)["moves"]
+    assert {move["strategy"] for move in moves} == {"age"}
 
 
 def test_the_excerpt_of_the_registry_names_the_first_strategy_and_another_one_before_the_new_one() -> None:
