@@ -28,7 +28,7 @@ from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.cluster.records import Taint
 from rebalancer.errors import RebalancerError, RightsError, SafetyError
-from rebalancer.planning.steering import HOT
+from rebalancer.planning.steering import HOT, taint_ends
 
 LOGGER = logging.getLogger(__name__)
 _ATTEMPTS = 5  # for one node that others change at the same time
@@ -131,20 +131,18 @@ class OwnTaints:
 
     def _is_over(self, taint: Mapping[str, Any], node: str) -> bool:
         """True for a taint whose time is over, or whose run cannot go on, as this one has its lease."""
-        lease, _, rest = taint["value"].partition(".")
-        until = rest.rpartition(".")[2]
-        same = lease == self._owner.partition(".")[0]
+        same = taint["value"].partition(".")[0] == self._owner.partition(".")[0]
         if same or self._kind is not HOT or self._is_late(taint, node):
             return True
+        until = times.render(taint_ends(taint["value"]))
         raise SafetyError(
-            f"a run under another lease steers: node {node} has its taint until {times.render(int(until))}",
+            f"a run under another lease steers: node {node} has its taint until {until}",
             hint="let runs that steer share one lease",
         )
 
     def _is_late(self, taint: Mapping[str, Any], _node: str) -> bool:
         """True for a taint whose time is over, or cannot be read."""
-        until = taint["value"].rpartition(".")[2]
-        return not until.isdecimal() or int(until) <= self._clock()
+        return taint_ends(taint["value"]) <= self._clock()
 
     def _is_ours(self, taint: object) -> bool:
         """Whether a taint as it was read is one of this program."""

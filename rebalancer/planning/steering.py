@@ -22,6 +22,7 @@ from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
 
+from rebalancer.cluster import times
 from rebalancer.cluster.arrays import BoolArray
 from rebalancer.cluster.records import Node, Taint
 from rebalancer.cluster.snapshot import Snapshot
@@ -60,16 +61,22 @@ def left_behind(snapshot: Snapshot) -> tuple[str, ...]:
     )
 
 
-def closed_until(node: Node) -> float | None:
-    """Until when a node is closed by the taint of emptied nodes, in Unix seconds; None where it is not.
+def taint_ends(value: str) -> float:
+    """Until when a taint of this program may stay, in Unix seconds, by its value ``lease.run.until``.
 
-    The value is ``lease.run.until``; one that cannot be read is over.
+    Anybody may write one. What this program cannot have written is over: 0.
     """
+    *names, until = value.split(".")
+    ends = float(until) if len(names) == 2 and until.isdecimal() else 0.0
+    return ends if ends <= times.LATEST else 0.0
+
+
+def closed_until(node: Node) -> float | None:
+    """Until when a node is closed by the taint of emptied nodes, in Unix seconds; None where it is not."""
     ours = (
         item for item in node.spec.taints or () if (item.key, item.effect) == (EMPTIED.key, EMPTIED.effect)
     )
-    ends = [item.value.rpartition(".")[2] for item in ours]
-    return max((float(end) if end.isdecimal() else 0.0 for end in ends), default=None)
+    return max((taint_ends(item.value) for item in ours), default=None)
 
 
 def reopened(snapshot: Snapshot, now: float) -> tuple[str, ...]:

@@ -112,6 +112,18 @@ def test_a_run_under_another_lease_is_left_alone_until_its_time_is_over() -> Non
     assert nodes.ours() == set()
 
 
+@pytest.mark.parametrize(
+    "value", ["", "other", "other.run", "99999999999", "other.run.253402300800", "a.b.c.9e9"]
+)
+def test_a_taint_whose_value_no_run_wrote_is_taken_away(value: str) -> None:
+    taint = {"key": TAINT_KEY, "value": value, "effect": "PreferNoSchedule"}
+    nodes = Nodes(a=[taint], b=[THEIRS, taint])
+
+    nodes.run().begin(("b",), ("a", "b"))
+    assert nodes.ours() == {"b"}
+    assert ".run." in nodes.taints["b"][1]["value"]
+
+
 def test_a_node_that_changes_meanwhile_is_read_anew() -> None:
     nodes = Nodes(a=[])
     changes = iter([True, True, False])
