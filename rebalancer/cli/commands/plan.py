@@ -115,7 +115,7 @@ def _plan_of_report(options: PlanOptions) -> Plan | None:
         return None
     from rebalancer.reporting.html.embedded import read_plan_file  # noqa: PLC0415 - imports yaml
 
-    if options != PlanOptions(source=options.source, advise=options.advise):
+    if options != PlanOptions(source=options.source):
         raise InputError(
             "a report holds a plan that was made, with its policy and its moment",
             where=str(options.source),
@@ -169,6 +169,8 @@ def _write_difference(options: PlanOptions, output: Output, other: Path, *, chos
         )
     if chosen:
         raise InputError("--diff compares whole plans", hint="leave out -n, -l, --field-selector and --sort")
+    if options.advise:
+        raise InputError("--advise is of one plan, and --diff shows two", hint="leave one of them out")
     found = with_progress(diff_policies, options, other)
     emit(found, output, difference_table)
     return bool(found.changed)

@@ -303,8 +303,11 @@ def test_options_that_would_be_ignored_are_refused(
     rebalancer_program: Program, pipeline: FakePipeline, tmp_path: Path
 ) -> None:
     every = rebalancer_program("nodes", "--every", "5s")
-    report = rebalancer_program("plan", "--from", str(tmp_path / "plan.html"), "--policy", "other.yaml")
+    of_report = "plan", "--from", str(tmp_path / "plan.html")
+    report = rebalancer_program(*of_report, "--policy", "other.yaml")
+    advised = rebalancer_program(*of_report, "--advise")
 
-    assert (every.exit_code, report.exit_code) == (2, 2)
+    assert {result.exit_code for result in (every, report, advised)} == {2}
     assert "--every says how often --watch reads" in every.stderr
     assert "give --from alone" in report.stderr
+    assert "give --from alone" in advised.stderr
