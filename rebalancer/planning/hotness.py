@@ -64,11 +64,18 @@ class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
         With ``overload`` 1 a point above coolTo counts 1, one above the threshold 2, one above 100 % 4. So a
         point off the hotter of two nodes never counts less.
         """
+        return np.where(self.resources[rows], self._points(rows, percent), 0.0)
+
+    def excess_by_now(self, rows: int | IntArray, percent: FloatArray) -> FloatArray:
+        """(…, resources) the same for a plan that is made then, which also sees what has become hot since."""
+        counts = self.resources[rows] | (percent > self.hot_above[rows])
+        return np.where(counts, self._points(rows, percent), 0.0)
+
+    def _points(self, rows: int | IntArray, percent: FloatArray) -> FloatArray:
         levels = self.steps[:, rows]
         levels = levels[:, None] if percent.ndim == levels.ndim else levels  # many percentages of one node
         above, hot, starving = _beyond(percent, levels)
-        points = above + self.overload * hot + 2.0 * self.overload * starving
-        return np.where(self.resources[rows], points, 0.0)
+        return np.asarray(above + self.overload * hot + 2.0 * self.overload * starving, np.float64)
 
     @cached_property
     def steps(self) -> FloatArray:

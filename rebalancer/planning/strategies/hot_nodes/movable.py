@@ -84,6 +84,11 @@ class MovablePods:
         """(hot nodes,) points of excess."""
         return np.asarray(self.hotness.excess(self.nodes, percent).sum(axis=1), np.float64)
 
+    def heats(self, before: FloatArray, after: FloatArray) -> bool:
+        """Whether there is more excess after some moves, also of what the nodes were not hot in before."""
+        now, then = (self.hotness.excess_by_now(self.nodes, percent).sum() for percent in (before, after))
+        return bool(then > now + NEGLIGIBLE)
+
     def still_hot(self, percent: FloatArray) -> BoolArray:
         """(hot nodes,) whether each is still hot."""
         above = percent > self.hotness.hot_above[self.nodes] + NEGLIGIBLE

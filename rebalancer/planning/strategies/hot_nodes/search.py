@@ -239,7 +239,7 @@ class ReliefSearch:
         return sorted(found, key=lambda row: (-size[row], prepared.pods.full_name(row)))
 
     def making_room(self, row: PodRow, at: int, builder: PlanBuilder) -> Candidate:
-        """A pod that makes room on its node for one of a hot node, after the moves of a plan."""
+        """A pod that makes room on its node for one of a hot node, after a plan in which none did so yet."""
         prepared, pod = self._prepared, self.pods.candidates[at]
         node, other = (prepared.nodes.names[place] for place in (prepared.node_of(row), pod.source))
         load, percent = prepared.inputs.load, builder.expected_percent(pod.source)
@@ -477,7 +477,7 @@ class Attempt:
         builder, search, moved = self.builder, self._search, list[Candidate]()
         before, start, relieves = builder.copy(), self.percent, float(self._pods.relieved(self.percent)[at])
         for row in room:
-            pod = search.making_room(row, at, builder)
+            pod = search.making_room(row, at, before)
             least = max(search.asked, _LEAST_FOR_ROOM)
             if len(moved) == _MOST_FOR_ROOM or relieves < least * search.price(at, (*moved, pod)):
                 break
@@ -485,7 +485,7 @@ class Attempt:
                 continue
             moved.append(pod)
             percent = self._pods.percent(builder)
-            if self._pods.excess(percent).sum() > self.excess + NEGLIGIBLE:
+            if self._pods.heats(start, percent):
                 break  # a run may end before the other pod moves
             found = builder.find(self._pods.candidates[at])
             if not isinstance(found, NotMoved) and search.pays(

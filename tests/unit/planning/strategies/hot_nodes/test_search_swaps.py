@@ -67,6 +67,42 @@ def test_a_swap_holds_when_it_is_looked_at_again_and_not_without_its_second_pod(
     assert verdicts[moves[0].pod.uid] == "NotNeeded: the pod for which it would make room does not move"
 
 
+def each_to_the_other(
+    held: tuple[str, str], of_a: tuple[int, str, str], of_b: tuple[str, str], rule: dict[str, Any] = RULE
+) -> PlanningInputs:
+    """Nodes a and b, each with a pod that stays, of so much memory, and pods that belong on the other."""
+
+    def on(node: str) -> dict[str, Any]:
+        return {"nodeSelector": {"kubernetes.io/hostname": node}}
+
+    count, cpu, memory = of_a
+    most = {"maxAfter": {"cpu": 100, "memory": 100}}
+    return planning_inputs(
+        [a_node(name, cpu=10, memory="100Gi") for name in "ab"],
+        [
+            a_workload("held-a", ["a"], cpu="6", memory=held[0], spec=on("a")),
+            a_workload("held-b", ["b"], cpu="100m", memory=held[1], spec=on("b")),
+            a_workload("from-a", ["a"] * count, cpu=cpu, memory=memory, spec=on("b")),
+            a_workload("from-b", ["b"], cpu=of_b[0], memory=of_b[1], spec=on("a")),
+        ],
+        policy=a_policy(hotNodes={"forRuns": 1, "any": [rule]}, planning={**LIKELY, **most}),
+    )
+
+
+def test_several_pods_that_make_room_fill_a_node_by_no_more_than_the_last_one_takes_away() -> None:
+    """One of them after the other would fill b from 65 to 86 % memory, and then 10 points leave it."""
+    rule = {"utilization": {"cpu": 64, "memory": 50}, "coolTo": {"cpu": 49, "memory": 40}}
+    inputs = each_to_the_other(("10Gi", "55Gi"), (3, "800m", "7Gi"), ("300m", "10Gi"), rule)
+    for node in plan_of(inputs).nodes:
+        assert node.after is None or node.after.load["memory"] <= node.load["memory"]
+
+
+def test_no_first_pod_of_a_swap_leaves_more_excess_by_making_a_node_hot_in_something_else() -> None:
+    """Node a would be at 88 % memory, and hot by it, had the run to end before its own pod leaves."""
+    inputs = each_to_the_other(("72Gi", "81Gi"), (1, "3", "4Gi"), ("1", "12Gi"))
+    assert [move.pod.name for move in plan_of(inputs).moves] == ["from-a-0", "from-b-0"]
+
+
 def full_by_use_and_empty_by_requests() -> PlanningInputs:
     """The scheduler sends every pod to c, which is nearly hot, until more is requested there than on d."""
     nodes = [a_node(name, cpu=10) for name in "acd"]
