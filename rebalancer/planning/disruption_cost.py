@@ -18,6 +18,7 @@ tenth of leastRelief. A node that stays hot whatever moves is not worth many sma
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -31,6 +32,7 @@ from rebalancer.state.run_state import RunState
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 EVICTION_COST = "scheduling.koordinator.sh/eviction-cost"
+_NUMBER = re.compile(r"-?[1-9]\d{0,9}", re.ASCII)  # whoever owns a pod may annotate it with any text
 _SLOW_SECONDS = 300.0  # time until ready at which its cost reaches its maximum
 _MANY_VOLUMES = 2  # with so many their cost reaches its maximum
 _OLD_SECONDS = 7 * 86_400.0  # age at which the cost of age reaches its maximum
@@ -51,8 +53,9 @@ class Disruption:
         """(rows,) the weighted sum of the costs of restarting each pod, every one of them from 0 to 1."""
         weights, workloads = self._weights, [self._workloads.of(row) for row in rows]
         priorities = np.array([self._pods.class_of(row).priority for row in rows], np.float64)
-        deletion = np.array([self._annotated(row, DELETION_COST) for row in rows], np.float64)
-        eviction = np.array([self._annotated(row, EVICTION_COST) for row in rows], np.float64)
+        annotations = [self._pods.annotations[row] for row in rows]
+        deletion = np.array([annotated_cost(item, DELETION_COST) for item in annotations], np.float64)
+        eviction = np.array([annotated_cost(item, EVICTION_COST) for item in annotations], np.float64)
         ages = self._inputs.now - self._pods.created[list(rows)]
         age = np.clip(np.nan_to_num(ages, nan=_OLD_SECONDS) / _OLD_SECONDS, 0.0, 1.0)
         few = np.array([1.0 / max(item.desired or 1, 1) for item in workloads])
@@ -70,13 +73,6 @@ class Disruption:
             np.float64,
         )
 
-    def _annotated(self, row: PodRow, annotation: str) -> int:
-        """The annotation's number, or 0 where there is none, as the ReplicaSet controller reads it."""
-        try:
-            return int(self._pods.annotations[row].get(annotation, "0"))
-        except ValueError:
-            return 0
-
     def _volumes(self, row: PodRow) -> float:
         """From 0 without persistent volumes to 1 with several."""
         volumes = self._pods.class_of(row).spec.volumes or ()
@@ -91,6 +87,13 @@ class Disruption:
     @cached_property
     def _seconds_to_ready(self) -> Mapping[str, list[float]]:
         return seconds_to_ready(self._inputs.state)
+
+
+def annotated_cost(annotations: Mapping[str, str], name: str) -> int:
+    """The 32-bit number of an annotation; 0 where it has none, as the ReplicaSet controller reads it."""
+    text = annotations.get(name, "")
+    number = int(text) if _NUMBER.fullmatch(text) else 0
+    return number if -(1 << 31) <= number < 1 << 31 else 0
 
 
 def seconds_to_ready(state: RunState | None) -> Mapping[str, list[float]]:

@@ -35,6 +35,7 @@ from rebalancer.load.scheduler_view import (
 )
 from rebalancer.load.usage import PodMethod
 from rebalancer.planning.coverage import OF_THEIR_NODE
+from rebalancer.planning.disruption_cost import DELETION_COST, annotated_cost
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.subjects import Subject, SubjectName, find_subject, parse_subject
@@ -44,7 +45,6 @@ from rebalancer.scheduling.resources import pod_requests, requested_amounts
 MAX_ADDED = 1000  # nodes or pods of one change
 _SCALED_KINDS = frozenset({"Deployment", "StatefulSet", "ReplicaSet", "Job"})
 _MAX_SHOWN_LENGTH = 60
-_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 Number = TypeVar("Number", np.int64, np.float64)
 
@@ -448,14 +448,13 @@ def _first_to_go(prepared: PreparedInputs, workload: Subject, rows: list[PodRow]
         return sorted(rows, key=lambda row: -int(ordinals[row]) if ordinals[row].isdecimal() else 0)
     on_node = Counter(int(pods.node[row]) for row in rows)
 
-    def order(row: PodRow) -> tuple[bool, bool, float, int, float, str]:
+    def order(row: PodRow) -> tuple[bool, bool, int, int, float, str]:
         node = int(pods.node[row])
-        cost = pods.annotations[row].get(_DELETION_COST, "0")
         created = float(np.nan_to_num(pods.created[row]))
         return (
             node >= 0,
             bool(pods.ready[row]),
-            float(cost) if cost.removeprefix("-").isdecimal() else 0.0,
+            annotated_cost(pods.annotations[row], DELETION_COST),
             -on_node[node],
             -created,
             pods.names[row],

@@ -36,6 +36,7 @@ _ENDED = frozenset({"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"}
 _CONTROLLER = "kubernetes.io/job-controller"
 _INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 _INDEX_IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
+_MOST_DIGITS = 10  # of a count in an annotation: 32 bits
 _DEFAULT_BACKOFF_LIMIT = 6
 _FIRST_DELAY_SECONDS = 10.0
 _MAX_DELAY_SECONDS = 600.0
@@ -174,4 +175,4 @@ def _may_end_so(job: Workload, codes: OnExitCodes) -> bool:
 
 def _count(annotations: Mapping[str, str], name: str) -> int | None:
     text = annotations.get(name, "0")
-    return int(text) if text.isascii() and text.isdigit() else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None

@@ -145,6 +145,13 @@ def test_each_index_waits_for_its_own_failures_those_that_were_ignored_too() -> 
     assert seconds_to_replacement(job, annotations, 50, 0.0) == 80.0
 
 
+def test_a_count_that_nobody_can_read_is_none_and_its_index_may_have_no_failures_left() -> None:
+    job = a_job({"backoffLimitPerIndex": 9})
+    annotations = {"batch.kubernetes.io/job-index-failure-count": "9" * 5000}
+    assert seconds_to_replacement(job, annotations, 0, 0.0) == seconds_to_replacement(job, {}, 0, 0.0)
+    assert why_it_would_fail(job, annotations, set(), 0)
+
+
 @given(st.integers(0, 6), st.integers(0, 6), st.none() | st.integers(0, 6), st.integers(1, 6))
 def test_a_job_replaces_a_pod_exactly_when_it_then_has_fewer_than_it_wants(
     parallelism: int, succeeded: int, completions: int | None, active: int
