@@ -160,7 +160,7 @@ Weight = Annotated[float, Field(ge=0, le=1000)]
 
 
 class Weights(PolicyModel):
-    """The cost of moving a pod, each aspect from 0 to 1; fewer pods always come before cheaper ones."""
+    """What moving a pod costs beside 1 for its restart: each aspect, from 0 to 1, times its weight."""
 
     fit: Weight = setting(1.0, "Load moved beyond what has to leave the node, per 100 percentage points.")
     fragmentation: Weight = setting(
@@ -263,7 +263,8 @@ class Planning(PolicyModel):
     )
     max_placements: int = setting(20000, "Most placements that are computed in a run.", ge=1)
     weights: Weights = setting(
-        Weights.model_construct(), "Which of several equally small sets of pods is moved."
+        Weights.model_construct(),
+        "What a move costs: pods that relieve most for each unit of their cost move first.",
     )
 
     @model_validator(mode="after")

@@ -2,9 +2,9 @@
 
 Pure arithmetic over all of them at once: nothing is placed here.
 
-    b 90 %, cool at 65 %    pods of 27, 10 and 10 points at costs of 1, 1 and 2
-    value                   27 takes the 25 points that are too much: 25; 10 / 1 = 10; 10 / 2 = 5
-    once 10 of cost 1 left  27 takes the 15 that are left, and so does 10 at most 10: 15, 5
+    b 90 %, cool at 65 %    hot above 80 %; pods of 27, 10 and 10 points at costs of 1, 1 and 2
+    value                   27 takes 25 points, 10 of them above 80 %: 35; 20 / 1 = 20; 20 / 2 = 10
+    once 10 of cost 1 left  27 takes the 15 that are left: 15; 10 / 2 = 5
 
 One aspect of a pod's price is the shape of its node, ``planning.weights.fragmentation``. A node that is full
 in cpu and empty in memory strands its memory: nothing fits there any more. Of two pods that relieve it alike,

@@ -4,9 +4,9 @@
 The pod of most value is placed. If its landing is acceptable it moves; otherwise it stays, and the next one
 is placed. A refused pod is placed again once another has landed on the node that refused it, or that is cool.
 
-    a 95 %, cool at 65 %   pods of 20, 20, 5 points: the first removes 20
-    b 90 %, cool at 65 %   pods of 27, 10, 10 points: the first removes 25
-    b moves 27; a moves 20, and then another 20, which removes the 10 points that are left
+    a 95 %   pods of 20, 20 and 5 points    hot above 80 %, cool at 65 %: the first removes 20 + 15
+    b 88 %   pods of 25, 10 and 10 points   the first removes 23 + 8
+    a moves 20; b moves 25; a moves another 20, which removes the 10 points that are left
 
 A node that was hot takes pods of hotter ones, up to its threshold like any node, once its own moves have made
 it cooler than that. Such a move must remove more excess from its node than it brings to the other one:
@@ -29,7 +29,7 @@ leastRelief points for each unit of what their moves cost.
 such a node are moved as well, largest first, if few of them let the pod of the hot node in:
 
     a 90 %, its pods of 22 points may run on a and b only; b 70 %, its pods of 10 points anywhere; c empty
-    two pods of b go to c, then one of a to b: a 68 %, b 73 %
+    two pods of b go to c, then one of a to b: a 68 %, b 72 %
 
 Nodes that are hot by different resources swap pods that way, where the scheduler puts them there. Neither
 node gets hotter by a swap than it was, and there is less excess after each of its moves.
