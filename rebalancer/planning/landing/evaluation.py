@@ -10,10 +10,10 @@ While the scheduler places a replacement, its predecessor may still be there:
 The room that a pod leaves may be taken by Pending pods, which retry as soon as something becomes free. If one
 of them fits there, the node is as full as before, and the eviction was for nothing.
 
-Nothing is placed twice. Two pods of a class that leave the same node leave the same cluster behind: their
-replacements land alike, and only what they use differs. Neither does it matter which search asks, or in which
-order the moves before were made. What a search may cost is bounded by what it asks for, not by what had to be
-computed: otherwise the plan would depend on which other searches were made before.
+Nothing is placed twice. Two pods of a class that leave the same node leave the same cluster behind, unless
+they were just bound: their replacements land alike, and only what they use differs. Neither does it matter
+which search asks, or in which order the moves before were made. What a search may cost is bounded by what
+it asks for, not by what had to be computed: otherwise plans would depend on what was searched before.
 """
 
 from __future__ import annotations
@@ -187,8 +187,7 @@ class KnownPlacements:
         self._since_move.clear()
 
 
-_MAX_REASONS = 3
-_MAX_VICTIMS = 2
+_MAX_REASONS, _MAX_VICTIMS = 3, 2
 
 
 class NoLanding:
@@ -356,8 +355,10 @@ def timings(candidate: Candidate, inputs: PlanningInputs) -> tuple[Predecessor, 
 
 
 def placement_key(candidate: Candidate, state: ClusterState, predecessor: Predecessor) -> Hashable:
-    """What placements depend on beside the state: the same for pods of a class that leave the same node."""
-    return state.pod_class[candidate.row], candidate.replacement, candidate.source, predecessor
+    """What placements depend on beside the state: the same for alike pods that leave the same node."""
+    apart = predecessor is Predecessor.GONE and candidate.row in state.apart
+    kind = ~candidate.row if apart else state.pod_class[candidate.row]
+    return kind, candidate.replacement, candidate.source, predecessor
 
 
 def placements_of(

@@ -307,7 +307,7 @@ class ClusterState:
         self.bound_here: dict[int, tuple[int, int]] = {}  # pod -> (class, node)
         self._fingerprint = Fingerprint()
         self._bound_sums: dict[object, tuple[Callable[[int], int], IntArray]] = {}  # by owner
-        self._apart: frozenset[int] = frozenset()
+        self.apart: frozenset[int] = frozenset()  # pods that are not alike to others of their class
         # As ``bound_here``, those with volumes: what their claims take is not theirs in the snapshot yet.
         self.volumes_here: dict[int, tuple[int, int]] = {}
         self.nominated: dict[int, int] = {}  # unbound pod -> the node where room is kept for it
@@ -392,7 +392,7 @@ class ClusterState:
 
     def tell_apart(self, pods: Iterable[int]) -> None:
         """These pods are not alike to others of their class: it matters which of them leaves a node."""
-        self._apart = frozenset(pods)
+        self.apart = frozenset(pods)
 
     def add(self, pod_class: int) -> int:
         """A new unbound pod of a class; returns its number."""
@@ -469,7 +469,7 @@ class ClusterState:
             self._count(self.pod_class[pod], where, -1)
             self._counters.change(self.pod_class[pod], where, -1, live=not self.terminating[pod])
             self._fingerprint.count(self.pod_class[pod], where, self._liveness(pod), -1)
-            if pod in self._apart:
+            if pod in self.apart:
                 self._fingerprint.count(pod, where, APART, -1)
             here = self.bound_here.pop(pod, None)
             if here:
@@ -496,7 +496,7 @@ class ClusterState:
         self.node[pod] = node
         self._touch(pod)
         self._fingerprint.count(self.pod_class[pod], node, self._liveness(pod), 1)
-        if pod in self._apart:
+        if pod in self.apart:
             self._fingerprint.count(pod, node, APART, 1)
         self._count(self.pod_class[pod], node, 1)
         self._counters.change(self.pod_class[pod], node, 1, live=not self.terminating[pod])

@@ -8,6 +8,7 @@ from rebalancer.cluster.arrays import PodRow
 from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, Metric, SchedulerView, WatcherMetrics
 from rebalancer.planning.inputs import SchedulerStart
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
+from rebalancer.planning.prepared import prepare
 from tests.builders import a_node
 from tests.unit.planning.builders import NOW, a_workload, at, planning_inputs, with_scheduler
 from tests.unit.planning.landing.hot_pods import PACKED
@@ -35,6 +36,32 @@ def test_states_that_a_recent_or_an_older_pod_has_left_are_told_apart_by_what_is
 
     assert totals[0] != totals[1] == totals[2]
     assert keys[0] != keys[1] == keys[2]
+
+
+def test_the_replacement_of_a_recent_pod_is_placed_by_what_that_pod_leaves_and_not_an_older_one() -> None:
+    figures = {name: (Metric(CPU_TYPE, AVERAGE, 30.0),) for name in "ab"}
+    pods = a_workload("web", ["a", "a", "a"], cpu="1200m", created=at(-3600))
+    pods.pods[0]["status"]["startTime"] = at(-10)  # it was Pending for long
+    prepared = prepare(
+        planning_inputs(
+            [a_node("a", cpu=10), a_node("b", cpu=10)],
+            [pods],
+            configuration=PACKED,
+            view=SchedulerView({"http://w": WatcherMetrics(figures, NOW, NOW - 900, NOW, "test")}),
+        )
+    )
+    state = prepared.start.likeliest.after_termination
+    alone = [
+        prepared.evaluator(()).once_gone(prepared.candidate(PodRow(row)), state).totals.tolist()
+        for row in range(3)
+    ]
+    shared = prepared.evaluator(())
+
+    assert alone[0] != alone[1] == alone[2]
+    for row in (1, 0, 2):
+        found = shared.once_gone(prepared.candidate(PodRow(row)), state)
+        assert found.totals.tolist() == alone[row]
+    assert shared.placements.computed == 2  # the third pod is like the second
 
 
 @pytest.mark.parametrize(
