@@ -10,7 +10,7 @@ all that the class may depend on is written as it was of a pod before, it is not
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -131,7 +131,8 @@ def header(item: Encoded) -> tuple[str, str]:
 
 
 _MAX_KNOWN = 1 << 16
-_TOKEN = re.compile(rb'"(kube-api-access-[a-z0-9]{5})"', re.ASCII)  # a volume that admission adds
+_TOKEN = re.compile(rb"kube-api-access-[a-z0-9]{5}", re.ASCII)  # the name of a volume that admission adds
+_AFTER_TOKEN = re.compile(rb'",\s*"(?:projected":|readOnly":\s*true)')  # there, and where it is mounted
 _NODE_NAME = b'"nodeName"'
 _as_written = msgspec.json.Encoder()
 
@@ -156,13 +157,36 @@ def as_written(pod: records.EncodedPod, node_name: str, resize_infeasible: bool)
 
 def _shared(spec: bytes, node_name: str) -> bytes:
     """A spec without its node and the name of its token; whole where it is not plain which text that is."""
-    if token := _TOKEN.search(spec):
-        spec = spec.replace(token[1], b"")
+    spec = without_token(spec, _is_token_name)
     if not node_name or spec.count(_NODE_NAME) != 1:
         return spec
     before, _, after = spec.partition(_NODE_NAME)
     between, found, rest = after.partition(node_name.encode() + b'"')
     return before + rest if found and b"".join(between.split()) == b':"' else spec
+
+
+def without_token(spec: bytes, is_name: Callable[[bytes, int, int], object]) -> bytes:
+    """An encoded spec without the name of the pod's token, which is each pod's own.
+
+    Whole where the same text is anything else in any place, such as in a node selector: ``is_name`` is asked
+    of what is written from one place to another.
+    """
+    found = _TOKEN.search(spec)
+    if found is None:
+        return spec
+    token, (begin, end) = found[0], found.span()
+    while begin >= 0:
+        if not is_name(spec, begin, end):
+            return spec
+        begin = spec.find(token, end)
+        end = begin + len(token)
+    return spec.replace(token, b"")
+
+
+def _is_token_name(spec: bytes, begin: int, end: int) -> object:
+    if spec.endswith((b'"name":"', b'"name": "'), 0, begin) and _AFTER_TOKEN.match(spec, end):
+        return True
+    return spec.endswith(b'"volumes":[{"name":"', 0, begin) and spec.startswith(b'"}', end)
 
 
 def _taken_reports(status: records.PodStatus) -> list[ContainerReport]:

@@ -35,7 +35,7 @@ from rebalancer.cluster.pods import (
     read_pod,
     report_of,
 )
-from rebalancer.cluster.wire.json_items import Page
+from rebalancer.cluster.wire.json_items import Page, without_token
 from rebalancer.cluster.wire.known_fields import unknown_in_message
 
 if TYPE_CHECKING:
@@ -146,8 +146,9 @@ _RUNNING = b"\x12"  # how a ContainerState begins that says that the container r
 _USUAL = tuple(  # how such conditions begin
     b"\x0a" + bytes([len(kind)]) + kind.encode() + b"\x12\x04True" for kind in USUAL_CONDITIONS - {"Ready"}
 )
-# A volume that admission adds: a name of a fixed length, which is each pod's own.
-_TOKEN_NAME = re.compile(rb"\x0a\x15(kube-api-access-[a-z0-9]{5})\x12", re.ASCII)
+# After the name of the token's volume: its source, of the kind ``projected``, with which no text begins.
+_PROJECTED = re.compile(rb"\x12[\x80-\xff]?[\x00-\x7f]\xd2\x01")
+_READ_ONLY = b"\x10\x01"  # after the same name where it is mounted
 
 
 # What is each pod's own: times above all, which take as long to write as all else of a pod.
@@ -250,7 +251,6 @@ class ProtobufPods:
         spec.node_name = ""
         written = spec.SerializeToString()  # the bytes of all other fields, as they came
         spec.node_name = node_name
-        token = _TOKEN_NAME.search(written)
         resized: list[object] = []
         reports: list[ContainerReport] = []
         for init, statuses in ((False, status.container_statuses), (True, status.init_container_statuses)):
@@ -266,7 +266,7 @@ class ProtobufPods:
             metadata.namespace,
             tuple(metadata.labels[:]),
             tuple(metadata.owner_references[:]),
-            written.replace(token[1], b"") if token else written,
+            without_token(written, _is_token_name),
             resize_infeasible,
             tuple(status.allocated_resources[:]),
             tuple(status.resources[:]),
@@ -320,6 +320,12 @@ class ProtobufPods:
     def text(self, annotation: bytes) -> str:
         """The value of an annotation, which the API server accepts even where it is no text."""
         return annotation.decode(errors="replace")
+
+
+def _is_token_name(spec: bytes, begin: int, end: int) -> object:
+    if not spec.endswith(b"\x0a\x15", 0, begin):  # field 1, of that length
+        return False
+    return spec.startswith(_READ_ONLY, end) or _PROJECTED.match(spec, end)
 
 
 MAX_ITEM_BYTES = 16 << 20  # ten times what etcd stores of an object

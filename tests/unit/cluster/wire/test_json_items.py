@@ -102,6 +102,10 @@ def written(spec: str, node: str = "a") -> bytes:
         '{"containers":[],"nodeName":"NODE"}',
         '{"nodeName" : "NODE", "priority": 1}',
         '{"volumes":[{"name":"kube-api-access-TOKEN"}],"nodeName":"NODE"}',
+        '{"volumes":[{"name":"kube-api-access-TOKEN","projected":{}}],"containers":[{"volumeMounts":[{"name":'
+        '"kube-api-access-TOKEN","readOnly":true,"mountPath":"/t"}]}],"nodeName":"NODE"}',
+        '{ "containers": [ { "volumeMounts": [ { "mountPath": "/t", "name": "kube-api-access-TOKEN",\n'
+        '"readOnly": true } ] } ], "volumes": [ { "name": "kube-api-access-TOKEN",\n"projected": {} } ] }',
     ],
 )
 def test_pods_are_written_alike_that_differ_by_their_node_and_token_alone(spec: str) -> None:
@@ -121,6 +125,16 @@ def test_pods_are_written_alike_that_differ_by_their_node_and_token_alone(spec: 
             "a",
         ),
         ('{"nodeName":"a","priority":1}', '{"nodeName":"a","priority":2}', "a"),
+        *(
+            (spec.replace("TOKEN", "abcde"), spec.replace("TOKEN", "fgh12"), "a")
+            for spec in (
+                '{"nodeSelector":{"pool":"kube-api-access-TOKEN"}}',
+                '{"nodeSelector":{"name":"kube-api-access-TOKEN"}}',
+                '{"nodeSelector":{"kube-api-access-TOKEN":"x"}}',
+                '{"volumes":[{"name":"kube-api-access-TOKEN","projected":{}}],'
+                '"nodeSelector":{"pool":"kube-api-access-TOKEN"}}',
+            )
+        ),
     ],
 )
 def test_pods_that_differ_in_anything_else_are_never_written_alike(one: str, other: str, node: str) -> None:

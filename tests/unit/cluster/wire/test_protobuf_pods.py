@@ -93,6 +93,20 @@ def test_pods_that_differ_only_in_the_name_of_their_token_share_a_class() -> Non
         assert listing.pods.classes[first].spec.volumes is None
 
 
+@pytest.mark.parametrize("selector", ['{"pool": "NAME"}', '{"NAME": "x"}'])
+@pytest.mark.parametrize("volumes", ["[]", '[{"name": "NAME"}]'])
+def test_a_text_like_the_name_of_a_token_tells_pods_apart(selector: str, volumes: str) -> None:
+    spec = f'{{"nodeSelector": {selector}, "volumes": {volumes}}}'
+    specs = [json.loads(spec.replace("NAME", f"kube-api-access-{end}")) for end in ("abcde", "fgh12")]
+    pods = [a_pod(f"web-{number}", node="n1", **each) for number, each in enumerate(specs)]
+    in_json = json.dumps({"kind": "PodList", "items": pods}, separators=(",", ":")).encode()
+    encoded = encode_list(msgspec.convert(pod, Pod) for pod in pods)
+    for listing in (read_json(in_json), read_protobuf(encoded)):
+        assert listing.pods is not None
+        found = [item.spec.node_selector for item in listing.pods.classes]
+        assert found == [each["nodeSelector"] for each in specs]
+
+
 def an_owner(name: str, controller: bool | None) -> dict[str, Any]:
     return {**owned_by("ReplicaSet", name), "controller": controller}
 
