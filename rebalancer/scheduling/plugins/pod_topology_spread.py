@@ -9,7 +9,7 @@ scoring.go:196.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Literal, Self
 
 import msgspec
@@ -35,7 +35,14 @@ from rebalancer.scheduling.framework.plugin import (
     PluginInputs,
     PreFilter,
 )
-from rebalancer.scheduling.matching import EVERYTHING, OWNER_KINDS, Owners, PodSelector, label_match
+from rebalancer.scheduling.matching import (
+    EVERYTHING,
+    OWNER_KINDS,
+    Owners,
+    PodSelector,
+    label_match,
+    tolerates_any,
+)
 from rebalancer.scheduling.plugins.node_properties.node_affinity import required_by_pod
 from rebalancer.scheduling.plugins.node_properties.taint_toleration import untolerated_hard_taints
 from rebalancer.scheduling.resources import take
@@ -106,7 +113,8 @@ class ConstraintSource:
     def __init__(self, arguments: PodTopologySpreadArguments, owners: Owners) -> None:
         self._arguments = arguments
         self._owners = owners
-        self.hard_defaults = any(item.when_unsatisfiable == HARD for item in arguments.default_constraints)
+        self.defaults = arguments.default_constraints
+        self.hard_defaults = any(item.when_unsatisfiable == HARD for item in self.defaults)
 
     @property
     def system_defaults(self) -> bool:
@@ -215,6 +223,10 @@ class PodTopologySpread(Plugin):
                 counted &= required_by_pod(state, pod.spec)
             if constraint.honor_taints:
                 counted &= ~untolerated_hard_taints(state, pod.spec)
+                if state.added_taint is not None and not tolerates_any(
+                    pod.spec.tolerations, state.added_taint[0]
+                ):
+                    counted[list(state.added_taint[1])] = False
             rows = np.flatnonzero(counted) if int(np.count_nonzero(counted)) < column.count else None
         selector, counter = constraint.selector, -1
         if selector is not None and not selector.is_empty:  # {} selects the pod itself, but counts nothing
@@ -237,7 +249,7 @@ class PodTopologySpread(Plugin):
             missing = self._missing(state, constraints)
             return [self._counter(state, pod_class, item, missing) for item in constraints]
 
-        return state.classes.cached(pod_class, self, HARD, compute)
+        return state.classes.cached(pod_class, self, (HARD, self._taint(state, pod_class)), compute)
 
     def _soft(self, state: ClusterState, pod_class: int) -> _Soft:
         def compute() -> _Soft:
@@ -248,7 +260,15 @@ class PodTopologySpread(Plugin):
             counters = [self._counter(state, pod_class, item, missing) for item in constraints]
             return _Soft(counters, missing)
 
-        return state.classes.cached(pod_class, self, SOFT, compute)
+        return state.classes.cached(pod_class, self, (SOFT, self._taint(state, pod_class)), compute)
+
+    def _taint(self, state: ClusterState, pod_class: int) -> Hashable:
+        """The taint that a state has besides its nodes' own, where a constraint of a class may mind it."""
+        if state.added_taint is None:
+            return None
+        own = state.classes[pod_class].spec.topology_spread_constraints
+        minds = any(item.node_taints_policy == _HONOR for item in own or self._source.defaults)
+        return state.added_taint if minds else None
 
     def spread_counters(self, state: ClusterState, pod_class: int, when: str) -> Sequence[DomainCounter]:
         """By constraint of a class, for ``when`` unsatisfiable."""
