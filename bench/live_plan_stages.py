@@ -34,14 +34,14 @@ def a_plan(began: float, kubeconfig: str, policy: str) -> dict[str, float]:
     sys.addaudithook(noted)
     from rebalancer.cli.program import main as program  # noqa: PLC0415 - counted as the program's own start
 
-    def watched(options: Any) -> Any:
-        read = asked(options)
+    def watched(*arguments: Any) -> Any:
+        read = asked(*arguments)
         from rebalancer.cluster.live.reader import LiveReader  # noqa: PLC0415 - the program imports it now
 
         whole = LiveReader.read
 
-        def timed(self: LiveReader, *arguments: Any, **more: Any) -> Any:
-            recording = whole(self, *arguments, **more)
+        def timed(self: LiveReader, *given: Any, **more: Any) -> Any:
+            recording = whole(self, *given, **more)
             found["read"], found["readCpu"] = time.time() - began, cpu_seconds()
             return recording
 

@@ -6,8 +6,9 @@ for before that, and arrives meanwhile:
     the program   | policy, log in | model, numpy | decode nodes, pods, ...
     API server                     | nodes        | pods, ...
 
-Whatever goes wrong with it is said where the nodes are read. Files that are read later, the state and the
-scheduler's configuration, may be wrong: where an option names one, nothing is asked for ahead.
+Whatever goes wrong with it is said where the nodes are read. What is read later, the state and the
+scheduler's configuration, may be wrong: where an option names a file with one of them, or the policy says
+what the configuration is or which file has it, nothing is asked for ahead.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from rebalancer.observe.plan_options import PlanOptions
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
+    from rebalancer.policy.schema import RebalancePolicy
 
 
 def open_api(options: PlanOptions) -> RawApi | None:
@@ -29,13 +31,14 @@ def open_api(options: PlanOptions) -> RawApi | None:
     return connect(options.kubeconfig, options.context, options.request_seconds, **_identity(options))
 
 
-def ask_ahead(options: PlanOptions) -> RawApi | None:
+def ask_ahead(options: PlanOptions, policy: RebalancePolicy) -> RawApi | None:
     """The connection to a live cluster whose first nodes are on their way; None where ``open_api`` has to.
 
-    That is for a recorded cluster, where files are still to be read, and where the login is not plain or
-    cannot be used.
+    That is for a recorded cluster, where files or a part of the policy are still to be read, and where the
+    login is not plain or cannot be used.
     """
-    if options.source or options.scheduler_config or options.state_path:
+    configured = options.scheduler_config or policy.scheduler.file or policy.scheduler.inline
+    if options.source or configured or options.state_path:
         return None
     from rebalancer.cluster.kinds import NODES  # noqa: PLC0415 - not for a recorded cluster
     from rebalancer.cluster.live import open_plain_api  # noqa: PLC0415

@@ -76,7 +76,7 @@ def explain_subject(options: PlanOptions, subject: str, namespace: str = "") -> 
 def plan_inputs(options: PlanOptions) -> PlanningInputs:
     """What a plan is made from; with ``ignore_coverage`` however few nodes have a known load."""
     loaded = policy_of(options)  # a mistake in it is found before the cluster is asked for anything
-    (inputs,) = inputs_of(options, (loaded,), ask_ahead(options))
+    (inputs,) = inputs_of(options, (loaded,), ask_ahead(options, loaded.policy))
     return inputs
 
 

@@ -11,9 +11,11 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.cluster.kinds import NODES
+from rebalancer.cluster.live import RawApi
 from rebalancer.errors import InputError
 from rebalancer.observe.connection import ask_ahead
 from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.run.plan import make_plan
 from tests.loopback import Answer, Request, answering
 from tests.unit.cluster.live.test_login import a_kubeconfig, outside_a_cluster
@@ -49,9 +51,13 @@ def options_for(folder: Path, url: str, user: dict[str, Any], policy: str = "{}"
     return PlanOptions(policy_path=folder / "policy.yaml", kubeconfig=path)
 
 
+def asked_ahead(options: PlanOptions) -> RawApi | None:
+    return ask_ahead(options, RebalancePolicy())
+
+
 def test_with_a_plain_login_the_first_page_of_nodes_is_asked_for(tmp_path: Path, nodes: Nodes) -> None:
     with answering(nodes.answer) as url:
-        assert ask_ahead(options_for(tmp_path, url, {"token": "t"})) is not None
+        assert asked_ahead(options_for(tmp_path, url, {"token": "t"})) is not None
         assert nodes.asked.wait(HANG_SECONDS)
         nodes.answers.set()
     assert nodes.requests == [f"{NODES.path}?limit=500"]
@@ -62,8 +68,8 @@ def test_any_other_login_waits_until_the_policy_is_known(
     tmp_path: Path, nodes: Nodes, user: dict[str, Any]
 ) -> None:
     with answering(nodes.answer) as url:
-        assert ask_ahead(options_for(tmp_path, url, user)) is None
-        assert ask_ahead(PlanOptions(source=tmp_path)) is None
+        assert asked_ahead(options_for(tmp_path, url, user)) is None
+        assert asked_ahead(PlanOptions(source=tmp_path)) is None
     assert nodes.requests == []
 
 
@@ -82,5 +88,23 @@ def test_nothing_is_asked_for_ahead_of_files_that_are_still_to_be_read(
     (tmp_path / "broken").write_text("{")
     with answering(nodes.answer) as url:
         options = replace(options_for(tmp_path, url, {"token": "t"}), **{option: tmp_path / "broken"})
-        assert ask_ahead(options) is None
+        assert asked_ahead(options) is None
+    assert nodes.requests == []
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "complaint"),
+    [
+        ("{file: nowhere.yaml}", "nowhere.yaml: cannot be read"),
+        ("{inline: {apiVersion: kubescheduler.config.k8s.io/v1, kind: Other}}", "Other"),
+    ],
+)
+def test_a_mistake_in_the_configuration_of_a_policy_is_found_before_anything_is_asked_for(
+    tmp_path: Path, nodes: Nodes, scheduler: str, complaint: str
+) -> None:
+    policy = f"{{apiVersion: rebalancer/v1alpha1, kind: RebalancePolicy, scheduler: {scheduler}}}"
+    with answering(nodes.answer) as url:
+        options = options_for(tmp_path, url, {"token": "t"}, policy)
+        with pytest.raises(InputError, match=complaint):
+            make_plan(options)
     assert nodes.requests == []
