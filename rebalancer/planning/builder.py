@@ -477,7 +477,6 @@ class PlanBuilder:
 
     def landed(self, candidate: Candidate, node: NodeRow) -> None:
         """Count a move of this wave that was made, and whose replacement is on a node by now."""
-        self.evaluator.placements.forget()
         self._later = None
         evaluation = self.evaluator.evaluate(candidate, self.scenarios, complete=True)
         self.scenarios.landed_at(node, evaluation.branches)
@@ -487,6 +486,7 @@ class PlanBuilder:
 
     def _move(self, candidate: Candidate, targets: Sequence[NodeRow]) -> None:
         """``targets`` is where the replacement is, by scenario."""
+        self.evaluator.placements.forget()
         for scenario, target in zip(self.scenarios.all, targets, strict=True):
             for state in (scenario.while_terminating, scenario.after_termination):
                 if state is scenario.after_termination:

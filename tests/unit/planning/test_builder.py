@@ -5,7 +5,11 @@ from typing import Any
 
 import pytest
 
+from rebalancer.cluster.arrays import NodeRow, PodRow
+from rebalancer.planning.builder import PlanBuilder
+from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.plan import Plan
+from rebalancer.planning.prepared import prepare
 from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import (
     Workload,
@@ -241,3 +245,22 @@ def test_the_move_of_a_job_closes_its_wave() -> None:
     plan = two_hot_nodes(*jobs, policy=a_policy(evictable={"jobs": True}))
     assert [move.wave for move in plan.moves] == list(range(1, len(plan.moves) + 1))
     assert len(plan.moves) > 1
+
+
+def test_a_pod_like_one_that_has_landed_is_placed_in_the_cluster_that_is_left_then() -> None:
+    nodes = [a_node(name, cpu=10) for name in ("hot", "b", "c")]
+    prepared = prepare(planning_inputs(nodes, [a_workload("web", ["hot"] * 4, cpu="2200m")]))
+    builder = PlanBuilder(prepared, ())
+    first, second = (prepared.candidate(PodRow(row)) for row in (0, 1))
+    before = chances(builder, second)
+    builder.landed(first, NodeRow(prepared.nodes.row["b"]))
+    found = chances(builder, second)
+    assert before["b"] > 0.5 > found.get("b", 0.0)
+    builder.evaluator.placements.forget()
+    assert chances(builder, second) == found
+
+
+def chances(builder: PlanBuilder, pod: Candidate) -> dict[str, float]:
+    found = builder.evaluator.evaluate(pod, builder.scenarios, complete=True).landings()
+    rows = (("b", "c", "hot")[row] for row in found.rows.tolist())
+    return dict(zip(rows, found.chance.tolist(), strict=True))
