@@ -128,6 +128,11 @@ class ExtenderScore(Plugin):
             return np.where(known[feasible], raw, EXCLUDED)
         return None if raw is None else np.asarray(raw, np.int64)
 
+    @property
+    def recent_pods(self) -> Iterable[int]:
+        """As the plugin says."""
+        return self._inner.recent_pods
+
     def has_figures(self, state: ClusterState, pod_class: int) -> Any:
         """As the plugin says."""
         return self._inner.has_figures(state, pod_class)

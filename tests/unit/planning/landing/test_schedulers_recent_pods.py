@@ -9,19 +9,26 @@ from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, Metric, SchedulerV
 from rebalancer.planning.inputs import SchedulerStart
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.prepared import prepare
+from rebalancer.profiles.types import SchedulerConfiguration
 from tests.builders import a_node
 from tests.unit.planning.builders import NOW, a_workload, at, planning_inputs, with_scheduler
 from tests.unit.planning.landing.hot_pods import PACKED
+from tests.unit.scheduling.test_extenders import configured
+
+BY_EXTENDER = configured({"plugin": "TargetLoadPacking", "args": {"watcherAddress": "http://w"}})
 
 
-def test_states_that_a_recent_or_an_older_pod_has_left_are_told_apart_by_what_is_placed_there() -> None:
+@pytest.mark.parametrize("configuration", [PACKED, BY_EXTENDER], ids=["plugin", "extender"])
+def test_states_that_a_recent_or_an_older_pod_has_left_are_told_apart_by_what_is_placed_there(
+    configuration: SchedulerConfiguration,
+) -> None:
     figures = {name: (Metric(CPU_TYPE, AVERAGE, 30.0),) for name in "ab"}
     pods = a_workload("web", ["a", "a", "a"], cpu="1200m", created=at(-3600))
     pods.pods[0]["metadata"]["creationTimestamp"] = pods.pods[0]["status"]["startTime"] = at(-10)
     inputs = planning_inputs(
         [a_node("a", cpu=10), a_node("b", cpu=10)],
         [pods],
-        configuration=PACKED,
+        configuration=configuration,
         view=SchedulerView({"http://w": WatcherMetrics(figures, NOW, NOW - 900, NOW, "test")}),
     )
     schedulers, keys, totals = ProfileSchedulers(inputs), [], []
