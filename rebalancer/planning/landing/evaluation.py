@@ -65,10 +65,11 @@ def with_predecessor(
     if predecessor is Predecessor.SERVES:
         yield
         return
-    if predecessor is Predecessor.TERMINATES:
-        state.evict(row)
-    else:
-        state.remove(row)
+    if predecessor is Predecessor.GONE:
+        with state.without((row,)):
+            yield
+        return
+    state.evict(row)
     try:
         yield
     finally:

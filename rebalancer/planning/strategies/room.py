@@ -6,7 +6,7 @@ api of a, 1 core, lands on b     a has 2 cores free: the Pending pod goes there
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Protocol
 
 import msgspec
@@ -175,18 +175,8 @@ class Room:
             best = min(covering, key=costs.__getitem__) if covering else max(part, key=part.__getitem__)
             chosen.append(best)
             needed = np.maximum(needed - sizes[best], 0)
-        return chosen if self._fits_without(wanted, state, node, chosen) else []
-
-    def _fits_without(
-        self, wanted: Wanted, state: ClusterState, node: NodeRow, rows: Collection[PodRow]
-    ) -> bool:
-        for row in rows:
-            state.remove(row)
-        try:
-            return self.fits(wanted, state, node)
-        finally:
-            for row in rows:
-                state.restore(row, node)
+        with state.without(chosen):
+            return chosen if self.fits(wanted, state, node) else []
 
     def place(self, wanted: Wanted, plan: PlanBuilder, name: str) -> bool:
         """Put a Pending pod where there is room for it now; False where that is not so in every scenario."""

@@ -53,7 +53,7 @@ from rebalancer.scheduling.framework.scores import RawScores
 _MOST = np.iinfo(np.int32).max
 _NO_EXTREME = -np.iinfo(np.int64).max  # its negative is a number, too
 _ALL_ARE_LOOKED_AT = 100
-_REMEMBERED = 4  # searches, and of each the scores that a sample changes
+_REMEMBERED = 8  # searches, and of each the scores that a sample changes: as many as there are scenarios
 _MAX_PLACES_AT_ONCE = 1 << 17  # places
 # Differences of sums leave floating-point errors where the chance is 0; a real one is at least 1 ÷ nodes².
 _MAX_ROUNDING_ERROR = 1e-13

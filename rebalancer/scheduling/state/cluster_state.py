@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 
@@ -21,7 +22,7 @@ from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.scheduling.state.counters import PodCounters
 from rebalancer.scheduling.state.nodes import NodeIndex
 from rebalancer.scheduling.state.pod_classes import HostPorts, PodClasses
-from rebalancer.scheduling.state.volumes import UniqueVolume, Volumes
+from rebalancer.scheduling.state.volumes import AttachedVolumes, Volumes
 from rebalancer.scheduling.versions.release import REFERENCE_RELEASE, Release
 from rebalancer.scheduling.versions.rules import ATTACHMENTS_COUNT
 
@@ -31,6 +32,7 @@ GONE = -2
 _MAX_CACHED_ARRAYS = 512  # arrays over the nodes
 _EVERY_ROW = slice(None)
 _NOTHING = np.zeros(0, np.int64)
+_NOTHING_CHANGED = (0, 0, _NOTHING)
 # What a fingerprint counts of the pods of a class on a node.
 LIVE, TERMINATING = 0, 1
 BOUND_HERE = 2  # load-aware plugins tell these from the pods that their figures show
@@ -69,75 +71,6 @@ class Fingerprint:
     def count(self, pod_class: int, node: int, what: int, by: int) -> None:
         """Count pods in, or out where ``by`` is negative."""
         self.value = (self.value + by * _number(pod_class, node, what)) & _MASK
-
-
-class AttachedVolumes:
-    """Uses of each CSI volume on each node; a volume of many pods counts once on a node.
-
-    VolumeAttachments may name volumes that no pod uses, any more or yet: those take room as well, and a pod
-    that comes and wants one is counted beside it. Once the pods of an attached volume are gone the volume is
-    taken to be detached.
-
-        limit 2, attached: vol-1 (of a pod) and vol-2 (of none)     2 in use
-        a pod with vol-1 comes                                      0 new ones: it fits
-        a pod with vol-2 comes                                      1 new one: it does not
-
-    Source: kubernetes v1.35.4 pkg/scheduler/framework/plugins/nodevolumelimits/csi.go:255.
-    """
-
-    def __init__(self, nodes: int) -> None:
-        self._nodes = nodes
-        # volume -> node -> pods; the inner maps are replaced, never changed, so that copies share them
-        self._uses: dict[UniqueVolume, Mapping[int, int]] = {}
-        self._attachments: dict[UniqueVolume, frozenset[int]] = {}  # volume -> nodes
-        self._counts: dict[str, IntArray] = {}  # driver -> (nodes,) distinct volumes
-
-    def copy(self) -> AttachedVolumes:
-        """An independent copy."""
-        other = AttachedVolumes(self._nodes)
-        other._uses = self._uses.copy()
-        other._attachments = self._attachments.copy()
-        other._counts = {driver: counts.copy() for driver, counts in self._counts.items()}
-        return other
-
-    def count(self, volumes: Iterable[UniqueVolume], node: int, pods: int) -> None:
-        """Add or take away pods' use of volumes on a node."""
-        for volume in volumes:
-            uses = dict(self._uses.get(volume, {}))
-            before = uses.pop(node, 0)
-            if before + pods:
-                uses[node] = before + pods
-            self._uses[volume] = uses
-            if (before > 0) == (before + pods > 0):
-                continue
-            attached = self._attachments.get(volume, frozenset())
-            if before:
-                self._of(volume.driver)[node] -= 1
-                self._attachments[volume] = attached - {node}
-            elif node not in attached:
-                self._of(volume.driver)[node] += 1
-
-    def attach(self, volume: UniqueVolume, node: int) -> None:
-        """A volume that is attached; it counts once, whether a pod on the node uses it or not."""
-        attached = self._attachments.get(volume, frozenset())
-        if node not in attached and node not in self._uses.get(volume, {}):
-            self._of(volume.driver)[node] += 1
-        self._attachments[volume] = attached | {node}
-
-    def _of(self, driver: str) -> IntArray:
-        if driver not in self._counts:
-            self._counts[driver] = np.zeros(self._nodes, np.int64)
-        return self._counts[driver]
-
-    def distinct(self, driver: str) -> IntArray:
-        """(nodes,) how many volumes of a driver each node holds; read it only."""
-        return self._of(driver)
-
-    def holds(self, volume: UniqueVolume) -> BoolArray:
-        """(nodes,) where a pod uses a volume."""
-        held = np.zeros(self._nodes, np.bool_)
-        held[list(self._uses.get(volume, ()))] = True
-        return held
 
 
 class Column:
@@ -302,7 +235,7 @@ class ClusterState:
         # Change log of node rows, and cached results by node with the log position they are valid for.
         self._changes: list[int] = []
         self._remembered: dict[object, tuple[int, IntArray]] = {}
-        self._last_changed: tuple[int, int, IntArray] = (0, 0, np.zeros(0, np.int64))
+        self._last_changed: tuple[int, int, IntArray] = _NOTHING_CHANGED
         # Pods this state bound itself, in order: load-aware plugins add them to what their metrics show.
         self.bound_here: dict[int, tuple[int, int]] = {}  # pod -> (class, node)
         self._fingerprint = Fingerprint()
@@ -491,6 +424,28 @@ class ClusterState:
             self._fingerprint.count(self.pod_class[pod], node, TERMINATING, -1)
             self._fingerprint.count(self.pod_class[pod], node, LIVE, 1)
             self._counters.change(self.pod_class[pod], node, 1, terminating=False)
+
+    @contextmanager
+    def without(self, pods: Collection[int]) -> Iterator[None]:
+        """The state while some pods of nodes are gone; afterwards as before, with all that it remembered.
+
+        Within it nothing is changed.
+        """
+        gone = [(pod, self.node[pod], self.terminating[pod]) for pod in pods]
+        changes, remembered = len(self._changes), self._remembered.copy()
+        bound_here = any(pod in self.bound_here for pod in pods)  # they do not come back as such
+        for pod in pods:
+            self.remove(pod)
+        try:
+            yield
+        finally:
+            for pod, node, terminating in gone:
+                self.restore(pod, node)
+                if terminating:
+                    self.evict(pod)
+            if not bound_here:
+                del self._changes[changes:]
+                self._remembered, self._last_changed = remembered, _NOTHING_CHANGED
 
     def _put(self, pod: int, node: int) -> None:
         self.node[pod] = node

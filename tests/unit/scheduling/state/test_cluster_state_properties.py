@@ -252,6 +252,40 @@ def test_binding_and_removing_a_pod_leaves_no_trace(
     np.testing.assert_array_equal(state.requested >= 0, np.True_)
 
 
+@settings(max_examples=40, deadline=None)
+@given(clusters, actions, actions, st.sets(st.integers(0, PODS - 1), max_size=3))
+def test_pods_that_are_away_for_a_while_leave_no_trace(
+    cluster: tuple[list[int], list[int], list[bool]],
+    before: list[tuple[str, int, int]],
+    afterwards: list[tuple[str, int, int]],
+    pods: set[int],
+) -> None:
+    kinds, nodes, terminating = cluster
+    snapshot = _snapshot(_ordered(kinds), nodes, terminating)
+    scheduler, state = _scheduler(snapshot), ClusterState.of(snapshot)
+    _decisions(scheduler, state)
+    for action, pod, node in before:
+        _do(state, action, pod, node)
+    away = [pod for pod in sorted(pods) if state.node[pod] >= 0 and pod not in state.bound_here]
+    twin, without = state.copy(), state.copy()
+    for pod in away:
+        without.remove(pod)
+    with state.without(away):
+        assert (_decisions(scheduler, state), _counts(state)) == (
+            _decisions(scheduler, without),
+            _counts(without),
+        )
+    assert (_decisions(scheduler, state), _counts(state), state.key) == (
+        _decisions(scheduler, twin),
+        _counts(twin),
+        twin.key,
+    )
+    for action, pod, node in afterwards:
+        _do(state, action, pod, node)
+        _do(twin, action, pod, node)
+    assert (_decisions(scheduler, state), state.key) == (_decisions(scheduler, twin), twin.key)
+
+
 @settings(max_examples=60, deadline=None)
 @given(clusters, actions, st.randoms(use_true_random=False))
 def test_states_with_one_key_decide_alike(
