@@ -578,7 +578,7 @@ class MoveEvaluator:
         possible = chance > _NEGLIGIBLE
         rows, chance = placement.feasible[possible], chance[possible]
         usage, pod_count = scenario.usage, state.pod_count
-        if not is_over:
+        if scenario.is_terminating and not is_over:
             usage, pod_count = usage + scenario.terminating_usage, scenario.while_terminating.pod_count
         check, purpose = self._landing_check, candidate.wish.purpose
         after = check.percent_after(rows, usage, pod_count, candidate.usage)

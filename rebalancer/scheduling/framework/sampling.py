@@ -291,12 +291,14 @@ class Search:
 
     def covers(self, feasible: IntArray, order: IntArray, limit: int, found: IntArray, heap: bool) -> bool:
         """Whether it is the search over these nodes."""
+        all_pass = found is feasible and self._every is self.feasible
         return (
             self.looked_at is order
             and self._limit == limit
             and self._heap == heap
-            and np.array_equal(self.feasible, feasible)
-            and np.array_equal(self._every, found)
+            and len(self.feasible) == len(feasible)
+            and bool((self.feasible == feasible).all())
+            and (all_pass or np.array_equal(self._every, found))
         )
 
     @property

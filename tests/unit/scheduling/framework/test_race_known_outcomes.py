@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.planning.landing.scenarios import MAX_SCENARIOS
 from rebalancer.scheduling.framework.race import ONE_WORKER, Race, Workers
 from rebalancer.scheduling.framework.sampling import Search
 from rebalancer.scheduling.framework.scores import RawScores
@@ -51,9 +52,8 @@ def test_known_chances_are_those_of_a_new_search(seed: int, levels: int, seen: i
         np.testing.assert_array_equal(found, a_search(workers).chances(scores_of(changed, compared)))
 
 
-def test_a_node_far_from_the_best_is_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain, compared = np.arange(NODES) % 80, np.arange(NODES) % 3
-    search = a_search(Workers(cores=4))
+def counted_races(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One more item for each race that is computed."""
     computed: list[int] = []
     race = Race.chances
 
@@ -62,6 +62,12 @@ def test_a_node_far_from_the_best_is_not_computed_again(monkeypatch: pytest.Monk
         return race(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Race, "chances", counted)
+    return computed
+
+
+def test_a_node_far_from_the_best_is_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, compared = np.arange(NODES) % 80, np.arange(NODES) % 3
+    search, computed = a_search(Workers(cores=4)), counted_races(monkeypatch)
     first = search.chances(scores_of(plain, compared))
     worst, best = plain.copy(), plain.copy()
     worst[0], best[int(first.argmax())] = 5, 0
@@ -69,6 +75,22 @@ def test_a_node_far_from_the_best_is_not_computed_again(monkeypatch: pytest.Monk
     assert len(computed) == 1
     assert not np.array_equal(search.chances(scores_of(best, compared)), first)
     assert len(computed) == 2
+
+
+def test_a_replacement_that_is_tried_in_all_scenarios_is_not_computed_again_once_its_pod_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    search, computed = a_search(Workers(cores=4)), counted_races(monkeypatch)
+    compared = np.arange(NODES) % 3
+    by_scenario = [np.arange(NODES) % 80 for _ in range(MAX_SCENARIOS)]
+    for scenario, plain in enumerate(by_scenario):
+        plain[scenario] = 200  # the best node is another one in each
+    while_terminating = [search.chances(scores_of(plain, compared)) for plain in by_scenario]
+    for plain in by_scenario:
+        plain[81] = 3  # the node that the pod has left, far from the best
+    once_gone = [search.chances(scores_of(plain, compared)) for plain in by_scenario]
+    assert list(map(id, once_gone)) == list(map(id, while_terminating))
+    assert len(computed) == MAX_SCENARIOS
 
 
 def test_scores_of_another_weight_have_chances_of_their_own() -> None:
