@@ -84,7 +84,7 @@ def test_a_replacement_that_is_tried_in_all_scenarios_is_not_computed_again_once
     compared = np.arange(NODES) % 3
     by_scenario = [np.arange(NODES) % 80 for _ in range(MAX_SCENARIOS)]
     for scenario, plain in enumerate(by_scenario):
-        plain[scenario] = 200  # the best node is another one in each
+        plain[scenario] = 1000  # the best node is another one in each
     while_terminating = [search.chances(scores_of(plain, compared)) for plain in by_scenario]
     for plain in by_scenario:
         plain[81] = 3  # the node that the pod has left, far from the best
