@@ -209,6 +209,19 @@ def _relieves(purpose: Purpose) -> bool:
     return isinstance(purpose, CoolerNode) and purpose.relieves
 
 
+def _of_each(answers: Sequence[bool] | BoolArray, landings: Landings, of: Purpose | Peer) -> BoolArray:
+    """(nodes,) what a strategy says of each landing.
+
+    Raises ValueError where it says too little or too much: what it left out would be taken for good.
+    """
+    said, asked = len(answers), len(landings.rows)
+    if said != asked:
+        raise ValueError(
+            f"{type(of).__name__} says something of {said} landings, and must of each of {asked}"
+        )
+    return np.asarray(answers, np.bool_)
+
+
 class LandingCheck:
     """Checks the landings of one plan, whatever their purpose."""
 
@@ -257,12 +270,12 @@ class LandingCheck:
         """(nodes,) whether each landing is acceptable."""
         rows = landings.rows
         cool = np.all(self._cool_enough(landings.after, self._most(rows, purpose)), axis=1)
-        better, stays = np.asarray(purpose.serves(landings), np.bool_), rows == landings.source
+        better, stays = _of_each(purpose.serves(landings), landings, purpose), rows == landings.source
         good = np.where(stays, purpose.own_node, self._usable[rows] & cool) & better
         for peer in self._peers:
             spoils = peer.spoils(landings) if landings.state is not None and good.any() else None
             if spoils is not None:
-                good &= stays | ~spoils
+                good &= stays | ~_of_each(spoils, landings, peer)
         return np.asarray(good, np.bool_)
 
     def _by_rules(self, rows: IntArray, purpose: Purpose) -> FloatArray:

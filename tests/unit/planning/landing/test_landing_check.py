@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodRow
 from rebalancer.load.report import PERCENT_RESOURCES
-from rebalancer.planning.landing.landing_check import JUST_READY_SECONDS, LandingCheck, Landings
+from rebalancer.planning.landing.landing_check import JUST_READY_SECONDS, CoolerNode, LandingCheck, Landings
 from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, at, planning_inputs
 
@@ -68,6 +69,31 @@ def test_the_example_of_the_module_is_so() -> None:
         "e": "e has no fresh load figure",
         "f": "f would be at 110.0 % cpu, hot above 80.0 %",
     }
+
+
+@pytest.mark.parametrize("said", [0, 5, 7])
+def test_a_strategy_that_does_not_judge_each_landing_is_refused_and_accepts_none(said: int) -> None:
+    class Faulty(CoolerNode, frozen=True):
+        def serves(self, landings: Landings) -> BoolArray:
+            return np.ones(said, np.bool_)
+
+    class FaultyPeer:
+        name: ClassVar[str] = "faulty"
+
+        def spoils(self, landings: Landings) -> BoolArray:
+            return np.zeros(said, np.bool_)
+
+        def spoiled(self, landings: Landings, at: int) -> str:
+            return "is spoiled"
+
+    prepared = prepared_cluster()
+    found, check, usual = landings(prepared), prepared.landing_check, prepared.cooler_node
+    faulty = Faulty(usual.hotness, usual.min_gain, usual.spread, usual.spread_weight)
+    with pytest.raises(ValueError, match=f"Faulty says something of {said} landings, and must of each of 6"):
+        check.acceptable(found, faulty)
+    found = replace(found, state=ClusterState.of(prepared.inputs.snapshot))
+    with pytest.raises(ValueError, match=f"FaultyPeer says something of {said} landings"):
+        check.beside([FaultyPeer()]).acceptable(found, usual)
 
 
 def test_a_landing_counts_the_pod_that_comes() -> None:
