@@ -36,6 +36,8 @@ _NUMBER = re.compile(r"-?[1-9]\d{0,9}", re.ASCII)  # whoever owns a pod may anno
 _SLOW_SECONDS = 300.0  # time until ready at which its cost reaches its maximum
 _MANY_VOLUMES = 2  # with so many their cost reaches its maximum
 _OLD_SECONDS = 7 * 86_400.0  # age at which the cost of age reaches its maximum
+# Pods of one hour are as old, or the order of two whose costs are rounded would change from plan to plan.
+_CREATED_WITHIN_SECONDS = 3600.0
 _SHARE_OF_USUAL = 0.5  # a move that removes so much of what is usual on its node, for its cost, is worthwhile
 _SHARE_OF_ASKED = 0.1  # of leastRelief, which every move must remove for each unit, whatever is usual
 
@@ -56,7 +58,8 @@ class Disruption:
         annotations = [self._pods.annotations[row] for row in rows]
         deletion = np.array([annotated_cost(item, DELETION_COST) for item in annotations], np.float64)
         eviction = np.array([annotated_cost(item, EVICTION_COST) for item in annotations], np.float64)
-        ages = self._inputs.now - self._pods.created[list(rows)]
+        created = self._pods.created[list(rows)] // _CREATED_WITHIN_SECONDS * _CREATED_WITHIN_SECONDS
+        ages = self._inputs.now - created
         age = np.clip(np.nan_to_num(ages, nan=_OLD_SECONDS) / _OLD_SECONDS, 0.0, 1.0)
         few = np.array([1.0 / max(item.desired or 1, 1) for item in workloads])
         degraded = np.array([_unready_share(item) for item in workloads])

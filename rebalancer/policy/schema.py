@@ -171,7 +171,7 @@ class Weights(PolicyModel):
     pod_deletion_cost: Weight = setting(
         1.0, "Its pod-deletion-cost annotation, compared with the other pods of the node."
     )
-    age: Weight = setting(0.1, "Age: from 0 for a new pod to 1 after a week.")
+    age: Weight = setting(0.1, "Age: from 0 for a new pod to 1 after a week, by the hour of its creation.")
     replicas: Weight = setting(0.5, "1 divided by the desired replicas of its controller.")
     readiness: Weight = setting(
         0.5, "Share of its controller's replicas that are not ready; 0 for an unready pod."

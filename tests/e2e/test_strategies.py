@@ -295,7 +295,7 @@ SCENES = (
     Scene("topologySpread", True, _a_zone_comes, _skew_beyond_one, 3),
     Scene("misplaced", {"preferredNodeAffinity": True}, _a_better_node_comes, _on_less_preferred, 3),
     Scene("fragmentation", {"pendingFor": "0s"}, _room_is_in_pieces, _waiting, 1),
-    Scene("all", _ALL, _much_is_wrong, _all_wrong, 7),
+    Scene("all", _ALL, _much_is_wrong, _all_wrong, 6),
 )
 
 

@@ -62,6 +62,29 @@ def test_it_is_off_unless_asked_for() -> None:
     assert planned(pending(), policy=a_policy()).moves == ()
 
 
+def test_of_nodes_that_are_alike_the_same_is_chosen_at_every_moment() -> None:
+    hostname = "kubernetes.io/hostname"
+    nodes = [a_node(name, cpu=4, labels={hostname: name}) for name in "abc"]
+    spread = {"maxSkew": 1, "topologyKey": hostname, "whenUnsatisfiable": "ScheduleAnyway"}
+    pairs = [
+        a_workload(
+            f"web-{name}",
+            [name] * 2,
+            created=at(-90 + number),
+            spec={
+                "topologySpreadConstraints": [
+                    {**spread, "labelSelector": {"matchLabels": {"app": f"web-{name}"}}}
+                ]
+            },
+        )
+        for number, name in enumerate("abc")
+    ]
+    used = {pod["metadata"]["name"]: 0.1 for pair in pairs for pod in pair.pods}
+    found = planning_inputs(nodes, [*pairs, pending("3")], policy=ON, pod_load=used, window=0.0)
+    moments = [replace(found, now=found.now + 3.7 * number) for number in range(30)]
+    assert {tuple(moved(plan_of(item))) for item in moments} == {("web-a-0",)}
+
+
 def test_one_pod_moves_and_the_pending_pod_fits_on_its_node() -> None:
     plan = planned(pending())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from rebalancer.cluster.arrays import PodRow
@@ -71,6 +72,22 @@ def test_each_cost_of_moving_a_pod_is_weighed(
     weight: str, first: dict[str, Any], second: dict[str, Any], told: list[float]
 ) -> None:
     assert costs(weight, a_workload("a", ["hot"], **first), a_workload("b", ["hot"], **second)) == told
+
+
+@pytest.mark.parametrize("later", [0.0, 1.0, 59.0, 3599.0, 3600.0, 86_400.0])
+def test_which_of_two_pods_is_dearer_by_its_age_does_not_change_from_plan_to_plan(later: float) -> None:
+    pods = [
+        a_workload("a", ["hot"], created=at(-5000)),
+        a_workload("b", ["hot"], created=at(-5000 + later)),
+    ]
+    inputs = planning_inputs([a_node("hot")], pods)
+    first, second = PodRow(0), PodRow(1)
+    dearer = set()
+    for moment in range(200):
+        now = msgspec.structs.replace(inputs, now=inputs.now + 86_400.0 + 3.7 * moment)
+        found = Disruption(now, Workloads(inputs.snapshot)).costs([first, second])
+        dearer.add(round(float(found[0]), 6) > round(float(found[1]), 6))
+    assert len(dearer) == 1
 
 
 def test_a_workload_short_of_ready_pods_is_dearer() -> None:
