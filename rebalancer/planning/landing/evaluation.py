@@ -62,11 +62,8 @@ def with_predecessor(
     state: ClusterState, row: PodRow, source: NodeRow, predecessor: Predecessor
 ) -> Iterator[None]:
     """The state while a pod of the node ``source`` is in this state; as it was when the block ends."""
-    if predecessor is Predecessor.SERVES:
-        yield
-        return
-    if predecessor is Predecessor.GONE:
-        with state.without((row,)):
+    if predecessor is not Predecessor.TERMINATES:
+        with state.without((row,) if predecessor is Predecessor.GONE else ()):
             yield
         return
     state.evict(row)
