@@ -21,13 +21,14 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import click
 
+from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.observe.plan_options import PlanOptions, RunOptions
 from rebalancer.run.run import run
@@ -117,13 +118,21 @@ def wait_for_controllers(sandbox: Sandbox) -> None:
         time.sleep(0.5)
 
 
+@contextlib.contextmanager
+def without_watches() -> Iterator[None]:
+    """While it lasts, clusters that are opened list everything each time."""
+
+    def opened(api: RawApi, clock: Callable[[], float] = time.time, **more: Any) -> LiveCluster:
+        return LiveCluster(api, clock, watch_above=_NEVER, **more)
+
+    with mock.patch.object(LiveCluster, "open", opened):
+        yield
+
+
 def act(kubeconfig: Path, policy: Path, *, watch: bool) -> None:
     """The run itself; prints what it took as JSON."""
-    opened = mock.patch.object(
-        LiveCluster, "open", lambda api, clock=time.time: LiveCluster(api, clock, watch_above=_NEVER)
-    )
     began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
-    with contextlib.nullcontext() if watch else opened, tempfile.TemporaryDirectory() as folder:
+    with contextlib.nullcontext() if watch else without_watches(), tempfile.TemporaryDirectory() as folder:
         options = PlanOptions(
             policy_path=policy, kubeconfig=kubeconfig, state_path=Path(folder) / "state.json"
         )
