@@ -91,7 +91,7 @@ def serve(dump: Path, kubeconfig: Path, counts: Path) -> None:
         serve_one(self)
 
     handler.setup = counting_setup  # type: ignore[method-assign]
-    handler.do_GET = handler.do_POST = handler.do_PUT = handler.do_PATCH = counting_serve  # type: ignore[assignment]
+    handler.do_GET = handler.do_POST = handler.do_PUT = handler.do_PATCH = counting_serve
     done = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: done.set())
     with Sandbox(ready_after=0.1, terminates_after=0.2) as sandbox:
