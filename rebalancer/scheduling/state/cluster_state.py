@@ -429,11 +429,11 @@ class ClusterState:
     def without(self, pods: Collection[int]) -> Iterator[None]:
         """The state while some pods of nodes are gone; afterwards as before, with all that it remembered.
 
-        Within it nothing is changed.
+        Meanwhile the state is only looked at. Pods that it bound itself come back as pods that were there.
         """
         gone = [(pod, self.node[pod], self.terminating[pod]) for pod in pods]
         changes, remembered = len(self._changes), self._remembered.copy()
-        bound_here = any(pod in self.bound_here for pod in pods)  # they do not come back as such
+        bound_here = any(pod in self.bound_here for pod in pods)
         for pod in pods:
             self.remove(pod)
         try:
