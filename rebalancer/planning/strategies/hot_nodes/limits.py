@@ -118,8 +118,7 @@ class RaisedLimits:
         affordable = _CELLS // max(len(self._prepared.nodes), 1)
         placements = min(_MOST_PLACEMENTS, max(_FEWEST_PLACEMENTS, affordable))
         start = self._found.builder.estimating(limits, placements)
-        search = ReliefSearch(self._prepared, self._pods, start, asked)
-        return search.estimate(self._found.order)
+        return ReliefSearch(self._prepared, self._pods, start, asked).estimate()
 
     def _estimate(self, builder: PlanBuilder, words: str) -> _Estimate:
         left = self._pods.excess(self._pods.percent(builder))

@@ -111,6 +111,8 @@ class ReliefSearch:
         self.asked = policy.least_relief if asked is None else asked
         self.nodes = len(prepared.nodes)
         self.number = {pod.row: at for at, pod in enumerate(pods.candidates)}
+        rows = {move.candidate.row for move in start.moves}  # moved before the search begins
+        self.moved = [self.number[row] for row in rows & self.number.keys()]
         movable = max(len(pods.candidates), _FEW_PODS)
         self._share = min(_PLACEMENTS_A_POD * movable, _CELLS // max(self.nodes, 1))
         self._partial = policy.partial_relief
@@ -183,11 +185,11 @@ class ReliefSearch:
                 found = min(found, without, key=lambda item: item.quality)
         return found
 
-    def estimate(self, closed: Collection[int]) -> PlanBuilder:
+    def estimate(self) -> PlanBuilder:
         """What ``plan`` would come to, about: one draft, from which moves that do not pay are left out."""
-        draft = Attempt(self, kept := dict.fromkeys(closed, _NOT_NEEDED), is_draft=True)
+        draft = Attempt(self, {}, is_draft=True)
         draft.go_on(self.pods.best)
-        found = self._found(draft, kept)
+        found = self._found(draft, {})
         left_out = self._unpaid(found).keys() | self._needless(found)
         return draft.builder_without(left_out) if left_out else draft.builder
 
@@ -353,7 +355,7 @@ class Attempt:
         self.percent = search.levels[frozenset()]
         pods = len(self._pods.candidates)
         self._open = np.ones(pods, np.bool_)
-        self._open[list(closed)] = False
+        self._open[[*closed, *search.moved]] = False
         self._late = np.zeros(pods, np.bool_)  # several nodes may take it, so a draft moves it last
         # By pod: the node that refused it (the last entry: none did), and how many moves there were then.
         self._refused_by, self._refused_at = np.full(pods, -1, np.int64), np.zeros(pods, np.int64)

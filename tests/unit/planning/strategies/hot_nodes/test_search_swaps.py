@@ -18,9 +18,9 @@ RULE = {"utilization": {"cpu": 80, "memory": 85}, "coolTo": {"cpu": 65, "memory"
 LIKELY: dict[str, Any] = {"terminationRace": "likely"}
 
 
-def hot_by_cpu_and_by_memory(**planning: Any) -> PlanningInputs:
+def hot_by_cpu_and_by_memory(per_run: int = 100, **planning: Any) -> PlanningInputs:
     """Each node would be cool with some pods of the other one, and has no room for any."""
-    policy = a_policy(hotNodes={"forRuns": 1, "any": [RULE]}, planning=planning)
+    policy = a_policy(hotNodes={"forRuns": 1, "any": [RULE]}, planning=planning, limits={"perRun": per_run})
     nodes = [a_node(name, cpu=10, memory="10Gi") for name in "ab"]
     workloads = [
         a_workload("cpu", ["a"] * 9, cpu="1", memory="200Mi"),
@@ -44,6 +44,16 @@ def test_a_swapped_pod_does_not_stay_as_well() -> None:
     plan = plan_of(hot_by_cpu_and_by_memory(**LIKELY))
     assert not moved(plan).keys() & kept(plan).keys()
     assert len(moved(plan)) + len(kept(plan)) == 18
+
+
+def test_with_a_higher_limit_a_plan_would_go_on_from_its_swaps() -> None:
+    plan = plan_of(hot_by_cpu_and_by_memory(per_run=2, **LIKELY))
+    assert [(move.pod.name[:3], bool(move.makes_room_for)) for move in plan.moves] == [
+        ("mem", True),
+        ("cpu", False),
+    ]
+    assert plan.raised_limit == "with perRun 5 this plan would bring 1 of 2 hot nodes to coolTo, not 0"
+    assert plan_of(hot_by_cpu_and_by_memory(per_run=5, **LIKELY)).unsolved.keys() == {"b"}
 
 
 def test_no_pod_is_swapped_that_may_come_back_once_it_is_gone() -> None:
