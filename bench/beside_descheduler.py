@@ -25,7 +25,7 @@ import click
 import urllib3
 
 from bench.cluster import generate
-from bench.loading import Loader, Server
+from bench.loading import Etcd, Loader, Server
 from bench.measuring import ROOT, Measurement, Size, machine, of_command
 from tests import go_programs
 from tests.conformance.descheduler.build import MODULE
@@ -103,7 +103,7 @@ def measure(sizes: list[Size], repeat: int) -> None:
             with plane.start(controllers=False, scheduler=False, kwok=False):
                 kubeconfig = plane.kubeconfig()
                 click.echo(f"filling a server with {size.pods} pods ...", err=True)
-                Loader(Server(kubeconfig)).load(generate(size.nodes, size.pods))
+                Loader(Server(kubeconfig), etcd=Etcd(plane.etcd)).load(generate(size.nodes, size.pods))
                 ours = (
                     *(sys.executable, "-m", "rebalancer", "plan", "--policy", str(_POLICY)),
                     *("--kubeconfig", str(kubeconfig), "-o", "json"),

@@ -21,3 +21,8 @@ def test_what_is_cached_always_runs_and_what_is_missing_joins_it() -> None:
 
 def test_without_a_commit_one_is_built_all_the_same() -> None:
     assert minors_of("", (), MINORS) == ["1.31"]
+
+
+def test_where_nothing_may_be_built_what_is_built_runs_and_never_nothing() -> None:
+    assert minors_of("0", ("1.32",), MINORS, only_built=True) == ["1.32"]
+    assert minors_of("1", (), MINORS, only_built=True) == ["1.32"]
