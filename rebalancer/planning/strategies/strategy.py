@@ -25,6 +25,7 @@ light. What needs arrays or the scheduler's model is imported for types, or wher
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -80,6 +81,17 @@ class Strategy:
     """Plugins of descheduler whose place it takes, for ``policy import``."""
 
     left: str = ""  # how many pods ``until_spent`` gave no more, in words
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Tell who writes a strategy what it lacks. Raises TypeError."""
+        super().__init_subclass__(**options)
+        fields = cls.settings_type.model_fields.items()
+        if not getattr(cls, "description", ""):
+            raise TypeError(f"strategy {cls.__name__} has no description: a sentence on whom it moves")
+        if not re.fullmatch(r"[a-z]+([A-Z][a-z]+)*", getattr(cls, "name", "")):
+            raise TypeError(f"strategy {cls.__name__} has no name in camel case, as emptyNodes")
+        if without := [name for name, field in fields if field.is_required()]:
+            raise TypeError(f"strategy {cls.__name__}: its setting {without[0]} has no default")
 
     def __init__(self, prepared: PreparedInputs, settings: PolicyModel) -> None:
         self.prepared = prepared

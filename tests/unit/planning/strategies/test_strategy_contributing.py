@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from rebalancer.cli.program import main
 from rebalancer.planning.strategies import STRATEGIES
 from rebalancer.planning.strategies.strategy import Strategy
+from rebalancer.policy.model import PolicyModel
 from rebalancer.policy.policy_file import schema
 from tests.unit.planning.strategies.registered import registered
 
@@ -69,3 +70,28 @@ def test_the_excerpt_of_the_registry_names_the_first_strategy_and_another_one_be
 
     assert (first, more, new) == (names[0], "...", "Age")
     assert other in names
+
+
+class WithoutDefault(PolicyModel):
+    max_age: int
+
+
+@pytest.mark.parametrize(
+    ("declared", "lacks"),
+    [
+        ({"name": "age"}, "strategy Age has no description: a sentence on whom it moves"),
+        ({"description": "Moves old pods."}, "strategy Age has no name in camel case, as emptyNodes"),
+        (
+            {"name": "out_of_place", "description": "Moves old pods."},
+            "strategy Age has no name in camel case, as emptyNodes",
+        ),
+        (
+            {"name": "age", "description": "Moves old pods.", "settings_type": WithoutDefault},
+            "strategy Age: its setting max_age has no default",
+        ),
+    ],
+)
+def test_what_a_strategy_lacks_is_said_where_it_is_defined(declared: dict[str, Any], lacks: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        type("Age", (Strategy,), declared)
+    assert str(caught.value) == lacks
