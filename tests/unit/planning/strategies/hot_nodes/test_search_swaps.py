@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rebalancer.planning.inputs import PlanningInputs
@@ -15,6 +17,7 @@ from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, kept, moved, plan_of, planning_inputs
 
 RULE = {"utilization": {"cpu": 80, "memory": 85}, "coolTo": {"cpu": 65, "memory": 75}}
+HOST = "kubernetes.io/hostname"
 LIKELY: dict[str, Any] = {"terminationRace": "likely"}
 
 
@@ -56,6 +59,28 @@ def test_with_a_higher_limit_a_plan_would_go_on_from_its_swaps() -> None:
     assert plan_of(hot_by_cpu_and_by_memory(per_run=5, **LIKELY)).unsolved.keys() == {"b"}
 
 
+@given(
+    cpu=st.lists(st.integers(9, 11), min_size=9, max_size=9),
+    memory=st.lists(st.integers(9, 11), min_size=9, max_size=9),
+    per_run=st.integers(2, 6),
+)
+def test_what_is_said_of_plans_that_swap_changes_none_of_their_moves(
+    cpu: list[int], memory: list[int], per_run: int
+) -> None:
+    policy = a_policy(
+        hotNodes={"forRuns": 1, "any": [RULE]}, planning=LIKELY, limits={"perRun": per_run, "perWorkload": 9}
+    )
+    workloads = [
+        *(a_workload(f"cpu-{at}", ["a"], cpu=f"{size}00m", memory="200Mi") for at, size in enumerate(cpu)),
+        *(a_workload(f"mem-{at}", ["b"], cpu="200m", memory=f"{size}00Mi") for at, size in enumerate(memory)),
+    ]
+    nodes = [a_node(name, cpu=10, memory="10Gi") for name in "ab"]
+    inputs = planning_inputs(nodes, workloads, policy=policy)
+    plan = plan_of(inputs)
+    assert plan.moves == plan_of(replace(inputs, explains=False)).moves
+    assert len({move.pod.uid for move in plan.moves}) == len(plan.moves)
+
+
 def test_no_pod_is_swapped_that_may_come_back_once_it_is_gone() -> None:
     """As soon as a pod is gone, the scheduler prefers its own node."""
     assert not plan_of(hot_by_cpu_and_by_memory(terminationRace="strict")).moves
@@ -83,7 +108,7 @@ def each_to_the_other(
     """Nodes a and b, each with a pod that stays, of so much memory, and pods that belong on the other."""
 
     def on(node: str) -> dict[str, Any]:
-        return {"nodeSelector": {"kubernetes.io/hostname": node}}
+        return {"nodeSelector": {HOST: node}}
 
     count, cpu, memory = of_a
     most = {"maxAfter": {"cpu": 100, "memory": 100}}
@@ -117,12 +142,12 @@ def full_by_use_and_empty_by_requests() -> PlanningInputs:
     """The scheduler sends every pod to c, which is nearly hot, until more is requested there than on d."""
     nodes = [a_node(name, cpu=10) for name in "acd"]
     workloads = [
-        a_workload("held-a", ["a"], cpu="6", spec={"nodeSelector": {"kubernetes.io/hostname": "a"}}),
+        a_workload("held-a", ["a"], cpu="6", spec={"nodeSelector": {HOST: "a"}}),
         a_workload("big", ["a"] * 3, cpu="100m"),
         a_workload("middle", ["a"], cpu="50m"),
         a_workload("small", ["a"] * 3, cpu="400m"),
-        a_workload("held-c", ["c"], cpu="3", spec={"nodeSelector": {"kubernetes.io/hostname": "c"}}),
-        a_workload("held-d", ["d"], cpu="3300m", spec={"nodeSelector": {"kubernetes.io/hostname": "d"}}),
+        a_workload("held-c", ["c"], cpu="3", spec={"nodeSelector": {HOST: "c"}}),
+        a_workload("held-d", ["d"], cpu="3300m", spec={"nodeSelector": {HOST: "d"}}),
     ]
     load = {"held-a-0": 3.9, "middle-0": 0.9, "held-c-0": 7.0, "held-d-0": 4.5}
     load |= {f"big-{number}": 1.2 for number in range(3)} | {f"small-{number}": 0.3 for number in range(3)}
