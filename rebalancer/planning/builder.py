@@ -128,6 +128,7 @@ class UsedLimits(msgspec.Struct):
     by_namespace: Counter[str] = msgspec.field(default_factory=Counter)
     by_workload: Counter[str] = msgspec.field(default_factory=Counter)
     by_bound: Counter[Bound] = msgspec.field(default_factory=Counter)
+    said: dict[tuple[object, ...], NotMoved] = msgspec.field(default_factory=dict)  # by what it names
 
     @classmethod
     def of(cls, inputs: PlanningInputs) -> UsedLimits:
@@ -193,9 +194,18 @@ class UsedLimits(msgspec.Struct):
 
     def refusal(self, pod: Candidate) -> NotMoved | None:
         """Every limit that allows no further eviction of a pod: raising only one of several does not help."""
-        names, limits = self.reached(pod), self.limits
+        names = self.reached(pod)
         if not names:
             return None
+        namespace = pod.namespace if "per_namespace" in names else ""
+        workload = pod.workload if "per_workload" in names else None
+        named = (names, namespace, workload and (workload.name, workload.desired))
+        if named not in self.said:
+            self.said[named] = self._reached_by(pod, names)
+        return self.said[named]
+
+    def _reached_by(self, pod: Candidate, names: Sequence[str]) -> NotMoved:
+        limits = self.limits
         words = {
             "per_run": f"perRun {limits.per_run}",
             "per_node": f"perNode {limits.per_node}",
@@ -441,6 +451,11 @@ class PlanBuilder:
         if self._later is None:
             self._later = self.scenarios.next_wave()
         return self._later
+
+    @property
+    def moved(self) -> set[PodRow]:
+        """The pods that its moves move."""
+        return {move.candidate.row for move in self.moves}
 
     def next_wave(self) -> None:
         """Begin a new wave, unless this one is still empty."""

@@ -124,7 +124,7 @@ def follow_all(prepared: PreparedInputs, plan: PartialPlan, strategies: Sequence
 def one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPlan) -> PartialPlan:
     """The plan with the pods moved that a strategy wishes to move, and that hold."""
     builder, kept = so_far.builder.copy(), dict(so_far.kept)
-    moved = {move.candidate.row for move in builder.moves}
+    moved = builder.moved
     for group in strategy.groups(builder):
         before = None
         tried: dict[PodRow, NotMoved | None] = {}

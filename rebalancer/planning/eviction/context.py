@@ -161,9 +161,9 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False, dict=True):
         return {}
 
     @cached_property
-    def unprotected(self) -> set[PodRow]:
-        """The other pods of which no rule said anything."""
-        return set()
+    def first_of_others(self) -> dict[PodRow, NotMoved | None]:
+        """By row: the first thing that they said of other pods."""
+        return {}
 
     @cached_property
     def ordinary(self) -> BoolArray:

@@ -554,16 +554,18 @@ def why_protected(context: EvictionContext, row: PodRow, lifted: Collection[Reas
         return context.first_refusals[index]
     if not context.finished:
         lifted = {Reason.UNREADY_REPLICAS}.intersection(() if context.pods.ready[row] else lifted)
-    found = next((item for item in _asked(context, row) if item.reason not in lifted), None)
-    if found is None and not lifted:
-        context.unprotected.add(row)
-    return found
+    if lifted:
+        return next((item for item in _asked(context, row) if item.reason not in lifted), None)
+    if row not in context.first_of_others:
+        context.first_of_others[row] = next(_asked(context, row), None)
+    return context.first_of_others[row]
 
 
 def every_refusal(context: EvictionContext, row: PodRow) -> Iterable[NotMoved]:
     """Each reason why a pod may not be evicted, in the order in which the rules are asked, as they are."""
     if not context.ordinary[row]:
-        return () if row in context.unprotected else _asked(context, row)
+        is_free = row in context.first_of_others and context.first_of_others[row] is None
+        return () if is_free else _asked(context, row)
     index = int(context.pods.pod_class[row])
     if index not in context.refusals:
         context.refusals[index] = tuple(_asked(context, row))

@@ -126,7 +126,7 @@ class Fragmentation(Strategy):
             self._together.update(dict.fromkeys(uids, wanted.name))
             self._taken[wanted.uid] = node
             notes.append(f"{wanted.name} will fit on {node} in every scenario")
-        moved = {move.candidate.row for move in builder.moves}
+        moved = builder.moved
         kept = {pod: why for pod, why in kept.items() if pod not in moved}
         said = {**so_far.notes, self.name: "; ".join(notes)} if notes else so_far.notes
         return replace(so_far, builder=builder, kept=kept, notes=said)

@@ -115,7 +115,7 @@ class Room:
     def choices(self, wanted: Wanted, plan: PlanBuilder) -> list[tuple[str, list[PodRow]]]:
         """The nodes that would have room without some of their pods, those first that lose the fewest."""
         state, found = plan.scenarios.all[0].after_termination, []
-        moved = {move.candidate.row for move in plan.moves}
+        moved = plan.moved
         nodes = [wanted.node] if wanted.node is not None else self._short_of_room(wanted, state)
         for node in nodes:
             pods = [row for row in self._prepared.pods_on(node) if row not in moved and row != wanted.pod]

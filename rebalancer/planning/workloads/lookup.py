@@ -79,6 +79,7 @@ class Workloads:
         self._found: dict[int, WorkloadInfo] = {}
         self._chains: dict[int, list[tuple[str, records.Workload]]] = {}
         self._siblings: dict[str, list[PodRow]] = {}
+        self._rows: dict[str, IntArray] = {}
         self.limit_ranges = LimitRanges(snapshot)
         self.default_priority_class = _default_priority_class(snapshot)
 
@@ -139,7 +140,10 @@ class Workloads:
 
     def _pods_of(self, controller_uid: str) -> IntArray:
         """Rows of the pods of a controller that are not being deleted."""
-        return np.concatenate([self._staying[index] for index in self._classes[controller_uid]])
+        if controller_uid not in self._rows:
+            of_classes = [self._staying[index] for index in self._classes[controller_uid]]
+            self._rows[controller_uid] = np.concatenate(of_classes)
+        return self._rows[controller_uid]
 
     def other_replica_sets(self, record: records.Workload) -> list[str]:
         """Names of the other ReplicaSets with pods that a ReplicaSet's controller has."""
@@ -216,7 +220,10 @@ class Workloads:
         pods = self._snapshot.pods
         uid = pods.class_of(row).owner.uid
         if uid not in self._siblings:
-            self._siblings[uid] = self._usable_of(uid) if uid else []
+            rows, of_controller = self._newest_first
+            self._siblings[uid] = (
+                [PodRow(other) for other in rows[of_controller[uid]].tolist()] if uid else []
+            )
         for sibling in self._siblings[uid]:
             if sibling != row and (not revision or revision_of(pods.class_of(sibling)) in ("", revision)):
                 return sibling
@@ -230,20 +237,24 @@ class Workloads:
 
     def newest_pods(self) -> IntArray:
         """Rows of the newest sibling that the others of each controller have."""
+        rows, of_controller = self._newest_first
+        first = [here.start for here in of_controller.values() if here.start < here.stop]
+        return np.asarray(rows[first], np.int64)
+
+    @cached_property
+    def _newest_first(self) -> tuple[IntArray, Mapping[str, slice]]:
+        """Rows of the ready pods that are not terminating, and where those of each controller are.
+
+        Of these the newest comes first, and of several the first row.
+        """
         pods = self._snapshot.pods
         rows = np.flatnonzero(pods.ready & ~pods.terminating & (pods.node >= 0))
-        number: dict[str, int] = {}
-        of_class = [number.setdefault(pod.owner.uid, len(number)) for pod in pods.classes]
-        controller = np.array(of_class, np.int64)[pods.pod_class[rows]]
+        number = {uid: at for at, uid in enumerate(self._classes)}
+        of_class = np.array([number[pod.owner.uid] for pod in pods.classes], np.int64)
+        controller = of_class[pods.pod_class[rows]]
         order = np.lexsort((rows, -np.nan_to_num(pods.created[rows], nan=0.0), controller))
-        first = np.diff(controller[order], prepend=-1) != 0
-        return np.asarray(rows[order[first]], np.int64)
-
-    def _usable_of(self, uid: str) -> list[PodRow]:
-        pods = self._snapshot.pods
-        rows = np.concatenate([self._usable[index] for index in self._classes[uid]])
-        newest_first = np.lexsort((rows, -np.nan_to_num(pods.created[rows], nan=0.0)))
-        return [PodRow(row) for row in rows[newest_first].tolist()]
+        edges = np.searchsorted(controller[order], np.arange(len(number) + 1)).tolist()
+        return rows[order], {uid: slice(edges[at], edges[at + 1]) for uid, at in number.items()}
 
     @cached_property
     def _classes(self) -> Mapping[str, list[int]]:
@@ -257,12 +268,6 @@ class Workloads:
     def _staying(self) -> list[IntArray]:
         """By class: its pods that are not terminating."""
         return self._by_class(~self._snapshot.pods.terminating)
-
-    @cached_property
-    def _usable(self) -> list[IntArray]:
-        """By class: its ready pods that are not terminating."""
-        pods = self._snapshot.pods
-        return self._by_class(pods.ready & ~pods.terminating & (pods.node >= 0))
 
     def _by_class(self, which: BoolArray) -> list[IntArray]:
         """Rows of some of the pods, by class."""

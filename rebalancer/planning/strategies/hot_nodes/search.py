@@ -111,10 +111,9 @@ class ReliefSearch:
         self.asked = policy.least_relief if asked is None else asked
         self.nodes = len(prepared.nodes)
         self.number = {pod.row: at for at, pod in enumerate(pods.candidates)}
-        rows = {move.candidate.row for move in start.moves}  # moved before the search begins
-        self.moved = [self.number[row] for row in rows & self.number.keys()]
-        movable = max(len(pods.candidates), _FEW_PODS)
-        self._share = min(_PLACEMENTS_A_POD * movable, _CELLS // max(self.nodes, 1))
+        self.moved = [self.number[row] for row in start.moved & self.number.keys()]  # before the search
+        affordable = _CELLS // max(self.nodes, 1)
+        self._share = min(_PLACEMENTS_A_POD * max(len(pods.candidates), _FEW_PODS), affordable)
         self._partial = policy.partial_relief
         self.known: dict[Hashable, AcceptedMove | NotMoved] = {}  # what became of a pod after which moves
         self.levels: dict[Hashable, FloatArray] = {frozenset(): pods.percent(start)}  # after which moves
@@ -190,8 +189,7 @@ class ReliefSearch:
         draft = Attempt(self, {}, is_draft=True)
         draft.go_on(self.pods.best)
         found = self._found(draft, {})
-        left_out = self._unpaid(found).keys() | self._needless(found)
-        return draft.builder_without(left_out) if left_out else draft.builder
+        return draft.builder_without(self._unpaid(found).keys() | self._needless(found))
 
     def _made(
         self, first: Sequence[int], closed: Mapping[int, NotMoved], room: Room = MappingProxyType({})
@@ -228,7 +226,7 @@ class ReliefSearch:
         prepared, wanted = self._prepared, self.pods.candidates[at].usage
         if prepared.settling(node):
             return []
-        moved = {move.candidate.row for move in builder.moves}
+        moved = builder.moved
         found = [
             row
             for row in prepared.pods_on(node)
@@ -585,8 +583,8 @@ class Attempt:
 
     def kept(self) -> dict[int, NotMoved]:
         """Why each of the other pods stays."""
-        builder = self.builder
-        moved = {self._search.number.get(move.candidate.row) for move in builder.moves}
+        builder, number = self.builder, self._search.number
+        moved = {number.get(row) for row in builder.moved}
         relieves = self._pods.relieved(self.percent).tolist()
         excess = self._pods.excess(self.percent)[self._pods.node].tolist()
         return {
