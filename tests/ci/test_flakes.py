@@ -21,6 +21,7 @@ NO_SAFETY = {
     "test_rights.py",
     "test_article_stack.py",
     "test_backfill.py",
+    "test_bench_loading.py",
     "test_chart.py",
     "test_extender.py",
     "test_protected_clusters.py",
