@@ -7,8 +7,6 @@ import math
 import os
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -70,19 +68,26 @@ def exponent(before: Measurement, after: Measurement) -> float | None:
     return math.log(after.cpu_seconds / before.cpu_seconds) / math.log(after.size.pods / before.size.pods)
 
 
+# A process begins with the peak of the one that started it, and a benchmark may hold a whole cluster. So a
+# small one in between starts what is measured. Linux counts its memory in KiB.
+_LAUNCHER = """
+import json, os, subprocess, sys, time
+began = time.perf_counter()
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+_, status, usage = os.wait4(process.pid, 0)
+figures = time.perf_counter() - began, usage.ru_utime, usage.ru_stime, usage.ru_maxrss << 10
+print(json.dumps([os.waitstatus_to_exitcode(status), *figures]))
+"""
+
+
 def of_command(stage: str, size: Size | None, command: Sequence[str]) -> Measurement:
     """A whole program, from its start to its end; its output is dropped."""
-    with tempfile.TemporaryFile() as errors:
-        began = time.perf_counter()
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, cwd=ROOT)
-        _, status, usage = os.wait4(process.pid, 0)
-        wall = time.perf_counter() - began
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            errors.seek(0)
-            raise SystemExit(f"{' '.join(command)}\n{errors.read().decode(errors='replace')}")
-    # Linux counts in KiB.
-    return Measurement(stage, size, wall, usage.ru_utime, usage.ru_stime, usage.ru_maxrss << 10)
+    launcher = [sys.executable, "-I", "-S", "-c", _LAUNCHER, *command]
+    done = subprocess.run(launcher, capture_output=True, text=True, errors="replace", check=True, cwd=ROOT)
+    exit_code, wall, user, system, peak = json.loads(done.stdout)
+    if exit_code:
+        raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
+    return Measurement(stage, size, wall, user, system, peak)
 
 
 def of_stage(stage: str, size: Size, dump: Path, policy: Path) -> Measurement:

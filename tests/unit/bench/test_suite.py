@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -54,6 +56,11 @@ def _never(*_: object, **__: object) -> None:
 def test_a_command_that_fails_stops_the_suite_with_what_it_said() -> None:
     with pytest.raises(SystemExit, match="no such file"):
         of_command("dump→plan", None, (*suite.REBALANCER, "plan", "--from", "/nowhere"))
+
+
+def test_the_memory_of_a_command_is_not_that_of_the_benchmark_that_starts_it() -> None:
+    held = np.ones(1 << 26, np.uint8)
+    assert of_command("nothing", None, [sys.executable, "-c", ""]).peak_bytes < held.nbytes
 
 
 def test_the_least_of_each_figure_counts() -> None:
