@@ -36,9 +36,12 @@ _DONE_WIDTH = 12
 def sizes_of(text: str) -> list[Size]:
     """``100/3000,1000/30000``: nodes and pods."""
     try:
-        return [Size(int(nodes), int(pods)) for nodes, pods in (part.split("/") for part in text.split(","))]
+        sizes = [Size(int(nodes), int(pods)) for nodes, pods in (part.split("/") for part in text.split(","))]
     except ValueError:
-        raise click.BadParameter("write NODES/PODS,NODES/PODS, such as 100/3000,1000/30000") from None
+        sizes = []
+    if not sizes or any(min(size.nodes, size.pods) < 1 for size in sizes):
+        raise click.BadParameter("write NODES/PODS,NODES/PODS, such as 100/3000,1000/30000")
+    return sizes
 
 
 def a_dump(size: Size, clusters: Path) -> Path:

@@ -79,7 +79,7 @@ class Workloads:
         self._found: dict[int, WorkloadInfo] = {}
         self._chains: dict[int, list[tuple[str, records.Workload]]] = {}
         self._siblings: dict[str, list[PodRow]] = {}
-        self._rows: dict[str, IntArray] = {}
+        self._staying_of: dict[str, IntArray] = {}  # by the uid of their controller, as siblings are
         self.limit_ranges = LimitRanges(snapshot)
         self.default_priority_class = _default_priority_class(snapshot)
 
@@ -140,10 +140,10 @@ class Workloads:
 
     def _pods_of(self, controller_uid: str) -> IntArray:
         """Rows of the pods of a controller that are not being deleted."""
-        if controller_uid not in self._rows:
+        if controller_uid not in self._staying_of:
             of_classes = [self._staying[index] for index in self._classes[controller_uid]]
-            self._rows[controller_uid] = np.concatenate(of_classes)
-        return self._rows[controller_uid]
+            self._staying_of[controller_uid] = np.concatenate(of_classes)
+        return self._staying_of[controller_uid]
 
     def other_replica_sets(self, record: records.Workload) -> list[str]:
         """Names of the other ReplicaSets with pods that a ReplicaSet's controller has."""

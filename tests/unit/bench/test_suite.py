@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -56,6 +57,12 @@ def _never(*_: object, **__: object) -> None:
 def test_a_command_that_fails_stops_the_suite_with_what_it_said() -> None:
     with pytest.raises(SystemExit, match="no such file"):
         of_command("dump→plan", None, (*suite.REBALANCER, "plan", "--from", "/nowhere"))
+
+
+@pytest.mark.parametrize("text", ["0/5", "5/-1", "5", "a/b", "5/5,", ""])
+def test_sizes_that_are_no_cluster_are_refused_with_an_example(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="such as 100/3000,1000/30000"):
+        suite.sizes_of(text)
 
 
 def test_the_memory_of_a_command_is_not_that_of_the_benchmark_that_starts_it() -> None:
