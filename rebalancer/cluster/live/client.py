@@ -46,7 +46,8 @@ Query = Mapping[str, object]
 
 _JSON = "application/json"
 _CONTENT_TYPES = {"PATCH": "application/merge-patch+json"}
-_MAX_ANSWER_BYTES = 512 << 20
+_MAX_ANSWER_BYTES = 512 << 20  # of lists that have no pages: what 150,000 pods use takes some 100 MiB
+_MAX_OBJECT_BYTES = 64 << 20  # etcd stores 1.5 MiB an object, and more only where it was configured
 PAGE_SIZE = 500  # objects of a page of a LIST
 MAX_PAGE_BYTES = 32 << 20  # of it; who asks for fewer objects gets fewer bytes
 _PER_SECOND = 50.0  # requests to one API server, as kubectl: client-go's ``QPS`` and ``Burst``
@@ -313,9 +314,9 @@ class RawApi(msgspec.Struct, frozen=True):
 
         Raises AnswerTooLargeError for a page of a LIST of which fewer objects can be asked for.
         """
-        objects = (query or {}).get("limit")
-        few = not isinstance(objects, int) or objects <= 1
-        most = _MAX_ANSWER_BYTES if few else min(MAX_PAGE_BYTES, _MAX_ANSWER_BYTES)
+        objects, most = (query or {}).get("limit"), _MAX_ANSWER_BYTES
+        if isinstance(objects, int):
+            most = min(most, MAX_PAGE_BYTES if objects > 1 else _MAX_OBJECT_BYTES)
         limit = self.retries.limit()
         return self._request(
             what, failures.read_again, limit, "GET", path, query, headers=headers, max_bytes=most
@@ -328,7 +329,7 @@ class RawApi(msgspec.Struct, frozen=True):
         """
         limit = self.retries.limit()
         limit = limit.finishing(max(limit.grace_seconds, ANSWER_SECONDS))
-        most = _MAX_ANSWER_BYTES
+        most = _MAX_OBJECT_BYTES
         return self._request(what, failures.write_again, limit, method, path, body=body, max_bytes=most).body
 
     def _request(

@@ -18,7 +18,7 @@ from urllib3.exceptions import ProtocolError
 from rebalancer.cluster.kinds import NODES, PODS
 from rebalancer.cluster.live import RawApi, object_path
 from rebalancer.cluster.live.client import KubernetesClient, RequestRate
-from rebalancer.cluster.live.failures import RequestRejectedError
+from rebalancer.cluster.live.failures import AnswerTooLargeError, RequestRejectedError
 from rebalancer.cluster.live.login import Login, official_login
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import ExitCode, StopRequestedError, UnreachableError
@@ -336,3 +336,15 @@ def test_connecting_by_the_official_client_builds_no_models_of_the_kinds() -> No
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_no_object_by_itself_may_be_as_large_as_a_list_without_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rebalancer.cluster.live.client._MAX_OBJECT_BYTES", 200)
+    api, _ = fake_api(lambda _: Answer(200, {"note": "x" * 200}))
+    for ask in (
+        lambda: api.list_page(NODES, {"limit": 1}),
+        lambda: api.write("write", "POST", object_path("v1", "shop", "configmaps"), {}),
+    ):
+        with pytest.raises(AnswerTooLargeError, match="the answer is larger than"):
+            ask()
+    assert b"note" in api.list_page(NODES).body
