@@ -114,11 +114,18 @@ class RaisedLimits:
         return f" and {len(points)} further moves of {amount} each"
 
     def _further(self, limits: Limits, asked: float | None = None) -> PlanBuilder:
-        """The plan gone on with under other limits, or with another leastRelief."""
+        """The plan, continued under other limits or with another leastRelief.
+
+        What this asks for is not counted: the strategies that follow have as many placements left as before.
+        """
         affordable = _CELLS // max(len(self._prepared.nodes), 1)
         placements = min(_MOST_PLACEMENTS, max(_FEWEST_PLACEMENTS, affordable))
         start = self._found.builder.estimating(limits, placements)
-        return ReliefSearch(self._prepared, self._pods, start, asked).estimate()
+        count = start.evaluator.placements
+        before = count.asked
+        further = ReliefSearch(self._prepared, self._pods, start, asked).estimate()
+        count.asked = before
+        return further
 
     def _estimate(self, builder: PlanBuilder, words: str) -> _Estimate:
         left = self._pods.excess(self._pods.percent(builder))

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.planning.plan import Plan
-from rebalancer.planning.strategies.hot_nodes import limits
+from rebalancer.planning.strategies.hot_nodes import limits, search
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, plan_of, planning_inputs
 
@@ -116,3 +116,23 @@ def test_a_plan_whose_words_nobody_reads_makes_the_same_moves() -> None:
     assert plan.obstacles
     assert silent.raised_limit == silent.strategies["hotNodes"].message == ""
     assert silent == replace(plan, raised_limit="", obstacles=(), strategies=silent.strategies)
+
+
+@pytest.mark.parametrize("most", [20, 24, 30])
+def test_what_is_said_of_limits_takes_no_placements_from_the_strategies_that_follow(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "_PLACEMENTS_A_POD", 0)  # or drafts would take them all
+    nodes = [a_node("a", cpu=10), a_node("b", cpu=10), a_node("c", cpu=100)]
+    workloads = [
+        a_workload("web", ["a"] * 9),
+        a_workload("api", ["b"] * 9),
+        *(a_workload(f"old-{at}", ["c"]) for at in range(20)),
+    ]
+    policy = a_policy(
+        limits={"perNode": 2}, planning={"maxPlacements": most}, strategies={"lifetime": {"maxAge": "1h"}}
+    )
+    inputs = planning_inputs(nodes, workloads, policy=policy)
+    plan, silent = plan_of(inputs), plan_of(replace(inputs, explains=False))
+    assert plan.raised_limit
+    assert (plan.moves, plan.kept) == (silent.moves, silent.kept)
