@@ -61,7 +61,7 @@ class StepCounter:
         at = 0
         while at <= len(text):
             self._groups = {}
-            if self._sequence(list(self._tree), 0, at, accepted):
+            if self._sequence(self._tree.data, 0, at, accepted):
                 at = max(found, at + 1)
             else:
                 at += 1
@@ -85,7 +85,7 @@ class StepCounter:
             return self._repeat(operation, argument, at, after)
         if operation is names.BRANCH:
             for branch in argument[1]:  # noqa: SIM110 - a loop, because any() would take room of the C stack
-                if self._sequence(list(branch), 0, at, after):
+                if self._sequence(branch.data, 0, at, after):
                     return True
             return False
         if operation is names.SUBPATTERN:
@@ -96,7 +96,7 @@ class StepCounter:
                     self._groups[group] = (at, position)
                 return after(position)
 
-            return self._sequence(list(inner), 0, at, closed)
+            return self._sequence(inner.data, 0, at, closed)
         if operation in (names.LITERAL, names.NOT_LITERAL, names.ANY, names.IN):
             return at < len(text) and self._takes(operation, argument, text[at]) and after(at + 1)
         return self._decided(operation, argument, at, after)
@@ -104,12 +104,12 @@ class StepCounter:
     def _decided(self, operation: Any, argument: Any, at: int, after: Then) -> bool:
         """A part that matches in one way or none."""
         if operation is names.ATOMIC_GROUP:
-            ends = self._ends(list(argument), at)
+            ends = self._ends(argument.data, at)
             return ends is not None and after(ends)
         if operation in (names.ASSERT, names.ASSERT_NOT):
             direction, inner = argument
             start = at if direction > 0 else at - inner.getwidth()[0]
-            holds = start >= 0 and self._ends(list(inner), start) is not None
+            holds = start >= 0 and self._ends(inner.data, start) is not None
             return holds == (operation is names.ASSERT) and after(at)
         if operation is names.AT:
             return self._stands(argument, at) and after(at)
@@ -126,7 +126,7 @@ class StepCounter:
 
     def _repeat(self, operation: Any, argument: Any, at: int, after: Then) -> bool:
         least, most, inner = argument
-        items = list(inner)
+        items = inner.data
         if len(items) == 1 and items[0][0] in (names.LITERAL, names.NOT_LITERAL, names.ANY, names.IN):
             return self._simple_repeat(operation, items[0], (least, most), at, after)
         if operation is names.POSSESSIVE_REPEAT:
@@ -303,9 +303,11 @@ def _example(items: Any) -> str:
     return text
 
 
+_TRIED = (*range(97, 123), *range(32, 127), *range(32), *range(127, 1 << 16))  # letters first
+
+
 def _character(operation: Any, argument: Any) -> str:
     if operation is names.ANY:
         return "a"
     counter = StepCounter("")
-    takes = map(chr, (*range(97, 123), *range(32, 127), *range(32), *range(127, 1 << 16)))
-    return next(filter(lambda character: counter._takes(operation, argument, character), takes))
+    return next(filter(lambda character: counter._takes(operation, argument, character), map(chr, _TRIED)))
