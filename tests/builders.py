@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -141,6 +142,16 @@ def a_budget(
 
 
 def _listing(plural: str, items: Iterable[Mapping[str, Any]]) -> Listing:
+    return _decoded(plural, items) if (items := list(items)) else _without_objects(plural)
+
+
+@functools.cache
+def _without_objects(plural: str) -> Listing:
+    """Most kinds of most recordings."""
+    return _decoded(plural, ())
+
+
+def _decoded(plural: str, items: Iterable[Mapping[str, Any]]) -> Listing:
     return decode_listing(BY_PLURAL[plural], [msgspec.Raw(msgspec.json.encode(item)) for item in items])
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from rebalancer.cluster.changes import Change, ChangeLog
-from rebalancer.cluster.dumps.listing import ListingBuilder
+from rebalancer.cluster.dumps.listing import ListingBuilder, Recording
 from rebalancer.cluster.kinds import NODES, PODS, Kind
 from rebalancer.cluster.live.watching.latest_objects import LatestObjects, latest_objects
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
@@ -19,6 +20,12 @@ from tests.unit.planning.builders import planning_inputs
 
 Object = dict[str, Any]
 FIRST_VERSION = 100
+
+
+@functools.cache
+def _empty_recording() -> Recording:
+    """Every kind, without objects."""
+    return planning_inputs(()).snapshot.recording
 
 
 class Watched:
@@ -47,7 +54,7 @@ class Watched:
         return latest
 
     def _keep(self) -> None:
-        recording = planning_inputs(()).snapshot.recording
+        recording = _empty_recording()
         listings = {kind.plural: latest.listing(0.0) for kind, latest in self._latest.items()}
         recording = replace(recording, listings={**recording.listings, **listings})
         self.snapshots[self.version] = build_snapshot(recording)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,6 +55,11 @@ def a_policy(**sections: Mapping[str, Any]) -> RebalancePolicy:
         name: {**PERMISSIVE.get(name, {}), **sections.get(name, {})} for name in {*PERMISSIVE, *sections}
     }
     return RebalancePolicy.model_validate(merged)
+
+
+@functools.cache
+def _permissive_policy() -> RebalancePolicy:
+    return a_policy()
 
 
 @dataclass
@@ -182,7 +188,7 @@ def planning_inputs(
         now=now,
         max_age_seconds=180,
     )
-    policy = policy or a_policy()
+    policy = policy or _permissive_policy()
     return PlanningInputs(
         snapshot=snapshot,
         load=report,
