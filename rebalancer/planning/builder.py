@@ -128,7 +128,8 @@ class UsedLimits(msgspec.Struct):
     by_namespace: Counter[str] = msgspec.field(default_factory=Counter)
     by_workload: Counter[str] = msgspec.field(default_factory=Counter)
     by_bound: Counter[Bound] = msgspec.field(default_factory=Counter)
-    said: dict[tuple[object, ...], NotMoved] = msgspec.field(default_factory=dict)  # by what it names
+    # By the names of limits, and the namespace and the workload that their refusal names.
+    refusals: dict[tuple[object, ...], NotMoved] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(cls, inputs: PlanningInputs) -> UsedLimits:
@@ -200,11 +201,12 @@ class UsedLimits(msgspec.Struct):
         namespace = pod.namespace if "per_namespace" in names else ""
         workload = pod.workload if "per_workload" in names else None
         named = (names, namespace, workload and (workload.name, workload.desired))
-        if named not in self.said:
-            self.said[named] = self._reached_by(pod, names)
-        return self.said[named]
+        if named not in self.refusals:
+            self.refusals[named] = self._refusal_by(pod, names)
+        return self.refusals[named]
 
-    def _reached_by(self, pod: Candidate, names: Sequence[str]) -> NotMoved:
+    def _refusal_by(self, pod: Candidate, names: Sequence[str]) -> NotMoved:
+        """What limits of these names say of a pod."""
         limits = self.limits
         words = {
             "per_run": f"perRun {limits.per_run}",

@@ -157,12 +157,12 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def refusals(self) -> dict[int, tuple[NotMoved, ...]]:
-        """By class: everything that they said."""
+        """By class: everything that the rules said of its ordinary pods."""
         return {}
 
     @cached_property
     def first_of_others(self) -> dict[PodRow, NotMoved | None]:
-        """By row: the first thing that they said of other pods."""
+        """By row: the first thing that the rules said of pods that are not ordinary."""
         return {}
 
     @cached_property

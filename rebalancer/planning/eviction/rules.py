@@ -562,10 +562,10 @@ def why_protected(context: EvictionContext, row: PodRow, lifted: Collection[Reas
 
 
 def every_refusal(context: EvictionContext, row: PodRow) -> Iterable[NotMoved]:
-    """Each reason why a pod may not be evicted, in the order in which the rules are asked, as they are."""
+    """Each reason why a pod may not be evicted, in the order of the rules."""
     if not context.ordinary[row]:
-        is_free = row in context.first_of_others and context.first_of_others[row] is None
-        return () if is_free else _asked(context, row)
+        may_leave = row in context.first_of_others and context.first_of_others[row] is None
+        return () if may_leave else _asked(context, row)
     index = int(context.pods.pod_class[row])
     if index not in context.refusals:
         context.refusals[index] = tuple(_asked(context, row))

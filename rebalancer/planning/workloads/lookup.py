@@ -243,9 +243,9 @@ class Workloads:
 
     @cached_property
     def _newest_first(self) -> tuple[IntArray, Mapping[str, slice]]:
-        """Rows of the ready pods that are not terminating, and where those of each controller are.
+        """Rows of the ready pods that are not terminating, and by controller where its own are among them.
 
-        Of these the newest comes first, and of several the first row.
+        Those of a controller are sorted: the newest first, and of pods made together the lowest row.
         """
         pods = self._snapshot.pods
         rows = np.flatnonzero(pods.ready & ~pods.terminating & (pods.node >= 0))

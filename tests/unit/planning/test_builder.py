@@ -176,6 +176,37 @@ def test_every_limit_that_keeps_a_pod_is_named() -> None:
     assert because(plan, "web-8") == "perRun 4 and perNamespace 4 for default are reached"
 
 
+@pytest.mark.parametrize(
+    ("limit", "web", "api", "web_of_bank"),
+    [
+        (
+            {"perNamespace": 1},
+            "perNamespace 1 for shop is reached",
+            "perNamespace 1 for shop is reached",
+            "perNamespace 1 for bank is reached",
+        ),
+        (
+            {"perWorkload": "10%"},
+            "perWorkload 10% (1) for ReplicaSet/web is reached",
+            "perWorkload 10% (1) for ReplicaSet/api is reached",
+            "perWorkload 10% (2) for ReplicaSet/web is reached",
+        ),
+    ],
+)
+def test_a_limit_that_keeps_a_pod_is_that_of_its_own_namespace_and_workload(
+    limit: dict[str, Any], web: str, api: str, web_of_bank: str
+) -> None:
+    nodes = [a_node("a", cpu=40), a_node("cool", cpu=100)]
+    workloads = [
+        a_workload("web", ["a"] * 10, namespace="shop"),
+        a_workload("api", ["a"] * 10, namespace="shop"),
+        a_workload("web", ["a"] * 20, namespace="bank"),
+    ]
+    plan = plan_of(planning_inputs(nodes, workloads, policy=limited(**limit)))
+    said = {(item.pod.namespace, item.pod.controller_name): item.because for item in plan.kept}
+    assert said == {("shop", "web"): web, ("shop", "api"): api, ("bank", "web"): web_of_bank}
+
+
 def test_a_limit_that_stops_one_pod_does_not_stop_the_plan() -> None:
     """The pod that is left of web may not go; the cheap one goes instead, not the one that removes more."""
     pods = [

@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.planning.builder import UsedLimits
+from rebalancer.planning.eviction import EvictionContext
+from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.landing.spread import SpreadConstraint
 from rebalancer.planning.plan import encode
 from rebalancer.planning.planner import make_plan
+from rebalancer.planning.reasons import NotMoved
 from rebalancer.planning.strategies.hot_nodes.movable import ALL, MovablePods
 from rebalancer.planning.strategies.hot_nodes.search import Attempt
+from rebalancer.planning.workloads.lookup import Workloads
+from rebalancer.planning.workloads.replacement import Replacements
 from rebalancer.scheduling.state.cluster_state import ClusterState, FirstPods
 from tests.conftest import examples
+from tests.unit.planning.eviction.test_rules_ordinary_pods import CHANGES
 from tests.unit.planning.random_clusters import Cluster, clusters
 
 STRATEGIES = {
@@ -35,6 +44,42 @@ def every_pod(_pods: MovablePods, _before: FloatArray, _after: FloatArray) -> li
     return [ALL]
 
 
+class Forgetful(dict[Any, Any]):
+    """An attribute that keeps what is put into it for whoever reads that at once, and else has nothing."""
+
+    def __get__(self, _instance: object, _owner: object = None) -> Forgetful:
+        return self
+
+    def __set__(self, _instance: object, _value: object) -> None:
+        """The dictionary that an instance begins with is not taken in its place."""
+
+    def __contains__(self, _key: object) -> bool:
+        return False
+
+    def get(self, _key: object, default: Any = None) -> Any:
+        return default
+
+
+def forget(patch: pytest.MonkeyPatch) -> None:
+    """Let rules and limits be asked anew of every pod, however often a plan asks."""
+    for name in ("first_refusals", "refusals", "first_of_others"):
+        patch.setattr(EvictionContext, name, Forgetful())
+    nothing = property(lambda context: np.zeros(len(context.pods), np.bool_))
+    patch.setattr(EvictionContext, "ordinary", nothing)
+    patch.setattr(UsedLimits, "refusal", refusal_anew)
+    for kind, names in (
+        (Workloads, ("_found", "_chains", "_siblings", "_staying_of")),
+        (Replacements, ("_found", "_of", "_alike")),
+    ):
+        for name in names:
+            patch.setattr(kind, name, Forgetful(), raising=False)
+
+
+def refusal_anew(used: UsedLimits, pod: Candidate) -> NotMoved | None:
+    names = used.reached(pod)
+    return used._refusal_by(pod, names) if names else None
+
+
 @settings(max_examples=examples(20))
 @given(clusters(), st.integers(1, 4))
 def test_a_plan_is_the_same_where_nothing_is_left_out_or_remembered(cluster: Cluster, most: int) -> None:
@@ -47,3 +92,21 @@ def test_a_plan_is_the_same_where_nothing_is_left_out_or_remembered(cluster: Clu
         patch.setattr(SpreadConstraint, "may_be_skewed", lambda *_: True)
         patch.setattr(ClusterState, "most_counted", lambda *_: 10**9)
         assert encode(make_plan(cluster.inputs(perRun=most))) == found
+
+
+@settings(max_examples=examples(20))
+@given(clusters(), st.data())
+def test_a_plan_is_the_same_where_rules_and_limits_are_asked_anew(
+    cluster: Cluster, data: st.DataObject
+) -> None:
+    for pod in (pod for workload in cluster.workloads for pod in workload.pods):
+        data.draw(st.sampled_from(CHANGES))(pod)
+    cluster.policy["strategies"] = {**STRATEGIES, "lifetime": {"maxAge": "1h"}}
+    cluster.policy["evictable"] = {"namespaces": {"exclude": []}, "protect": []}
+    inputs = replace(
+        cluster.inputs(perRun=9, perNamespace=data.draw(st.integers(1, 3))), ignore_coverage=True
+    )
+    found = encode(make_plan(inputs))
+    with pytest.MonkeyPatch.context() as patch:
+        forget(patch)
+        assert encode(make_plan(inputs)) == found
