@@ -72,6 +72,7 @@ def forget(patch: pytest.MonkeyPatch) -> None:
         (Replacements, ("_found", "_of", "_alike")),
     ):
         for name in names:
+            assert name in kind.__init__.__code__.co_names  # renamed: then nothing would be forgotten
             patch.setattr(kind, name, Forgetful(), raising=False)
 
 
