@@ -51,7 +51,7 @@ _TAKE_LOCKS = frozenset(
 )
 _MOST_PUT_OFF = 50
 
-_put_off = 0  # times that raising was put off since something was raised
+_put_off = 0  # times that raising was put off since something was raised, or signals are handled
 _requested = False  # a signal asked this command to stop; signals are those of the whole process
 
 
@@ -171,6 +171,8 @@ def _raised_again(
     kinds: tuple[type[BaseException], ...], raise_again: Callable[[FrameType | None], None]
 ) -> Iterator[None]:
     """Call ``raise_again`` in the main thread whenever Python drops an exception of these kinds."""
+    global _put_off  # noqa: PLW0603 - of the main thread
+    _put_off = 0  # what an earlier block put off until it was over was never raised
     if _ALARM is None:
         yield
         return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import signal
 import threading
@@ -13,6 +15,7 @@ import pytest
 from rebalancer.deadlines import StopRequest
 from rebalancer.errors import StopRequestedError
 from rebalancer.signals import (
+    Interruptions,
     StopSignals,
     interrupted_by_signals,
     stop_on_signal,
@@ -246,3 +249,29 @@ def test_a_request_that_a_library_swallowed_is_heard_by_whoever_listens_next() -
             signals.interruptibly(lambda: None)
     with interrupted_by_signals(), stop_on_signal() as signals:
         assert not signals.stop.is_set(), "the next command was asked for nothing"
+
+
+class SignalWithin(logging.Filter):
+    """Sends a signal from within a log line, in a block that is over before it could be raised later."""
+
+    def __init__(self, interruptions: Interruptions) -> None:
+        super().__init__()
+        self._interruptions = interruptions
+        self.left_alone = False
+
+    def filter(self, _record: logging.LogRecord) -> bool:
+        send(signal.SIGINT)
+        self.left_alone, self._interruptions.raising = True, False
+        return False
+
+
+def test_a_signal_within_a_log_line_waits_for_its_end_however_many_came_in_earlier_blocks() -> None:
+    logger = logging.Logger("of this test")
+    for _ in range(100):
+        with contextlib.suppress(KeyboardInterrupt), interrupted_by_signals() as interruptions:
+            interruptions.raising = True
+            within = SignalWithin(interruptions)
+            logger.addFilter(within)
+            logger.error("a line")
+        logger.removeFilter(within)
+        assert within.left_alone
