@@ -100,11 +100,17 @@ class Etcd:
             self.flush()
 
     def flush(self) -> None:
-        """Store what waits for the other pods of its transaction."""
+        """Store what waits for the other pods of its transaction, and the last one by itself.
+
+        All pods of a transaction have one revision, and a server that has seen the first of them takes itself
+        for as new as that. A later revision of one pod makes it wait for all that were stored before.
+        """
         with self._lock:
             puts, self._waiting = self._waiting, []
-        for at in range(0, len(puts), _A_TRANSACTION):
-            body = json.dumps({"success": puts[at : at + _A_TRANSACTION]}).encode()
+        earlier = range(0, len(puts) - 1, _A_TRANSACTION)
+        batches = [puts[at : min(at + _A_TRANSACTION, len(puts) - 1)] for at in earlier]
+        for stored in filter(None, [*batches, puts[-1:]]):
+            body = json.dumps({"success": stored}).encode()
             answer = self._pool.request("POST", f"{self._url}/v3/kv/txn", body=body)
             if answer.status != 200:
                 raise SystemExit(f"etcd: {answer.status} {answer.data[:500].decode(errors='replace')}")

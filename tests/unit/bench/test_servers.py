@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import urllib3
 from click.testing import CliRunner
 
 from bench import cluster, reading
-from bench.loading import Loader, Server
+from bench.loading import Etcd, Loader, Server
 from rebalancer_demo import Sandbox
 
 
@@ -65,3 +67,23 @@ def test_a_cluster_goes_to_one_place() -> None:
     result = CliRunner().invoke(cluster.main, ["--out", "a", "--serve", "b"])
     assert result.exit_code == 2
     assert "give one of" in result.stderr
+
+
+@pytest.mark.parametrize("pods", [1, 2, 101, 250])
+def test_the_last_pod_that_etcd_is_given_has_a_revision_of_its_own(
+    pods: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transactions: list[list[object]] = []
+
+    def stored(_pool: urllib3.PoolManager, _method: str, _url: str, body: bytes) -> urllib3.HTTPResponse:
+        transactions.append(json.loads(body)["success"])
+        return urllib3.HTTPResponse(status=200)
+
+    monkeypatch.setattr(urllib3.PoolManager, "request", stored)
+    etcd = Etcd("http://etcd")
+    for number in range(pods):
+        etcd.put({"metadata": {"namespace": "shop", "name": f"web-{number}"}})
+    etcd.flush()
+    assert sum(map(len, transactions)) == pods
+    assert max(map(len, transactions)) <= 100
+    assert len(transactions[-1]) == 1
