@@ -107,9 +107,9 @@ class Etcd:
         """
         with self._lock:
             puts, self._waiting = self._waiting, []
-        earlier = range(0, len(puts) - 1, _A_TRANSACTION)
-        batches = [puts[at : min(at + _A_TRANSACTION, len(puts) - 1)] for at in earlier]
-        for stored in filter(None, [*batches, puts[-1:]]):
+        earlier, last = puts[:-1], puts[-1:]
+        batches = [earlier[at : at + _A_TRANSACTION] for at in range(0, len(earlier), _A_TRANSACTION)]
+        for stored in filter(None, [*batches, last]):
             body = json.dumps({"success": stored}).encode()
             answer = self._pool.request("POST", f"{self._url}/v3/kv/txn", body=body)
             if answer.status != 200:
