@@ -51,7 +51,7 @@ _TAKE_LOCKS = frozenset(
 )
 _MOST_PUT_OFF = 50
 
-_put_off = 0  # times that raising was put off since something was raised, or signals are handled
+_put_off = 0  # times that raising was put off since signals are handled, or since one was raised
 _requested = False  # a signal asked this command to stop; signals are those of the whole process
 
 

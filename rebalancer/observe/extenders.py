@@ -280,7 +280,7 @@ class _NodeList(msgspec.Struct):
 
 def _nodes_of(api: RawApi) -> Mapping[str, msgspec.Raw]:
     """The nodes as the API server has them."""
-    body = api.get("list nodes", "/api/v1/nodes", {"resourceVersion": "0"})
+    body = api.ask("list nodes", "/api/v1/nodes", {"resourceVersion": "0"}).body
     try:
         items = msgspec.json.decode(body, type=_NodeList).items
         return {msgspec.json.decode(item, type=records.ApiObject).metadata.name: item for item in items}

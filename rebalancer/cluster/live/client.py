@@ -2,8 +2,8 @@
 
 What is sent is a method, a path, a few options of the query and JSON:
 
-    api.get("list pods", object_path("v1", "shop", "pods"), {"labelSelector": "app=web"})
-    GET /api/v1/namespaces/shop/pods?labelSelector=app%3Dweb
+    api.get("read pod", object_path("v1", "shop", "pods", "web-0"))
+    GET /api/v1/namespaces/shop/pods/web-0
 
 The official client has a method for each of these. They belong to classes that build a model of every kind of
 object when they are first used: one second of processor time before the first request of every command.
@@ -304,23 +304,27 @@ class RawApi(msgspec.Struct, frozen=True):
         return self.until(self.retries.run.finishing(seconds))
 
     def get(self, what: str, path: str, query: Query | None = None) -> bytes:
-        """The body of the answer to a GET; ``what`` names the request in messages."""
-        return self.ask(what, path, query).body
+        """The body of the answer to a GET of one object; ``what`` names the request in messages."""
+        return self._get(what, path, query, None, _MAX_OBJECT_BYTES).body
 
     def ask(
         self, what: str, path: str, query: Query | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """The answer to a GET. Raises RightsError, RequestRejectedError, UnreachableError as all below do.
+        """The answer to a GET of a list.
 
-        Raises AnswerTooLargeError for a page of a LIST of which fewer objects can be asked for.
+        Raises RightsError, RequestRejectedError, UnreachableError as all below do, and AnswerTooLargeError
+        for a page of which fewer objects can be asked for.
         """
         objects, most = (query or {}).get("limit"), _MAX_ANSWER_BYTES
         if isinstance(objects, int):
             most = min(most, MAX_PAGE_BYTES if objects > 1 else _MAX_OBJECT_BYTES)
-        limit = self.retries.limit()
-        return self._request(
-            what, failures.read_again, limit, "GET", path, query, headers=headers, max_bytes=most
-        )
+        return self._get(what, path, query, headers, most)
+
+    def _get(
+        self, what: str, path: str, query: Query | None, headers: Mapping[str, str] | None, most: int
+    ) -> Answer:
+        again, limit = failures.read_again, self.retries.limit()
+        return self._request(what, again, limit, "GET", path, query, headers=headers, max_bytes=most)
 
     def write(self, what: str, method: str, path: str, body: object) -> bytes:
         """The body of the answer to one write, which is waited for even after a request to stop.

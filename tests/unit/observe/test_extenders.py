@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
+from rebalancer import http
 from rebalancer.cluster.live import RawApi
 from rebalancer.errors import InputError
 from rebalancer.extender.extender import READY, Application, Metrics
@@ -61,10 +62,10 @@ class Api:
         self.waited: list[float] = []
         self.retries = Retries(pause=self.waited.append, random=lambda: 0.0, **bounds)
 
-    def get(self, _what: str, path: str, _query: object = None) -> bytes:
+    def ask(self, _what: str, path: str, _query: object = None) -> http.Answer:
         assert path == "/api/v1/nodes"
         items = [{"metadata": {"name": name, "annotations": {"kept": "whole"}}} for name in NODES]
-        return json.dumps({"items": items}).encode()
+        return http.Answer(json.dumps({"items": items}).encode())
 
 
 class Asked:

@@ -343,6 +343,7 @@ def test_no_object_by_itself_may_be_as_large_as_a_list_without_pages(monkeypatch
     api, _ = fake_api(lambda _: Answer(200, {"note": "x" * 200}))
     for ask in (
         lambda: api.list_page(NODES, {"limit": 1}),
+        lambda: api.get("read", object_path("v1", "shop", "configmaps", "a")),
         lambda: api.write("write", "POST", object_path("v1", "shop", "configmaps"), {}),
     ):
         with pytest.raises(AnswerTooLargeError, match="the answer is larger than"):
