@@ -144,10 +144,17 @@ def _raise(kind: type[BaseException], frame: FrameType | None) -> None:
 
 
 def _may_hold_a_lock(frame: FrameType | None) -> bool:
-    """Whether a signal came in a function of ``threading`` or ``logging``, or in what that called."""
-    while frame is not None and not frame.f_code.co_filename.startswith(_OWN):
-        if frame.f_code.co_filename in _TAKE_LOCKS:
+    """Whether a signal came in a function of ``threading`` or ``logging``, or in what that called.
+
+    On a busy machine the moment that raising was put off for is over before the handler that waits for it: then
+    the signal came where that handler was called.
+    """
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file in _TAKE_LOCKS:
             return True
+        if file.startswith(_OWN) and file != __file__:
+            return False
         frame = frame.f_back
     return False
 

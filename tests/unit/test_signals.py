@@ -275,3 +275,24 @@ def test_a_signal_within_a_log_line_waits_for_its_end_however_many_came_in_earli
             logger.error("a line")
         logger.removeFilter(within)
         assert within.left_alone
+
+
+def test_a_signal_within_a_log_line_waits_for_its_end_where_its_handler_is_slow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    set_timer, moments = signal.setitimer, [signal.SIGALRM]
+
+    def over_at_once(which: int, seconds: float) -> None:
+        set_timer(which, seconds)
+        if seconds and moments:
+            signal.raise_signal(moments.pop())
+
+    monkeypatch.setattr("rebalancer.signals.signal.setitimer", over_at_once)
+    logger = logging.Logger("of this test")
+    with contextlib.suppress(KeyboardInterrupt), interrupted_by_signals() as interruptions:
+        interruptions.raising = True
+        within = SignalWithin(interruptions)
+        logger.addFilter(within)
+        logger.error("a line")
+    assert within.left_alone
+    assert not moments
