@@ -146,7 +146,7 @@ def _raise(kind: type[BaseException], frame: FrameType | None) -> None:
 def _may_hold_a_lock(frame: FrameType | None) -> bool:
     """Whether a signal came in a function of ``threading`` or ``logging``, or in what that called.
 
-    On a busy machine the alarm of a signal that was put off may come while that signal is still being handled.
+    On a busy machine the alarm of a signal that was put off may come while that signal is still handled.
     Then what counts is where the handler was called, so the functions of this module are passed over.
     """
     while frame is not None:
