@@ -5,6 +5,7 @@ remove twice the excess of a move of cost 1 to be as worthwhile.
 
     web-1   one of 10 replicas, ready within 3 s in earlier runs   1 + 0.5 × 0.1 + 0.5 × 0.01        = 1.06
     db-0    one of 2 replicas, 150 s until ready, one volume       1 + 0.5 × 0.5 + 0.5 × 0.5 + 0.25  = 1.75
+    api-1   one of 10 replicas, one of them was moved to its node  1 + 0.5 × 0.1 + 4 × 1             = 5.05
 
 ``planning.leastRelief`` is the least that a move must remove for each unit. On a node of many small pods no
 move removes as much, yet together they may cool it. So where a node's movable pods suffice to end its being
@@ -72,7 +73,9 @@ class Disruption:
             + weights.readiness * np.where(unready, 0.0, degraded)
             + weights.eviction_cost * _spread(eviction)
             + weights.time_to_ready * np.array([self._slowness(item) for item in workloads])
-            + weights.volumes * np.array([self._volumes(row) for row in rows]),
+            + weights.volumes * np.array([self._volumes(row) for row in rows])
+            + weights.moved_here
+            * np.array([self._was_moved_to(row, item) for row, item in zip(rows, workloads, strict=True)]),
             np.float64,
         )
 
@@ -86,6 +89,22 @@ class Disruption:
         """From 0 to 1 by how long the replacements of earlier runs took to be ready; 0 without any."""
         seconds = self._seconds_to_ready.get(workload.key)
         return 0.0 if seconds is None else min(float(np.median(seconds)) / _SLOW_SECONDS, 1.0)
+
+    def _was_moved_to(self, row: PodRow, workload: WorkloadInfo) -> bool:
+        """Whether a recent move brought a pod of its workload to its node."""
+        node = self._inputs.snapshot.nodes.names[self._pods.node[row]]
+        return (workload.key, node) in self._brought
+
+    @cached_property
+    def _brought(self) -> frozenset[tuple[str, str]]:
+        """The workloads that were moved within the cooldownWindow, each with a node that it was moved to."""
+        state, since = self._inputs.state, self._inputs.now - self._inputs.policy.planning.cooldown_window
+        moves = state.moves if state else ()
+        return frozenset(
+            (f"{move.namespace}/{move.workload}", move.to_node)
+            for move in moves
+            if move.to_node and move.evicted_at > since
+        )
 
     @cached_property
     def _seconds_to_ready(self) -> Mapping[str, list[float]]:

@@ -187,6 +187,11 @@ class Weights(PolicyModel):
     volumes: Weight = setting(
         0.5, "Persistent volumes, which must be attached anew: 0.5 for one, 1 for more."
     )
+    moved_here: Weight = setting(
+        4.0,
+        "1 where a run within cooldownWindow has moved a pod of its workload to its node. What was moved is "
+        "moved on only where nothing else helps.",
+    )
     spread: Weight = setting(
         1.0,
         "Availability: the replacement joins another replica on its node, or leaves a zone without any; it "

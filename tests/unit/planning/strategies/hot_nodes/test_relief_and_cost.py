@@ -106,6 +106,34 @@ def test_a_workload_whose_replacements_were_slow_to_be_ready_is_dearer() -> None
     ]
 
 
+def test_a_workload_that_a_recent_run_moved_to_the_node_is_dearer() -> None:
+    week = 7 * 86_400.0
+    arrived = [
+        a_past_move(workload="ReplicaSet/here", from_node="cool", to_node="hot"),
+        a_past_move(workload="ReplicaSet/left", from_node="hot", to_node="cool", uid="left"),
+        a_past_move(
+            workload="ReplicaSet/nowhere", to_node="", landed_at=None, result="Pending", uid="nowhere"
+        ),
+        a_past_move(workload="ReplicaSet/long-ago", to_node="hot", evicted_at=NOW - week, uid="long-ago"),
+    ]
+    workloads = [a_workload(name, ["hot"]) for name in ("here", "left", "nowhere", "long-ago", "other")]
+    found = costs("movedHere", *workloads, state=RunState(moves=tuple(arrived)))
+    assert found == [1.0, 0.0, 0.0, 0.0, 0.0]
+
+
+def test_a_pod_that_an_earlier_run_moved_to_a_node_stays_there_where_another_would_do() -> None:
+    def taken(since_hours: float) -> set[str]:
+        at = NOW - since_hours * 3600
+        moved_here = a_past_move(from_node="cool", to_node="hot", evicted_at=at, landed_at=at)
+        workloads = [a_workload("other", ["hot"], cpu="2500m"), a_workload("web", ["hot"], cpu="2")]
+        nodes = [a_node("hot"), a_node("cool", cpu=16)]
+        state = RunState(moves=(moved_here,))
+        return set(moved(plan_of(planning_inputs(nodes, workloads, state=state))))
+
+    assert taken(since_hours=10) == {"other-0"}
+    assert taken(since_hours=1000) == {"web-0"}
+
+
 def test_weights_decide_between_sets_of_the_same_size() -> None:
     def taken(**weights: float) -> set[str]:
         workloads = [
