@@ -1,7 +1,7 @@
 """How good plans are: against exact optima on random clusters, and against others on a recorded one.
 
 python -m bench.quality [--clusters 60] [--busy 20] [--loads 55,65,75] [--nodes 10,20] [--seconds 60]
-                        [--bounds] [--from DUMP --policy FILE] [--seed 0]
+                        [--effort 1] [--bounds] [--from DUMP --policy FILE] [--seed 0]
 
 Needs scipy (the extra ``bench``); the program itself does without. ``make quality DUMP=PATH`` brings it.
 """
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from bench.baselines import Result, at_random, landed, low_node_utilization, result
@@ -213,11 +214,17 @@ def _kinds(nodes: int) -> dict[str, Callable[[int, float], PlanningInputs]]:
     }
 
 
+def _with_effort(inputs: PlanningInputs, effort: float) -> PlanningInputs:
+    planning = inputs.policy.planning.model_copy(update={"search_effort": effort})
+    return msgspec.structs.replace(inputs, policy=inputs.policy.model_copy(update={"planning": planning}))
+
+
 def busy_clusters(
-    count: int, first_seed: int, loads: list[int], nodes: int, seconds: float, *, bounds: bool
+    count: int, first_seed: int, loads: list[int], nodes: int, seconds: float, effort: float, *, bounds: bool
 ) -> None:
     """Part (c): the excess left and the moves made, against the best known and the bounds, by mean load."""
-    print(f"\nclusters of {nodes} nodes; best known: {seconds:g} s of random search for each, or the plan")
+    print(f"\nclusters of {nodes} nodes, searchEffort {effort:g}; best known: ", end="")
+    print(f"{seconds:g} s of random search for each, or the plan")
     print(
         "generator                 load  clusters  excess: before    left   known  ratio  worst   bound"
         "  chains  moves  known  ratio  s a plan   most"
@@ -227,7 +234,7 @@ def busy_clusters(
             found: list[Relieved] = []
             seed = first_seed
             while len(found) < count:
-                inputs = inputs_of(seed, load / 100)
+                inputs = _with_effort(inputs_of(seed, load / 100), effort)
                 seed += 1
                 if prepare(inputs).hotness.hot.any():
                     found.append(relieved(inputs, seconds, bounds=bounds))
@@ -301,6 +308,7 @@ def main() -> None:
     parser.add_argument("--loads", default="55,65,75", help="mean loads of busy clusters, percent")
     parser.add_argument("--nodes", default=f"10,{NODES}", help="sizes of busy clusters")
     parser.add_argument("--seconds", type=float, default=60.0, help="of random search for the best known")
+    parser.add_argument("--effort", type=float, default=1.0, help="planning.searchEffort of busy clusters")
     parser.add_argument("--bounds", action="store_true", help="with bounds, which take long")
     parser.add_argument("--from", dest="source", type=Path, help="a recorded cluster")
     parser.add_argument("--policy", type=Path, help="the policy for the recorded cluster")
@@ -312,7 +320,9 @@ def main() -> None:
     if given.busy:
         loads = [int(load) for load in given.loads.split(",")]
         for nodes in map(int, given.nodes.split(",")):
-            busy_clusters(given.busy, given.seed, loads, nodes, given.seconds, bounds=given.bounds)
+            busy_clusters(
+                given.busy, given.seed, loads, nodes, given.seconds, given.effort, bounds=given.bounds
+            )
     if given.source:
         recorded_cluster(given.source, given.policy, given.scheduler_config, given.seed)
 

@@ -267,6 +267,13 @@ class Planning(PolicyModel):
         "the first (likely); for pods without a grace period always both.",
     )
     max_placements: int = setting(20000, "Most placements that are computed in a run.", ge=1)
+    search_effort: float = setting(
+        1.0,
+        "How many times as long as usual the search tries other plans where heat is left. With 4 it "
+        "mostly finds what can be found on small clusters; with 0 it tries none.",
+        ge=0,
+        le=100,
+    )
     weights: Weights = setting(
         Weights.model_construct(),
         "What a move costs: pods that relieve most for each unit of their cost move first.",

@@ -104,8 +104,7 @@ class ReliefSearch:
     def __init__(
         self, prepared: PreparedInputs, pods: MovablePods, start: PlanBuilder, asked: float | None = None
     ) -> None:
-        policy = prepared.policy.planning
-        self._prepared = prepared
+        self._prepared, policy = prepared, prepared.policy.planning
         self.pods = pods
         self.start = start
         self.asked = policy.least_relief if asked is None else asked
@@ -113,7 +112,8 @@ class ReliefSearch:
         self.number = {pod.row: at for at, pod in enumerate(pods.candidates)}
         self.moved = [self.number[row] for row in start.moved & self.number.keys()]  # before the search
         affordable = _CELLS // max(self.nodes, 1)
-        self._share = min(_PLACEMENTS_A_POD * max(len(pods.candidates), _FEW_PODS), affordable)
+        usual = min(_PLACEMENTS_A_POD * max(len(pods.candidates), _FEW_PODS), affordable)
+        self._share = int(usual * policy.search_effort)
         self._partial = policy.partial_relief
         self.known: dict[Hashable, AcceptedMove | NotMoved] = {}  # what became of a pod after which moves
         self.levels: dict[Hashable, FloatArray] = {frozenset(): pods.percent(start)}  # after which moves

@@ -9,6 +9,8 @@ from msgspec.structs import replace
 
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move
+from rebalancer.planning.planner import search
+from rebalancer.planning.prepared import prepare
 from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.planning.strategies.hot_nodes import search as relief_search
 from tests.builders import a_node
@@ -21,7 +23,7 @@ def held(node: str) -> dict[str, Any]:
     return {"nodeSelector": {"kubernetes.io/hostname": node}}
 
 
-def room_for_two_small_pods_or_one_large() -> PlanningInputs:
+def room_for_two_small_pods_or_one_large(**planning: Any) -> PlanningInputs:
     """The pod that removes most would take the room of two others, which remove more together."""
     nodes = [a_node("a", cpu=10), a_node("b", cpu=10), a_node("c", cpu=10), a_node("cool", cpu=10)]
     pods = [
@@ -31,13 +33,23 @@ def room_for_two_small_pods_or_one_large() -> PlanningInputs:
         *(a_workload(f"held-{name}", [name] * 8, spec=held(name)) for name in "abc"),
         a_workload("busy", ["cool"] * 5, cpu="1100m", spec=held("cool")),
     ]
-    return planning_inputs(nodes, pods, policy=a_policy())
+    return planning_inputs(nodes, pods, policy=a_policy(planning=planning))
 
 
 def test_two_small_moves_are_found_that_remove_more_than_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(moved(plan_of(room_for_two_small_pods_or_one_large()))) == {"small-0", "tiny-0"}
     monkeypatch.setattr(relief_search, "_CELLS", 0)
     assert set(moved(plan_of(room_for_two_small_pods_or_one_large()))) == {"large-0"}
+
+
+def test_the_policy_says_how_long_other_plans_are_tried() -> None:
+    placements = []
+    for effort, taken in ((0, {"large-0"}), (1, {"small-0", "tiny-0"}), (4, {"small-0", "tiny-0"})):
+        inputs = room_for_two_small_pods_or_one_large(searchEffort=effort)
+        assert set(moved(plan_of(inputs))) == taken
+        placements.append(search(prepare(inputs)).placements)
+    assert placements == sorted(placements)
+    assert placements[0] < placements[1]
 
 
 @pytest.mark.parametrize("stuck", [False, True])
