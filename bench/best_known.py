@@ -7,44 +7,67 @@ more. Every second search begins with moves of the best one known, some of which
 It may do what the planner may: a move whose relief does not pay, by ``planning.leastRelief`` and what moving
 the pod costs, is none, as seen from the end of the plan. Otherwise many small moves would be the best known,
 which the planner must not make.
+
+Two plans are kept: the one that leaves the least excess, and the one that is worth most by what the planner
+compares plans by, in which each move costs points and each node that stays hot counts some. Searches begin
+with moves of the one and of the other in turn.
 """
 
 from __future__ import annotations
 
 import time
 
+import msgspec
 import numpy as np
 
 from bench.optimum import Relief
-from rebalancer.cluster.arrays import FloatArray, NodeRow
+from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow
 from rebalancer.load.report import with_pods
 from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.disruption_cost import Disruption, least_relief
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
+from rebalancer.planning.strategies.hot_nodes.search import POINTS_A_HOT_NODE
 
 _POWERS = (4.0, 2.0, 1.0, 0.5)  # of what pods remove, by which they are drawn
 _MOST_LEFT_OUT = 4
 _NEGLIGIBLE = 1e-6  # points
 
 
-def best_known(prepared: PreparedInputs, seconds: float) -> Relief:
-    """The least excess found in so many seconds of processor time, and its moves."""
+class Built(msgspec.Struct, frozen=True):
+    """A plan of the random search."""
+
+    left: float  # points of excess
+    points: float  # by which the planner compares plans, less is better
+    order: tuple[int, ...]  # the pods moved
+
+
+class Known(msgspec.Struct, frozen=True):
+    """The best plans found: the one with the least excess, and the points of the one worth most."""
+
+    relief: Relief
+    points: float
+
+
+def best_known(prepared: PreparedInputs, seconds: float) -> Known:
+    """What is found in so many seconds of processor time."""
     search, random = _RandomSearch(prepared), np.random.default_rng(0)
     ends = time.process_time() + seconds
-    best, order = search.build(random, _POWERS[0], ())
+    coolest = worthiest = search.build(random, _POWERS[0], ())
     number = 0
-    while time.process_time() < ends and best > _NEGLIGIBLE:
+    while time.process_time() < ends:
         number += 1
         first: tuple[int, ...] = ()
+        order = (worthiest if number % 4 == 1 else coolest).order
         if number % 2 and order:
             out = random.permutation(len(order))[: random.integers(1, _MOST_LEFT_OUT + 1)]
             first = tuple(at for place, at in enumerate(order) if place not in out)
-        left, moved = search.build(random, _POWERS[number // 2 % len(_POWERS)], first)
-        if (round(left, 6), len(moved)) < (round(best, 6), len(order)):
-            best, order = left, moved
-    return Relief(len(order), best, best <= _NEGLIGIBLE)
+        built = search.build(random, _POWERS[number // 2 % len(_POWERS)], first)
+        coolest = min(coolest, built, key=lambda item: (round(item.left, 6), len(item.order)))
+        worthiest = min(worthiest, built, key=lambda item: round(item.points, 6))
+    relief = Relief(len(coolest.order), coolest.left, coolest.left <= _NEGLIGIBLE)
+    return Known(relief, worthiest.points)
 
 
 class _RandomSearch:
@@ -68,26 +91,29 @@ class _RandomSearch:
         costs = [disruption.costs([pod.row for pod in self._on(node)]) for node in self._nodes.tolist()]
         self._price = 1.0 + np.concatenate([np.zeros(0), *costs])
 
+    def _still_hot(self, percent: FloatArray) -> BoolArray:
+        above = (percent > self._hotness.hot_above[self._nodes]) & self._hotness.resources[self._nodes]
+        return np.asarray(above.any(axis=1))
+
     def _on(self, node: int) -> list[Candidate]:
         return [pod for pod in self._pods if pod.source == node]
 
-    def build(
-        self, random: np.random.Generator, power: float, first: tuple[int, ...]
-    ) -> tuple[float, tuple[int, ...]]:
-        """The excess left, and the pods moved in their order."""
+    def build(self, random: np.random.Generator, power: float, first: tuple[int, ...]) -> Built:
+        """A plan that begins with these pods."""
         closed: set[int] = set()
         left, relieved, percent = self._build(random, power, first, closed)
         while unpaid := self._unpaid(relieved, percent):
             closed |= unpaid
             rest = tuple(at for at in relieved if at not in unpaid)
             left, relieved, percent = self._build(random, power, rest, closed)
-        return left, tuple(relieved)
+        cost = sum(self._price[at] for at in relieved)
+        points = left + self._asked * cost + POINTS_A_HOT_NODE * np.count_nonzero(self._still_hot(percent))
+        return Built(left, float(points), tuple(relieved))
 
     def _unpaid(self, relieved: dict[int, float], percent: FloatArray) -> set[int]:
         """The moves that relieve their node too little; ``percent`` is of the hot nodes, at the end."""
         unpaid: set[int] = set()
-        still_hot = (percent > self._hotness.hot_above[self._nodes]) & self._hotness.resources[self._nodes]
-        hot = set(self._nodes[still_hot.any(axis=1)].tolist())
+        hot = set(self._nodes[self._still_hot(percent)].tolist())
         for node in self._nodes.tolist():
             here = [at for at in relieved if self._source[at] == node]
             price = sum(self._price[at] for at in here)

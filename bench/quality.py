@@ -19,11 +19,10 @@ import msgspec
 import numpy as np
 
 from bench.baselines import Result, at_random, landed, low_node_utilization, result
-from bench.best_known import best_known
+from bench.best_known import Known, best_known
 from bench.grown_clusters import grown_inputs
 from bench.optimum import (
     Optimum,
-    Relief,
     departures_alone,
     departures_and_landings,
     least_excess,
@@ -31,12 +30,15 @@ from bench.optimum import (
 )
 from bench.random_clusters import NODES, random_inputs
 from bench.requested_clusters import bold_policy, limited_policy, requested_inputs
+from rebalancer.cluster.arrays import PodRow
 from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.report import build_plan
+from rebalancer.planning.strategies.hot_nodes.search import POINTS_A_HOT_NODE
 from rebalancer.run.plan import plan_inputs
 from rebalancer.simulation.cycles import NOWHERE, SimulatedExecution
 
@@ -161,7 +163,8 @@ class Relieved:
     moves: int
     before: float  # points of excess
     left: float
-    known: Relief  # by a long random search, landings as the scheduler decides
+    points: float  # by which the planner compares plans: excess left, moves, nodes that stay hot
+    known: Known  # by a long random search, landings as the scheduler decides
     bound: float  # if landings could be chosen
     with_chains: float  # and if pods of cool nodes made room
     seconds: float  # of processor time
@@ -169,7 +172,12 @@ class Relieved:
     @property
     def ratio(self) -> float:
         """How much more excess is left than is known to be reachable; 1.0 where as little is."""
-        return (self.left + 1.0) / (min(self.known.excess, self.left) + 1.0)
+        return (self.left + 1.0) / (min(self.known.relief.excess, self.left) + 1.0)
+
+    @property
+    def worth(self) -> float:
+        """The same of the points that the planner compares plans by."""
+        return (self.points + 1.0) / (min(self.known.points, self.points) + 1.0)
 
 
 def relieved(inputs: PlanningInputs, seconds: float, *, bounds: bool) -> Relieved:
@@ -178,8 +186,13 @@ def relieved(inputs: PlanningInputs, seconds: float, *, bounds: bool) -> Relieve
     prepared = prepare(inputs)
     found = search(prepared)
     took = time.process_time() - began
-    benefit = build_plan(prepared, found).benefit
+    plan = build_plan(prepared, found)
+    benefit = plan.benefit
     assert benefit is not None
+    rows = [prepared.pods.row[move.pod.namespace, move.pod.name] for move in plan.moves]
+    costs = Disruption(prepared.inputs, prepared.eviction.workloads).costs([PodRow(row) for row in rows])
+    points = benefit.excess.after + POINTS_A_HOT_NODE * benefit.hot_nodes.after
+    points += prepared.policy.planning.least_relief * (len(rows) + float(costs.sum()))
     alone, chains = (
         least_excess(prepared, problem_of(prepared, chains=chains), _ANY_NUMBER).excess
         if bounds and benefit.excess.after
@@ -190,7 +203,8 @@ def relieved(inputs: PlanningInputs, seconds: float, *, bounds: bool) -> Relieve
         moves=len(found.moves),
         before=benefit.excess.before,
         left=benefit.excess.after,
-        known=best_known(prepared, seconds) if benefit.excess.after else Relief(len(found.moves), 0.0, True),
+        points=points,
+        known=best_known(prepared, seconds),
         bound=alone,
         with_chains=chains,
         seconds=took,
@@ -226,8 +240,8 @@ def busy_clusters(
     print(f"\nclusters of {nodes} nodes, searchEffort {effort:g}; best known: ", end="")
     print(f"{seconds:g} s of random search for each, or the plan")
     print(
-        "generator                 load  clusters  excess: before    left   known  ratio  worst   bound"
-        "  chains  moves  known  ratio  s a plan   most"
+        "generator                 load  clusters  excess: before    left   known  ratio  worst  worth"
+        "   bound  chains  moves  known  ratio  s a plan   most"
     )
     for name, inputs_of in _kinds(nodes).items():
         for load in loads:
@@ -238,16 +252,16 @@ def busy_clusters(
                 seed += 1
                 if prepare(inputs).hotness.hot.any():
                     found.append(relieved(inputs, seconds, bounds=bounds))
-            alike = [item for item in found if item.known.excess >= item.left - 0.01]
-            more = [(item.moves + 1) / (item.known.moves + 1) for item in alike]
+            alike = [item for item in found if item.known.relief.excess >= item.left - 0.01]
+            more = [(item.moves + 1) / (item.known.relief.moves + 1) for item in alike]
             ratios, seconds_each = [item.ratio for item in found], [item.seconds for item in found]
             print(
                 f"{name:25s} {load:3d} % {len(found):9d} {sum(item.before for item in found):15.1f} "
                 f"{sum(item.left for item in found):7.1f} "
-                f"{sum(min(item.known.excess, item.left) for item in found):7.1f} "
-                f"{np.mean(ratios):6.3f} {max(ratios):6.2f} "
+                f"{sum(min(item.known.relief.excess, item.left) for item in found):7.1f} "
+                f"{np.mean(ratios):6.3f} {max(ratios):6.2f} {np.mean([item.worth for item in found]):6.3f} "
                 f"{sum(item.bound for item in found):7.1f} {sum(item.with_chains for item in found):7.1f} "
-                f"{sum(item.moves for item in found):6d} {sum(item.known.moves for item in found):6d} "
+                f"{sum(item.moves for item in found):6d} {sum(item.known.relief.moves for item in found):6d} "
                 f"{np.mean(more) if more else 1.0:6.3f} "
                 f"{np.mean(seconds_each):9.2f} {max(seconds_each):6.2f}",
                 flush=True,
@@ -256,8 +270,10 @@ def busy_clusters(
         "ratios: means over clusters of (points left + 1) / (known + 1); of (moves + 1) / (known + 1) where"
     )
     print(
-        "the plan leaves as little. bound: by a mixed-integer program that chooses landings itself, which no"
+        "the plan leaves as little. worth: the same ratio of the points that plans are compared by: excess,"
     )
+    print("leastRelief for each unit of what the moves cost, and ten for each node that stays hot.")
+    print("bound: by a mixed-integer program that chooses landings itself, which no")
     print("planner can; chains: that moves pods of cool nodes too")
 
 

@@ -63,7 +63,7 @@ _POWERS = ((8.0, 2.0), (8.0, 4.0), (2.0, 0.0), (4.0, 0.0))
 _MOST_REFUSED = 20  # pods in a row, after which a draft ends
 _FEW_PODS = 40  # that may move: drafts have placements as if there were so many
 _MOST_LEFT_OUT = 4  # moves of the best plan, where a draft begins with the others
-_POINTS_A_HOT_NODE = 10.0  # of excess, that a node which stays hot counts beside its own
+POINTS_A_HOT_NODE = 10.0  # of excess, that a node which stays hot counts beside its own
 _ROOM_SHARE = 4  # of the placements of drafts, one of so many parts is for making room
 _MOST_FOR_ROOM = 3  # pods that leave a cool node for one of a hot node
 _LEAST_FOR_ROOM = 1.0  # points that all of them remove for each unit of their cost, whatever leastRelief is
@@ -205,7 +205,7 @@ class ReliefSearch:
         """Excess left, with what moves cost at leastRelief and nodes that stay hot; excess left; moves."""
         cost = sum(self.price(at, attempt.room.get(at, ())) for at in attempt.order)
         still_hot = np.count_nonzero(self.pods.still_hot(attempt.percent))
-        points = attempt.excess + self.asked * cost + _POINTS_A_HOT_NODE * still_hot
+        points = attempt.excess + self.asked * cost + POINTS_A_HOT_NODE * still_hot
         moves = len(attempt.order) + sum(map(len, attempt.room.values()))
         return round(float(points), DIGITS), round(attempt.excess, DIGITS), moves
 
