@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
 
 from msgspec.structs import replace
 from pydantic.alias_generators import to_camel
@@ -33,6 +34,21 @@ NEWEST_VERSION = "v1"
 _FIT = "NodeResourcesFit"
 
 
+# A run reads the configuration again before each wave, and mostly it is the same text.
+_TEXTS = 4
+
+
+@lru_cache(maxsize=_TEXTS)
+def _parsed(text: str, source: str) -> Document:
+    document = parse(text, source)
+    return replace(document, value=without_nulls(document.value))
+
+
+@lru_cache(maxsize=_TEXTS)
+def _redacted(text: str, source: str) -> str:
+    return redacted_text(text, source)
+
+
 def load_configuration(
     text: str,
     source: str,
@@ -50,8 +66,7 @@ def load_configuration(
     score all nodes alike. Raises InputError, with file:line:column and field, for whatever would keep the
     scheduler from starting and for enabled plugins that nobody describes.
     """
-    document = parse(text, source)
-    document = replace(document, value=without_nulls(document.value))
+    document = _parsed(text, source)
     version = _version(document)
     written = validate(WrittenConfiguration, document)
     extra = {plugin.name: plugin for plugin in extra_plugins}
@@ -75,7 +90,7 @@ def load_configuration(
         assumed_neutral=tuple(sorted(names - known.keys())),
         inputs=frozenset(kind for name in names if name in known for kind in known[name].inputs),
         source=source,
-        text=redacted_text(text, source),
+        text=_redacted(text, source),
         plugins={
             name: extra.get(name) or catalogue[name]
             for name in sorted(names)
