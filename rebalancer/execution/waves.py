@@ -60,9 +60,8 @@ class Replanner(Protocol):
     def validate(self, moves: Sequence[Move], landed: Sequence[Outcome] = ()) -> Mapping[str, str | Move]:
         """Read the cluster again: pod uid -> why the move no longer holds, or the move with its new landings.
 
-        Those of later waves than the first are looked at only where one of that wave depends on them: their
-        turn comes. ``landed`` are moves of the wave that goes on whose replacements are bound. Moves that are
-        absent from the answer hold unchanged.
+        ``landed`` are moves of the wave that goes on whose replacements are bound. Moves that are absent from
+        the answer hold unchanged.
         """
 
     def plan_again(self, made: Sequence[Move], waves: int) -> Plan:

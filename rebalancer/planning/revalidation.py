@@ -14,7 +14,6 @@ it is on one of them only that counts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import inf
 
 import msgspec
 import numpy as np
@@ -148,17 +147,12 @@ class Revalidation(msgspec.Struct, frozen=True, eq=False):
 
 
 def revalidate_moves(
-    inputs: PlanningInputs,
-    moves: Sequence[Move],
-    made: Sequence[PastMove] = (),
-    *,
-    through: int | None = None,
+    inputs: PlanningInputs, moves: Sequence[Move], made: Sequence[PastMove] = ()
 ) -> Revalidation:
     """Judge the moves not made yet by the cluster as it is now.
 
-    ``made`` are the moves this run has made so far: figures may not show them yet. Where only a wave is about
-    to be made, ``through`` is its number: moves of later waves are placed only as far as one of it depends
-    on them, and have no verdict otherwise, since they are judged by a newer cluster when it is their turn.
+    ``made`` are the moves this run has made so far: figures may not
+    show them yet.
     """
     corrected = correct(inputs.load, inputs.snapshot.nodes, made)
     inputs = replace(inputs, load=corrected.load)
@@ -181,9 +175,11 @@ def revalidate_moves(
         prepared = prepare(inputs, made)
     except SafetyError as error:
         return Revalidation({move.pod.uid: str(error) for move in moves}, None)
+    waves: dict[int, list[PodRow]] = {}
+    for pod, move in rows.items():
+        waves.setdefault(move.wave, []).append(pod)
     strategies = _resumed(prepared, moves)
-    waves = _waves(rows, strategies, through)
-    tried = _try_again(prepared, waves, rows, PlanBuilder(prepared, strategies), strategies)
+    tried = _try_again(prepared, waves.values(), rows, PlanBuilder(prepared, strategies), strategies)
     tried = replace(tried, kept={**_together(prepared, tried, strategies), **tried.kept})
     for pod, kept in tried.kept.items():
         leaving = kept.reason == Reason.TERMINATING
@@ -196,35 +192,6 @@ def revalidate_moves(
         if isinstance(verdict, Move) and isinstance(found.get(verdict.makes_room_for), str):
             found[uid] = f"{Reason.NOT_NEEDED}: {_NOBODY_COMES}"
     return Revalidation(found, prepared)
-
-
-def _waves(
-    rows: Mapping[PodRow, Move], strategies: Sequence[Strategy], through: int | None
-) -> Iterable[Sequence[PodRow]]:
-    """The pods to be judged, wave by wave."""
-    waves: dict[int, list[PodRow]] = {}
-    for pod, move in rows.items():
-        waves.setdefault(move.wave, []).append(pod)
-    last = inf if through is None else _last_wave(rows, strategies, through)
-    return [pods for wave, pods in waves.items() if wave <= last]
-
-
-def _last_wave(rows: Mapping[PodRow, Move], strategies: Sequence[Strategy], wave: int) -> int:
-    """The last wave with a move that a move up to this wave holds only together with."""
-    groups = {item.name: item.group for item in strategies}
-
-    def bonds(pod: PodRow, move: Move) -> set[tuple[str, str]]:
-        group = groups[move.strategy](pod) if move.strategy in groups else ""
-        of_group = {(move.strategy, group)} if group else set[tuple[str, str]]()
-        return of_group | {("", move.makes_room_for or move.pod.uid)}
-
-    bonds_of = {pod: bonds(pod, move) for pod, move in rows.items()}
-    while True:
-        bound = {bond for pod, move in rows.items() if move.wave <= wave for bond in bonds_of[pod]}
-        last = max((move.wave for pod, move in rows.items() if bonds_of[pod] & bound), default=wave)
-        if last <= wave:
-            return wave
-        wave = last
 
 
 def _together(

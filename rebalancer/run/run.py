@@ -544,10 +544,8 @@ class _Replanner:
         # A move that is looked at again just before it is made is announced already.
         asked = {move.pod.uid for move in moves}
         made = [past for past in self._memory.moved_with(landed) if past.uid not in asked]
-        wave = min((move.wave for move in moves), default=0)
-        found = revalidate_moves(inputs, moves, made, through=wave)
-        judged = {move.pod.uid for move in moves if move.wave == wave} | found.verdicts.keys()
-        self._checked.update(dict.fromkeys(judged, inputs))
+        found = revalidate_moves(inputs, moves, made)
+        self._checked.update(dict.fromkeys(asked, inputs))
         self._of_wave = found.prepared
         return found.verdicts
 

@@ -119,7 +119,7 @@ class SimulatedExecution:
             if self._made:
                 self._of_wave = None
             if self._made and not self._is_as_foreseen and self._read_again is not None:
-                judged = revalidate_moves(self._read_again(), left, self._made, through=wave)
+                judged = revalidate_moves(self._read_again(), left, self._made)
                 left = [item for move in left if (item := self._holding(move, judged.verdicts)) is not None]
                 self._of_wave = judged.prepared
             outcomes = list(self._wave(plan, [move for move in left if move.wave == wave]))

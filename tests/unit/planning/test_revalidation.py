@@ -230,34 +230,6 @@ def test_a_move_that_no_longer_holds_leaves_the_others_as_they_are() -> None:
     assert failing(inputs, moves) == {"web-1": "the pod is gone"}
 
 
-def test_before_a_wave_moves_of_later_ones_are_not_judged_unless_their_pods_are_gone() -> None:
-    moves = tuple(replace(move, wave=wave) for wave, move in enumerate(plan_of(several()).moves, 1))
-    gone = a_workload("web", ["hot"] * 9)
-    del gone.pods[2]
-    inputs = planning_inputs([a_node("hot", cpu=10), a_node("cool", cpu=100)], [gone], load={"hot": 90})
-    verdicts = revalidate_moves(inputs, moves, through=1).verdicts
-
-    assert len(moves) > 2
-    assert isinstance(verdicts[moves[0].pod.uid], Move)
-    assert {uid: said for uid, said in verdicts.items() if isinstance(said, str)} == {
-        "uid-default-web-2": POD_GONE
-    }
-    assert len(verdicts) == 2
-
-
-def test_before_a_wave_moves_are_judged_that_hold_only_together_with_one_of_it() -> None:
-    """Where partialRelief is false the pods of a node move together, and so do those that make room."""
-    moves = tuple(replace(move, wave=wave) for wave, move in enumerate(plan_of(several()).moves, 1))
-    policy = a_policy(planning={"partialRelief": False})
-    inputs = replace(several(), policy=policy)
-    assert set(revalidate_moves(inputs, moves, through=1).verdicts) == {move.pod.uid for move in moves}
-
-    assert moves[0].strategy == "hotNodes"
-    rooms = (replace(moves[0], makes_room_for=moves[-1].pod.uid), *moves[1:])
-    assert set(revalidate_moves(several(), rooms, through=1).verdicts) == {move.pod.uid for move in moves}
-    assert set(revalidate_moves(several(), rooms, through=2).verdicts) == {move.pod.uid for move in moves}
-
-
 def two_moves_to_one_node() -> tuple[PreparedInputs, Plan]:
     """Two hot nodes, each sends a pod to cool: there both leave no room for a third."""
     prepared = prepare(

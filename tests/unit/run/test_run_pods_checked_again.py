@@ -80,7 +80,7 @@ def test_a_pod_that_changed_is_judged_although_another_one_was_read_again_since(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     verdicts = SimpleNamespace(prepared=None, verdicts={})
-    monkeypatch.setattr(run, "revalidate_moves", lambda *_given, **_named: verdicts)
+    monkeypatch.setattr(run, "revalidate_moves", lambda *_given: verdicts)
     first, second = read(EVENING, {}, web=1, db=1), read(EVENING, {}, web=2, db=2)
     replanner = a_replanner(first, EVENING, second)
 

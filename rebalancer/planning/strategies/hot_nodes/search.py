@@ -111,9 +111,9 @@ class ReliefSearch:
         self.nodes = len(prepared.nodes)
         self.number = {pod.row: at for at, pod in enumerate(pods.candidates)}
         self.moved = [self.number[row] for row in start.moved & self.number.keys()]  # before the search
-        affordable = _CELLS // max(self.nodes, 1)
-        usual = min(_PLACEMENTS_A_POD * max(len(pods.candidates), _FEW_PODS), affordable)
-        self._share = int(usual * policy.search_effort)
+        usual = min(_PLACEMENTS_A_POD * max(len(pods.candidates), _FEW_PODS), _CELLS // max(self.nodes, 1))
+        most = max(usual, policy.max_placements // 2)  # other strategies have placements left
+        self._share = min(int(usual * policy.search_effort), most)
         self._partial = policy.partial_relief
         self.known: dict[Hashable, AcceptedMove | NotMoved] = {}  # what became of a pod after which moves
         self.levels: dict[Hashable, FloatArray] = {frozenset(): pods.percent(start)}  # after which moves

@@ -52,6 +52,25 @@ def test_the_policy_says_how_long_other_plans_are_tried() -> None:
     assert placements[0] < placements[1]
 
 
+def test_however_long_other_plans_are_tried_the_strategies_that_follow_have_placements() -> None:
+    nodes = [*(a_node(f"n{number}", cpu=10) for number in range(12)), a_node("old", labels={"pool": "old"})]
+    workloads = [
+        *(a_workload(f"hot-{number}", [f"n{number % 4}"] * 2, cpu="1100m") for number in range(16)),
+        *(a_workload(f"cool-{number}", [f"n{4 + number % 8}"] * 2, cpu="1500m") for number in range(16)),
+        a_workload("aged", ["n5"] * 2, cpu="10m", spec={"nodeSelector": {"pool": "old"}}),
+    ]
+
+    def asked_and_misplaced(effort: float) -> tuple[int, int]:
+        planning = {"searchEffort": effort, "maxPlacements": 2000}
+        policy = a_policy(strategies={"misplaced": True}, planning=planning)
+        found = search(prepare(planning_inputs(nodes, workloads, policy=policy)))
+        return found.placements, sum(move.candidate.wish.strategy == "misplaced" for move in found.moves)
+
+    (usual, _), (much, moved_too) = asked_and_misplaced(1), asked_and_misplaced(4)
+    assert moved_too == 2
+    assert usual < much < 2000
+
+
 @pytest.mark.parametrize("stuck", [False, True])
 def test_small_pods_stay_where_their_node_stays_hot_all_the_same(stuck: bool) -> None:
     """Together with a pod of 10 points they would cool it; that one has no landing, which the end shows."""
