@@ -189,8 +189,8 @@ class Weights(PolicyModel):
     )
     moved_here: Weight = setting(
         4.0,
-        "1 where a run within cooldownWindow has moved a pod of its workload to its node. What was moved is "
-        "moved on only where nothing else helps.",
+        "1 where a run within cooldownWindow has moved a pod of its workload to its node, so that others "
+        "move first.",
     )
     spread: Weight = setting(
         1.0,
@@ -269,8 +269,8 @@ class Planning(PolicyModel):
     max_placements: int = setting(20000, "Most placements that are computed in a run.", ge=1)
     search_effort: float = setting(
         1.0,
-        "How many times as long as usual the search tries other plans where heat is left. With 4 it "
-        "mostly finds what can be found on small clusters; with 0 it tries none.",
+        "How many times as many placements as usual the search spends on other plans where heat is left, "
+        "up to half of maxPlacements. With 4, plans of small clusters mostly leave less; 0 tries none.",
         ge=0,
         le=100,
     )
