@@ -60,8 +60,9 @@ class Replanner(Protocol):
     def validate(self, moves: Sequence[Move], landed: Sequence[Outcome] = ()) -> Mapping[str, str | Move]:
         """Read the cluster again: pod uid -> why the move no longer holds, or the move with its new landings.
 
-        ``landed`` are moves of the wave that goes on whose replacements are bound. Moves that are absent from
-        the answer hold unchanged.
+        ``landed`` are moves of the wave that goes on whose replacements are bound. Moves of later waves than
+        the first are judged when it is their turn, unless some hold only together. Moves that are absent
+        from the answer hold unchanged, or are not judged yet.
         """
 
     def plan_again(self, made: Sequence[Move], waves: int) -> Plan:

@@ -21,6 +21,7 @@ For example, with waveSize 3 and a budget of web that allows 1:
 from __future__ import annotations
 
 import copy
+import math
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -38,6 +39,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Candidate, Evaluation
 from rebalancer.planning.landing.landing_check import Peer
 from rebalancer.planning.landing.scenarios import Scenarios
+from rebalancer.planning.plan import Move
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.workloads.lookup import WorkloadInfo
@@ -73,7 +75,7 @@ class Bound(msgspec.Struct, frozen=True):
 _RATES = {"per_hour": 3600.0, "per_day": 86_400.0}
 
 
-def _bounds(inputs: PlanningInputs) -> Iterator[Bound]:
+def _bounds(inputs: PlanningInputs, made: Sequence[Move]) -> Iterator[Bound]:
     """The limits of a policy that count more than a run, or less than the cluster."""
     limits, table, state = inputs.policy.limits, inputs.snapshot.nodes, inputs.state
     if not (limits.rates or limits.scoped):
@@ -81,8 +83,8 @@ def _bounds(inputs: PlanningInputs) -> Iterator[Bound]:
     labels = {
         name: record.metadata.labels or {} for name, record in zip(table.names, table.records, strict=True)
     }
-    made = {move.pod.uid: (move.pod.namespace, move.from_node) for move in inputs.made}
-    rated = {move.pod.uid for move in inputs.made if not move.finished}
+    made_in = {move.pod.uid: (move.pod.namespace, move.from_node) for move in made}
+    rated = {move.pod.uid for move in made if not move.finished}
     for at, scope in enumerate((Scope(), *limits.scoped)):
         given = limits if at == 0 else limits.scoped[at - 1]
         nodes = None
@@ -93,7 +95,7 @@ def _bounds(inputs: PlanningInputs) -> Iterator[Bound]:
             most: int | None = getattr(given, name)
             if most is None:
                 continue
-            places = {uid: place for uid, place in made.items() if name == "per_run" or uid in rated}
+            places = {uid: place for uid, place in made_in.items() if name == "per_run" or uid in rated}
             since = inputs.now - _RATES.get(name, 0.0)
             known = True
             if name in _RATES and state is not None:
@@ -132,12 +134,12 @@ class UsedLimits(msgspec.Struct):
     refusals: dict[tuple[object, ...], NotMoved] = msgspec.field(default_factory=dict)
 
     @classmethod
-    def of(cls, inputs: PlanningInputs) -> UsedLimits:
-        """What earlier plans of the same run have used."""
-        made, row_of = inputs.made, inputs.snapshot.nodes.row
+    def of(cls, inputs: PlanningInputs, made: Sequence[Move] = ()) -> UsedLimits:
+        """What earlier plans of the same run have used, and this one if it has ``made`` some of its moves."""
+        made, row_of = (*inputs.made, *made), inputs.snapshot.nodes.row
         return cls(
             inputs.policy.limits,
-            tuple(_bounds(inputs)),
+            tuple(_bounds(inputs, made)),
             len(made),
             Counter(NodeRow(row_of[move.from_node]) for move in made if move.from_node in row_of),
             Counter(move.pod.namespace for move in made),
@@ -307,7 +309,7 @@ class PlanBuilder:
         self.scenarios = scenarios
         self.evaluator = prepared.evaluator(peers)
         self.moves: list[PlannedMove] = []
-        self._policy = inputs.policy
+        self._inputs, self._policy = inputs, inputs.policy
         self._most = inputs.policy.planning.max_placements
         self._pods = inputs.snapshot.pods
         self._eviction = eviction
@@ -492,12 +494,16 @@ class PlanBuilder:
         self._confidence *= 1.0 - evaluation.unacceptable
         self._move(candidate, targets)
 
+    def resume(self, made: Sequence[Move]) -> None:
+        """Go on with a plan of which these moves are made: they count for limits and for its confidence."""
+        self.used = UsedLimits.of(self._inputs, made)
+        self._confidence = math.prod(1.0 - move.risk for move in made)
+
     def landed(self, candidate: Candidate, node: NodeRow) -> None:
-        """Count a move of this wave that was made, and whose replacement is on a node by now."""
+        """Place a move of this wave, counted by ``resume``, whose replacement is on a node by now."""
         self._later = None
         evaluation = self.evaluator.evaluate(candidate, self.scenarios, complete=True)
         self.scenarios.landed_at(node, evaluation.branches)
-        self.used.count(candidate)
         self._in_wave += 1
         self._move(candidate, [node] * len(self.scenarios.all))
 

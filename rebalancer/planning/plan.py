@@ -129,6 +129,7 @@ class Move(Value, frozen=True):
     finished: bool = False  # it has succeeded or failed: it is removed, and nothing is placed in its stead
     strategy: str = ""  # whose wish it is, by its key in the policy; empty in plans that did not say so yet
     makes_room_for: str = ""  # the uid of another pod, for whose replacement it makes room
+    risk: float = 0.0  # the chance that its replacement lands where it should not, which confidence bounds
 
     @property
     def is_restart(self) -> bool:

@@ -216,6 +216,7 @@ def _move(prepared: PreparedInputs, move: PlannedMove, strategy: Strategy) -> Mo
         finished=finished,
         strategy=strategy.name,
         makes_room_for="" if other is None else prepared.pods.uids[other],
+        risk=round(move.evaluation.unacceptable, CHANCE_DIGITS),
     )
 
 

@@ -14,6 +14,7 @@ it is on one of them only that counts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 
 import msgspec
 import numpy as np
@@ -21,12 +22,12 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodRow
 from rebalancer.errors import SafetyError
-from rebalancer.load.correction import correct
-from rebalancer.planning.builder import PartialPlan, PlanBuilder
+from rebalancer.load.correction import Corrected, correct
+from rebalancer.planning.builder import PartialPlan, PlanBuilder, PlannedMove
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Candidate, Wish
 from rebalancer.planning.landing.landing_check import Landings
-from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan
+from rebalancer.planning.plan import CHANCE_DIGITS, POD_GONE, POD_LEAVING, Move, Plan
 from rebalancer.planning.planner import together_with, try_move
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import NotMoved, Reason
@@ -100,16 +101,22 @@ def _now(
     return usage, count
 
 
-def next_in_wave(prepared: PreparedInputs, landed: Sequence[tuple[Move, str]], move: Move) -> str | Move:
+def next_in_wave(
+    prepared: PreparedInputs,
+    landed: Sequence[tuple[Move, str]],
+    move: Move,
+    before: Sequence[Move] = (),
+) -> str | Move:
     """Whether a move holds now that those before it in its wave have landed.
 
     ``landed`` are the moves of the wave whose replacements are bound, in their order, with the nodes of
     these. Those whose pod is live in ``prepared``, which may have been read before or since, are made in it
-    first.
+    first. ``before`` are the moves that earlier waves of the plan made: limits and confidence count them.
     Returns the move with the landings it has now, or why it does not hold.
     """
     strategies = _resumed(prepared, [*(earlier for earlier, _ in landed), move])
     builder = PlanBuilder(prepared, strategies)
+    builder.resume([*before, *(earlier for earlier, _ in landed)])
     for earlier, name in landed:
         row, node = _live(prepared, earlier), prepared.nodes.row.get(name)
         if row is None:
@@ -124,8 +131,14 @@ def next_in_wave(prepared: PreparedInputs, landed: Sequence[tuple[Move, str]], m
     tried = _try_again(prepared, ((row,),), {row: move}, builder, strategies)
     for kept in tried.kept.values():
         return f"{kept.reason}: {kept.message}"
-    landings = possible_landings(prepared, tried.moves[-1].evaluation.landings())
-    return replace(move, landings=landings)
+    return _as_found(prepared, move, tried.moves[-1])
+
+
+def _as_found(prepared: PreparedInputs, move: Move, found: PlannedMove) -> Move:
+    """A move with the landings that it has now."""
+    evaluation = found.evaluation
+    landings = possible_landings(prepared, evaluation.landings())
+    return replace(move, landings=landings, risk=round(evaluation.unacceptable, CHANCE_DIGITS))
 
 
 def _live(prepared: PreparedInputs, move: Move) -> PodRow | None:
@@ -141,57 +154,86 @@ class Revalidation(msgspec.Struct, frozen=True, eq=False):
     """What has become of moves not made yet."""
 
     # By the uid of their pod: the move with the landings it has now, after the moves before it, or why it no
-    # longer holds.
+    # longer holds; nothing for one that was not looked at.
     verdicts: Mapping[str, str | Move]
     prepared: PreparedInputs | None  # the cluster by which they were judged; None where too little is known
 
 
 def revalidate_moves(
-    inputs: PlanningInputs, moves: Sequence[Move], made: Sequence[PastMove] = ()
+    inputs: PlanningInputs,
+    moves: Sequence[Move],
+    made: Sequence[PastMove] = (),
+    before: Sequence[Move] = (),
+    *,
+    through: int | None = None,
 ) -> Revalidation:
     """Judge the moves not made yet by the cluster as it is now.
 
-    ``made`` are the moves this run has made so far: figures may not
-    show them yet.
+    ``made`` are the moves that this run has made so far, which figures may not show yet, and ``before`` those
+    among them that are of this plan: limits and confidence count them.
+
+    ``through`` is the wave about to be made, where there is one. The moves of later waves are judged when it
+    is their turn, by a newer cluster, unless some of the moves hold only together: then all are judged.
     """
     corrected = correct(inputs.load, inputs.snapshot.nodes, made)
     inputs = replace(inputs, load=corrected.load)
-    pods = inputs.snapshot.pods.with_finished
     found: dict[str, str | Move] = {}
     rows: dict[PodRow, Move] = {}
     for move in moves:
-        row = pods.row.get((move.pod.namespace, move.pod.name))
-        if row is None or pods.uids[row] != move.pod.uid:
-            found[move.pod.uid] = POD_GONE
-        elif pods.terminating[row]:
-            found[move.pod.uid] = POD_LEAVING
-        elif pods.node[row] != inputs.snapshot.nodes.row.get(move.from_node):
-            found[move.pod.uid] = "the pod runs on another node"
-        elif not move.finished and (why := corrected.figures_outdated.get(int(pods.node[row]))) is not None:
-            found[move.pod.uid] = why
+        row = _row_of(inputs, corrected, move)
+        if isinstance(row, str):
+            found[move.pod.uid] = row
         else:
-            rows[PodRow(row)] = move
+            rows[row] = move
     try:
         prepared = prepare(inputs, made)
     except SafetyError as error:
         return Revalidation({move.pod.uid: str(error) for move in moves}, None)
+    strategies = _resumed(prepared, moves)
+    last = inf if through is None or _hold_together(rows, strategies) else through
     waves: dict[int, list[PodRow]] = {}
     for pod, move in rows.items():
-        waves.setdefault(move.wave, []).append(pod)
-    strategies = _resumed(prepared, moves)
-    tried = _try_again(prepared, waves.values(), rows, PlanBuilder(prepared, strategies), strategies)
+        if move.wave <= last:
+            waves.setdefault(move.wave, []).append(pod)
+    builder = PlanBuilder(prepared, strategies)
+    builder.resume(before)
+    tried = _try_again(prepared, waves.values(), rows, builder, strategies)
     tried = replace(tried, kept={**_together(prepared, tried, strategies), **tried.kept})
     for pod, kept in tried.kept.items():
         leaving = kept.reason == Reason.TERMINATING
-        found[pods.uids[pod]] = f"{POD_LEAVING if leaving else kept.reason}: {kept.message}"
+        found[prepared.pods.with_finished.uids[pod]] = (
+            f"{POD_LEAVING if leaving else kept.reason}: {kept.message}"
+        )
     for planned in tried.moves:
         move = rows[planned.evaluation.candidate.row]
-        landings = possible_landings(prepared, planned.evaluation.landings())
-        found.setdefault(move.pod.uid, replace(move, landings=landings))
+        found.setdefault(move.pod.uid, _as_found(prepared, move, planned))
     for uid, verdict in found.items():
         if isinstance(verdict, Move) and isinstance(found.get(verdict.makes_room_for), str):
             found[uid] = f"{Reason.NOT_NEEDED}: {_NOBODY_COMES}"
     return Revalidation(found, prepared)
+
+
+def _row_of(inputs: PlanningInputs, corrected: Corrected, move: Move) -> PodRow | str:
+    """The row of the pod of a move, or why nobody may move it."""
+    pods = inputs.snapshot.pods.with_finished
+    row = pods.row.get((move.pod.namespace, move.pod.name))
+    if row is None or pods.uids[row] != move.pod.uid:
+        return POD_GONE
+    if pods.terminating[row]:
+        return POD_LEAVING
+    if pods.node[row] != inputs.snapshot.nodes.row.get(move.from_node):
+        return "the pod runs on another node"
+    outdated = None if move.finished else corrected.figures_outdated.get(int(pods.node[row]))
+    return PodRow(row) if outdated is None else outdated
+
+
+def _hold_together(moves: Mapping[PodRow, Move], strategies: Sequence[Strategy]) -> bool:
+    """Whether one of the moves may hold only together with another one."""
+    groups = {item.name: item.group for item in strategies}
+    return any(
+        move.makes_room_for or move.strategy not in groups or groups[move.strategy](pod)
+        for pod, move in moves.items()
+    )
 
 
 def _together(

@@ -488,16 +488,20 @@ class _Replanner:
         signals: StopSignals,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._planned = planned
         self._memory = memory
         self._read_again = read_again
         self._signals = signals
         self._clock = clock
         self.renew: Callable[[], None] = lambda: None  # the taints of the run
-        self._is_first = True
         self._read = [(planned.inputs.now, planned.inputs.view)]
+        self._begin(planned)
+
+    def _begin(self, planned: _Planned) -> None:
+        self._planned, self._is_first = planned, True
         self._of_wave: PreparedInputs | None = planned.prepared  # the cluster before this wave
-        # By the uid of its pod, what a move was checked with last, if not what its plan was made from.
+        # By the uid of its pod: a move of the plan as it was judged last, and what it was checked with, if
+        # not what the plan was made from.
+        self._moves = {move.pod.uid: move for move in planned.plan.moves}
         self._checked: dict[str, PlanningInputs] = {}
 
     def validate(self, moves: Sequence[Move], landed: Sequence[Outcome] = ()) -> Mapping[str, str | Move]:
@@ -520,9 +524,7 @@ class _Replanner:
                 self.renew()
             return planned
 
-        self._planned, self._is_first = self._signals.interruptibly(plan), True
-        self._checked.clear()
-        self._of_wave = self._planned.prepared
+        self._begin(self._signals.interruptibly(plan))
         return self._planned.plan
 
     def has_seen(self, pod: ObservedPod) -> bool:
@@ -544,23 +546,36 @@ class _Replanner:
         # A move that is looked at again just before it is made is announced already.
         asked = {move.pod.uid for move in moves}
         made = [past for past in self._memory.moved_with(landed) if past.uid not in asked]
-        found = revalidate_moves(inputs, moves, made)
-        self._checked.update(dict.fromkeys(asked, inputs))
+        wave = min((move.wave for move in moves), default=0)
+        found = revalidate_moves(inputs, moves, made, self._before(asked), through=wave)
+        self._checked.update(dict.fromkeys(found.verdicts, inputs))
         self._of_wave = found.prepared
+        self._moves |= {uid: verdict for uid, verdict in found.verdicts.items() if isinstance(verdict, Move)}
         return found.verdicts
+
+    def _before(self, besides: Collection[str]) -> list[Move]:
+        """The moves of the plan that are made, but for these."""
+        made = [past.uid for past in self._memory.moved if past.uid not in besides]
+        return [self._moves[uid] for uid in made if uid in self._moves]
 
     def next_in_wave(self, landed: Sequence[Outcome], move: Move) -> str | Move:
         """See Replanner."""
         if self._of_wave is None:
             return "too little is known of the cluster to act on"
-        return next_in_wave(self._of_wave, [(item.move, item.node) for item in landed], move)
+        pairs = [(item.move, item.node) for item in landed]
+        before = self._before({move.pod.uid, *(item.move.pod.uid for item in landed)})
+        verdict = next_in_wave(self._of_wave, pairs, move, before)
+        if isinstance(verdict, Move):
+            self._moves[move.pod.uid] = verdict
+        return verdict
 
     def _inputs(self, state: RunState | None) -> PlanningInputs:
-        """Read the cluster again, with the figures that the scheduler may still have."""
+        """Read the cluster again for the same plan, with the figures that the scheduler may still have."""
         inputs = self._read_again(state)
         stale = stale_views(self._read, inputs.now - inputs.view.lag_seconds)
         self._read.append((inputs.now, inputs.view))
-        return replace(inputs, scheduler=replace(inputs.scheduler, stale_views=stale))
+        scheduler = replace(inputs.scheduler, stale_views=stale)
+        return replace(inputs, scheduler=scheduler, made=self._planned.inputs.made)
 
     def check_landing(self, move: Move, node: str) -> str | None:
         """See Replanner."""

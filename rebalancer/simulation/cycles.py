@@ -107,6 +107,7 @@ class SimulatedExecution:
         self._state = prepared.schedulers.state.copy()
         self._on_unexpected = prepared.policy.execution.on_unexpected_landing
         self._made: list[PastMove] = []
+        self._moves: list[Move] = []  # the same, as they were judged last
         self._is_as_foreseen = True  # every landing so far was the only one possible, and nothing was skipped
         self.skipped = 0  # moves that did not hold any more
         self.stopped = ""
@@ -119,7 +120,7 @@ class SimulatedExecution:
             if self._made:
                 self._of_wave = None
             if self._made and not self._is_as_foreseen and self._read_again is not None:
-                judged = revalidate_moves(self._read_again(), left, self._made)
+                judged = revalidate_moves(self._read_again(), left, self._made, self._moves, through=wave)
                 left = [item for move in left if (item := self._holding(move, judged.verdicts)) is not None]
                 self._of_wave = judged.prepared
             outcomes = list(self._wave(plan, [move for move in left if move.wave == wave]))
@@ -144,6 +145,7 @@ class SimulatedExecution:
         pods = prepared.pods
         for finished in moves:
             if finished.finished:
+                self._moves.append(finished)
                 row = PodRow(pods.with_finished.row[finished.pod.namespace, finished.pod.name])
                 yield SimulatedOutcome(finished, row, NOWHERE, NO_CLASS, Result.REMOVED, "")
         # Whether the scheduler acts before the evicted pods are gone is a race.
@@ -169,6 +171,7 @@ class SimulatedExecution:
             evicted.append(row)
             result, because = self._result(plan, move, node)
             self._made.append(self._past(move, node, result))
+            self._moves.append(move)
             landed.append((move, self._made[-1].to_node))
             self._is_as_foreseen &= [item.node for item in move.landings] == [self._made[-1].to_node]
             pod_class = prepared.eviction.replacement(row).pod_class
@@ -186,10 +189,11 @@ class SimulatedExecution:
         ):
             return move
         if self._of_wave is None:
-            self._of_wave = revalidate_moves(self._read_again(), [move], self._made).prepared
+            self._of_wave = revalidate_moves(self._read_again(), [move], self._made, self._moves).prepared
         if self._of_wave is None:
             return self._holding(move, {move.pod.uid: "too little is known of the cluster to act on"})
-        return self._holding(move, {move.pod.uid: next_in_wave(self._of_wave, landed, move)})
+        before = self._moves[: len(self._moves) - len(landed)]
+        return self._holding(move, {move.pod.uid: next_in_wave(self._of_wave, landed, move, before)})
 
     def _past(self, move: Move, node: NodeRow, result: Result) -> PastMove:
         now, names = self._prepared.inputs.now, self._prepared.inputs.snapshot.nodes.names
@@ -354,9 +358,10 @@ class SimulatedRun:
         replan = prepared.policy.execution.replan
         tainted, closed = plan.tainted, plan.closed
         outcomes: list[SimulatedOutcome] = []
+        made: tuple[Move, ...] = ()  # by the plans before
 
         def read_again(state: RunState = self._state) -> PlanningInputs:
-            return replace(self._cluster.inputs(state), tainted=tainted, closed=closed)
+            return replace(self._cluster.inputs(state), tainted=tainted, closed=closed, made=made)
 
         while True:
             self.plans += 1
@@ -376,7 +381,7 @@ class SimulatedRun:
                 return outcomes
             remembered = after_moves(self._state, self.made, self._cluster.now, inf)
             made = tuple(item.move for item in outcomes)
-            prepared = prepare_to_plan(replace(read_again(remembered), made=made))
+            prepared = prepare_to_plan(read_again(remembered))
             plan = plan_prepared(prepared)
 
     def _land(self, item: SimulatedOutcome) -> None:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.run import run
+from rebalancer.run.memory import RunMemory
 from rebalancer.signals import StopSignals
 from tests.unit.execution.builders import a_move, an_observed_pod
 from tests.unit.planning.builders import a_policy
@@ -34,13 +35,6 @@ class Pods:
         return SimpleNamespace(version=self.versions[row])
 
 
-class Stub:
-    """Stands for what is not asked in these tests."""
-
-    def __getattr__(self, _name: str) -> Any:
-        return lambda *_given: ()
-
-
 def read(now: float, evictable: dict[str, Any], **versions: int) -> Any:
     snapshot = SimpleNamespace(pods=Pods(**versions))
     view = SimpleNamespace(lag_seconds=0.0)
@@ -50,11 +44,12 @@ def read(now: float, evictable: dict[str, Any], **versions: int) -> Any:
 
 
 def a_replanner(first: Any, clock: float, *later: Any) -> Any:
-    planned = SimpleNamespace(inputs=first, prepared=None, plan=None, age=SimpleNamespace(fresh=False))
+    plan = SimpleNamespace(moves=())
+    planned = SimpleNamespace(inputs=first, prepared=None, plan=plan, age=SimpleNamespace(fresh=False))
     readings = iter(later)
     signals = cast("StopSignals", SimpleNamespace(interruptibly=lambda work: work()))
     replanner: Any = run._Replanner(
-        cast("Any", planned), cast("Any", Stub()), lambda _: next(readings), signals, clock=lambda: clock
+        cast("Any", planned), RunMemory(None, None), lambda _: next(readings), signals, clock=lambda: clock
     )
     replanner._inputs = lambda _state: next(readings)
     return replanner
@@ -79,12 +74,13 @@ def test_a_pod_is_judged_again_once_its_window_has_closed_or_a_blackout_has_begu
 def test_a_pod_that_changed_is_judged_although_another_one_was_read_again_since(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    verdicts = SimpleNamespace(prepared=None, verdicts={})
-    monkeypatch.setattr(run, "revalidate_moves", lambda *_given: verdicts)
+    web = a_move("web")
+    found = SimpleNamespace(prepared=None, verdicts={web.pod.uid: web})
+    monkeypatch.setattr(run, "revalidate_moves", lambda *_given, **_named: found)
     first, second = read(EVENING, {}, web=1, db=1), read(EVENING, {}, web=2, db=2)
     replanner = a_replanner(first, EVENING, second)
 
-    replanner.validate([a_move("web")])
+    replanner.validate([web])
 
     assert replanner.has_seen(seen("web", 2))
     assert not replanner.has_seen(seen("db", 2))
