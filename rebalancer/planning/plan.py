@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
@@ -20,6 +20,9 @@ KIND = "Plan"
 # Why a move no longer holds whose pod leaves, or left, without us.
 POD_GONE = "the pod is gone"
 POD_LEAVING = "the pod is leaving"
+
+
+_Chance = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 
 
 class Value(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -129,7 +132,7 @@ class Move(Value, frozen=True):
     finished: bool = False  # it has succeeded or failed: it is removed, and nothing is placed in its stead
     strategy: str = ""  # whose wish it is, by its key in the policy; empty in plans that did not say so yet
     makes_room_for: str = ""  # the uid of another pod, for whose replacement it makes room
-    risk: float = 0.0  # the chance that its replacement lands where it should not, which confidence bounds
+    risk: _Chance = 0.0  # the chance that its replacement lands where it should not, which confidence bounds
 
     @property
     def is_restart(self) -> bool:

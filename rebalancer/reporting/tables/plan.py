@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from math import prod
 from typing import Any
 
 from rich.text import Text
@@ -73,6 +74,17 @@ def write_moves(lines: Lines, plan: Plan) -> None:
             more = f", {style.glyphs.more}" if len(restarted) > _MAX_RESTARTED else ""
             named = ", ".join(restarted[:_MAX_RESTARTED]) + more
             lines.message(f"{len(restarted)} restarted by a rolling update, not evicted: {named}", 2)
+        lines.message(_risk(plan.moves), 2)
+
+
+def _risk(moves: Sequence[Move]) -> str:
+    """``2 moves may land where they should not, with a chance of 3.9 % in all``; empty where none may."""
+    risks = [move.risk for move in moves if move.risk > 1.0 - _CERTAIN]
+    if not risks:
+        return ""
+    chance = 1.0 - prod(1.0 - risk for risk in risks)
+    may = f"{counted(len(risks), 'move')} may land where {'it' if len(risks) == 1 else 'they'} should not"
+    return f"{may}, with a chance of {chance:.1%} in all: planning.confidence allows it"
 
 
 def landing_words(landings: Sequence[Landing], *, everything: bool = False) -> str:

@@ -127,6 +127,14 @@ def test_every_node_has_the_levels_that_its_policy_sets() -> None:
     assert all(node.levels == {"cpu": Level(hot_above=80.0, cool_to=65.0)} for node in plan.nodes)
 
 
+@pytest.mark.parametrize("risk", ["-0.5", "1.5", "NaN"])
+def test_a_plan_whose_risks_are_no_chances_is_refused(risk: str) -> None:
+    content = encode(plan_of(a_cluster(random.Random(1)))).replace(b'"risk": 0.0', b'"risk":0.0')
+    assert b'"risk":0.0' in content
+    with pytest.raises(msgspec.DecodeError):
+        decode(content.replace(b'"risk":0.0', f'"risk":{risk}'.encode()))
+
+
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"moves": 1}', b"[]"])
 def test_bytes_that_hold_no_plan_are_refused(content: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):

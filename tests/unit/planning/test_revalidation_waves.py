@@ -152,7 +152,7 @@ def test_a_node_that_is_to_be_emptied_is_not_left_half_emptied_for_one_that_cann
                 item.pods[0]["metadata"]["uid"] += "-new"
         rest = [a_workload("c", ["n2"] * 3, cpu="1"), a_workload("k", ["n3"] * 4, cpu="1")]
         late = [a_workload("late", ["n3"], cpu="5500m")] if names else []
-        budget = {"poddisruptionbudgets": [a_budget("c", labels={"app": "c"}, allowed=0)]}
+        budgets = [a_budget("c", labels={"app": "c"}, allowed=0)] if protected else []
         return planning_inputs(
             [a_node(name, cpu=10) for name in ("n1", "n2", "n3")],
             [a, b, *rest, *late],
@@ -160,7 +160,7 @@ def test_a_node_that_is_to_be_emptied_is_not_left_half_emptied_for_one_that_cann
                 strategies={"consolidation": {"maxNodes": 2, "minNodeAge": "0s"}}, execution=ONE_BY_ONE
             ),
             configuration=load_configuration(_PACKING, "test"),
-            **(budget if protected else {}),
+            poddisruptionbudgets=budgets,
         )
 
     moves = plan_of(read([], protected=False)).moves

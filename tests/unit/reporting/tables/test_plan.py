@@ -55,6 +55,19 @@ def test_a_plan_of_a_big_cluster_fits_on_one_screen() -> None:
     assert max(map(len, lines)) <= 80
 
 
+def test_moves_that_may_land_badly_are_counted_with_the_chance_of_all_of_them() -> None:
+    def table(*risks: float) -> str:
+        moves = tuple(replace(a_move(f"web-{number}"), risk=risk) for number, risk in enumerate(risks))
+        return " ".join(plan_table(a_plan(moves=moves)).plain.split())
+
+    both = (
+        "2 moves may land where they should not, with a chance of 4.0% in all: planning.confidence allows it"
+    )
+    assert both in table(0.02, 0.0, 0.02)
+    assert "1 move may land where it should not, with a chance of 2.0% in all" in table(0.0, 0.02)
+    assert "should not" not in table(0.0, 0.0)
+
+
 def test_each_move_is_one_line() -> None:
     moves = tuple(a_move(f"web-{number:05d}", wave=1 + number // 5) for number in range(20))
     lines = plan_table(a_plan(moves=moves)).plain.partition("MOVES")[2].splitlines()
