@@ -87,14 +87,15 @@ def loads_of(api: Api, nodes: Sequence[dict[str, Any]] | None = None) -> dict[st
     for pod in api.list("/api/v1/pods"):
         annotations = pod["metadata"].get("annotations", {})
         node = pod["spec"].get("nodeName", "")
-        used[node][0] += float(annotations.get(CPU_MILLI, 0)) / 1000.0
+        used[node][0] += float(annotations.get(CPU_MILLI, 0))  # whole numbers, whose sums are exact
         used[node][1] += float(annotations.get(MEMORY_MIB, 0))
     loads = {}
     for node in api.list("/api/v1/nodes") if nodes is None else nodes:
         name, capacity = node["metadata"]["name"], node["status"]["capacity"]
-        cpu, memory_mib = used[name]
+        cpu_milli, memory_mib = used[name]
         loads[name] = Load(
-            100.0 * cpu / float(capacity["cpu"]), 100.0 * memory_mib / _mebibytes(capacity["memory"])
+            100.0 * cpu_milli / (1000.0 * float(capacity["cpu"])),
+            100.0 * memory_mib / _mebibytes(capacity["memory"]),
         )
     return loads
 

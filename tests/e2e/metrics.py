@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import subprocess
 import time
 from collections import Counter
@@ -129,7 +130,7 @@ def exact_metrics(
     def answer(request: loopback.Request) -> loopback.Answer:
         kind = request.path.partition("?")[0].rpartition("/")[2]
         known = kind in ("nodes", "pods")
-        document = _exact(api, kind, times.render(clock()), cpu_milli) if known else _RESOURCES
+        document = exact_figures(api, kind, clock(), cpu_milli) if known else _RESOURCES
         return loopback.Answer(json.dumps(document).encode(), headers={"Content-Type": "application/json"})
 
     certificate = loopback.a_certificate(control_plane.folder)
@@ -151,8 +152,15 @@ _RESOURCES = {
 }
 
 
-def _exact(api: Api, kind: str, stamp: str, cpu_milli: Callable[[dict[str, Any]], int]) -> dict[str, Any]:
-    now = {"timestamp": stamp, "window": "1s"}
+def exact_figures(
+    api: Api, kind: str, now: float, cpu_milli: Callable[[dict[str, Any]], int]
+) -> dict[str, Any]:
+    """What pods or nodes use at this moment, as metrics-server answers.
+
+    Its times are whole seconds. The one before would say of a pod that was bound in between that the figures
+    do not show it yet, so it would be counted twice; they carry the one after.
+    """
+    moment = {"timestamp": times.render(math.ceil(now)), "window": "0s"}
     items: list[dict[str, Any]] = []
     used: Counter[str] = Counter()
     for pod in api.list("/api/v1/pods"):
@@ -160,11 +168,11 @@ def _exact(api: Api, kind: str, stamp: str, cpu_milli: Callable[[dict[str, Any]]
         used[pod["spec"].get("nodeName", "")] += uses
         metadata = {key: pod["metadata"][key] for key in ("name", "namespace")}
         containers = [{"name": "app", "usage": {"cpu": f"{uses}m", "memory": "16Mi"}}]
-        items.append({"metadata": metadata, "containers": containers, **now})
+        items.append({"metadata": metadata, "containers": containers, **moment})
     if kind == "nodes":
         names = [node["metadata"]["name"] for node in api.list("/api/v1/nodes")]
         items = [
-            {"metadata": {"name": name}, "usage": {"cpu": f"{used[name]}m", "memory": "1Gi"}, **now}
+            {"metadata": {"name": name}, "usage": {"cpu": f"{used[name]}m", "memory": "1Gi"}, **moment}
             for name in names
         ]
     name = "NodeMetricsList" if kind == "nodes" else "PodMetricsList"

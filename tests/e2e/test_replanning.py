@@ -102,6 +102,8 @@ def test_one_run_leaves_at_most_one_node_hot(
     )
     first = [move["pod"]["uid"] for move in planned["moves"]]
     assert [item["move"]["pod"]["uid"] for item in document["outcomes"]][: len(first)] == first
+    last = document["plans"][-1]
+    assert last["moves"] or last["hotNodes"] == len(after), plans  # the run knows of its own moves, each once
     assert len(after) <= MOST_HOT, plans
     assert after <= before  # no node is hot that was not
     assert len(made) <= MOST_EVICTIONS, plans
