@@ -139,16 +139,6 @@ def _distinct(values: IntArray) -> IntArray:
     return np.flatnonzero(np.bincount(values))
 
 
-class JointLandings(msgspec.Struct, frozen=True, eq=False):
-    """The landings of all moves together: in each course the node of each replacement, in their order.
-
-    A race within the scheduler may take any single landing to another of its best nodes: ``RACED``.
-    """
-
-    nodes: IntArray  # (courses, moves) rows; moves of which nothing is placed are left out
-    chance: FloatArray  # (courses,)
-
-
 MIN_SCENARIOS, MAX_SCENARIOS, MAX_FOLLOWED = 2, 8, 100
 
 
@@ -163,20 +153,17 @@ class Scenario(msgspec.Struct, eq=False):
     is_terminating: bool = False  # a pod was evicted in this wave, so the two states differ
     chance: float = 1.0  # that it is this one
     starts: IntArray | None = None  # the indices at which the scheduler's searches may start; None: any
-    landed: tuple[NodeRow, ...] = ()  # where the replacements of the moves so far are, in their order
 
     def copy(self) -> Scenario:
         """An independent scenario."""
-        while_terminating, after_termination = self.while_terminating.copy(), self.after_termination.copy()
         return Scenario(
-            while_terminating,
-            after_termination,
+            self.while_terminating.copy(),
+            self.after_termination.copy(),
             self.usage.copy(),
             self.terminating_usage.copy(),
             self.is_terminating,
             self.chance,
             self.starts,
-            self.landed,
         )
 
     def next_wave(self) -> Scenario:
@@ -188,7 +175,6 @@ class Scenario(msgspec.Struct, eq=False):
             np.zeros_like(self.terminating_usage),
             chance=self.chance,
             starts=self.starts,
-            landed=self.landed,
         )
 
 
@@ -254,12 +240,6 @@ class Scenarios:
         """(scenarios,) how likely each is."""
         return np.array([scenario.chance for scenario in self.all])
 
-    @property
-    def joint(self) -> JointLandings:
-        """Where the replacements of the moves so far may be, together."""
-        nodes = np.array([scenario.landed for scenario in self.all], np.int64)
-        return JointLandings(nodes.reshape(len(self.all), -1), self.chances)
-
     def percents(self, node: NodeRow) -> FloatArray:
         """(scenarios, resources) percent of a node's allocatable expected in each scenario."""
         usage = np.array([scenario.usage[node] for scenario in self.all])
@@ -311,7 +291,6 @@ class Scenarios:
             way = ways[int(LandingDistribution(np.arange(len(ways)), chances).draw(self._random))]
             scenario.starts = way.starts
             nodes.append(way.node)
-        self._landed(nodes)
         return nodes
 
     def _fill(
@@ -353,9 +332,7 @@ class Scenarios:
             split.append(one)
             one.chance, one.starts = chance, way.starts
         self.all = split
-        nodes = [way.node for _, way, _ in ways]
-        self._landed(nodes)
-        return nodes
+        return [way.node for _, way, _ in ways]
 
     def _fullest_and_some(
         self, ways: list[tuple[Scenario, Branch, float]], pod_usage: FloatArray
@@ -377,10 +354,6 @@ class Scenarios:
         chances = {one: float(chance[one]) for one in fullest.tolist()}
         chances |= {one: share * times for one, times in standing.items()}
         return [(*ways[one][:2], chances[one]) for one in sorted(chances)]
-
-    def _landed(self, nodes: Sequence[NodeRow]) -> None:
-        for scenario, node in zip(self.all, nodes, strict=True):
-            scenario.landed = (*scenario.landed, node)
 
     def place_pending(self, pod: int, placements: Sequence[Placement], request: FloatArray) -> None:
         """Bind a Pending pod in each scenario where it fits; ``request`` is what it will use."""
@@ -423,8 +396,6 @@ class Scenarios:
             ],
             axis=0,
         )
-        for scenario in self.all:
-            scenario.landed = ()
 
     def landed_at(self, node: NodeRow, branches: Sequence[tuple[Branch, ...]]) -> None:
         """The landing was seen: keep the start indices that lead to it, or all where none does."""
@@ -439,7 +410,6 @@ class Scenarios:
         if leading:
             self.all = [scenario for scenario, _ in leading]
             self._rescale()
-        self._landed([node] * len(self.all))
 
     def _rescale(self) -> None:
         whole = float(self.chances.sum())

@@ -109,7 +109,7 @@ def test_the_joint_landings_of_a_plan_are_those_from_each_start(cluster: Tied) -
     nodes = len(prepared.nodes)
     found = [carried_out(prepared, plan, start) for start in range(nodes)]
     expected = {landed: count / nodes for landed, count in Counter(landed for landed, _ in found).items()}
-    assert joint_of(plan) == pytest.approx(expected)
+    assert joint_of(prepared, plan) == pytest.approx(expected)
     assert max((fullest for _, fullest in found), default=0.0) <= HOTTEST + 1e-6
 
 
@@ -183,9 +183,10 @@ def test_a_plan_says_where_not_all_that_equal_nodes_lead_to_was_followed() -> No
     assert len(followed.moves[0].landings) == 14
 
 
-def joint_of(plan: PartialPlan) -> Mapping[tuple[int, ...], float]:
-    joint = plan.scenarios.joint
+def joint_of(prepared: PreparedInputs, plan: PartialPlan) -> Mapping[tuple[int, ...], float]:
     chances: dict[tuple[int, ...], float] = {}
-    for nodes, chance in zip(joint.nodes.tolist(), joint.chance.tolist(), strict=True):
-        chances[tuple(nodes)] = chances.get(tuple(nodes), 0.0) + chance
+    for scenario in plan.scenarios.all:
+        replacements = scenario.after_termination.node.values()[len(prepared.pods) :]
+        nodes = tuple(map(int, replacements))
+        chances[nodes] = chances.get(nodes, 0.0) + scenario.chance
     return chances
