@@ -72,14 +72,20 @@ def of_inputs(
 ) -> tuple[PlanWarning, ...]:
     """What is known before the search."""
     snapshot, configuration = observation.snapshot, scheduler.configuration
+    unknown_version = () if scheduler.version else version_warnings("", configuration.api_version)
     return (
         *unmatched_names(policy, snapshot, configuration, observation.assumed_neutral),
         *misfits(policy, snapshot, configuration),
         *insecure_connections(policy, configuration, observation.server.unprotected),
-        *_of_scheduler(policy, snapshot, scheduler),
-        *_of_cluster(snapshot),
-        *_of_load(view, load),
+        *_about(About.REFUSAL, unknown_version),
+        *_about(About.SCHEDULER, _of_scheduler(policy, snapshot, scheduler)),
+        *_about(About.CLUSTER, _of_cluster(snapshot)),
+        *_about(About.LOAD, _of_load(view, load)),
     )
+
+
+def _about(about: About, sentences: Iterable[str]) -> Iterator[PlanWarning]:
+    return (PlanWarning(about, sentence) for sentence in sentences)
 
 
 def of_agreement(policy: RebalancePolicy, state: RunState | None, now: float) -> Iterator[PlanWarning]:
@@ -91,9 +97,7 @@ def of_agreement(policy: RebalancePolicy, state: RunState | None, now: float) ->
         yield PlanWarning(About.SCHEDULER, measured.sentence())
 
 
-def _of_scheduler(
-    policy: RebalancePolicy, snapshot: Snapshot, scheduler: SchedulerFacts
-) -> Iterator[PlanWarning]:
+def _of_scheduler(policy: RebalancePolicy, snapshot: Snapshot, scheduler: SchedulerFacts) -> Iterator[str]:
     configuration = scheduler.configuration
     started_with = {
         path
@@ -103,15 +107,14 @@ def _of_scheduler(
     named = policy.scheduler.config_map or policy.scheduler.file or policy.scheduler.inline
     if started_with and not named and configuration.source == "defaults":
         files = ", ".join(sorted(started_with)[:3])
-        text = (
-            f"the scheduler is started with --config={files}, which was not given: the defaults are assumed"
+        yield (
+            f"the scheduler is started with --config={files}, which was not given: the defaults are assumed; "
+            "name it in scheduler.configMap or scheduler.file"
         )
-        yield PlanWarning(About.SCHEDULER, f"{text}; name it in scheduler.configMap or scheduler.file")
-    for text in version_warnings(scheduler.version, configuration.api_version):
-        yield PlanWarning(About.SCHEDULER if scheduler.version else About.REFUSAL, text)
-    neutral = neutral_everywhere(configuration)
-    if neutral:
-        yield PlanWarning(About.SCHEDULER, not_modelled(neutral))
+    if scheduler.version:
+        yield from version_warnings(scheduler.version, configuration.api_version)
+    if neutral := neutral_everywhere(configuration):
+        yield not_modelled(neutral)
     for extender in configuration.extenders:
         if extender.url in configuration.computed:
             continue
@@ -125,20 +128,17 @@ def _of_scheduler(
             silent = [item.unusable for item in answers.by_class.values() if item.unusable]
             whys = [answers.unasked] if answers.unasked != NOT_ASKED else silent[:1]
             text = f"pods stay because of extender {extender.url_prefix}: {whys[0]}" if whys else ""
-            if not text:
-                continue
-        yield PlanWarning(About.SCHEDULER, text)
+        if text:
+            yield text
     for profile in configuration.profiles:
         # With extenders no two pods are taken to be equal (v1.36.3 framework/runtime/framework.go:824).
         if not configuration.extenders and reuses_orders(profile, scheduler.release):
-            text = (
+            yield (
                 f"OpportunisticBatching is live for {profile.scheduler_name}, and not modelled: of equal "
                 "pods in a row one may land where the last one's order says, if that one's node is full"
             )
-            yield PlanWarning(About.SCHEDULER, text)
     yield from contradicted_gates(policy, snapshot, configuration)
-    for text in configuration.warnings:
-        yield PlanWarning(About.SCHEDULER, text)
+    yield from configuration.warnings
 
 
 def reuses_orders(profile: Profile, release: Release) -> bool:
@@ -163,29 +163,25 @@ def not_modelled(plugins: Iterable[str]) -> str:
 
 def contradicted_gates(
     policy: RebalancePolicy, snapshot: Snapshot, configuration: SchedulerConfiguration
-) -> Iterator[PlanWarning]:
+) -> Iterator[str]:
     """The feature gates that the policy states differently from the scheduler's command line."""
     running = gates_running(snapshot, configuration) or {}
     for name, value in sorted(policy.scheduler.feature_gates.items()):
         if running.get(name, value) != value:
             stated, started = (str(item).lower() for item in (value, running[name]))
-            yield PlanWarning(
-                About.SCHEDULER,
+            yield (
                 f"scheduler.featureGates says {name}: {stated}, but the scheduler was started with "
-                f"{name}={started}; the policy is followed",
+                f"{name}={started}; the policy is followed"
             )
 
 
-def _of_cluster(snapshot: Snapshot) -> Iterator[PlanWarning]:
+def _of_cluster(snapshot: Snapshot) -> Iterator[str]:
     by_reason: dict[str, list[str]] = {}
     for plural, why in sorted(snapshot.recording.unread.items()):
         by_reason.setdefault(why, []).append(plural)  # a dump made by hand lacks many kinds for the same one
-    for why, plurals in by_reason.items():
-        yield PlanWarning(About.CLUSTER, f"not read: {', '.join(plurals)} ({why})")
-    for text in snapshot.recording.warnings:
-        yield PlanWarning(About.CLUSTER, text)
-    for item in snapshot.malformed:
-        yield PlanWarning(About.CLUSTER, f"could not be read: {item}")
+    yield from (f"not read: {', '.join(plurals)} ({why})" for why, plurals in by_reason.items())
+    yield from snapshot.recording.warnings
+    yield from (f"could not be read: {item}" for item in snapshot.malformed)
     pods = snapshot.pods
     lost = [
         PodRow(row)
@@ -194,18 +190,14 @@ def _of_cluster(snapshot: Snapshot) -> Iterator[PlanWarning]:
     ]
     if lost:
         who = f"{len(lost)} pods run on nodes" if len(lost) > 1 else "1 pod runs on a node"
-        name = pods.full_name(lost[0])
-        text = (
-            f"{who} that the cluster does not have, e.g. {name}: they, and what replaces them, count nowhere"
-        )
-        yield PlanWarning(About.CLUSTER, text)
+        such = f"{who} that the cluster does not have, e.g. {pods.full_name(lost[0])}"
+        yield f"{such}: they, and what replaces them, count nowhere"
 
 
-def _of_load(view: SchedulerView, load: LoadReport) -> Iterator[PlanWarning]:
+def _of_load(view: SchedulerView, load: LoadReport) -> Iterator[str]:
     for address, why in sorted(view.missing.items()):
-        yield PlanWarning(About.LOAD, f"seen by plugins: {address or 'built-in load-watcher'}: {why}")
-    for text in load.warnings:
-        yield PlanWarning(About.LOAD, text)
+        yield f"seen by plugins: {address or 'built-in load-watcher'}: {why}"
+    yield from load.warnings
 
 
 def of_landings(scenarios: Scenarios) -> Iterator[PlanWarning]:
@@ -230,42 +222,44 @@ def of_plan(prepared: PreparedInputs) -> Iterator[PlanWarning]:
                 "a run would refuse to act",
             )
     yield from _score_rules(prepared)
-    unknown = int(np.count_nonzero(~inputs.load.known))
-    if unknown:
-        text = f"{unknown} nodes have no fresh load figure: neither hot nor a landing to count on"
-        yield PlanWarning(About.LOAD, text)
+    yield from _about(About.LOAD, _of_figures(prepared))
+    yield from _about(About.PODS, _of_pods(prepared))
+
+
+def _of_figures(prepared: PreparedInputs) -> Iterator[str]:
+    inputs = prepared.inputs
+    if unknown := int(np.count_nonzero(~inputs.load.known)):
+        yield f"{unknown} nodes have no fresh load figure: neither hot nor a landing to count on"
     runs = inputs.policy.hot_nodes.for_runs
     if inputs.state is None and inputs.policy.limits.rates:
         rates = " and ".join(inputs.policy.limits.rates)
-        text = f"no state of earlier runs: what they evicted is not counted against {rates}"
-        yield PlanWarning(About.LOAD, text)
+        yield f"no state of earlier runs: what they evicted is not counted against {rates}"
     if inputs.state is None and runs > 1 and inputs.policy.hot_nodes.every_rule:
-        yield PlanWarning(About.LOAD, f"no state of earlier runs: hotNodes.forRuns {runs} is taken as met")
+        yield f"no state of earlier runs: hotNodes.forRuns {runs} is taken as met"
     yield from _figures_that_differ(inputs)
-    for name, words in leaving_load(inputs, prepared.hotness, prepared.eviction.leaving).items():
-        yield PlanWarning(About.LOAD, f"{name}: {words}")
-    for name, words in pressure_after_cooling(inputs, prepared.hotness).items():
-        yield PlanWarning(About.PODS, f"{name}: {words}")
-    if prepared.pending.unplaced:
-        text = f"{prepared.pending.unplaced} Pending pods do not fit on any node now"
-        yield PlanWarning(About.PODS, text)
-    if prepared.pending.of_others:
-        others = prepared.pending.of_others
-        text = (
+    leaving = leaving_load(inputs, prepared.hotness, prepared.eviction.leaving)
+    yield from (f"{name}: {words}" for name, words in leaving.items())
+
+
+def _of_pods(prepared: PreparedInputs) -> Iterator[str]:
+    pressure, pending = pressure_after_cooling(prepared.inputs, prepared.hotness), prepared.pending
+    yield from (f"{name}: {words}" for name, words in pressure.items())
+    if pending.unplaced:
+        yield f"{pending.unplaced} Pending pods do not fit on any node now"
+    if others := pending.of_others:
+        yield (
             f"{sum(others.values())} Pending pods have a scheduler that is not configured "
             f"({', '.join(sorted(others))}): which nodes they take is not known, "
             "and no landing allows for them"
         )
-        yield PlanWarning(About.PODS, text)
     if prepared.pods.nominated:
-        text = f"{len(prepared.pods.nominated)} Pending pods are nominated to a node by preemption"
-        yield PlanWarning(About.PODS, text)
+        yield f"{len(prepared.pods.nominated)} Pending pods are nominated to a node by preemption"
 
 
 _CONTRADICTING_POINTS = 10.0  # of allocatable: windows and clocks explain less
 
 
-def _figures_that_differ(inputs: PlanningInputs) -> Iterator[PlanWarning]:
+def _figures_that_differ(inputs: PlanningInputs) -> Iterator[str]:
     """That pods add up to more than their nodes, and which of the two is believed."""
     load = inputs.load
     columns = [load.percent_resources.index(name) for name in load.resources]
@@ -280,11 +274,10 @@ def _figures_that_differ(inputs: PlanningInputs) -> Iterator[PlanWarning]:
         return
     row, column = (int(at) for at in np.unravel_index(np.argmax(points), points.shape))
     names = inputs.snapshot.nodes.names
-    yield PlanWarning(
-        About.LOAD,
+    yield (
         f"pods use more than their nodes report: {named([names[at] for at in rows])} (most on {names[row]}: "
         f"{load.resources[column]} {pods[row, column]:.0f} % and {nodes[row, column]:.0f} %); nodes are hot "
-        "by their own figure, landings are held to the larger",
+        "by their own figure, landings are held to the larger"
     )
 
 
@@ -348,8 +341,7 @@ def unmatched_names(
     given = _include_exclude("evictable.namespaces", policy.evictable.namespaces)
     given += [(f"{place}.namespaces", scope.namespaces) for place, scope in _scopes(policy)]
     of_pods = (*_namespaces(given, snapshot), *_nodes(policy, snapshot), *_pods(policy, snapshot))
-    found = (*of_pods, *_strategies(policy, snapshot))
-    yield from (PlanWarning(About.NAME, text) for text in found)
+    yield from _about(About.NAME, (*of_pods, *_strategies(policy, snapshot)))
 
 
 def _unmatched_in_configuration(
