@@ -73,6 +73,12 @@ class SchedulingTable(Value, frozen=True):
     because: str = ""  # why no node was looked at, or the cycle fails
     notes: tuple[str, ...] = ()
 
+    @property
+    def differing(self) -> list[str]:
+        """The plugins that score the feasible nodes differently."""
+        names = self.nodes[0].scores if self.nodes else ()
+        return [name for name in names if len({node.scores[name] for node in self.nodes}) > 1]
+
 
 class Staying(Value, frozen=True):
     """What it costs to leave the pod where it is."""

@@ -7,18 +7,17 @@ forbids a browser to load or run anything.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import msgspec
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from msgspec.structs import replace
 
 from rebalancer.agreement.decisions import Agreement
 from rebalancer.cluster import times
-from rebalancer.execution.outcomes import Outcome, Outcomes
+from rebalancer.execution.outcomes import Outcomes
 from rebalancer.execution.outcomes import encode as encode_outcomes
 from rebalancer.planning.explanation import SchedulingTable
 from rebalancer.planning.plan import Move, NodeReport, Plan, encode
@@ -46,6 +45,7 @@ from rebalancer.reporting.tables.plan import (
     cost_words,
     filled_words,
     gain_words,
+    kept_by_reason,
     landing_words,
     peak,
     state_after,
@@ -53,7 +53,7 @@ from rebalancer.reporting.tables.plan import (
     verdict,
 )
 from rebalancer.reporting.words import amounts, counted, plain, words
-from rebalancer.simulation.report import LoadSpread, PolicyRun, Simulation
+from rebalancer.simulation.report import Cycle, LoadSpread, Simulation
 
 CHARTED = ("cpu", "memory")  # resources that every page shows
 _PACKAGE = "rebalancer.reporting.html"
@@ -158,7 +158,7 @@ def html_report(
             if shown
         ],
         ended=f"{summary_words(outcomes)}; exit code {exit_words(outcomes)}" if outcomes else "",
-        results=_results(outcomes),
+        seconds_after=seconds_after,
         measured_words=measured_words,
         measured_figure_words=measured_figure_words,
         percent_words=percent_words,
@@ -174,23 +174,13 @@ def html_report(
         landing_words=landing_words,
         filled_words=partial(filled_words, nodes={node.name: node for node in plan.nodes}),
         state_after=state_after,
-        moves=[(move, _scores(tables.get(move.pod.uid))) for move in plan.moves],
+        moves=[(move, tables.get(move.pod.uid)) for move in plan.moves],
+        max_scored=_MAX_SCORED,
         likeliest=_likeliest,
-        kept=_kept(plan),
+        kept=kept_by_reason(plan),
+        max_kept=_MAX_KEPT_OF_A_REASON,
         embedded=[(name, embedded(content)) for name, content in elements],
     )
-
-
-def _results(outcomes: Outcomes | None) -> list[tuple[Outcome, bool, list[str]]]:
-    """Each outcome, whether it is a good one, and the seconds until its replacement was bound and ready."""
-    return [
-        (
-            outcome,
-            outcome.result.landed and not outcome.result.is_bad,
-            [seconds_after(outcome, at) for at in (outcome.bound_at, outcome.ready_at)],
-        )
-        for outcome in (outcomes.outcomes if outcomes else ())
-    ]
 
 
 def _likeliest(move: Move) -> str:
@@ -198,43 +188,6 @@ def _likeliest(move: Move) -> str:
         return "removed"
     best = move.likeliest
     return f"{best.node} ({best.probability:.0%})" if best.node else "nowhere"
-
-
-class Scores(msgspec.Struct, frozen=True):
-    """The best nodes of a cycle and the plugins by which they differ."""
-
-    plugins: tuple[str, ...]
-    rows: tuple[tuple[str, int, str, tuple[int, ...], str], ...]  # node, total, chance, scores, objection
-    feasible: int
-
-
-def _scores(table: SchedulingTable | None) -> Scores | None:
-    if table is None or not table.nodes:
-        return None
-    nodes = table.nodes[:_MAX_SCORED]
-    plugins = tuple(
-        name for name in table.nodes[0].scores if len({node.scores[name] for node in table.nodes}) > 1
-    )
-    rows = tuple(
-        (
-            node.node,
-            node.total,
-            f"{node.probability:.1%}" if node.probability else "",
-            tuple(node.scores[name] for name in plugins),
-            node.unacceptable,
-        )
-        for node in nodes
-    )
-    return Scores(plugins, rows, table.feasible)
-
-
-def _kept(plan: Plan) -> Sequence[tuple[str, int, list[tuple[str, str, str]]]]:
-    """By reason, the most frequent first: how many pods it keeps, and the first of them."""
-    by_reason: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
-    for item in plan.kept:
-        by_reason[item.reason].append((item.pod.full_name, item.node, item.because))
-    order = sorted(by_reason, key=lambda code: (-len(by_reason[code]), code))
-    return [(code, len(by_reason[code]), by_reason[code][:_MAX_KEPT_OF_A_REASON]) for code in order]
 
 
 def agreement_page(found: Agreement) -> str:
@@ -259,7 +212,6 @@ def simulation_page(simulation: Simulation) -> str:
         title=f"Simulation: {counted(cycles, 'cycle')}, every {every}",
         runs=list(zip(_names(simulation), simulation.runs, strict=True)),
         charts=[drawn for drawn in _charts(simulation) if drawn is not None],
-        first=lambda run: _spreads(run)[0],
         most=_MAX_MOVES,
     )
 
@@ -275,20 +227,11 @@ def _names(simulation: Simulation) -> list[str]:
     return names
 
 
-def _spreads(run: PolicyRun) -> list[LoadSpread]:
-    """How the load lies before each cycle, and after the last."""
-    before = [
-        LoadSpread(hot=cycle.hot, peak=cycle.peak, deviation=cycle.deviation, over80=cycle.over80)
-        for cycle in run.cycles
-    ]
-    return [*before, run.after]
-
-
 def _charts(simulation: Simulation) -> list[LineChart | None]:
     runs = dict(zip(_names(simulation), simulation.runs, strict=True))
 
-    def over_cycles(title: str, figure: Callable[[LoadSpread], float]) -> LineChart | None:
-        figures = {name: [figure(spread) for spread in _spreads(run)] for name, run in runs.items()}
+    def over_cycles(title: str, figure: Callable[[Cycle | LoadSpread], float]) -> LineChart | None:
+        figures = {name: [*map(figure, run.cycles), figure(run.after)] for name, run in runs.items()}
         return line_chart(f"{title}, before each cycle and after the last", figures)
 
     return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from rich.text import Text
 
@@ -106,7 +106,7 @@ def _scheduler(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> Non
     for note in table.notes:
         lines.message(note, 2, "dim")
     if table.nodes:
-        _scores(lines, table.nodes, moves_away=moves_away)
+        _scores(lines, table, moves_away=moves_away)
     if table.rejected:
         lines.heading("NODES REJECTED", "each counted under the first filter that rejects it")
         for item in lines.first(table.rejected, _MAX_REASONS, "reason"):
@@ -115,11 +115,10 @@ def _scheduler(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> Non
                 lines.message(f"e.g. {sample(item.nodes, 5)}", 10, "dim")
 
 
-def _scores(lines: Lines, nodes: Sequence[ScoredNode], *, moves_away: bool) -> None:
+def _scores(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> None:
     """One row per node: total, chance, the plugins whose scores differ, and why a landing is unacceptable."""
-    names = list(nodes[0].scores)
-    alike = [name for name in names if len({node.scores[name] for node in nodes}) == 1]
-    differing = [name for name in names if name not in alike]
+    nodes, differing = table.nodes, table.differing
+    alike = [name for name in nodes[0].scores if name not in differing]
     short = initials(differing)
 
     def colour(node: ScoredNode) -> str:

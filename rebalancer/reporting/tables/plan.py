@@ -467,20 +467,15 @@ def _obstacles(lines: Lines, plan: Plan) -> None:
 
 
 def _kept(lines: Lines, plan: Plan) -> None:
-    kept = plan.kept
+    kept, by_reason = plan.kept, kept_by_reason(plan)
     if not kept:
         return
-    by_reason: defaultdict[str, list[UnmovedPod]] = defaultdict(list)
-    for item in kept:
-        by_reason[item.reason].append(item)
-    reasons = sorted(by_reason, key=lambda reason: (-len(by_reason[reason]), reason))
-    shown = reasons[: lines.shown(len(reasons), _MAX_REASONS)]
+    shown = by_reason[: lines.shown(len(by_reason), _MAX_REASONS)]
     hot = {node.name for node in plan.nodes if node.hot}
     where = " on hot nodes" if all(item.node in hot for item in kept) else ""
     lines.heading("PODS NOT MOVED", f"{counted(len(kept), 'pod')}{where}, by reason")
-    width = max(len(plain(reason)) for reason in shown)
-    for reason in shown:
-        pods = by_reason[reason]
+    width = max(len(plain(reason)) for reason, _ in shown)
+    for reason, pods in shown:
         head = f"  {plain(reason).ljust(width)} {len(pods):6d}  "
         if lines.style.everything:
             lines.message(head, 2, "bold")
@@ -488,7 +483,15 @@ def _kept(lines: Lines, plan: Plan) -> None:
                 lines.message(f"{item.pod.full_name} on {item.node}: {item.because}", 4, most=1)
             continue
         lines.labelled(head, f"{pods[0].because}, e.g. {pods[0].pod.full_name}", "dim", "bold")
-    lines.more(len(reasons) - len(shown), "reason")
+    lines.more(len(by_reason) - len(shown), "reason")
+
+
+def kept_by_reason(plan: Plan) -> list[tuple[str, list[UnmovedPod]]]:
+    """The pods that stay, by the code of their reason, the most frequent first."""
+    found: defaultdict[str, list[UnmovedPod]] = defaultdict(list)
+    for item in plan.kept:
+        found[item.reason].append(item)
+    return sorted(found.items(), key=lambda entry: (-len(entry[1]), entry[0]))
 
 
 def _unsolved(lines: Lines, plan: Plan) -> None:
