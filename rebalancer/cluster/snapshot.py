@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
-from msgspec.structs import replace
 
 from rebalancer.cluster import kinds, records
 from rebalancer.cluster.dumps.listing import Recording
@@ -51,15 +50,12 @@ def build_snapshot(recording: Recording) -> Snapshot:
                 where=recording.source,
                 hint=f"add what this prints: kubectl get {kind.plural} -A -o json",
             )
-    listings = dict(recording.listings)
     nodes, malformed_nodes = build_nodes(recording.records(kinds.NODES))
-    listing = listings[kinds.NODES.plural]
-    listings[kinds.NODES.plural] = replace(listing, malformed=listing.malformed + malformed_nodes)
-    read = listings[kinds.PODS.plural]
+    recording = recording.with_more(kinds.NODES, malformed=malformed_nodes)
+    read = recording.listings[kinds.PODS.plural]
     assert read.pods is not None
     pods = build_pods(read.pods, nodes.row)
     incomplete = {item.node_name for item in read.malformed if item.node_name}
-    recording = replace(recording, listings=listings)
     return Snapshot(
         source=recording.source,
         nodes=with_doubtful(nodes, incomplete),

@@ -9,14 +9,12 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
-from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
+from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodRow
 from rebalancer.cluster.kinds import CSI_NODES
 from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, LEAVING_TAINTS, matches_taint
 from rebalancer.cluster.malformed import admitted
@@ -46,7 +44,6 @@ MAX_ADDED = 1000  # nodes or pods of one change
 _SCALED_KINDS = frozenset({"Deployment", "StatefulSet", "ReplicaSet", "Job"})
 _MAX_SHOWN_LENGTH = 60
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-Number = TypeVar("Number", np.int64, np.float64)
 
 _HOST_NAME = "kubernetes.io/hostname"
 _DAY_SECONDS = 86_400.0
@@ -244,30 +241,31 @@ def with_added_nodes(inputs: PlanningInputs, template: NodeRow, count: int) -> P
         for row in pods.by_node.get(template, np.zeros(0, np.int64)).tolist()
         if pods.class_of(row).owner.kind in OF_THEIR_NODE and not pods.terminating[row]
     ]
+    like = np.append(np.arange(first), np.full(count, template))  # (nodes,) the row that each is like
     usage = _idle_usage(inputs, template, own)
-    template_usage = load.usage[template].copy()
     load = replace(
         load,
         usage=np.concatenate([load.usage, np.tile(usage, (count, 1))]),
-        measured_at=_more(load.measured_at, template, count),
-        source=_more(load.source, template, count),
-        window_seconds=_more(load.window_seconds, template, count),
-        allocatable=_more(load.allocatable, template, count),
-        deviation=None if load.deviation is None else _more(load.deviation, template, count),
+        measured_at=load.measured_at[like],
+        source=load.source[like],
+        window_seconds=load.window_seconds[like],
+        allocatable=load.allocatable[like],
+        deviation=None if load.deviation is None else load.deviation[like],
         pressure={
             name: np.concatenate([values, np.full(count, np.nan)]) for name, values in load.pressure.items()
         },
     )
-    snapshot = replace(inputs.snapshot, nodes=_more_nodes(nodes, template, names, inputs.now))
-    recording = snapshot.recording
-    if recording.has(CSI_NODES):
-        listings = dict(recording.listings)
-        listing = listings[CSI_NODES.plural]
-        more = _csi_nodes(listing.records, nodes.names[template], names)
-        listings[CSI_NODES.plural] = replace(listing, records=(*listing.records, *more))
-        snapshot = replace(snapshot, recording=replace(recording, listings=listings))
+    snapshot = replace(inputs.snapshot, nodes=_more_nodes(nodes, like, names, inputs.now))
+    if snapshot.has(CSI_NODES):  # the drivers of the template are on every new node
+        csi_nodes = [
+            CsiNode(replace(item.metadata, name=name), item.spec)
+            for item in snapshot.recording.records(CSI_NODES)
+            if item.metadata.name == nodes.names[template]
+            for name in names
+        ]
+        snapshot = replace(snapshot, recording=snapshot.recording.with_more(CSI_NODES, csi_nodes))
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(template_usage > 0, usage / template_usage, 1.0)
+        share = np.where(inputs.load.usage[template] > 0, usage / inputs.load.usage[template], 1.0)
     inputs = replace(
         inputs, snapshot=snapshot, load=load, view=_seen(inputs.view, nodes.names[template], names, share)
     )
@@ -297,19 +295,14 @@ def _idle_usage(inputs: PlanningInputs, template: NodeRow, own: Sequence[PodRow]
     return np.asarray(np.maximum(load.usage[template] - used_by_others, least), np.float64)
 
 
-def _more(values: NDArray[Number], template: NodeRow, count: int) -> NDArray[Number]:
-    """A column of the nodes with the template's value for each of the new ones."""
-    return np.concatenate([values, np.repeat(values[template : template + 1], count, axis=0)])
-
-
-def _more_nodes(nodes: NodeTable, template: NodeRow, names: Sequence[str], now: float) -> NodeTable:
+def _more_nodes(nodes: NodeTable, like: IntArray, names: Sequence[str], now: float) -> NodeTable:
     count = len(names)
-    records = tuple(_node_like(nodes.records[template], name) for name in names)
+    records = tuple(_node_like(nodes.records[like[-1]], name) for name in names)
     return replace(
         nodes,
         records=(*nodes.records, *records),
-        allocatable=_more(nodes.allocatable, template, count),
-        capacity=_more(nodes.capacity, template, count),
+        allocatable=nodes.allocatable[like],
+        capacity=nodes.capacity[like],
         ready=np.concatenate([nodes.ready, np.ones(count, np.bool_)]),
         ready_since=np.concatenate([nodes.ready_since, np.full(count, now - _DAY_SECONDS)]),
         incomplete=np.concatenate([nodes.incomplete, np.zeros(count, np.bool_)]),
@@ -325,16 +318,6 @@ def _node_like(template: Node, name: str) -> Node:
     )
     spec = replace(template.spec, unschedulable=False, taints=taints or None)
     return Node(metadata, spec, replace(template.status, images=None))
-
-
-def _csi_nodes(records: Sequence[object], template: str, names: Sequence[str]) -> list[CsiNode]:
-    """The drivers of the template on every new node."""
-    csi_node = next(
-        (item for item in records if isinstance(item, CsiNode) and item.metadata.name == template), None
-    )
-    if csi_node is None:
-        return []
-    return [CsiNode(replace(csi_node.metadata, name=name), csi_node.spec) for name in names]
 
 
 def _seen(view: SchedulerView, template: str, names: Sequence[str], share: FloatArray) -> SchedulerView:

@@ -290,10 +290,7 @@ def _with_controller(snapshot: Snapshot, asked: AskedPod) -> Snapshot:
         metadata=Metadata(name=owner.name, namespace=asked.pod_class.namespace, uid=owner.uid),
         spec=WorkloadSpec(selector=asked.selector),
     )
-    listings = dict(snapshot.recording.listings)
-    listing = listings[kind.plural]
-    listings[kind.plural] = replace(listing, records=(*listing.records, record))
-    return replace(snapshot, recording=replace(snapshot.recording, listings=listings))
+    return replace(snapshot, recording=snapshot.recording.with_more(kind, [record]))
 
 
 def _requested_after(state: ClusterState, node: int) -> dict[str, float]:

@@ -241,6 +241,14 @@ class Recording(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     refused: frozenset[str] = frozenset()  # plurals of the unread kinds that we have no right to read
 
+    def with_more(
+        self, kind: Kind, more: Iterable[records.ApiObject] = (), malformed: Iterable[Malformed] = ()
+    ) -> Recording:
+        """The same with more objects of a kind that was read."""
+        old = self.listings[kind.plural]
+        new = replace(old, records=(*old.records, *more), malformed=(*old.malformed, *malformed))
+        return replace(self, listings={**self.listings, kind.plural: new})
+
     def records(self, kind: KindOf[R]) -> Sequence[R]:
         """The records of a kind; empty when it holds nothing, is columns or was not read (ask ``has``)."""
         listing = self.listings.get(kind.plural)
