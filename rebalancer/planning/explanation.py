@@ -25,6 +25,7 @@ from rebalancer.planning.landing.scenarios import LandingDistribution
 from rebalancer.planning.plan import (
     API_VERSION,
     CHANCE_DIGITS,
+    Answer,
     Landing,
     Move,
     Plan,
@@ -99,13 +100,9 @@ class Refusal(Value, frozen=True):
     setting: str = ""  # of the policy; empty where the cluster and no setting is the reason
 
 
-class PodExplanation(Value, frozen=True):
+class PodExplanation(Answer, frozen=True):
     """Why a pod may (not) be evicted, where it would land and why there, and what the plan does with it."""
 
-    source: str
-    policy: str
-    inputs: str
-    now: str
     pod: PodReference
     node: str  # empty while Pending
     evictable: bool
@@ -143,13 +140,9 @@ class PodOfWorkload(Value, frozen=True):
     because: str
 
 
-class WorkloadExplanation(Value, frozen=True):
+class WorkloadExplanation(Answer, frozen=True):
     """What the plan does with each pod of a workload."""
 
-    source: str
-    policy: str
-    inputs: str
-    now: str
     namespace: str
     workload: str  # Kind/name
     pods: tuple[PodOfWorkload, ...]  # moved ones first, then those on hot nodes, then by name
@@ -157,13 +150,9 @@ class WorkloadExplanation(Value, frozen=True):
     kind: str = "WorkloadExplanation"
 
 
-class NodeExplanation(Value, frozen=True):
+class NodeExplanation(Answer, frozen=True):
     """Why a node is hot or not, and each of its pods."""
 
-    source: str
-    policy: str
-    inputs: str
-    now: str
     node: str
     load: dict[str, float]
     after: dict[str, float]  # expected after the plan

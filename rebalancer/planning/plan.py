@@ -29,6 +29,15 @@ class Value(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The base of all parts of a plan."""
 
 
+class Answer(Value, frozen=True):
+    """What is said of a cluster as a whole: of which one, by which policy and from what."""
+
+    source: str
+    policy: str
+    inputs: str  # digest of snapshot, policy, configuration and state: same inputs, same answer
+    now: str  # RFC 3339: the clock it was made by
+
+
 class PodReference(Value, frozen=True):
     """A pod and the controller that will replace it."""
 
@@ -240,13 +249,9 @@ class StrategyReport(Value, frozen=True):
     figures: dict[str, float] = {}  # its own measures, each by its name
 
 
-class Plan(Value, frozen=True):
+class Plan(Answer, frozen=True):
     """Ordered moves, the nodes they concern, and every pod on a hot node that stays."""
 
-    source: str
-    policy: str
-    inputs: str  # digest of snapshot, policy, configuration and state: same inputs, same plan
-    now: str  # RFC 3339: the clock the plan was made by
     moves: tuple[Move, ...] = ()
     nodes: tuple[NodeReport, ...] = ()
     kept: tuple[UnmovedPod, ...] = ()

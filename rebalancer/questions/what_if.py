@@ -23,7 +23,7 @@ from rebalancer.planning.eviction.rules import budgets_read, daemon_set, overlap
 from rebalancer.planning.eviction.workload_rules import controller
 from rebalancer.planning.inputs import About, PlanningInputs
 from rebalancer.planning.landing.schedulers import neutral_everywhere
-from rebalancer.planning.plan import API_VERSION, Landing, Value, by_resource
+from rebalancer.planning.plan import API_VERSION, Answer, Landing, Value, by_resource
 from rebalancer.planning.planner import make_plan, plan_prepared, prepare_to_plan
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
@@ -110,13 +110,9 @@ class Comparison(Value, frozen=True):
     unknown: tuple[ComparedLanding, ...] = ()  # those that neither can predict
 
 
-class WhatIf(Value, frozen=True):
+class WhatIf(Answer, frozen=True):
     """The cluster before and after a change that nobody has made."""
 
-    source: str
-    policy: str
-    inputs: str  # digest of what the cluster was read as
-    now: str
     changes: tuple[str, ...]
     pods: tuple[PodFate, ...]  # in the order in which they are placed
     nodes: tuple[ChangedNode, ...]  # the hottest after the change first

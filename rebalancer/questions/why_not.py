@@ -14,7 +14,7 @@ from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.errors import InputError
 from rebalancer.planning.explanation import MOVED, PodExplainer, Refusal
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.plan import API_VERSION, PERCENT_DIGITS, Obstacle, Plan, UnmovedPod, Value
+from rebalancer.planning.plan import API_VERSION, PERCENT_DIGITS, Answer, Obstacle, Plan, UnmovedPod, Value
 from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.report import build_plan
@@ -35,13 +35,9 @@ class Distance(Value, frozen=True):
     hot_above: float
 
 
-class WhyNot(Value, frozen=True):
+class WhyNot(Answer, frozen=True):
     """Why nothing is moved, or no more than is."""
 
-    source: str
-    policy: str
-    inputs: str
-    now: str
     subject: str = ""  # node/NAME or pod/NAMESPACE/NAME; empty for the whole cluster
     moves: int = 0  # of the plan, from the subject
     verdict: str = ""

@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-import msgspec
 from msgspec.structs import replace
 from rich.text import Text
 
-from rebalancer.planning.plan import API_VERSION, UNKNOWN_NODE, Figure, ListedNode, NodeReport, Plan
+from rebalancer.planning.plan import API_VERSION, UNKNOWN_NODE, Answer, Figure, ListedNode, NodeReport, Plan
 from rebalancer.policy.units import format_duration
 from rebalancer.reporting.tables.plan import ALWAYS_SHOWN, load_columns, peak, write_warnings
 from rebalancer.reporting.tables.text import Column, Glyphs, Lines, Style, write_table
@@ -21,13 +20,9 @@ _MAX_NODES, _MAX_LEVELS = 20, 3
 _MIN_SHOWN_WINDOW = 60.0  # seconds; the few seconds that metrics-server averages over are not mentioned
 
 
-class NodeListing(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class NodeListing(Answer, frozen=True):
     """All nodes as one run sees them: what ``rebalancer nodes -o json`` prints."""
 
-    source: str
-    policy: str
-    inputs: str  # digest of the inputs, as in the plan made from them
-    now: str
     nodes: tuple[NodeReport, ...]
     warnings: tuple[str, ...] = ()
     api_version: str = API_VERSION
