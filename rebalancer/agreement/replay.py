@@ -31,7 +31,7 @@ from rebalancer.cluster.records import Container, PodSpec
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.scenarios import LandingDistribution, mean_of
-from rebalancer.planning.landing.schedulers import ProfileSchedulers, sees_otherwise
+from rebalancer.planning.landing.schedulers import ProfileSchedulers, find_unpredictable, sees_otherwise
 from rebalancer.scheduling.framework.cycle import Placement, Scheduler
 from rebalancer.scheduling.framework.plugin import PluginInputs, last_forgot_at
 from rebalancer.scheduling.registry import make_scheduler
@@ -88,10 +88,7 @@ _READERS: Mapping[str, tuple[str, Callable[[PodSpec], object]]] = {
         lambda spec: spec.affinity and (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity),
     ),
     "tolerations": ("TaintToleration", lambda spec: spec.tolerations or []),
-    "topologySpreadConstraints": (
-        "PodTopologySpread",
-        lambda spec: spec.topology_spread_constraints or [],
-    ),
+    "topologySpreadConstraints": ("PodTopologySpread", lambda spec: spec.topology_spread_constraints or []),
     "resources": (
         "NodeResourcesFit",
         lambda spec: (_of_containers(lambda item: item.resources)(spec), spec.overhead, spec.resources),
@@ -171,9 +168,10 @@ class _Moment:
         bound_at: Mapping[str, float],
     ) -> None:
         snapshot = turned_back(inputs.snapshot, undone)
-        self.schedulers = ProfileSchedulers(replace(inputs, snapshot=snapshot))
+        inputs = replace(inputs, snapshot=snapshot)
+        self.schedulers = ProfileSchedulers(inputs)
         self.following = Following(snapshot, self.schedulers.state)
-        self.unpredictable = self.schedulers.unpredictable()
+        self.unpredictable = find_unpredictable(inputs)
         self.nodes = snapshot.nodes
         self.siblings = Siblings(snapshot.pods)
         known = self.schedulers.plugin_inputs

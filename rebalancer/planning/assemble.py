@@ -70,11 +70,7 @@ def system_workloads(
 
 
 def assemble(
-    observation: Observation,
-    loaded: LoadedPolicy,
-    state: RunState | None,
-    *,
-    ignore_coverage: bool = False,
+    observation: Observation, loaded: LoadedPolicy, state: RunState | None, *, ignore_coverage: bool = False
 ) -> PlanningInputs:
     """What a plan is made from by this policy: the same three values, the same inputs and the same digest.
 

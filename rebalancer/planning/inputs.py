@@ -91,7 +91,7 @@ class Observation(msgspec.Struct, frozen=True, eq=False, dict=True):
     starts: Mapping[str, SchedulerStart] | None = None
     live: bool = False
     decides_nothing: ClassVar[Mapping[str, str]] = {
-        "live": "only the hint of an error, when no load source answered",
+        "live": "only the hint of an error, when no load source answered"
     }
 
 
@@ -173,11 +173,7 @@ def _parts(value: object) -> Iterable[object]:
         case Recording():
             # Its documents are read into other fields, its source is a name, and what we have no right to
             # read is among the unread.
-            return (
-                recording_digest(replace(value, documents={})),
-                value.unread,
-                value.warnings,
-            )
+            return (recording_digest(replace(value, documents={})), value.unread, value.warnings)
         case ConfigurationText():
             answers = msgspec.json.encode(value.answers, order="deterministic")
             return (_redacted(value), value.scores, *((answers,) if value.answers else ()))

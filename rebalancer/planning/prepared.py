@@ -33,7 +33,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import NO_CLASS, Candidate, MoveEvaluator, Wish
 from rebalancer.planning.landing.landing_check import JUST_READY_SECONDS, CoolerNode, LandingCheck, Peer
 from rebalancer.planning.landing.scenarios import MAX_SCENARIOS, MIN_SCENARIOS, Scenarios
-from rebalancer.planning.landing.schedulers import ProfileSchedulers
+from rebalancer.planning.landing.schedulers import ProfileSchedulers, find_unpredictable
 from rebalancer.planning.landing.spread import Spread
 from rebalancer.planning.plan import PodReference
 from rebalancer.planning.reasons import NotMoved, Reason
@@ -286,7 +286,7 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     return PreparedInputs(
         inputs=inputs,
         schedulers=schedulers,
-        eviction=EvictionContext.of(inputs, schedulers.unpredictable(), schedulers.claims, leaving),
+        eviction=EvictionContext.of(inputs, find_unpredictable(inputs), schedulers.claims, leaving),
         hotness=hotness,
         cooler_node=CoolerNode(hotness, planning.min_gain, spread, planning.weights.spread),
         landing_check=LandingCheck(inputs, hotness, spread, settling, recent.recent_arrivals, lingering),

@@ -100,10 +100,7 @@ def _node_reports(prepared: PreparedInputs, after: Mapping[int, NodeAfter]) -> t
     """All nodes, in order of name; ``after`` holds those that the plan concerns."""
     inputs, hotness = prepared.inputs, prepared.hotness
     scores, settling = prepared.schedulers.node_scores(), prepared.landing_check.settling
-    said = (
-        pressure_after_cooling(inputs, hotness),
-        leaving_load(inputs, hotness, prepared.eviction.leaving),
-    )
+    said = (pressure_after_cooling(inputs, hotness), leaving_load(inputs, hotness, prepared.eviction.leaving))
     reports = []
     for row, name in enumerate(inputs.snapshot.nodes.names):
         because = hotness.because.get(row, ())
@@ -178,9 +175,7 @@ def _after(prepared: PreparedInputs, decided: PartialPlan) -> dict[int, NodeAfte
     names, filled_to = prepared.hotness.names, decided.scenarios.filled_to[every]
     return {
         row: NodeAfter(
-            load=by_resource(names, load),
-            hot=is_hot,
-            at_most=by_resource(names, most) if most.any() else {},
+            load=by_resource(names, load), hot=is_hot, at_most=by_resource(names, most) if most.any() else {}
         )
         for row, load, is_hot, most in zip(every.tolist(), mean, hot.tolist(), filled_to, strict=True)
     }

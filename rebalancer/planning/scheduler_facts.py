@@ -393,16 +393,8 @@ def _pods(settings: SchedulerSettings, snapshot: Snapshot, *, without_default: b
     if settings.config_map is not None:
         place = settings.config_map
         return PodSelection((place.namespace,), place.name)
-    namespaces = tuple(sorted(_namespaces_of_schedulers(snapshot)))
+    namespaces = tuple(sorted({pod.namespace for pod, _ in scheduler_pods(snapshot)}))
     return PodSelection(namespaces, without_default=without_default) if namespaces else None
-
-
-def _namespaces_of_schedulers(snapshot: Snapshot) -> set[str]:
-    return {
-        pod.namespace
-        for pod in snapshot.pods.classes
-        if any(is_scheduler(container.image) for container in pod.spec.containers or ())
-    }
 
 
 def starting_scheduler(

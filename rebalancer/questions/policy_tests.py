@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal, Self
 
-import msgspec
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from rebalancer.cluster.arrays import PodRow
@@ -134,12 +133,6 @@ def check_plan(test: PolicyTest, file: str, plan: Plan, snapshot: Snapshot) -> P
     )
 
 
-class _Pod(msgspec.Struct, frozen=True):
-    uid: str
-    name: str  # namespace/name
-    node: str
-
-
 class _Checks:
     """The assertions about one plan."""
 
@@ -164,39 +157,41 @@ class _Checks:
 
     def _must_move(self, pattern: str) -> Assertion:
         title, pods = f"mustMove: {pattern}", self._pods(pattern)
-        if not pods or any(pod.uid in self._moved for pod in pods):
+        if not pods or any(map(self._is_moved, pods)):
             return _assertion(title, bool(pods), "matches no pod of the cluster")
-        reasons = "; ".join(f"{pod.name}: {self._fate(pod)}" for pod in pods[:_SHOWN])
+        reasons = "; ".join(map(self._fate, pods[:_SHOWN]))
         more = f"; and {len(pods) - _SHOWN} more" if len(pods) > _SHOWN else ""
         return _assertion(title, False, reasons + more)
 
     def _must_stay(self, pattern: str) -> Assertion:
         title, pods = f"mustStay: {pattern}", self._pods(pattern)
-        moved = [pod for pod in pods if pod.uid in self._moved]
+        moved = list(filter(self._is_moved, pods))
         if not pods or not moved:
             return _assertion(title, bool(pods), "matches no pod of the cluster")
-        return _assertion(title, False, "; ".join(f"{pod.name}: {self._fate(pod)}" for pod in moved[:_SHOWN]))
+        return _assertion(title, False, "; ".join(map(self._fate, moved[:_SHOWN])))
 
-    def _fate(self, pod: _Pod) -> str:
-        code, because = verdict_of(self._plan, pod.uid, pod.node)
-        return f"{code}, {because}"
+    def _is_moved(self, pod: PodRow) -> bool:
+        return self._snapshot.pods.uids[pod] in self._moved
 
-    def _pods(self, pattern: str) -> list[_Pod]:
+    def _fate(self, pod: PodRow) -> str:
+        """What the plan does with a pod, and why."""
+        pods, node = self._snapshot.pods, int(self._snapshot.pods.node[pod])
+        name = self._snapshot.nodes.names[node] if node >= 0 else ""
+        code, because = verdict_of(self._plan, pods.uids[pod], name)
+        return f"{pods.full_name(pod)}: {code}, {because}"
+
+    def _pods(self, pattern: str) -> list[PodRow]:
         """The pods that ``NAMESPACE/NAME`` or ``KIND/NAMESPACE/NAME`` names; * and ? stand for anything."""
-        pods, nodes = self._snapshot.pods, self._snapshot.nodes.names
+        pods = self._snapshot.pods
         kind, name = "pod", pattern
         if pattern.count("/") == 2:
             kind, name = parse_subject(pattern).kind, pattern.partition("/")[2]
         wanted = name if kind == "pod" else f"/{kind}/".join(name.split("/"))
 
-        def named(row: int) -> str:
-            return pods.full_name(row) if kind == "pod" else self._workloads.of(PodRow(row)).key
+        def named(row: PodRow) -> str:
+            return pods.full_name(row) if kind == "pod" else self._workloads.of(row).key
 
-        return [
-            _Pod(pods.uids[row], pods.full_name(row), nodes[pods.node[row]] if pods.node[row] >= 0 else "")
-            for row in range(len(pods))
-            if fnmatchcase(named(row), wanted)
-        ]
+        return [row for row in map(PodRow, range(len(pods))) if fnmatchcase(named(row), wanted)]
 
     def _nodes(
         self, field: str, patterns: Iterable[str], why_not: Callable[[NodeReport], str]

@@ -267,10 +267,7 @@ _BY_THE_SCHEDULER = frozenset({Fate.LANDS, Fate.PENDING, Fate.UNPREDICTABLE})  #
 
 
 def compare(
-    ours: PreparedInputs,
-    theirs: PreparedInputs,
-    before: Sequence[PodFate] | None,
-    after: Sequence[PodFate],
+    ours: PreparedInputs, theirs: PreparedInputs, before: Sequence[PodFate] | None, after: Sequence[PodFate]
 ) -> Comparison:
     """The pods of a change, or without one the next pod of every workload, by both configurations."""
     one = _next_pods(ours) if before is None else {item.pod: item for item in before}

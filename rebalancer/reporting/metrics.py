@@ -198,8 +198,7 @@ NEUTRAL_PLUGINS = _planned(
     lambda plan: len(plan.neutral_plugins),
 )
 VERIFIED = Metric(
-    "rebalancer_scheduler_verified",
-    "1 when the scheduler's version was compared with the model.",
+    "rebalancer_scheduler_verified", "1 when the scheduler's version was compared with the model."
 )
 UNVERIFIED_RULES = Metric(
     "rebalancer_unverified_rules",

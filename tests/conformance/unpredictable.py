@@ -26,7 +26,7 @@ from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.errors import RebalancerError
 from rebalancer.load.scheduler_view import SchedulerView, decode_watcher
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.schedulers import ProfileSchedulers
+from rebalancer.planning.landing.schedulers import ProfileSchedulers, find_unpredictable
 from rebalancer.scheduling.registry import load_configuration
 from tests.builders import a_node
 from tests.conformance.decide import Case, snapshot_of
@@ -76,7 +76,7 @@ def reasons(inputs: PlanningInputs, *, tries: bool = False) -> Counter[str]:
     ``tries``: they are placed too, to see whether that fails.
     """
     schedulers = ProfileSchedulers(inputs)
-    unpredictable, state = schedulers.unpredictable(), schedulers.state
+    unpredictable, state = find_unpredictable(schedulers.inputs), schedulers.state
     found: Counter[str] = Counter()
     kinds, counts = np.unique(inputs.snapshot.pods.pod_class, return_counts=True)
     for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True):

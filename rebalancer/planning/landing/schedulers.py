@@ -333,10 +333,6 @@ class ProfileSchedulers:
             self._next_revisions[pod_class] = PodClassIndex(self.state.classes.add(pod))
         return self._next_revisions[pod_class]
 
-    def unpredictable(self) -> Mapping[int, str]:
-        """Why pods of a class cannot be placed by the model, by class."""
-        return find_unpredictable(self.inputs)
-
     def rule_scores(self) -> Mapping[str, RuleScore]:
         """By score rule of the policy: the weighted mean of its plugins for a plain pod, and what they score.
 

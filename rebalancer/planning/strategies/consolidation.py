@@ -50,8 +50,7 @@ class ConsolidationSettings(PolicyModel):
     max_nodes: int = Field(default=2, ge=1, description="Most nodes emptied in a run.")
     keep: AmountField = Field(default=Amount(1), description="Least nodes that stay in use.")
     max_requested: Percent = Field(
-        default=100.0,
-        description="Percent of cpu and of memory up to which requests may fill a node.",
+        default=100.0, description="Percent of cpu and of memory up to which requests may fill a node."
     )
     min_node_age: Duration = Field(default=3600.0, description="A younger node is not emptied.")
     settle: Duration = Field(

@@ -68,11 +68,7 @@ class Lifetime(Strategy):
     settled = "its lifetime is not over any more"
     replaces = {
         "PodLifeTime": Replaced(
-            {
-                "maxPodLifeTimeSeconds": "maxAge",
-                "podStatusPhases": "states",
-                "labelSelector": "podSelector",
-            },
+            {"maxPodLifeTimeSeconds": "maxAge", "podStatusPhases": "states", "labelSelector": "podSelector"},
             "those of a workload one after the other",
         )
     }

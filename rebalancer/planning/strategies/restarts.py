@@ -30,10 +30,7 @@ class RestartsSettings(ChosenStates):
     """Which pods were restarted too often: those that meet everything that is said here."""
 
     threshold: int = Field(default=100, ge=1, description="Pods whose containers were restarted so often.")
-    same_node: bool = Field(
-        default=False,
-        description="Also where the replacement may run on the same node.",
-    )
+    same_node: bool = Field(default=False, description="Also where the replacement may run on the same node.")
 
 
 class Restarts(Strategy):

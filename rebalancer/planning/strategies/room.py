@@ -119,7 +119,8 @@ class Room:
         nodes = [wanted.node] if wanted.node is not None else self._short_of_room(wanted, state)
         for node in nodes:
             pods = [row for row in self._prepared.pods_on(node) if row not in moved and row != wanted.pod]
-            costs = self._costs([row for row in pods if self._may_leave(row, node, state)])
+            pods = [row for row in pods if self._may_leave(row, node, state)]
+            costs = dict(zip(pods, (1.0 + self._prepared.disruption.costs(pods)).tolist(), strict=True))
             leaving = self._leaving(wanted, state, node, costs)
             if leaving:
                 cost = round(sum(costs[row] for row in leaving), 6)
@@ -144,9 +145,6 @@ class Room:
             scheduler = self._prepared.schedulers.scheduler(kind)
             self._landings[state.key, kind] = set(np.flatnonzero(scheduler.feasible(state, kind)).tolist())
         return bool(self._landings[state.key, kind] - {node} - self._prepared.landing_check.excluded.keys())
-
-    def _costs(self, rows: list[PodRow]) -> Mapping[PodRow, float]:
-        return dict(zip(rows, (1.0 + self._prepared.disruption.costs(rows)).tolist(), strict=True))
 
     def _leaving(
         self, wanted: Wanted, state: ClusterState, node: NodeRow, costs: Mapping[PodRow, float]

@@ -169,10 +169,6 @@ def _same_image(wanted: str, actual: str) -> bool:
     return right == left or right.partition("@")[0] == left
 
 
-def _resources_within(wanted: Any, actual: Any) -> bool:
-    return all(map(_map_within, wanted, actual))
-
-
 def _spread(
     constraints: Iterable[records.TopologySpreadConstraint] | None,
 ) -> list[records.TopologySpreadConstraint]:
@@ -265,7 +261,7 @@ _BY_FIELD: Mapping[str, _Compare] = {
     "containers": _adding(_containers, _containers_within),
     "init_containers": _adding(_containers, _containers_within),
     # defaults.go fills in the requests of a pod from those of its containers and from its own limits.
-    "resources": _adding(_amounts, _resources_within),
+    "resources": _adding(_amounts, lambda wanted, actual: all(map(_map_within, wanted, actual))),
     # Admission ServiceAccount adds the volume of a token, webhooks those of their containers.
     "volumes": _adding(_volumes, _list_within),
     # Admissions PodNodeSelector and RuntimeClass, and webhooks.

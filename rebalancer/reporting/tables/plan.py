@@ -370,12 +370,7 @@ def write_obstacles(lines: Lines, obstacles: Sequence[Obstacle]) -> None:
     lines.more(len(obstacles) - len(shown), "setting or reason", plural="settings or reasons")
 
 
-def plan_table(
-    plan: Plan,
-    style: Style = Style(),
-    rows: Plan | None = None,
-    choice: str = "",
-) -> Text:
+def plan_table(plan: Plan, style: Style = Style(), rows: Plan | None = None, choice: str = "") -> Text:
     """The plan as text; long lists summarised unless the style shows everything.
 
     ``rows`` is the plan with only the moves and pods to list, in their order, and ``choice`` says what chose

@@ -93,7 +93,7 @@ def _unsolved(prepared: PreparedInputs, plan: PartialPlan) -> dict[str, str]:
         counts = kept_on.get(node, Counter())
         reasons = ", ".join(
             f"{count} {_KEPT_BY.get(code, f'as {code}')}"
-            for code, count in sorted(counts.items(), key=_most_first)
+            for code, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         )
         above = [column for column in range(len(percent)) if percent[column] > hotness.cool_to[node, column]]
         falls = any(inputs.load.percent[node, column] - percent[column] > _FALLS for column in above)
@@ -104,10 +104,6 @@ def _unsolved(prepared: PreparedInputs, plan: PartialPlan) -> dict[str, str]:
         verb = "falls to" if falls else "stays at"
         unsolved[names[node]] = f"{verb} {loads}; kept: {reasons or 'no pod is left'}"
     return unsolved
-
-
-def _most_first(item: tuple[str, int]) -> tuple[int, str]:
-    return -item[1], item[0]
 
 
 def benefit_of(prepared: PreparedInputs, plan: PartialPlan) -> Benefit:
