@@ -116,6 +116,10 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False, dict=True):
     load_unknown: BoolArray  # (pods,)
     leaving: BoolArray  # (pods,) gone before the next run whatever anybody does
     finished: bool = False  # it is asked about pods that have finished, whose rows are behind those of others
+    # What the rules said so far: first and in all of the ordinary pods of a class, and first of other pods.
+    first_refusals: dict[int, NotMoved | None] = {}
+    refusals: dict[int, tuple[NotMoved, ...]] = {}
+    first_of_others: dict[PodRow, NotMoved | None] = {}
 
     @classmethod
     def of(
@@ -149,21 +153,6 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False, dict=True):
         inputs = replace(self.inputs, snapshot=snapshot)
         found = EvictionContext.of(inputs, self.unpredictable, self.claims, self.leaving)
         return replace(found, finished=True)
-
-    @cached_property
-    def first_refusals(self) -> dict[int, NotMoved | None]:
-        """By class: the first thing that the rules said of its ordinary pods, as far as they were asked."""
-        return {}
-
-    @cached_property
-    def refusals(self) -> dict[int, tuple[NotMoved, ...]]:
-        """By class: everything that the rules said of its ordinary pods."""
-        return {}
-
-    @cached_property
-    def first_of_others(self) -> dict[PodRow, NotMoved | None]:
-        """By row: the first thing that the rules said of pods that are not ordinary."""
-        return {}
 
     @cached_property
     def ordinary(self) -> BoolArray:
