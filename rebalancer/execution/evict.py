@@ -130,7 +130,7 @@ def row_of(error: StatusError) -> AnswerRow:
     return next(row for row in ANSWERS if row.fits(error.status, own, text))
 
 
-READ_SECONDS = 30.0
+_READ_SECONDS = 30.0
 REQUESTER = "rebalancer"
 _FIRST_WAIT_SECONDS = 0.5
 _MAX_WAIT_SECONDS = 8.0
@@ -233,6 +233,22 @@ class Attempts(ABC):
 
         Raises RebalancerError when that cannot be found out.
         """
+
+    def answer_to(
+        self, method: str, path: str, body: object, *, what: str, max_bytes: int, **options: str
+    ) -> Answer:
+        """The answer to a request that changes something, with these options. Raises as ``send`` does."""
+        return self.api.client.send(
+            method,
+            path,
+            {**options, **self.client.options},
+            body=body,
+            max_bytes=max_bytes,
+            read_seconds=_READ_SECONDS,
+            deadline=self.client.deadline,
+            what=what,
+            body_needed=False,
+        )
 
     def repeat(self, what: str) -> Attempt:
         """Repeat the request while that is safe and may help; ``what`` names it in logs."""
@@ -362,17 +378,8 @@ class _Eviction(Attempts):
             },
             "deleteOptions": {"preconditions": preconditions},
         }
-        return self.client.api.client.send(
-            "POST",
-            object_path("v1", pod.metadata.namespace, "pods", pod.metadata.name, "eviction"),
-            self.client.options,
-            body=body,
-            max_bytes=_MAX_BYTES,
-            read_seconds=READ_SECONDS,
-            deadline=self.client.deadline,
-            what=f"evict {pod.full_name}",
-            body_needed=False,
-        )
+        path = object_path("v1", pod.metadata.namespace, "pods", pod.metadata.name, "eviction")
+        return self.answer_to("POST", path, body, what=f"evict {pod.full_name}", max_bytes=_MAX_BYTES)
 
     def is_done(self) -> bool | None:
         """Whether the pod leaves."""

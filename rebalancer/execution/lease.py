@@ -37,7 +37,6 @@ import msgspec
 
 from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi, client, object_path
-from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.deadlines import CLOSING_SECONDS
 from rebalancer.errors import (
     LeaseHeldError,
@@ -79,13 +78,8 @@ class LeaseObject:
     def read(self) -> dict[str, Any] | None:
         """The lease as it is; None when there is none. Raises UnreachableError for what is not a lease."""
         try:
-            path = object_path(_VERSION, self._namespace, "leases", self._name)
-            body = self.api.get(f"read {self.where}", path)
-            return msgspec.json.decode(body, type=dict[str, Any])
-        except RequestRejectedError as error:
-            if error.status == 404:
-                return None
-            raise
+            body = self.api.find(f"read {self.where}", self._path(self._name))
+            return None if body is None else msgspec.json.decode(body, type=dict[str, Any])
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise UnreachableError(
                 f"the answer is not a lease: {str(error)[:200]}", where=self.where, hint="kubectl delete it"
@@ -121,14 +115,16 @@ class LeaseObject:
             client.create_version(
                 self.api,
                 what,
-                object_path(_VERSION, self._namespace, "leases"),
+                self._path(),
                 body,
                 namespace=self._namespace,
                 hint=f"{client.APPLY}, or name a lease elsewhere with --lease",
             )
         else:
-            path = object_path(_VERSION, self._namespace, "leases", self._name)
-            client.replace_version(self.api, what, path, {**item, "spec": spec})
+            client.replace_version(self.api, what, self._path(self._name), {**item, "spec": spec})
+
+    def _path(self, *name: str) -> str:
+        return object_path(_VERSION, self._namespace, "leases", *name)
 
     def age(self, spec: dict[str, Any]) -> float:
         """Seconds since its holder renewed it, by two clocks; infinite when it does not say."""
@@ -342,7 +338,7 @@ class RunLease:
         duration_seconds: float = DURATION_SECONDS,
     ) -> None:
         """``clock`` dates what others read; durations are counted by the clock of the API's retries."""
-        self._lease = self._limited = LeaseObject(api, namespace, name, identity, clock)
+        self.object = LeaseObject(api, namespace, name, identity, clock)
         self.monotonic = api.retries.clock
         self._wait = api.retries.wait
         self.duration_seconds = duration_seconds
@@ -350,26 +346,17 @@ class RunLease:
     @property
     def where(self) -> str:
         """The object, as messages name it."""
-        return self._lease.where
+        return self.object.where
 
-    def within(self, seconds: float) -> RunLease:
-        """The same lease, read and taken within so many seconds from now; who holds it renews it later."""
-        other = copy.copy(self)
-        other._limited = self._lease.within(seconds)
-        return other
-
-    def read(self) -> dict[str, Any] | None:
-        """The lease as it is; None when there is none."""
-        return self._limited.read()
-
-    def take(self, found: dict[str, Any] | None) -> HeldLease:
+    def take(self, lease: LeaseObject, found: dict[str, Any] | None) -> HeldLease:
         """Write the lease that was found as ours, which the caller knows to be allowed.
 
-        Raises NotWrittenError when it has changed since, or when the answer was lost.
+        ``lease`` says for how long that may take; who holds it renews it later. Raises NotWrittenError when
+        it has changed since, or when the answer was lost.
         """
         began = self.monotonic()
-        self._limited.write(found, self._lease.identity, self.duration_seconds, fresh=True)
-        return HeldLease(self._lease, self.duration_seconds, self.monotonic, began)
+        lease.write(found, lease.identity, self.duration_seconds, fresh=True)
+        return HeldLease(self.object, self.duration_seconds, self.monotonic, began)
 
     def acquire(self) -> HeldLease:
         """Take the lease when it is free, or when its holder has not renewed it for its whole duration.
@@ -380,32 +367,29 @@ class RunLease:
         try:
             return self._acquired()
         except KeyboardInterrupt:  # a second signal, which may have come when it was written already
-            HeldLease(self._lease, self.duration_seconds, self.monotonic, self.monotonic()).release()
+            HeldLease(self.object, self.duration_seconds, self.monotonic, self.monotonic()).release()
             raise
 
     def _acquired(self) -> HeldLease:
         deadline = (
             2 * self.duration_seconds + MAX_WATCHED_SECONDS
         )  # to watch it, and for requests before and after
-        lease = self._lease.within(deadline)
+        lease = self.object.within(deadline)
 
-        def attempt() -> float:
+        def attempt() -> HeldLease:
             item = lease.read()
             if item is not None:
                 item = self._watched_until_free(item)
-            began = self.monotonic()
-            lease.write(item, lease.identity, self.duration_seconds, fresh=True)
-            return began
+            return self.take(lease, item)
 
         try:
-            began = client.update(lease.api, f"take {self.where}", attempt, deadline_seconds=deadline)
+            return client.update(lease.api, f"take {self.where}", attempt, deadline_seconds=deadline)
         except client.NotWrittenError as error:
             if error.unanswered is not None:
                 raise error.unanswered from error
             raise LeaseHeldError(
                 f"could not be taken in {client.MAX_ATTEMPTS} attempts", where=self.where
             ) from error
-        return HeldLease(self._lease, self.duration_seconds, self.monotonic, began)
 
     def _watched_until_free(self, found: dict[str, Any]) -> dict[str, Any] | None:
         """The lease once nobody holds it. Raises LeaseHeldError as soon as it is seen that somebody does."""
@@ -413,7 +397,7 @@ class RunLease:
         if self.is_free(spec):
             return found
         seconds = duration_of(spec, self.duration_seconds)
-        if 0 <= self._lease.age(spec) < seconds or seconds > MAX_WATCHED_SECONDS:
+        if 0 <= self.object.age(spec) < seconds or seconds > MAX_WATCHED_SECONDS:
             raise self._held(spec, seconds)
         holder = text_of(spec, "holderIdentity")[:200]
         LOGGER.info(
@@ -427,7 +411,7 @@ class RunLease:
         while self.monotonic() - since < seconds:
             if self._wait(min(_LOOK_SECONDS, seconds)):
                 raise StopRequestedError(f"asked to stop while {self.where} of another run was watched")
-            item = self._lease.read()
+            item = self.object.read()
             if item is None or self.is_free(spec_of(item)):
                 return item
             if record_of(item) != record_of(found):
@@ -436,7 +420,7 @@ class RunLease:
 
     def is_free(self, spec: dict[str, Any]) -> bool:
         """Whether nobody holds it, or this run does."""
-        return text_of(spec, "holderIdentity") in ("", self._lease.identity)
+        return text_of(spec, "holderIdentity") in ("", self.object.identity)
 
     def _held(self, spec: dict[str, Any], seconds: float) -> LeaseHeldError:
         holder, renewed = text_of(spec, "holderIdentity")[:200], text_of(spec, "renewTime")[:40]
@@ -465,14 +449,14 @@ class LeaseWatch:
         Raises RightsError, UnreachableError, InputError when its namespace does not exist, or
         StopRequestedError.
         """
-        lease, began = self._lease.within(self._lease.duration_seconds), self._lease.monotonic()
+        lease, began = self._lease.object.within(self._lease.duration_seconds), self._lease.monotonic()
         item = lease.read()  # as it was at ``began`` or later
         spec = spec_of(item)
         self.holder = text_of(spec, "holderIdentity")[:200]
         if item is not None and not self._lease.is_free(spec) and not self._expired(item, began):
             return None
         try:
-            held = lease.take(item)
+            held = self._lease.take(lease, item)
         except client.NotWrittenError:
             return None  # somebody else was faster, or the answer was lost: the next look tells
         self._seen = None

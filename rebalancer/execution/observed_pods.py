@@ -10,7 +10,6 @@ import msgspec
 from rebalancer.cluster import records, times
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.live import RawApi, object_path
-from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.cluster.live.lists import read_list
 from rebalancer.cluster.pods import EVICTION_IN_PROGRESS
 from rebalancer.errors import UnreachableError
@@ -151,12 +150,8 @@ class PodReader:
         """One pod; None when there is none of that name. Raises UnreachableError or RightsError."""
         what = f"read pod {namespace}/{name}"
         try:
-            body = self._api.get(what, object_path("v1", namespace, "pods", name))
-            return _pod.decode(body)
-        except RequestRejectedError as error:
-            if error.status == 404:
-                return None
-            raise
+            body = self._api.find(what, object_path("v1", namespace, "pods", name))
+            return None if body is None else _pod.decode(body)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise UnreachableError(
                 f"{what}: the answer is not a pod: {str(error)[:200]}", where=self._api.host

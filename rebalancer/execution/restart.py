@@ -31,7 +31,7 @@ from rebalancer.cluster.live import object_path
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.cluster.records import Workload
 from rebalancer.errors import RightsError
-from rebalancer.execution.evict import READ_SECONDS, Attempt, Attempts, Ends, EvictionClient, Verdict
+from rebalancer.execution.evict import Attempt, Attempts, Ends, EvictionClient, Verdict
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.http import Answer
 from rebalancer.planning.plan import Move
@@ -89,16 +89,9 @@ class _Restart(Attempts):
             "metadata": {"resourceVersion": self._version},
             "spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: self.restarted_at}}}},
         }
-        return self.api.client.send(
-            "PATCH",
-            self._path,
-            {"fieldManager": _MANAGER, **self.client.options},
-            body=body,
-            max_bytes=_MAX_BYTES,
-            read_seconds=READ_SECONDS,
-            deadline=self.client.deadline,
-            what=f"restart {self._what}",
-            body_needed=False,
+        what = f"restart {self._what}"
+        return self.answer_to(
+            "PATCH", self._path, body, what=what, max_bytes=_MAX_BYTES, fieldManager=_MANAGER
         )
 
     def is_done(self) -> bool | None:
@@ -114,18 +107,15 @@ class _Restart(Attempts):
         """The Deployment as it is now; None when it is gone."""
         what = f"read {self._what}"
         try:
-            found = _deployment.decode(self.api.get(what, self._path))
+            body = self.api.find(what, self._path)
+            found = None if body is None else _deployment.decode(body)
         except RightsError as error:
             raise RightsError(error.message, where=error.where, hint=_RIGHT) from error
-        except RequestRejectedError as error:
-            if error.status == 404:
-                return None
-            raise
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise RequestRejectedError(
                 f"{what}: the answer is not a Deployment: {str(error)[:200]}", where=self.api.host
             ) from error
-        return found if found.metadata.uid == self.move.pod.workload_uid else None
+        return found if found and found.metadata.uid == self.move.pod.workload_uid else None
 
 
 _REPLICA_SET = "ReplicaSet"

@@ -178,13 +178,8 @@ class ConfigMapStore:
 
     def _read(self, api: RawApi) -> dict[str, Any] | None:
         try:
-            return msgspec.json.decode(
-                api.get(f"read {self.where}", self._path(self._name)), type=dict[str, Any]
-            )
-        except RequestRejectedError as error:
-            if error.status == 404:
-                return None
-            raise
+            body = api.find(f"read {self.where}", self._path(self._name))
+            return None if body is None else msgspec.json.decode(body, type=dict[str, Any])
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise InputError(f"the answer is not an object: {str(error)[:200]}", where=self.where) from error
 

@@ -22,6 +22,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote
 
@@ -307,6 +308,15 @@ class RawApi(msgspec.Struct, frozen=True):
         """The body of the answer to a GET of one object; ``what`` names the request in messages."""
         return self._get(what, path, query, None, _MAX_OBJECT_BYTES).body
 
+    def find(self, what: str, path: str) -> bytes | None:
+        """As ``get``; None where there is no such object."""
+        try:
+            return self.get(what, path)
+        except failures.RequestRejectedError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise
+
     def ask(
         self, what: str, path: str, query: Query | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
@@ -397,12 +407,9 @@ class RawApi(msgspec.Struct, frozen=True):
     def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
         """The data of a ConfigMap; None when there is none."""
         what = f"read configmap {namespace}/{name}"
-        try:
-            body = self.get(what, object_path("v1", namespace, "configmaps", name))
-        except failures.RequestRejectedError as error:
-            if error.status == 404:
-                return None
-            raise
+        body = self.find(what, object_path("v1", namespace, "configmaps", name))
+        if body is None:
+            return None
         try:
             data = json.loads(body).get("data") or {}
             return {str(key): str(value) for key, value in data.items()}
@@ -466,7 +473,7 @@ def create_version(
         return _write_version(api, what, "POST", path, body)
     except NotWrittenError as error:
         cause = error.__cause__
-        if isinstance(cause, failures.RequestRejectedError) and cause.status == 404:
+        if isinstance(cause, failures.RequestRejectedError) and cause.status == HTTPStatus.NOT_FOUND:
             raise InputError(f"namespace {namespace!a} does not exist", where=what, hint=hint) from cause
         raise
 
