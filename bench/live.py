@@ -11,6 +11,7 @@ once its modules are imported.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import resource
@@ -21,14 +22,14 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import click
 
-from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live import watching
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.observe.plan_options import PlanOptions, RunOptions
 from rebalancer.run.run import run
@@ -121,11 +122,8 @@ def wait_for_controllers(sandbox: Sandbox) -> None:
 @contextlib.contextmanager
 def without_watches() -> Iterator[None]:
     """While it lasts, clusters that are opened list everything each time."""
-
-    def opened(api: RawApi, clock: Callable[[], float] = time.time, **more: Any) -> LiveCluster:
-        return LiveCluster(api, clock, watch_above=_NEVER, **more)
-
-    with mock.patch.object(LiveCluster, "open", opened):
+    listing = functools.partial(LiveCluster, watch_above=_NEVER)
+    with mock.patch.object(watching, "LiveCluster", listing):
         yield
 
 

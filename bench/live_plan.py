@@ -67,7 +67,7 @@ def next_plan(kubeconfig: Path, share: float) -> dict[str, float]:
 
     options = PlanOptions(policy_path=POLICY, kubeconfig=kubeconfig)
     api, loaded = open_api(kubeconfig), policy_of(options)
-    with LiveCluster.open(api) as cluster:
+    with LiveCluster(api) as cluster:
         make_plan(*read_inputs(options, (loaded,), api, None, cluster=cluster))
         pods = cluster.current().listings[PODS.plural].pods
         assert pods is not None

@@ -14,6 +14,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from rebalancer.errors import InputError
+
+
+@contextmanager
+def refusing(what: str, where: object, hint: str = "") -> Iterator[None]:
+    """Where the system refuses what the block does, that becomes an InputError: ``what`` could not be done."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{what}: {error.strerror or error}", where=str(where), hint=hint) from error
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:

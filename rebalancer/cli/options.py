@@ -28,7 +28,7 @@ from rebalancer.cli.edge import stderr_was_closed
 from rebalancer.cli.invocation import PROGRAM, program_name
 from rebalancer.cli.output import Output
 from rebalancer.errors import InputError
-from rebalancer.files import state_folder
+from rebalancer.files import refusing, state_folder
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import TABLES, Format, parse_template
 
@@ -299,7 +299,9 @@ CONNECTION = {
     for field in ("kubeconfig", "context", "kube_cluster", "kube_user", "acts_as", "as_groups")
 }
 """How a live cluster is reached, and as whom."""
-LIVE_PLAN = {field: item for field, item in PLAN.items() if field not in ("source", "at", "max_dump_bytes")}
+RECORDED = {field: PLAN[field] for field in ("source", "at", "max_dump_bytes")}
+"""Which recorded cluster is read."""
+LIVE_PLAN = {field: item for field, item in PLAN.items() if field not in RECORDED}
 
 
 max_size_option = option(
@@ -486,12 +488,8 @@ def default_journal() -> Path:
 def prepare_state_folder() -> None:
     """Create the folder, readable by its owner only; InputError when that cannot be done."""
     folder = default_journal().parent
-    try:
+    with refusing("cannot create", folder, "name a file with --journal"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"cannot create: {error.strerror or error}", where=str(folder), hint="name a file with --journal"
-        ) from error
 
 
 def refuse_unread_journal(journal: Path | None) -> None:

@@ -29,6 +29,14 @@ def parse_optional(text: str | None) -> float:
     return parse(text) if text else float("nan")
 
 
+def parse_if_possible(text: str | None) -> float:
+    """As ``parse``, and NaN for an absent time and for one that nobody can read."""
+    try:
+        return parse_optional(text)
+    except ValueError:
+        return float("nan")
+
+
 @lru_cache(maxsize=4096)
 def parse_duration(text: str) -> float:
     """Seconds of a duration as Go prints it: ``15s``, ``20.1s``, ``1m0s``; ValueError when it is none."""

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
 from rebalancer.documents.reading import Document, Path, Place
@@ -17,6 +18,19 @@ Model = TypeVar("Model", bound=BaseModel)
 _MAX_SHOWN_LENGTH = 60
 _MAX_PROBLEMS = 10
 _KNOWN = "known fields: "
+
+
+class WrittenModel(BaseModel):
+    """A frozen part of a document: snake_case in Python, camelCase in text; unknown fields are errors."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        allow_inf_nan=False,
+        defer_build=True,  # a document builds what it needs when the first is read
+    )
 
 
 def did_you_mean(name: str, known: Iterable[str], *, fallback: str = "") -> str:

@@ -399,17 +399,6 @@ STEERED = EventKind(
 EVENT_KINDS = (REBALANCED, CANNOT_BE_COOLED, STEERED, STOPPED)
 
 
-class _Event(msgspec.Struct, frozen=True):
-    """What an Event says, and of which object."""
-
-    kind: EventKind
-    name: str
-    namespace: str
-    regarding: dict[str, str]
-    action: str
-    note: str
-
-
 class EventWriter:
     """Writes events; a run goes on when one cannot be written."""
 
@@ -454,26 +443,24 @@ class EventWriter:
         verb = "Began to evict pod" if started else "Evicted pod"
         verb = "Restarted, to move pod" if move.is_restart else verb
         note = f"{verb} {pod.name} from {move.from_node}: {move.because}"
-        self._write(_Event(REBALANCED, f"rebalanced-{pod.uid}", pod.namespace, regarding, move.action, note))
+        self._write(REBALANCED, f"rebalanced-{pod.uid}", pod.namespace, regarding, move.action, note)
 
     def steered(self, nodes: Sequence[str], until: float) -> None:
         """Record on each node that it has a soft taint; on the first ones by name, if there are many."""
         for node in sorted(nodes)[:MAX_NODE_EVENTS]:
-            regarding = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node}
             note = f"Hot: a run lets the scheduler prefer other nodes, until {times.render(until)} at most"
             name = f"steered-{node}"[:200] + f".{int(until)}"
-            self._write(_Event(STEERED, name, "default", regarding, "Steer", note))
+            self._write(STEERED, name, "default", _node(node), "Steer", note)
 
     def cannot_be_cooled(self, unsolved: Mapping[str, str]) -> None:
         """Record on each node that stays hot why it does; on the first ones by name, if there are many."""
         hour = self._clock() // 3600
         for node, because in sorted(unsolved.items())[:MAX_NODE_EVENTS]:
-            regarding = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node}
             # One for as long as the same things keep its pods, whatever their number.
             kept = hashlib.sha256(f"{node} {hour} {_NUMBERS.sub('', because)}".encode()).hexdigest()[:16]
             note = f"Hot, and cannot be cooled: {because}"
             name = f"hot-{node}"[:200] + f".{kept}"
-            self._write(_Event(CANNOT_BE_COOLED, name, "default", regarding, "Plan", note))
+            self._write(CANNOT_BE_COOLED, name, "default", _node(node), "Plan", note)
 
     def stopped(self, namespace: str, lease: str, run: str, because: str) -> None:
         """Record on the Lease of the runs that this one stopped before the end of its plan."""
@@ -484,8 +471,7 @@ class EventWriter:
             "name": lease,
             **self._uid_of_lease(namespace, lease),
         }
-        note = f"Stopped early: {because}"
-        self._write(_Event(STOPPED, f"stopped-{run}", namespace, regarding, "Run", note))
+        self._write(STOPPED, f"stopped-{run}", namespace, regarding, "Run", f"Stopped early: {because}")
 
     def _uid_of_lease(self, namespace: str, lease: str) -> dict[str, str]:
         """``kubectl describe`` finds the events of an object by its uid."""
@@ -495,21 +481,28 @@ class EventWriter:
             return {"uid": str(found["metadata"]["uid"])}
         return {}
 
-    def _write(self, event: _Event) -> None:
+    def _write(
+        self, kind: EventKind, name: str, namespace: str, regarding: dict[str, str], action: str, note: str
+    ) -> None:
         now = times.render_micro(self._clock())
         body = {
             "apiVersion": _VERSION,
             "kind": "Event",
-            "metadata": {"namespace": event.namespace, "name": event.name[:253]},
+            "metadata": {"namespace": namespace, "name": name[:253]},
             "eventTime": now,
-            "type": event.kind.type,
-            "reason": event.kind.reason,
-            "action": event.action,
-            "note": event.note.encode()[:_MAX_NOTE_BYTES].decode(errors="ignore"),
-            "regarding": event.regarding,
+            "type": kind.type,
+            "reason": kind.reason,
+            "action": action,
+            "note": note.encode()[:_MAX_NOTE_BYTES].decode(errors="ignore"),
+            "regarding": regarding,
             "reportingController": "rebalancer",
             "reportingInstance": self._reporter,
         }
-        what = f"write an event on {event.regarding['kind'].lower()} {event.regarding['name']}"
+        what = f"write an event on {regarding['kind'].lower()} {regarding['name']}"
         with contextlib.suppress(RebalancerError):
-            self._api.write(what, "POST", object_path(_VERSION, event.namespace, "events"), body)
+            self._api.write(what, "POST", object_path(_VERSION, namespace, "events"), body)
+
+
+def _node(name: str) -> dict[str, str]:
+    """A node as what an Event is about."""
+    return {"apiVersion": "v1", "kind": "Node", "name": name, "uid": name}

@@ -24,7 +24,7 @@ import msgspec
 from rebalancer.cluster import times
 from rebalancer.documents import read_bytes
 from rebalancer.errors import InputError, SafetyError
-from rebalancer.files import make_durable, may_exist
+from rebalancer.files import make_durable, may_exist, refusing
 from rebalancer.planning.plan import Move
 from rebalancer.redaction import safe_json, without_secrets
 
@@ -65,7 +65,7 @@ class Journal:
     @classmethod
     def to_file(cls, path: Path, run: str, clock: Callable[[], float]) -> Self:
         """A journal that appends to a file. Raises InputError when it cannot be opened."""
-        try:
+        with refusing("cannot open the journal", path):
             is_new = not may_exist(path)
             with contextlib.ExitStack() as opened:
                 stream = opened.enter_context(path.open("a+b"))
@@ -73,10 +73,6 @@ class Journal:
                 if is_new:
                     make_durable(path.parent)  # else a crash may lose the file's name with all its lines
                 opened.pop_all()
-        except OSError as error:
-            raise InputError(
-                f"cannot open the journal: {error.strerror or error}", where=str(path)
-            ) from error
         text = io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace", newline="\n")
         return cls(text, run, clock, where=str(path), owned=True)
 

@@ -75,7 +75,7 @@ class ObservedPod(records.ApiObject, frozen=True):
     @property
     def created_at(self) -> float:
         """Unix seconds, whole; NaN when not stated."""
-        return _time(self.metadata.creation_timestamp)
+        return times.parse_if_possible(self.metadata.creation_timestamp)
 
     @property
     def terminating(self) -> bool:
@@ -118,18 +118,11 @@ OBSERVED_PODS = Kind("pods", "Pod", "", "v1", ObservedPod)
 _pod = msgspec.json.Decoder(ObservedPod)
 
 
-def _time(text: str | None) -> float:
-    try:
-        return times.parse_optional(text)
-    except ValueError:
-        return float("nan")
-
-
 def _true_since(pod: ObservedPod, kind: str, *, always: bool = False) -> float | None:
     condition = pod.condition(kind)
     if condition is None or condition.status != "True":
         return pod.created_at if always else None
-    since = _time(condition.last_transition_time)
+    since = times.parse_if_possible(condition.last_transition_time)
     return since if since == since else pod.created_at  # noqa: PLR0124 - NaN alone differs from itself
 
 

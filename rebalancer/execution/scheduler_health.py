@@ -102,11 +102,6 @@ class _SchedulerPod(ObservedPod, frozen=True):
 _PODS = Kind("pods", "Pod", "", "v1", _SchedulerPod)
 
 
-def age_in_words(seconds: float) -> str:
-    """How long ago something was, by clocks that may differ."""
-    return f"{seconds:.0f} s ago" if seconds >= 0 else f"{-seconds:.0f} s ahead of our clock"
-
-
 def read_scheduler_pods(api: RawApi, selection: PodSelection, now: float) -> tuple[SchedulerPods, ...]:
     """The schedulers that these pods are, by name.
 
@@ -212,7 +207,7 @@ def _by_lease(
         min(duration_of(spec, DEFAULT_VALID_SECONDS), MAX_VALID_SECONDS) if holder else DEFAULT_VALID_SECONDS
     )
     was = f"{lease} of {holder} was" if holder else f"nobody holds {lease},"
-    when = f"{was} renewed {age_in_words(age)}"
+    when = f"{was} renewed " + (f"{age:.0f} s ago" if age >= 0 else f"{-age:.0f} s ahead of our clock")
     if holder and abs(age) <= valid:
         return SchedulerHealth(location.name, True, when)
     changed, watched = _watched(api, lease, found, valid)

@@ -66,51 +66,33 @@ def correct(load: LoadReport, nodes: NodeTable, moves: Iterable[PastMove]) -> Co
     """Apply our past moves to figures whose windows began before them."""
     usage = load.usage.copy()
     figures_outdated: dict[int, str] = {}
+
+    def apply(move: PastMove, node: str, moment: float, sign: float) -> None:
+        row = nodes.row.get(node)
+        if row is None:
+            return
+        (share,) = _share_before(load, np.array([row]), np.array([moment]))
+        if not share.any():
+            return
+        amounts = np.array([move.load.get(resource, np.nan) for resource in load.resources])
+        needed = (share > 0) & np.isin(load.resources, load.required)
+        reason = f"its figures include the time before {move.namespace}/{move.name} moved"
+        if np.isnan(amounts[needed]).any() or Result.of(move.result).load is LoadAfter.UNKNOWN:
+            figures_outdated[row] = f"{reason}, whose load is unknown"
+        elif not _linear(load, row)[needed].all():
+            figures_outdated[row] = f"{reason}; a percentile or peak of them cannot be corrected"
+        else:
+            usage[row] += sign * share * np.nan_to_num(amounts, nan=0.0)
+
     for move in moves:
         after = Result.of(move.result).load
         if after is LoadAfter.STAYED:
             continue
-        _apply(load, nodes, usage, figures_outdated, move, move.from_node, move.evicted_at, -1.0)
+        apply(move, move.from_node, move.evicted_at, -1.0)
         if after is LoadAfter.UNKNOWN or (after is LoadAfter.MOVED and move.to_node):
-            _apply(
-                load,
-                nodes,
-                usage,
-                figures_outdated,
-                move,
-                move.to_node,
-                move.landed_at or move.evicted_at,
-                1.0,
-            )
+            apply(move, move.to_node, move.landed_at or move.evicted_at, 1.0)
     least = np.minimum(load.usage, load.least_usage)  # what runs there now is not taken away
     return Corrected(replace(load, usage=np.maximum(usage, least)), figures_outdated)
-
-
-def _apply(
-    load: LoadReport,
-    nodes: NodeTable,
-    usage: FloatArray,
-    figures_outdated: dict[int, str],
-    move: PastMove,
-    node: str,
-    moment: float,
-    sign: float,
-) -> None:
-    row = nodes.row.get(node)
-    if row is None:
-        return
-    (share,) = _share_before(load, np.array([row]), np.array([moment]))
-    if not share.any():
-        return
-    amounts = np.array([move.load.get(resource, np.nan) for resource in load.resources])
-    needed = (share > 0) & np.isin(load.resources, load.required)
-    reason = f"its figures include the time before {move.namespace}/{move.name} moved"
-    if np.isnan(amounts[needed]).any() or Result.of(move.result).load is LoadAfter.UNKNOWN:
-        figures_outdated[row] = f"{reason}, whose load is unknown"
-    elif not _linear(load, row)[needed].all():
-        figures_outdated[row] = f"{reason}; a percentile or peak of them cannot be corrected"
-    else:
-        usage[row] += sign * share * np.nan_to_num(amounts, nan=0.0)
 
 
 def _linear(load: LoadReport, row: int) -> BoolArray:
@@ -259,7 +241,4 @@ def _ends_of_jobs(snapshot: Snapshot) -> dict[str, float]:
 
 def _time(text: str | None) -> float:
     """Unix seconds; inf for none, and for one that nobody can read."""
-    try:
-        return times.parse(text) if text else np.inf
-    except ValueError:
-        return np.inf
+    return float(np.nan_to_num(times.parse_if_possible(text), nan=np.inf))

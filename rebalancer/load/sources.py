@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import asdict
 
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS
@@ -147,7 +147,7 @@ def prometheus_reader(
 ) -> PrometheusReader:
     """Reads what a Prometheus of the policy answered."""
     return PrometheusReader(
-        **_asked_by(source, policy, scored),
+        **asdict(prometheus_questions(source, policy, scored)),
         ask=responses.asking(connection_of(source.prometheus).address, snapshot.source),
         nodes=snapshot.nodes,
         pods=snapshot.pods,
@@ -160,17 +160,13 @@ def prometheus_questions(
     source: PrometheusSource, policy: RebalancePolicy, scored: tuple[str, ...]
 ) -> PrometheusQuestions:
     """What a Prometheus of the policy is asked, which nothing in the cluster decides."""
-    return PrometheusQuestions(**_asked_by(source, policy, scored))
-
-
-def _asked_by(source: PrometheusSource, policy: RebalancePolicy, scored: tuple[str, ...]) -> dict[str, Any]:
-    return {
-        "settings": source.prometheus,
-        "window": MetricWindow.of_policy(policy.load.window, policy.load.statistic),
-        "resources": measured_resources(policy, scored),
-        "signals": policy.load.signals,
-        "pressure": pressure_resources(policy),
-    }
+    return PrometheusQuestions(
+        settings=source.prometheus,
+        window=MetricWindow.of_policy(policy.load.window, policy.load.statistic),
+        resources=measured_resources(policy, scored),
+        signals=policy.load.signals,
+        pressure=pressure_resources(policy),
+    )
 
 
 def _watched(address: str, snapshot: Snapshot, view: SchedulerView) -> NodeUsage:

@@ -51,7 +51,7 @@ def open_cluster(api: RawApi, log: ChangeLog | None = None) -> LiveCluster:
     """A live cluster that is read again and again, whose changes alone are read, and written to a log."""
     from rebalancer.cluster.live.watching import LiveCluster  # noqa: PLC0415 - imports kubernetes
 
-    return LiveCluster.open(api, log=log)
+    return LiveCluster(api, log=log)
 
 
 def read_snapshot(
@@ -146,14 +146,19 @@ def observe(
     source that does not answer raises nothing: that is what was observed of it.
     """
     plugins, own_pod = InstalledPlugins(), _own_pod(environment)
+
+    def configured() -> list[tuple[LoadedPolicy, SchedulerConfiguration | None]]:
+        """Each policy with the configuration that its text holds, once all texts are known."""
+        return [(it, _configured(options, it, texts[place_of(it)], plugins, unusable)) for it in policies]
+
     texts = {
         place_of(loaded): configuration_text(loaded, options.scheduler_config, api) for loaded in policies
     }
     checked = []
     for loaded in policies:  # before the cluster is read: a mistake is found in no time
         written = texts[place_of(loaded)]
-        configured = None if written is None else _configured(options, loaded, written, plugins, unusable)
-        checked.append((loaded, written is None, configured))
+        known = None if written is None else _configured(options, loaded, written, plugins, unusable)
+        checked.append((loaded, written is None, known))
     inside = runs_in_a_cluster(environment)
     with _asked_beside(checked, api if snapshot is None else None, clock, inside=inside) as responses:
         snapshot = snapshot or read_snapshot(options, api, clock, cluster)
@@ -166,10 +171,7 @@ def observe(
         texts = {place: _with_recorded(written, recorded) for place, written in texts.items()}
         if options.now is not None:
             observation = replace(observation, now=options.now)
-        found = [
-            (loaded, _configured(options, loaded, texts[place_of(loaded)], plugins, unusable))
-            for loaded in policies
-        ]
+        found = configured()
         if observation.starts is None and not any(_cares_for_start(snapshot, *item) for item in found):
             observation = replace(observation, starts={})  # as a live cluster is observed then
     else:
@@ -181,10 +183,7 @@ def observe(
             texts[""] = configuration_of_aks(snapshot, api)
         now = options.now if options.now is not None else clock()
         needs = Needs(snapshot, now, own_pod, asked or RecordedResponses(clock()))
-        found = [
-            (loaded, _configured(options, loaded, texts[place_of(loaded)], plugins, unusable))
-            for loaded in policies
-        ]
+        found = configured()
         for loaded, configuration in found:
             needs.add(loaded, configuration)
         observation = needs.observe(api, inside=inside, watcher=watcher)

@@ -219,19 +219,15 @@ class TimelineWriter:
         self._patching: zstandard.ZstdCompressor | None = None  # with the last full moment as dictionary
         self._differences = 0
         self._base_bytes = 0
-        try:
+        with _writing(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = FileLock(folder / ".lock")
-            self._lock.acquire(blocking=False)
+            try:
+                self._lock.acquire(blocking=False)
+            except Timeout as error:
+                hint = "stop that one, or name another folder"
+                raise InputError("is written by another process", where=str(folder), hint=hint) from error
             strangers = [item.name for item in folder.iterdir() if not item.name.startswith(".")]
-        except Timeout as error:
-            raise InputError(
-                "is written by another process",
-                where=str(folder),
-                hint="stop that one, or name another folder",
-            ) from error
-        except OSError as error:
-            raise _cannot_write(folder, error) from error
         strangers = [name for name in strangers if not _NAME.fullmatch(name)]
         if strangers:
             raise InputError(
@@ -258,7 +254,7 @@ class TimelineWriter:
         content, packed = _encode(contents_of(observation, state)), b""
         if self._patching is not None and self._differences < _MAX_DIFFERENCES:
             packed = self._patching.compress(content)
-        try:
+        with _writing(self._folder):
             if packed and len(packed) < self._base_bytes:
                 self._differences += 1
                 self._put(f"{_stamp(observation.now)}.diff.zst", packed)
@@ -267,8 +263,6 @@ class TimelineWriter:
                 self._put(f"{_stamp(observation.now)}.full.zst", packed)
                 self._patching, self._differences, self._base_bytes = _patching(content), 0, len(packed)
             self._forget_oldest()
-        except OSError as error:
-            raise _cannot_write(self._folder, error) from error
         self.last = observation.now
         return len(packed)
 
@@ -355,7 +349,5 @@ def _damaged(path: Path, what: str) -> InputError:
     )
 
 
-def _cannot_write(folder: Path, error: OSError) -> InputError:
-    return InputError(
-        f"cannot write: {error.strerror or error}", where=str(folder), hint="name another folder"
-    )
+def _writing(folder: Path) -> contextlib.AbstractContextManager[None]:
+    return files.refusing("cannot write", folder, "name another folder")

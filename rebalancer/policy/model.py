@@ -8,9 +8,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PlainSerializer,
     ValidationInfo,
@@ -20,22 +18,13 @@ from pydantic.alias_generators import to_camel
 
 from rebalancer.cluster.records import LabelSelector, Requirement
 from rebalancer.cluster.selectors import matcher
+from rebalancer.documents.models import WrittenModel
 
 Item = TypeVar("Item")
 
 
-class PolicyModel(BaseModel):
-    """A frozen piece of a policy: snake_case in Python, camelCase in text."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        alias_generator=to_camel,
-        populate_by_name=True,
-        allow_inf_nan=False,
-        use_attribute_docstrings=False,
-        defer_build=True,  # a policy builds all of its models at once, when the first is read
-    )
+class PolicyModel(WrittenModel):
+    """A piece of a policy."""
 
 
 def setting(default: Any, meaning: str, **bounds: Any) -> Any:

@@ -11,7 +11,7 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, PlainSerializer, create_model
+from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, PlainSerializer, create_model
 from pydantic.alias_generators import to_snake
 from pydantic_core.core_schema import CoreSchema
 
@@ -24,8 +24,6 @@ ALWAYS_ON = ("hotNodes",)
 
 class Strategies(PolicyModel):
     """What else is moved, besides pods of hot nodes."""
-
-    model_config = ConfigDict(defer_build=True)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

@@ -15,10 +15,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
 from rebalancer.cluster.kinds import Kind
+from rebalancer.documents.models import WrittenModel
 
 if TYPE_CHECKING:
     from rebalancer.cluster.pod_classes import PodClass  # imports numpy
@@ -28,17 +28,8 @@ DEFAULT_SCHEDULER_NAME = "default-scheduler"
 MAX_INT32 = 2**31 - 1
 
 
-class Arguments(BaseModel):
-    """Arguments of a plugin: frozen, snake_case in Python, camelCase in text, unknown fields are errors."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        alias_generator=to_camel,
-        populate_by_name=True,
-        allow_inf_nan=False,
-        defer_build=True,  # most plugins are not enabled
-    )
+class Arguments(WrittenModel):
+    """Arguments of a plugin."""
 
 
 class RawArguments(Arguments):

@@ -51,7 +51,7 @@ from rebalancer.scheduling.framework.plugin import (
 from rebalancer.scheduling.framework.scores import RawScores
 from rebalancer.scheduling.plugins.prometheus_score import QueriedScore
 from rebalancer.scheduling.registry import CATALOGUE, MODELLED
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_class
 
 FILTER, PRIORITIZE = "filter", "prioritize"
 MAX_EXTENDER_SCORE = 10
@@ -170,25 +170,19 @@ class AskedExtender(Plugin):
         self._extender = extender
         self._answers = answers
 
+    @once_a_class
     def _answer(self, state: ClusterState, pod_class: int) -> ExtenderAnswer | None:
         """The answer about a class; None where the extender is not asked about its pods."""
         pod = state.classes[pod_class]
+        return answer_about(self._answers, pod) if self._extender.is_interested(pod) else None
 
-        def found() -> ExtenderAnswer | None:
-            return answer_about(self._answers, pod) if self._extender.is_interested(pod) else None
-
-        return state.classes.cached(pod_class, self, "answer", found)
-
+    @once_a_class
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """(nodes,) 0 where it passes, else the number of the reason."""
-
-        def codes() -> IntArray:
-            answer = self._answer(state, pod_class)
-            rejected = {} if answer is None else answer.rejected
-            number = {reason: at for at, reason in enumerate(_reasons(answer), 1)}
-            return np.array([number.get(rejected.get(name, ""), 0) for name in state.nodes.names], np.int64)
-
-        return state.classes.cached(pod_class, self, "codes", codes)
+        answer = self._answer(state, pod_class)
+        rejected = {} if answer is None else answer.rejected
+        number = {reason: at for at, reason in enumerate(_reasons(answer), 1)}
+        return np.array([number.get(rejected.get(name, ""), 0) for name in state.nodes.names], np.int64)
 
     def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         """What the extender gave as the reason."""

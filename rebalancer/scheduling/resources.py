@@ -153,11 +153,8 @@ def _resized(
     return _largest(*told) if infeasible else _largest(_summed(pod.spec, by_spec), *told)
 
 
-def _pod_level(spec: PodSpec, asked: Callable[[ResourceRequirements | None], Amounts] = _requests) -> Amounts:
-    return _of_pod_level(asked(spec.resources))
-
-
-def _of_pod_level(amounts: Amounts) -> Amounts:
+def _pod_level(amounts: Amounts) -> Amounts:
+    """What of a pod's own resources counts."""
     return {
         name: value
         for name, value in amounts.items()
@@ -170,7 +167,7 @@ def before_overhead(spec: PodSpec) -> Amounts:
     level = spec.resources
     given = {**((level.requests or {}) if level else {}), **((level.limits or {}) if level else {})}
     if any(name in ("cpu", "memory") or name.startswith("hugepages-") for name in given):
-        return _pod_level(spec)
+        return _pod_level(_requests(spec.resources))
     return _aggregate(spec, _NO_DEFAULTS, {}, False)
 
 
@@ -190,11 +187,11 @@ def _total(
     else:
         total = _aggregate(spec, defaults, statuses, infeasible)
     if pod_level:
-        level = _pod_level(spec)
+        level = _pod_level(_requests(spec.resources))
         status = statuses.get(POD_ITSELF)
         if level and status is not None and status.resources is not None:
             effective = _with_status(_requests(spec.resources), status, infeasible)
-            level = _of_pod_level(effective) if sums else {name: effective.get(name, _ZERO) for name in level}
+            level = _pod_level(effective) if sums else {name: effective.get(name, _ZERO) for name in level}
         total.update(level)
     _add(total, exact_amounts(spec.overhead))
     return total
@@ -206,7 +203,7 @@ def pod_amounts(spec: PodSpec, *, limits: bool, overhead: bool = True) -> Amount
     Source: component-helpers v0.36.3 resource/helpers.go, PodRequests and PodLimits.
     """
     asked = _limits if limits else _requests
-    total = {**_aggregate(spec, _NO_DEFAULTS, {}, False, asked), **_pod_level(spec, asked)}
+    total = {**_aggregate(spec, _NO_DEFAULTS, {}, False, asked), **_pod_level(asked(spec.resources))}
     if overhead:
         more = exact_amounts(spec.overhead)
         _add(total, {name: more[name] for name in more if not limits or total.get(name)})
@@ -232,7 +229,7 @@ class PodRequests(msgspec.Struct, frozen=True):
 
 def _present_defaults(spec: PodSpec, plain: Mapping[str, Fraction]) -> Mapping[str, Fraction]:
     """With pod-level requests, defaults stand only for a resource absent at both levels."""
-    if not _pod_level(spec):
+    if not _pod_level(_requests(spec.resources)):
         return DEFAULT_REQUESTS
     return {name: value for name, value in DEFAULT_REQUESTS.items() if name not in plain}
 

@@ -34,7 +34,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
-from rebalancer.errors import InputError
+from rebalancer.files import refusing
 
 STARTING = "starting"
 WAITING_SECONDS = 60.0  # within which the loop reports while it does nothing
@@ -238,14 +238,8 @@ def answering(
     tls: ssl.SSLContext | None = None,
 ) -> Iterator[str]:
     """Answer on an address within this block; gives the URL. Raises InputError where it cannot be had."""
-    try:
+    with refusing("cannot listen", f"{host}:{port}", "name another ADDRESS:PORT with --listen"):
         server = _listening(host, port, app, tls)
-    except OSError as error:
-        raise InputError(
-            f"cannot listen: {error.strerror or error}",
-            where=f"{host}:{port}",
-            hint="name another ADDRESS:PORT with --listen",
-        ) from error
     thread = threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": 0.2}, name="endpoints", daemon=True
     )

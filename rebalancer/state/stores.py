@@ -81,17 +81,14 @@ class FileStore:
 
     def load(self) -> RunState | None:
         """The state in the file; None when there is no file."""
-        try:
-            if not stat.S_ISREG(self._path.stat().st_mode):  # a pipe would be waited for without end
-                raise InputError(f"cannot read the state: {_NO_FILE}", where=self.where, hint=_ANOTHER)
-            with self._path.open("rb") as stream:
-                content = stream.read(2 * MAX_BYTES + 1)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise InputError(
-                f"cannot read the state: {error.strerror or error}", where=str(self._path)
-            ) from error
+        with files.refusing("cannot read the state", self._path):
+            try:
+                if not stat.S_ISREG(self._path.stat().st_mode):  # a pipe would be waited for without end
+                    raise InputError(f"cannot read the state: {_NO_FILE}", where=self.where, hint=_ANOTHER)
+                with self._path.open("rb") as stream:
+                    content = stream.read(2 * MAX_BYTES + 1)
+            except FileNotFoundError:
+                return None
         return decode(content, str(self._path))
 
     def update(self, change: Change, *, closing: bool = False) -> RunState:
@@ -103,7 +100,7 @@ class FileStore:
 
         path = Path(os.path.realpath(self._path))
         lock = FileLock(path.with_name(f".{path.name}.lock"))
-        try:
+        with files.refusing("cannot write the state", self.where):
             for _ in range(round(_LOCK_SECONDS / _LOOK_SECONDS)):
                 with contextlib.suppress(Timeout), lock.acquire(timeout=_LOOK_SECONDS):
                     kept = bounded(change(self.load() or RunState()))
@@ -111,10 +108,6 @@ class FileStore:
                     return kept
                 if self._stopped() and not closing:
                     raise StopRequestedError("asked to stop while another process locks it", where=self.where)
-        except OSError as error:
-            raise InputError(
-                f"cannot write the state: {error.strerror or error}", where=self.where
-            ) from error
         raise SafetyError(
             f"the state is locked by another process for more than {_LOCK_SECONDS:.0f} s",
             where=self.where,

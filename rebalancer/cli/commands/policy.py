@@ -17,6 +17,7 @@ from rebalancer.cli.options import (
     DOCUMENT_FORMATS,
     FILE,
     PLAN,
+    RECORDED,
     option,
     output_options,
     plan_options,
@@ -36,13 +37,7 @@ def policy() -> None:
 @policy.command()
 @click.argument("path", type=FILE, required=False, metavar="[FILE]")
 @click.option("--suggest", is_flag=True, help="Suit the cluster that kubectl would ask now.")
-@plan_options(
-    source=PLAN["source"],
-    at=PLAN["at"],
-    max_dump_bytes=PLAN["max_dump_bytes"],
-    **CONNECTION,
-    scheduler_config=PLAN["scheduler_config"],
-)
+@plan_options(**RECORDED, **CONNECTION, scheduler_config=PLAN["scheduler_config"])
 def init(path: Path | None, suggest: bool, options: PlanOptions) -> None:
     """Print a commented policy, or write it to a new FILE.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import replace
@@ -74,39 +74,22 @@ def _recorder(folder: Path, max_bytes: int) -> Callable[[Observation, RunState |
 @max_size_option
 @cluster_name_option
 def serve(
-    options: PlanOptions,
-    act: bool,
-    listen: tuple[str, int],
-    max_duration_seconds: float | None,
-    lease: str,
-    journal: Path | None,
-    record: Path | None,
-    max_size: int,
-    cluster: str,
+    options: PlanOptions, listen: tuple[str, int], record: Path | None, max_size: int, **values: Any
 ) -> int:
     """Plan at every hotNodes.runInterval of the policy, and with --act carry the plan out.
 
     Begins a run early when a node turns hot, answers probes and Prometheus, takes over a changed policy
     between two runs, and hands over to another replica when it is asked to stop.
     """
-    refuse_one_file_for_two(options, {"--journal": journal})
-    if act:
-        refuse_unread_journal(journal)
+    refuse_one_file_for_two(options, {"--journal": values["journal"]})
+    if values["act"]:
+        refuse_unread_journal(values["journal"])
     from rebalancer.otlp import LEAVING_SECONDS, MetricsExport, exported_traces  # noqa: PLC0415 - only here
     from rebalancer.service import Service, ServiceOptions  # noqa: PLC0415 - imports the whole pipeline
 
     if record is not None:
         options = replace(options, observed=_recorder(record, max_size))
-    host, port = listen
-    settings = ServiceOptions(
-        act=act,
-        host=host,
-        port=port,
-        lease=lease,
-        journal=journal,
-        max_duration_seconds=max_duration_seconds,
-        cluster=cluster,
-    )
+    settings = ServiceOptions(host=listen[0], port=listen[1], **values)
     with (
         MetricsExport(__version__, LEAVING_SECONDS) as metrics,
         exported_traces(__version__, LEAVING_SECONDS),

@@ -17,6 +17,7 @@ from rebalancer.cli.options import (
     LIVE_PLAN,
     PATH,
     PLAN,
+    RECORDED,
     max_size_option,
     option,
     output_options,
@@ -36,9 +37,7 @@ def snapshot() -> None:
 @snapshot.command("save")
 @click.argument("path", type=PATH, metavar="PATH")
 @plan_options(
-    source=PLAN["source"],
-    at=PLAN["at"],
-    max_dump_bytes=PLAN["max_dump_bytes"],
+    **RECORDED,
     **CONNECTION,
     request_seconds=PLAN["request_seconds"],
     policy_path=PLAN["policy_path"],

@@ -349,16 +349,7 @@ def _take_items(
     if not layout.head:
         _sort_mixed(path, items, collected)
         return
-    page = decode_page(layout.head)
-    kind = _kind_of(path, page, collected)
-    if kind is None:
-        for _ in items:  # to its end, so that a truncated file is found out
-            continue
-        return
-    builder = collected.builder(kind)
-    builder.resource_version = page.resource_version
-    for item in items:
-        _add(path, builder, item)
+    _take_typed(path, decode_page(layout.head), items, collected)
 
 
 def _take_page(path: Path, page: Page, content: bytes, collected: _Collected) -> None:
@@ -370,12 +361,20 @@ def _take_page(path: Path, page: Page, content: bytes, collected: _Collected) ->
         if not page.items and stem in BY_PLURAL:
             collected.builder(BY_PLURAL[stem])  # the kind of an empty list is its file's name
         return
+    _take_typed(path, page, page.items, collected)
+
+
+def _take_typed(path: Path, page: Page, items: Iterable[Encoded], collected: _Collected) -> None:
+    """Take the items of a typed list, whose kind and version are those of the page."""
     kind = _kind_of(path, page, collected)
-    if kind is not None:
-        builder = collected.builder(kind)
-        builder.resource_version = page.resource_version
-        for item in page.items:
-            _add(path, builder, item)
+    if kind is None:
+        for _ in items:  # to its end, so that a truncated file is found out
+            continue
+        return
+    builder = collected.builder(kind)
+    builder.resource_version = page.resource_version
+    for item in items:
+        _add(path, builder, item)
 
 
 def _kind_of(path: Path, page: Page, collected: _Collected) -> Kind | None:

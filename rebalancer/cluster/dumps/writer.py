@@ -113,19 +113,15 @@ def about(recording: Recording, now: float) -> bytes:
 
 def check_folder(folder: Path) -> None:
     """InputError unless a recording can be written there: no such folder is there yet, or an empty one."""
-    try:
+    with files.refusing("cannot be written to", folder, "name a new folder"):
         if folder.exists() and any(folder.iterdir()):
             raise InputError("the folder is not empty", where=str(folder), hint="name a new one")
-    except OSError as error:
-        raise InputError(
-            f"cannot be written to: {error.strerror or error}", where=str(folder), hint="name a new folder"
-        ) from error
 
 
 def save(recording: Recording, folder: Path, now: float) -> None:
     """Write a recording into a new or empty folder; InputError when that cannot be done."""
     check_folder(folder)
-    try:
+    with files.refusing("cannot write", folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for plural in sorted(recording.listings):
             _write_packed(
@@ -134,8 +130,6 @@ def save(recording: Recording, folder: Path, now: float) -> None:
         for name, content in recording.documents.items():
             files.replace(folder / name, document_without_secrets(name, content))
         files.replace(folder / ABOUT, about(recording, now))
-    except OSError as error:
-        raise InputError(f"cannot write: {error.strerror or error}", where=str(folder)) from error
 
 
 def _write_packed(path: Path, pieces: Iterable[bytes]) -> None:

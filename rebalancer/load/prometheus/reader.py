@@ -261,7 +261,7 @@ class NodeReading:
         self._answers: dict[PrometheusQuery, Sequence[Series]] = {}
         self._failures: list[Exception] = []
         created = (node.metadata.creation_timestamp for node in inputs.nodes.records)
-        self._created = np.array([_moment(text) for text in created], np.float64)
+        self._created = np.array([times.parse_if_possible(text) for text in created], np.float64)
 
     def figures(self) -> NodeUsage:
         """Figures of every resource; RebalancerError when no query was answered."""
@@ -469,13 +469,6 @@ def _constant(text: str) -> float | None:
     except ValueError:
         return None
     return value if value > 0 else None
-
-
-def _moment(text: str | None) -> float:
-    try:
-        return times.parse_optional(text)
-    except ValueError:
-        return float("nan")
 
 
 RANGE = f"{PRESSURE_WINDOW_SECONDS // 60}m"

@@ -31,7 +31,7 @@ from rebalancer.scheduling.framework.scores import RawScores, WeightedScores, no
 from rebalancer.scheduling.framework.start_index import TieBreak
 from rebalancer.scheduling.framework.unknown_scores import by_size, outcome_by_size
 from rebalancer.scheduling.matching import tolerates_any
-from rebalancer.scheduling.state.cluster_state import GONE, UNBOUND, ClusterState
+from rebalancer.scheduling.state.cluster_state import GONE, UNBOUND, ClusterState, once_a_class
 from rebalancer.scheduling.state.domains import DomainCounter
 from rebalancer.scheduling.versions.rules import HEAP_TIES
 
@@ -205,21 +205,14 @@ class Scheduler:
             return plugin.filter(state, pod_class)
         return state.classes.cached(pod_class, self, plugin.name, lambda: plugin.filter(state, pod_class))
 
-    def _static_mask(self, state: ClusterState, pod_class: int) -> BoolArray:
-        """(nodes,) passes every static filter; computed once per class."""
-
-        def compute() -> BoolArray:
-            mask = np.ones(len(state.nodes), np.bool_)
-            for plugin in self._filters:
-                if plugin.static:
-                    mask &= plugin.filter(state, pod_class) == 0
-            return mask
-
-        return state.classes.cached(pod_class, self, "static filters", compute)
-
+    @once_a_class
     def admitting(self, state: ClusterState, pod_class: int) -> BoolArray:
         """(nodes,) which nodes pass the filters that no other pod and no free room has a part in."""
-        return self._static_mask(state, pod_class)
+        mask = np.ones(len(state.nodes), np.bool_)
+        for plugin in self._filters:
+            if plugin.static:
+                mask &= plugin.filter(state, pod_class) == 0
+        return mask
 
     def spread_counters(self, state: ClusterState, pod_class: int, when: str) -> list[DomainCounter]:
         """By topology spread constraint that counts for a class, for ``when`` unsatisfiable."""
@@ -254,7 +247,7 @@ class Scheduler:
         """(nodes,) as ``feasible``; before extenders are asked where ``asking`` is false."""
         if candidates.rejected:
             return np.zeros(len(state.nodes), np.bool_)
-        mask = self._static_mask(state, pod_class).copy()
+        mask = self.admitting(state, pod_class).copy()
         if candidates.restricted_to is not None:
             mask &= candidates.restricted_to
         for plugin in self._filters:
@@ -269,7 +262,7 @@ class Scheduler:
             if not tolerates_any(state.classes[pod_class].spec.tolerations, taint):
                 mask[list(nodes)] = False
         if state.nominated:
-            reject = partial(self._first_reason, pod_class, candidates.skipped)
+            reject = self._rejecting(pod_class, candidates)
             mask[list(rejected_beside_nominated(state, pod_class, pod, mask, reject))] = False
         return mask
 
@@ -295,28 +288,28 @@ class Scheduler:
             looked_at = np.ones(len(state.nodes), np.bool_)
             if candidates.restricted_to is not None:
                 looked_at = candidates.restricted_to
-            reject = partial(self._first_reason, pod_class, candidates.skipped)
+            reject = self._rejecting(pod_class, candidates)
             reasons.update(rejected_beside_nominated(state, pod_class, pod, looked_at, reject))
         return Rejections(reasons)
 
-    def _first_reason(self, pod_class: int, skipped: Collection[str], state: ClusterState, node: int) -> str:
-        """``Plugin: reason`` of the first filter that rejects a node; empty when none does."""
-        for plugin in self._filters:
-            if plugin.name not in skipped:
-                code = int(self._codes(plugin, state, pod_class)[node])
-                if code:
-                    return f"{plugin.name}: {plugin.reason(state, pod_class, code)}"
-        return ""
+    def _rejecting(self, pod_class: int, candidates: _Candidates) -> Callable[[ClusterState, int], str]:
+        """What gives the reason of the first filter that rejects a node on a state."""
+        running = [plugin for plugin in self._filters if plugin.name not in candidates.skipped]
+        return partial(self._first_reason, pod_class, running)
 
-    def rejection_at(self, state: ClusterState, pod_class: int, node: int, names: Collection[str]) -> str:
-        """``Plugin: reason`` of the first of the named filters that rejects a node; empty when none does."""
-        for plugin in self._filters:
-            if plugin.name not in names or plugin.pre_filter(state, pod_class).skip:
-                continue
+    def _first_reason(self, pod_class: int, filters: Iterable[Plugin], state: ClusterState, node: int) -> str:
+        """``Plugin: reason`` of the first of these filters that rejects a node; empty when none does."""
+        for plugin in filters:
             code = int(self._codes(plugin, state, pod_class)[node])
             if code:
                 return f"{plugin.name}: {plugin.reason(state, pod_class, code)}"
         return ""
+
+    def rejection_at(self, state: ClusterState, pod_class: int, node: int, names: Collection[str]) -> str:
+        """``Plugin: reason`` of the first of the named filters that rejects a node; empty when none does."""
+        named = (plugin for plugin in self._filters if plugin.name in names)
+        running = (plugin for plugin in named if not plugin.pre_filter(state, pod_class).skip)
+        return self._first_reason(pod_class, running, state, node)
 
     def _raw_scores(
         self, state: ClusterState, pod_class: int, feasible: IntArray, sample_size: int

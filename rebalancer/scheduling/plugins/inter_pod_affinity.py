@@ -15,6 +15,7 @@ from pydantic import Field
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.kinds import NAMESPACES, Kind
 from rebalancer.cluster.pod_classes import PodClass
+from rebalancer.cluster.records import PodAffinity
 from rebalancer.profiles.types import Arguments, extension_points, inputs_of
 from rebalancer.scheduling.framework.plugin import (
     MAX_SCORE,
@@ -62,6 +63,12 @@ class _Required(msgspec.Struct, frozen=True):
 
 
 _NOTHING_REQUIRED = _Required((), False, (), ())
+
+
+def _own(pod: PodClass) -> list[PodAffinity]:
+    """The affinity and the anti-affinity of a class, where it has them."""
+    affinity = pod.spec.affinity
+    return [item for item in (affinity.pod_affinity, affinity.pod_anti_affinity) if item] if affinity else []
 
 
 class InterPodAffinity(Plugin):
@@ -125,28 +132,32 @@ class InterPodAffinity(Plugin):
         own = [term for term, _ in terms_of(pod)]
         wanted = [term for term in own if term.kind is TermKind.AFFINITY]
         selectors = tuple(term.selector(self._namespaces, kept=kept) for term in wanted)
-        by_key: dict[str, list[AffinityTerm]] = {}
-        for term in self._matching(state, pod_class, TermKind.ANTI_AFFINITY):
-            by_key.setdefault(term.topology_key, []).append(term)
         everyone = book.number(MatchingPods(selectors, terminating=True)) if wanted else -1
         return _Required(
             affinity=[_Count(term.topology_key, everyone) for term in wanted],
             matches_itself=all(selector.matches(pod.namespace, pod.labels) for selector in selectors),
             anti_affinity=[
-                _Count(
-                    term.topology_key,
-                    book.number(
-                        MatchingPods((term.selector(self._namespaces, kept=kept),), terminating=True)
-                    ),
-                )
-                for term in own
-                if term.kind is TermKind.ANTI_AFFINITY
+                self._selected(state, term) for term in own if term.kind is TermKind.ANTI_AFFINITY
             ],
-            existing=[
-                _Count(topology_key, book.number(PodsWithTerm(frozenset((term, 1) for term in terms))))
-                for topology_key, terms in by_key.items()
-            ],
+            existing=self._carrying(state, pod_class, TermKind.ANTI_AFFINITY),
         )
+
+    def _selected(self, state: ClusterState, term: AffinityTerm, weight: int = 1) -> _Count:
+        """Of the pods that a term of the pod selects."""
+        kept = state.classes.release.has(KEPT_NAMESPACE_SELECTOR)
+        selected = MatchingPods((term.selector(self._namespaces, kept=kept),), terminating=True)
+        return _Count(term.topology_key, state.classes.counters.number(selected), weight)
+
+    def _carrying(self, state: ClusterState, pod_class: int, kind: TermKind, weight: int = 1) -> list[_Count]:
+        """Of the pods that carry terms of a kind which match a class, a count a key."""
+        by_key: dict[str, list[tuple[AffinityTerm, int]]] = {}
+        for term in self._matching(state, pod_class, kind):
+            by_key.setdefault(term.topology_key, []).append((term, 1))
+        number = state.classes.counters.number
+        return [
+            _Count(topology_key, number(PodsWithTerm(frozenset(terms))), weight)
+            for topology_key, terms in by_key.items()
+        ]
 
     def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
         """Nothing to filter when neither side requires anything."""
@@ -188,16 +199,11 @@ class InterPodAffinity(Plugin):
 
     def _find_scored(self, state: ClusterState, pod_class: int) -> Sequence[_Count]:
         """What counts for the score: the pod's preferences, and the wishes of pods that are there."""
-        book = state.classes.counters
-        kept = state.classes.release.has(KEPT_NAMESPACE_SELECTOR)
         counts: list[_Count] = []
         for term, weight in terms_of(state.classes[pod_class]):
             if term.kind in (TermKind.PREFERRED, TermKind.PREFERRED_ANTI):
-                selected = book.number(
-                    MatchingPods((term.selector(self._namespaces, kept=kept),), terminating=True)
-                )
                 sign = 1 if term.kind is TermKind.PREFERRED else -1
-                counts.append(_Count(term.topology_key, selected, sign * weight))
+                counts.append(self._selected(state, term, sign * weight))
         if self._arguments.ignore_preferred_terms_of_existing_pods and not counts:
             return ()
         signs: Mapping[TermKind, int] = {
@@ -206,13 +212,7 @@ class InterPodAffinity(Plugin):
             TermKind.PREFERRED_ANTI: -1,
         }
         for kind, factor in signs.items():
-            by_key: dict[str, set[tuple[AffinityTerm, int]]] = {}
-            for term in self._matching(state, pod_class, kind) if factor else ():
-                by_key.setdefault(term.topology_key, set()).add((term, 1))
-            counts += [
-                _Count(topology_key, book.number(PodsWithTerm(frozenset(terms))), factor)
-                for topology_key, terms in by_key.items()
-            ]
+            counts += self._carrying(state, pod_class, kind, factor) if factor else ()
         return counts
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
@@ -235,9 +235,7 @@ class InterPodAffinity(Plugin):
         state.classes.counters.catch_up()
         unwanted = len(state.classes.counters.terms[TermKind.ANTI_AFFINITY])
         for kind, pod in enumerate(state.classes):
-            affinity = pod.spec.affinity
-            own = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
-            if any(item.required for item in own if item) or (
+            if any(item.required for item in _own(pod)) or (
                 unwanted and self._matching(state, kind, TermKind.ANTI_AFFINITY)
             ):
                 yield kind
@@ -260,9 +258,7 @@ class InterPodAffinity(Plugin):
     def preferring(self, state: ClusterState) -> Iterable[int]:
         """Those with preferred terms of their own."""
         for kind, pod in enumerate(state.classes):
-            affinity = pod.spec.affinity
-            own = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
-            if any(item.preferred for item in own if item):
+            if any(item.preferred for item in _own(pod)):
                 yield kind
 
     def _are_apart(self, state: ClusterState, pod_class: int) -> bool:

@@ -19,7 +19,7 @@ from rebalancer.profiles.types import (
     extension_points,
 )
 from rebalancer.scheduling.framework.plugin import EXCLUDED, MAX_SCORE, Normalization, Plugin, PluginInputs
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_cluster
 
 _LARGEST = float(1 << 55)  # so that 100 times a value is an int64
 
@@ -71,13 +71,10 @@ class QueriedScore(Plugin):
         """``values`` by node name."""
         self._values = values
 
+    @once_a_cluster
     def values_of_nodes(self, state: ClusterState) -> FloatArray:
         """(nodes,) NaN where there is no value."""
-        return state.nodes.cached(
-            self,
-            "values",
-            lambda: np.array([self._values.get(name, np.nan) for name in state.nodes.names], np.float64),
-        )
+        return np.array([self._values.get(name, np.nan) for name in state.nodes.names], np.float64)
 
     def without_value(self, state: ClusterState, feasible: IntArray) -> str:
         """The first of these nodes that has no value; empty when all have one."""

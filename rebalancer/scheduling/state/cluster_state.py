@@ -10,8 +10,9 @@ import copy
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
 from hashlib import blake2b
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -26,6 +27,8 @@ from rebalancer.scheduling.state.volumes import AttachedVolumes, Volumes
 from rebalancer.scheduling.versions.release import REFERENCE_RELEASE, Release
 from rebalancer.scheduling.versions.rules import ATTACHMENTS_COUNT
 
+Owner = TypeVar("Owner")
+Result = TypeVar("Result")
 Rows = IntArray | slice
 UNBOUND = -1
 GONE = -2
@@ -553,3 +556,27 @@ class ClusterState:
         self.pod_count[node] += sign
         self.ports.count(self.classes.ports(pod_class), node, sign)
         self.attached.count(self.classes.csi_volumes(pod_class), node, sign)
+
+
+def once_a_class(
+    compute: Callable[[Owner, ClusterState, int], Result],
+) -> Callable[[Owner, ClusterState, int], Result]:
+    """A method whose result depends on a class of pods and on static facts alone: computed once for each."""
+
+    @wraps(compute)
+    def known(owner: Owner, state: ClusterState, pod_class: int) -> Result:
+        return state.classes.cached(pod_class, owner, compute, lambda: compute(owner, state, pod_class))
+
+    return known
+
+
+def once_a_cluster(
+    compute: Callable[[Owner, ClusterState], Result],
+) -> Callable[[Owner, ClusterState], Result]:
+    """A method whose result depends on static facts alone: computed once for all states of a cluster."""
+
+    @wraps(compute)
+    def known(owner: Owner, state: ClusterState) -> Result:
+        return state.nodes.cached(owner, compute, lambda: compute(owner, state))
+
+    return known

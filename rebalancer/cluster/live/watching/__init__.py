@@ -1,6 +1,6 @@
 """A cluster kept up to date by watches: ``LiveCluster``.
 
-    with LiveCluster.open(api) as cluster:
+    with LiveCluster(api) as cluster:
         recording = cluster.current()         # reads everything, and begins to watch
         recording = cluster.current(deadline) # what changed since; never older than this call
 

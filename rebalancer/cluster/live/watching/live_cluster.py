@@ -92,7 +92,9 @@ class LiveCluster:
         monotonic: Callable[[], float] = time.monotonic,
         log: ChangeLog | None = None,
     ) -> None:
-        """Kinds of more than ``watch_above`` objects are watched, those of more than ``large`` waited for.
+        """Nothing is read before it is asked for.
+
+        Kinds of more than ``watch_above`` objects are watched, those of more than ``large`` waited for.
 
         ``log`` receives every change of pods and nodes, which are then watched however few there are.
         """
@@ -114,13 +116,6 @@ class LiveCluster:
         self._said_refused = False
         self._traffic = Traffic()
 
-    @classmethod
-    def open(
-        cls, api: RawApi, clock: Callable[[], float] = time.time, log: ChangeLog | None = None
-    ) -> LiveCluster:
-        """The cluster behind an API server; nothing is read before it is asked for."""
-        return cls(api, clock, log=log)
-
     def __enter__(self) -> LiveCluster:
         return self
 
@@ -132,7 +127,7 @@ class LiveCluster:
         feeds, self.feeds = list(self.feeds.values()), {}
         for feed in feeds:
             feed.close()
-            self._count(feed)
+            _add(self._traffic, feed.traffic)
         for feed in feeds:
             feed.join(_CLOSING_SECONDS)
 
@@ -328,9 +323,6 @@ class LiveCluster:
         else:
             LOGGER.debug("%s: watched anew: %s", kind.plural, why)
         feed.close()
-        self._count(feed)
-
-    def _count(self, feed: Feed) -> None:
         _add(self._traffic, feed.traffic)
 
 

@@ -22,7 +22,7 @@ from rebalancer.scheduling.framework.plugin import (
     OtherScores,
     Plugin,
 )
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_class
 from rebalancer.scheduling.versions.rules import IMAGE_VOLUMES, IMAGE_VOLUMES_IN_LIMIT, INIT_IMAGES
 
 _MEBIBYTE = 1 << 20
@@ -55,11 +55,10 @@ class ImageLocality(Plugin):
         sizes = {name: state.nodes.images[name].sizes[0] for name in images.names}
         return _scores(state, images, sizes)[feasible]
 
+    @once_a_class
     def other_raw_scores(self, state: ClusterState, pod_class: int) -> OtherScores:
         """The scores by the other sizes of the pod's images, each of which may be the scheduler's."""
-        return state.classes.cached(
-            pod_class, self, "other sizes", lambda: _scores_by_other_sizes(state, pod_class)
-        )
+        return _scores_by_other_sizes(state, pod_class)
 
 
 class _Images(msgspec.Struct, frozen=True):

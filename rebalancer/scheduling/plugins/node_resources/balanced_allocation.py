@@ -17,7 +17,7 @@ from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
 from rebalancer.scheduling.plugins.node_resources.scored_resources import (
     CPU_AND_MEMORY,
     Resources,
-    plain_amounts,
+    amounts,
 )
 from rebalancer.scheduling.resources import take
 from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
@@ -78,10 +78,10 @@ class NodeResourcesBalancedAllocation(Plugin):
         shares: list[FloatArray] = []
         counted: list[BoolArray] = []
         for name in self._resources:
-            amounts = plain_amounts(state, pod_class, rows, name)
-            if amounts is None:
+            found = amounts(state, pod_class, rows, name, defaults=False)
+            if found is None:
                 continue
-            requested, allocatable = amounts
+            requested, allocatable = found
             if not with_pod:
                 requested = requested - own.get(name, 0)
             present = allocatable > 0

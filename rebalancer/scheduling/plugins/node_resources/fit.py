@@ -19,7 +19,7 @@ from rebalancer.profiles.types import Arguments as PluginArguments
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
 from rebalancer.scheduling.plugins.node_resources import scored_resources
 from rebalancer.scheduling.resources import round_half_away, take
-from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
+from rebalancer.scheduling.state.cluster_state import ClusterState, Rows, once_a_class
 
 _TOO_MANY_PODS = 1
 _NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
@@ -103,18 +103,15 @@ class NodeResourcesFit(Plugin):
         extended = "/" in resource and "kubernetes.io/" not in resource
         return extended and (resource in self._ignored or resource.split("/", 1)[0] in self._ignored_groups)
 
+    @once_a_class
     def _requested(self, state: ClusterState, pod_class: int) -> tuple[tuple[int, int], ...]:
         """The (column, amount) pairs that must fit: natives first, then scalars by name."""
-
-        def compute() -> tuple[tuple[int, int], ...]:
-            classes = state.classes
-            row = classes.vector(classes.requests[pod_class].incoming)
-            scalars = [column for column in range(PODS_COLUMN + 1, len(row)) if row[column] > 0]
-            wanted = [column for column in _NATIVE if row[column] > 0]
-            wanted += [column for column in scalars if not self._is_ignored(classes.resources[column])]
-            return tuple((column, int(row[column])) for column in wanted)
-
-        return state.classes.cached(pod_class, self, "requested", compute)
+        classes = state.classes
+        row = classes.vector(classes.requests[pod_class].incoming)
+        scalars = [column for column in range(PODS_COLUMN + 1, len(row)) if row[column] > 0]
+        wanted = [column for column in _NATIVE if row[column] > 0]
+        wanted += [column for column in scalars if not self._is_ignored(classes.resources[column])]
+        return tuple((column, int(row[column])) for column in wanted)
 
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """Bit 0: too many pods; bit k: not enough of the k-th resource requested."""
@@ -147,7 +144,7 @@ class NodeResourcesFit(Plugin):
         total = np.zeros_like(state.pod_count[rows])
         weights: IntArray | int = 0  # one number while every node offers what is counted
         for resource in self._arguments.resources:
-            amounts = scored_resources.scored_amounts(state, pod_class, rows, resource.name)
+            amounts = scored_resources.amounts(state, pod_class, rows, resource.name, defaults=True)
             if amounts is None:
                 continue
             requested, allocatable = amounts

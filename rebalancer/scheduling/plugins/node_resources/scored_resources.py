@@ -79,29 +79,18 @@ def on_shape(shape: Sequence[ShapePoint], used: IntArray) -> IntArray:
     return np.where(segment == 0, scores[0], np.where(segment >= len(points), scores[-1], between))
 
 
-def scored_amounts(
-    state: ClusterState, pod_class: int, rows: Rows, resource: str
+def amounts(
+    state: ClusterState, pod_class: int, rows: Rows, resource: str, *, defaults: bool
 ) -> tuple[IntArray, IntArray] | None:
-    """(rows,) requested with the pod, defaults included, and allocatable; None when it does not count.
+    """(rows,) requested with the pod, and allocatable; None when it does not count.
 
+    ``defaults``: of containers that request nothing; without them pod-level requests are honoured.
     A scalar the pod does not request is not counted (noderesources/resource_allocation.go).
     """
-    column = state.classes.column.get(resource)
-    own = state.classes.requests[pod_class].incoming_scored.get(resource, 0)
+    column, requests = state.classes.column.get(resource), state.classes.requests[pod_class]
+    own = (requests.incoming_scored if defaults else requests.incoming).get(resource, 0)
     if column is None or (is_scalar(resource) and own == 0):
         return None
-    allocatable = state.classes.allocatable[rows, column]
-    if resource in _WITH_DEFAULTS:
-        return state.scored[rows, _WITH_DEFAULTS[resource]] + own, allocatable
-    return state.requested[rows, column] + own, allocatable
-
-
-def plain_amounts(
-    state: ClusterState, pod_class: int, rows: Rows, resource: str
-) -> tuple[IntArray, IntArray] | None:
-    """As ``scored_amounts`` without defaults, pod-level requests honoured."""
-    column = state.classes.column.get(resource)
-    own = state.classes.requests[pod_class].incoming.get(resource, 0)
-    if column is None or (is_scalar(resource) and own == 0):
-        return None
-    return state.requested[rows, column] + own, state.classes.allocatable[rows, column]
+    counted = defaults and resource in _WITH_DEFAULTS
+    there = state.scored[rows, _WITH_DEFAULTS[resource]] if counted else state.requested[rows, column]
+    return there + own, state.classes.allocatable[rows, column]

@@ -12,13 +12,11 @@ import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.cluster.nodes import CPU as CPU_COLUMN
-from rebalancer.cluster.nodes import MEMORY as MEMORY_COLUMN
 from rebalancer.load.scheduler_view import CPU_TYPE, MEMORY_TYPE
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence
 from rebalancer.scheduling.plugins.trimaran import node_figures
 from rebalancer.scheduling.resources import round_half_away
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_class, once_a_cluster
 
 
 class LoadVariationRiskBalancingArguments(node_figures.TrimaranArguments):
@@ -82,10 +80,7 @@ class LoadVariationRiskBalancing(node_figures.TrimaranPlugin[LoadVariationRiskBa
     evidence = Evidence.DECISIONS
 
     def _risk(self, state: ClusterState, kind: str) -> Risk:
-        seen = node_figures.figures(self._watcher, state.nodes.names, kind)
-        column = CPU_COLUMN if kind == CPU_TYPE else MEMORY_COLUMN
-        allocatable = state.classes.allocatable[:, column].astype(np.float64)
-        allocatable = node_figures.in_mebibytes(allocatable) if kind == MEMORY_TYPE else allocatable
+        seen, allocatable = self._figures(state, kind), self._compared(state, kind)
         return risk_of(
             seen.valid,
             allocatable,
@@ -95,22 +90,15 @@ class LoadVariationRiskBalancing(node_figures.TrimaranPlugin[LoadVariationRiskBa
             self._arguments.safe_variance_sensitivity,
         )
 
+    @once_a_cluster
     def _risks(self, state: ClusterState) -> tuple[Risk, Risk]:
-        return state.nodes.cached(
-            self, "risks", lambda: (self._risk(state, CPU_TYPE), self._risk(state, MEMORY_TYPE))
-        )
+        return self._risk(state, CPU_TYPE), self._risk(state, MEMORY_TYPE)
 
+    @once_a_class
     def _requests(self, state: ClusterState, pod_class: int) -> tuple[float, float]:
         pod = state.classes[pod_class]
-        return state.classes.cached(
-            pod_class,
-            self,
-            "requests",
-            lambda: (
-                float(node_figures.requested(pod, "cpu")),
-                float(node_figures.in_mebibytes(float(node_figures.requested(pod, "memory")))),
-            ),
-        )
+        memory = node_figures.in_mebibytes(float(node_figures.requested(pod, "memory")))
+        return float(node_figures.requested(pod, "cpu")), float(memory)
 
     def has_figures(self, state: ClusterState, pod_class: int) -> BoolArray:
         """(nodes,) load-watcher lists its CPU and its memory."""

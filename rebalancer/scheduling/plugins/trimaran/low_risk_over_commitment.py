@@ -18,16 +18,12 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.cluster.nodes import CPU as CPU_COLUMN
-from rebalancer.cluster.nodes import MEMORY as MEMORY_COLUMN
 from rebalancer.load.scheduler_view import CPU_TYPE, MEMORY_TYPE
 from rebalancer.profiles.types import extension_points
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence
 from rebalancer.scheduling.plugins.trimaran.node_figures import (
     TrimaranArguments,
     TrimaranPlugin,
-    figures,
-    in_mebibytes,
     limited,
     listed,
     positive_or,
@@ -210,18 +206,13 @@ class LowRiskOverCommitment(TrimaranPlugin[LowRiskOverCommitmentArguments]):
         ),
     }
 
-    def _capacity(self, state: ClusterState, kind: str) -> IntArray:
-        return state.classes.allocatable[:, CPU_COLUMN if kind == CPU_TYPE else MEMORY_COLUMN]
-
     def _load_risk(self, state: ClusterState, kind: str) -> _LoadRisk:
         def compute() -> _LoadRisk:
-            seen = figures(self._watcher, state.nodes.names, kind)
-            capacity = self._capacity(state, kind)
-            amounts = capacity.astype(np.float64)
-            amounts = in_mebibytes(amounts) if kind == MEMORY_TYPE else amounts
+            seen, amounts = self._figures(state, kind), self._compared(state, kind)
             window = self._arguments.smoothing_window_size
             rows = zip(seen.average.tolist(), seen.deviation.tolist(), amounts.tolist(), strict=True)
-            return _LoadRisk(seen.valid, [Measured.of(*row, window) for row in rows], capacity)
+            measured = [Measured.of(*row, window) for row in rows]
+            return _LoadRisk(seen.valid, measured, self._allocatable(state, kind))
 
         return state.nodes.cached(self, kind, compute)
 
@@ -229,7 +220,7 @@ class LowRiskOverCommitment(TrimaranPlugin[LowRiskOverCommitmentArguments]):
         """(nodes,) the risk of one resource with the pod on each node."""
         request, limit = self._amounts[kind]
         pod = state.classes[pod_class]
-        capacity, book = self._capacity(state, kind), state.classes.counters
+        capacity, book = self._allocatable(state, kind), state.classes.counters
         requested_there = state.counter(book.number(request))[:-1]
         limited_there = state.counter(book.number(limit))[:-1]
         load = self._load_risk(state, kind).of(np.minimum(requested_there, capacity), limited_there)
@@ -245,9 +236,7 @@ class LowRiskOverCommitment(TrimaranPlugin[LowRiskOverCommitmentArguments]):
         """(nodes,) load-watcher lists its CPU and memory; none when the pod requests and limits nothing."""
         if not self._has_amounts(state, pod_class):
             return np.zeros(len(state.nodes), np.bool_)
-        cpu, memory = (
-            figures(self._watcher, state.nodes.names, kind).valid for kind in (CPU_TYPE, MEMORY_TYPE)
-        )
+        cpu, memory = (self._figures(state, kind).valid for kind in (CPU_TYPE, MEMORY_TYPE))
         return np.asarray(cpu & memory, np.bool_)
 
     def _has_amounts(self, state: ClusterState, pod_class: int) -> bool:

@@ -16,12 +16,22 @@ import numpy as np
 from pydantic import BeforeValidator
 
 from rebalancer.cluster import quantities
-from rebalancer.cluster.arrays import BoolArray, FloatArray
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.nodes import CPU, MEMORY
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import Container
-from rebalancer.load.scheduler_view import AVERAGE, DEVIATION, LATEST, Metric, WatcherMetrics
+from rebalancer.load.scheduler_view import (
+    AVERAGE,
+    CPU_TYPE,
+    DEVIATION,
+    LATEST,
+    MEMORY_TYPE,
+    Metric,
+    WatcherMetrics,
+)
 from rebalancer.profiles.types import Arguments, Input, MetricProvider, extension_points
 from rebalancer.scheduling.framework.plugin import Plugin, PluginInputs
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 _MEGA = 1.0 / 1024.0 / 1024.0
 _AMOUNT: dict[str, Callable[[str], int]] = {"cpu": quantities.cpu_milli, "memory": quantities.units}
@@ -152,3 +162,16 @@ class TrimaranPlugin(Plugin, Generic[A]):
     def __init__(self, arguments: A, watcher: WatcherMetrics | None) -> None:
         self._arguments = arguments
         self._watcher = watcher
+
+    def _figures(self, state: ClusterState, kind: str) -> Figures:
+        """The figures of one type over the nodes."""
+        return figures(self._watcher, state.nodes.names, kind)
+
+    def _allocatable(self, state: ClusterState, kind: str) -> IntArray:
+        """(nodes,) what there is of the resource of a type of figure."""
+        return state.classes.allocatable[:, CPU if kind == CPU_TYPE else MEMORY]
+
+    def _compared(self, state: ClusterState, kind: str) -> FloatArray:
+        """(nodes,) the same in the unit in which the plugins compare it."""
+        amounts = self._allocatable(state, kind).astype(np.float64)
+        return in_mebibytes(amounts) if kind == MEMORY_TYPE else amounts

@@ -21,7 +21,7 @@ from rebalancer.scheduling.framework.plugin import MAX_SCORE, Normalization
 from rebalancer.scheduling.plugins.trimaran.node_figures import TrimaranPlugin
 from rebalancer.scheduling.plugins.trimaran.target_load_packing import predicted_utilization
 from rebalancer.scheduling.resources import before_overhead
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_cluster
 from rebalancer.scheduling.versions.rules import PEAKS_REQUESTS
 
 
@@ -80,20 +80,17 @@ class Peaks(TrimaranPlugin[PeaksArguments]):
     scored_resources = frozenset({"cpu"})
     normalization = Normalization.RANGE
 
+    @once_a_cluster
     def _nodes(self, state: ClusterState) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Per node: CPU in percent, NaN when unknown; K1 and K2 of its power model, 0 when it has none."""
-
-        def compute() -> tuple[FloatArray, FloatArray, FloatArray]:
-            nodes = self._watcher.nodes if self._watcher else {}
-            names = state.nodes.names
-            models = [self._arguments.node_power_model.get(name, _NO_POWER) for name in names]
-            return (
-                np.array([first_utilization(nodes.get(name, ())) for name in names], np.float64),
-                np.array([model.k1 for model in models], np.float64),
-                np.array([model.k2 for model in models], np.float64),
-            )
-
-        return state.nodes.cached(self, "nodes", compute)
+        nodes = self._watcher.nodes if self._watcher else {}
+        names = state.nodes.names
+        models = [self._arguments.node_power_model.get(name, _NO_POWER) for name in names]
+        return (
+            np.array([first_utilization(nodes.get(name, ())) for name in names], np.float64),
+            np.array([model.k1 for model in models], np.float64),
+            np.array([model.k2 for model in models], np.float64),
+        )
 
     def has_figures(self, state: ClusterState, pod_class: int) -> BoolArray:
         """(nodes,) load-watcher lists its CPU."""

@@ -22,7 +22,7 @@ from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, LATEST, Metric, Wa
 from rebalancer.scheduling.framework.plugin import Evidence, PluginInputs
 from rebalancer.scheduling.plugins.trimaran.node_figures import TrimaranArguments, TrimaranPlugin, positive_or
 from rebalancer.scheduling.resources import round_half_away
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_cluster
 from rebalancer.scheduling.state.pod_classes import PodClasses
 
 
@@ -157,15 +157,12 @@ class TargetLoadPacking(TrimaranPlugin[TargetLoadPackingArguments]):
         spec = classes[pod_class].spec
         return classes.cached(pod_class, self, "cpu", lambda: self.predicted_cpu_milli(spec))
 
+    @once_a_cluster
     def _known(self, state: ClusterState) -> tuple[BoolArray, FloatArray]:
         """Per node: whether load-watcher lists figures for it, and its CPU in percent."""
-
-        def compute() -> tuple[BoolArray, FloatArray]:
-            nodes = self._watcher.nodes if self._watcher else {}
-            used = np.array([utilization_of(nodes.get(name, ())) for name in state.nodes.names], np.float64)
-            return ~np.isnan(used), np.nan_to_num(used, nan=0.0)
-
-        return state.nodes.cached(self, "nodes", compute)
+        nodes = self._watcher.nodes if self._watcher else {}
+        used = np.array([utilization_of(nodes.get(name, ())) for name in state.nodes.names], np.float64)
+        return ~np.isnan(used), np.nan_to_num(used, nan=0.0)
 
     def _missing(self, state: ClusterState) -> IntArray:
         """What pods bound after the window's end will add; the metrics do not show them yet.

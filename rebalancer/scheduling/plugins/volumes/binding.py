@@ -13,7 +13,7 @@ binder.go:364, :856, :1109; v1.37.2 volume_binding.go:468, scorer.go:37.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 import msgspec
@@ -57,7 +57,7 @@ from rebalancer.scheduling.framework.plugin import (
 from rebalancer.scheduling.matching import label_match
 from rebalancer.scheduling.plugins.node_resources.scored_resources import ShapePoint, on_shape
 from rebalancer.scheduling.resources import round_half_away
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.cluster_state import ClusterState, Result, once_a_class
 from rebalancer.scheduling.state.volumes import (
     NO_PROVISIONER,
     ON_FIRST_CONSUMER,
@@ -263,15 +263,10 @@ class VolumeBinding(Plugin):
         bound = all((pod.namespace, name) in objects.bound_claims for name in claim_names(pod.spec))
         return kinds if bound or not kinds else (*kinds, CSI_DRIVERS, CSI_CAPACITIES)
 
+    @once_a_class
     def _claims(self, state: ClusterState, pod_class: int) -> SortedClaims:
         pod = state.classes[pod_class]
-
-        def compute() -> SortedClaims:
-            return sort_claims(state.classes.volumes, pod.namespace, claim_names(pod.spec))
-
-        return (
-            state.classes.cached(pod_class, self, "claims", compute) if pod.spec.volumes else SortedClaims()
-        )
+        return sort_claims(state.classes.volumes, pod.namespace, claim_names(pod.spec))
 
     def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
         """A claim that is missing, lost, going, or should be bound already rejects the pod."""
@@ -283,15 +278,20 @@ class VolumeBinding(Plugin):
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """A bit a reason."""
         claims = self._claims(state, pod_class)
-        if claims.to_bind and state.volumes_here:
-            assumed = self._assumed(state)
+
+        def codes(assumed: Assumed) -> IntArray:
             return self._bound(state, claims.bound) | self._unbound(state, claims.to_bind, assumed)
 
-        def compute() -> IntArray:
-            nothing = Assumed(state.classes.volumes.volumes)
-            return self._bound(state, claims.bound) | self._unbound(state, claims.to_bind, nothing)
+        return self._assuming(state, pod_class, "codes", codes)
 
-        return state.classes.cached(pod_class, self, "nothing assumed", compute)
+    def _assuming(
+        self, state: ClusterState, pod_class: int, what: str, compute: Callable[[Assumed], Result]
+    ) -> Result:
+        """A result named ``what``, by what claims have taken; computed once while that is nothing."""
+        if self._claims(state, pod_class).to_bind and state.volumes_here:
+            return compute(self._assumed(state))
+        nothing = Assumed(state.classes.volumes.volumes)
+        return state.classes.cached(pod_class, self, what, lambda: compute(nothing))
 
     def _assumed(self, state: ClusterState) -> Assumed:
         """What the claims of the pods bound on the state have taken, in the order they were bound."""
@@ -389,13 +389,8 @@ class VolumeBinding(Plugin):
         claims = self._claims(state, pod_class)
         if not claims.to_bind or not state.classes.release.has(STORAGE_CAPACITY_SCORING):
             return None
-        if state.volumes_here:
-            return self._scored(state, claims.to_bind, self._assumed(state))
-        return state.classes.cached(
-            pod_class,
-            self,
-            "scores with nothing assumed",
-            lambda: self._scored(state, claims.to_bind, Assumed(state.classes.volumes.volumes)),
+        return self._assuming(
+            state, pod_class, "scores", lambda assumed: self._scored(state, claims.to_bind, assumed)
         )
 
     def _scored(

@@ -35,7 +35,7 @@ from rebalancer.scheduling.framework.plugin import (
     Plugin,
     PreFilter,
 )
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_cluster
 from rebalancer.scheduling.state.volumes import UniqueVolume, claim_names, is_migratable
 from rebalancer.scheduling.versions.rules import LIMITS_OF_NODES, VOLUME_LIMIT_SCALING
 
@@ -69,22 +69,17 @@ class NodeVolumeLimits(Plugin):
             by_driver.setdefault(volume.driver, []).append(volume)
         return by_driver
 
+    @once_a_cluster
     def _limits(self, state: ClusterState) -> Mapping[str, IntArray]:
         """Driver -> (nodes,) the most volumes of it; a driver without any limit is absent."""
-
-        def compute() -> Mapping[str, IntArray]:
-            limits: dict[str, IntArray] = {}
-            if state.classes.release.has(LIMITS_OF_NODES):
-                limits |= _limits_of_nodes(state)
-            for row, name in enumerate(state.nodes.names):
-                csi_node = state.classes.volumes.csi_nodes.get(name)
-                for driver in (csi_node.spec.drivers if csi_node else None) or ():
-                    if driver.allocatable is not None and driver.allocatable.count is not None:
-                        of_driver = limits.setdefault(driver.name, np.full(len(state.nodes), _NO_LIMIT))
-                        of_driver[row] = driver.allocatable.count
-            return limits
-
-        return state.nodes.cached(self, "limits", compute)
+        limits = _limits_of_nodes(state) if state.classes.release.has(LIMITS_OF_NODES) else {}
+        for row, name in enumerate(state.nodes.names):
+            csi_node = state.classes.volumes.csi_nodes.get(name)
+            for driver in (csi_node.spec.drivers if csi_node else None) or ():
+                if driver.allocatable is not None and driver.allocatable.count is not None:
+                    of_driver = limits.setdefault(driver.name, np.full(len(state.nodes), _NO_LIMIT))
+                    of_driver[row] = driver.allocatable.count
+        return limits
 
     def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
         """Nothing to filter for a pod without claims and disks."""

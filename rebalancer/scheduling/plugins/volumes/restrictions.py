@@ -12,7 +12,7 @@ from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.kinds import CLAIMS
 from rebalancer.profiles.types import extension_points, inputs_of
 from rebalancer.scheduling.framework.plugin import PASS, SKIP, Evidence, Plugin, PreFilter
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_class
 from rebalancer.scheduling.state.counters import PodsWithTerm
 from rebalancer.scheduling.state.volumes import ONE_POD, claim_names, marks_of
 from rebalancer.scheduling.versions.rules import CLAIM_IN_USE_REASON
@@ -46,12 +46,8 @@ class VolumeRestrictions(Plugin):
     inputs = inputs_of(*kinds_for_claims)
     evidence = Evidence.DECISIONS
 
+    @once_a_class
     def _conflicts(self, state: ClusterState, pod_class: int) -> _Conflicts:
-        if not state.classes[pod_class].spec.volumes:
-            return _Conflicts()
-        return state.classes.cached(pod_class, self, "conflicts", lambda: self._find(state, pod_class))
-
-    def _find(self, state: ClusterState, pod_class: int) -> _Conflicts:
         pod, volumes = state.classes[pod_class], state.classes.volumes
         alone = []
         for name in claim_names(pod.spec):

@@ -13,7 +13,7 @@ from rebalancer.cluster.kinds import CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from rebalancer.cluster.records import PersistentVolume
 from rebalancer.profiles.types import extension_points, inputs_of
 from rebalancer.scheduling.framework.plugin import PASS, SKIP, Evidence, Plugin, PreFilter
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_class
 from rebalancer.scheduling.state.volumes import ON_FIRST_CONSUMER, claim_names, class_name
 
 # Each key, and the one a node may carry in its place.
@@ -54,12 +54,8 @@ class VolumeZone(Plugin):
     static = True
     reasons = {1: "node(s) had no available volume zone"}
 
+    @once_a_class
     def _required(self, state: ClusterState, pod_class: int) -> _Zones:
-        if not state.classes[pod_class].spec.volumes:
-            return _Zones()
-        return state.classes.cached(pod_class, self, "zones", lambda: self._find(state, pod_class))
-
-    def _find(self, state: ClusterState, pod_class: int) -> _Zones:
         pod, volumes = state.classes[pod_class], state.classes.volumes
         required: list[tuple[str, frozenset[str]]] = []
         for name in claim_names(pod.spec):
