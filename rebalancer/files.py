@@ -19,7 +19,7 @@ from rebalancer.errors import InputError
 
 @contextmanager
 def refusing(what: str, where: object, hint: str = "") -> Iterator[None]:
-    """Where the system refuses what the block does, that becomes an InputError: ``what`` could not be done."""
+    """What the system refuses in the block is refused as an InputError: ``what`` could not be done."""
     try:
         yield
     except OSError as error:
