@@ -17,7 +17,8 @@ import json
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -34,6 +35,9 @@ from rebalancer.planning.planner import make_plan
 from rebalancer.policy.policy_file import parse_policy
 from rebalancer.policy.schedulers import ConfigMapKey
 from rebalancer.questions.why_not import why_not
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 _USUAL, _LOWEST, _STEP = 80, 30, 5  # percent of allocatable cpu above which a node is hot
 _ABOVE_MEAN = 10  # points that a threshold is above the mean at least
@@ -100,8 +104,26 @@ def first_policy(inputs: PlanningInputs, place: ConfigMapKey | None = None, *, m
 
 def _planned(facts: _Facts, threshold: int) -> tuple[str, Plan]:
     """A policy with this threshold, and its plan."""
-    text = "\n".join(_policy(facts, threshold)) + "\n"
+    text = _template().render(_values(facts, threshold))
     return text, make_plan(_by_policy(facts.inputs, text))
+
+
+@cache
+def _template() -> Template:
+    """The policy without its header."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - no other question needs it
+
+    environment = Environment(
+        loader=PackageLoader("rebalancer.questions", "."),
+        autoescape=False,  # noqa: S701 - YAML
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(comment=lambda text, indent: _comment(indent, text), json=json.dumps)
+    environment.globals["percent"] = "{:.0f} %".format
+    return environment.get_template("first_policy.yaml.jinja")
 
 
 def _by_policy(inputs: PlanningInputs, text: str) -> PlanningInputs:
@@ -119,77 +141,37 @@ def _thresholds(facts: _Facts) -> list[int]:
     return [_USUAL, *range(first, lowest - 1, -_STEP)][:_MAX_CANDIDATES]
 
 
-def _policy(facts: _Facts, threshold: int) -> Iterator[str]:
-    """The lines of the policy without its header."""
-    yield from ("apiVersion: rebalancer/v1alpha1", "kind: RebalancePolicy", "metadata: {name: first}", "")
-    yield from (*_scheduler(facts), "", *_load(facts), "", *_hot_nodes(facts, threshold), "")
-    yield "evictable:"
-    yield from _comment(2, "A pod that has just started shows no usual load yet.")
-    yield "  minAge: 10m"
-    yield from _comment(
-        2, "These lose data, or their only replica. Take one out once you know that its pods may move."
-    )
-    yield "  protect: [LocalStorage, PersistentVolumes, SingleReplica]"
-    yield from ("", *_limits(facts))
-
-
-def _scheduler(facts: _Facts) -> Iterator[str]:
-    configuration, version = facts.inputs.scheduler.configuration, facts.inputs.scheduler.version
-    yield "scheduler:"
-    if version:
-        yield from _comment(2, f"Version {version} was seen; a run reads it again each time.")
-    else:
-        yield from _comment(
-            2, "The version could not be seen, and without it a run refuses to act. State it:"
-        )
-        yield '  # version: "1.35"'
-    if facts.place is not None:
-        yield from _comment(
-            2, "Found by its name, and it has a profile for more of the pods than the defaults have."
-        )
-        where = {"namespace": facts.place.namespace, "name": facts.place.name, "key": facts.place.key}
-        yield f"  configMap: {json.dumps(where)}"
-    elif not configuration.text:
-        yield from _comment(
-            2, "No configuration was read: the defaults of the version count. If yours differs, name it:"
-        )
-        yield "  # configMap:"
-        yield "  #   {namespace: kube-system, name: scheduler-config, key: scheduler-config.yaml}"
+def _values(facts: _Facts, threshold: int) -> dict[str, Any]:
+    """What the template says of the cluster."""
+    load, configuration = facts.inputs.load, facts.inputs.scheduler.configuration
     missing = sorted(name for name in facts.schedulers if configuration.profile(name) is None)
-    for name in missing:
-        yield from _comment(
-            2,
-            f"{facts.schedulers[name]} pods have schedulerName {name}, which the configuration lacks: none "
-            "of them is moved before their scheduler's configuration is named here.",
-        )
-    names = sorted(facts.schedulers.keys() - set(missing))
-    counts = ", ".join(f"{name} {facts.schedulers[name]}" for name in names)
-    yield from _comment(2, f"Pods by profile: {counts or 'none'}. [] means all profiles.")
-    yield "  profiles: []"
-
-
-def _load(facts: _Facts) -> Iterator[str]:
-    load, nodes = facts.inputs.load, len(facts.inputs.snapshot.nodes)
-    yield from ("load:", "  sources:")
-    for service in _prometheus_services(facts):
-        yield from _comment(
-            4,
-            f"Service {service.metadata.namespace}/{service.metadata.name} is named like a Prometheus. With "
-            "it add window: 15m and statistic: p95, so that a spike makes no node hot:",
-        )
-        address = f"http://{service.metadata.name}.{service.metadata.namespace}:9090"
-        yield f"    # - prometheus: {{address: {json.dumps(address)}, preset: nodeExporter}}"
-    if facts.measured:
-        known = int(np.count_nonzero(load.known))
-        yield from _comment(4, f"It has fresh figures of {known} of {nodes} nodes, each of a moment only.")
-        yield "    - metricsServer: {}"
-    else:
-        yield from _comment(
-            4,
-            "No measured load was found, so the requests of the pods stand for it, which may be far from it. "
-            "Install metrics-server, or name a Prometheus, and put it before this line.",
-        )
-        yield "    - requests: {}"
+    profiles = sorted(facts.schedulers.keys() - set(missing))
+    mean = float(facts.cpu.mean()) if len(facts.cpu) else 0.0
+    # A load that a node has, as in the summary of ``nodes``.
+    p95 = float(np.percentile(facts.cpu, 95, method="inverted_cdf")) if len(facts.cpu) else 0.0
+    cool_to = max(threshold - _COOLING_POINTS, min(threshold - _STEP, round(mean / _STEP) * _STEP + _STEP))
+    return {
+        "version": facts.inputs.scheduler.version,
+        "place": facts.place,
+        "configuration": configuration,
+        "missing": missing,
+        "schedulers": facts.schedulers,
+        "profiles": ", ".join(f"{name} {facts.schedulers[name]}" for name in profiles),
+        "prometheus_services": [item.metadata for item in _prometheus_services(facts)],
+        "measured": facts.measured,
+        "known": int(np.count_nonzero(load.known)),
+        "nodes": len(facts.inputs.snapshot.nodes),
+        "cpu": facts.cpu,
+        "memory": facts.memory,
+        "mean": mean,
+        "p95": p95,
+        "above": int(np.count_nonzero(facts.cpu > threshold)),
+        "threshold": threshold,
+        "usual": _USUAL,
+        "cool_to": cool_to,
+        "movable": facts.movable,
+        "per_run": max(2, min(20, math.ceil(facts.movable * _SHARE_PER_RUN))),
+    }
 
 
 def _prometheus_services(facts: _Facts) -> list[Service]:
@@ -204,46 +186,6 @@ def _prometheus_services(facts: _Facts) -> list[Service]:
     return services[:_MAX_SERVICES]
 
 
-def _hot_nodes(facts: _Facts, threshold: int) -> Iterator[str]:
-    yield "hotNodes:"
-    yield from _comment(2, "A node must be hot in two runs one after the other: a spike moves nothing.")
-    yield from ("  forRuns: 2", "  any:")
-    mean = 0.0
-    if len(facts.cpu):
-        mean = float(facts.cpu.mean())
-        above = int(np.count_nonzero(facts.cpu > threshold))
-        # A load that a node has, as in the summary of ``nodes``.
-        p95 = float(np.percentile(facts.cpu, 95, method="inverted_cdf"))
-        usual = "the usual threshold" if threshold == _USUAL else f"the usual {_USUAL} % would move nothing"
-        yield from _comment(
-            4,
-            f"cpu: mean {mean:.0f} %, 95th percentile {p95:.0f} %, highest "
-            f"{facts.cpu.max():.0f} %; {above} of {len(facts.cpu)} nodes are above {threshold} %, {usual}. "
-            f"memory: mean {facts.memory.mean():.0f} %, highest {facts.memory.max():.0f} %; 85 % is the "
-            "usual threshold.",
-        )
-    else:
-        yield from _comment(4, "The load of no node is known: these are the usual thresholds.")
-    cool_to = max(threshold - _COOLING_POINTS, min(threshold - _STEP, round(mean / _STEP) * _STEP + _STEP))
-    yield f"    - utilization: {{cpu: {threshold}, memory: 85}}"
-    yield f"      coolTo: {{cpu: {cool_to}, memory: 75}}"
-
-
-def _limits(facts: _Facts) -> Iterator[str]:
-    per_run = max(2, min(20, math.ceil(facts.movable * _SHARE_PER_RUN)))
-    yield "limits:"
-    yield from _comment(
-        2, f"1 % of the {facts.movable} pods that do not belong to their node, at least 2 and at most 20."
-    )
-    yield f"  perRun: {per_run}"
-    yield f"  perNode: {min(4, per_run)}"
-    yield f"  perNamespace: {min(10, per_run)}"
-    yield from _comment(
-        2, "Of the desired replicas, rounded up: so one at a time of a workload of up to ten."
-    )
-    yield "  perWorkload: 10%"
-
-
 def _with_header(facts: _Facts, text: str, plan: Plan) -> str:
     """The policy, preceded by what it was made from and what a plan by it does now."""
     inputs = facts.inputs
@@ -251,24 +193,25 @@ def _with_header(facts: _Facts, text: str, plan: Plan) -> str:
     now = f"{len(plan.moves)} pods move, and {after} of {plan.hot_count} hot nodes stay hot"
     if not plan.moves:
         now = why_not(_by_policy(inputs, text), None).verdict
-    header = (
-        *_comment(
+    return (
+        _comment(
             0,
             "A policy for rebalancer, suggested by what a cluster shows. Every key that is not here has its "
             "default: see rebalancer policy show. Check a change with rebalancer plan --diff.",
-        ),
-        *_comment(
+        )
+        + _comment(
             0,
             f"Seen: {len(inputs.snapshot.nodes)} nodes and {len(inputs.snapshot.pods)} pods of "
             f"{inputs.snapshot.source} at {times.render(inputs.now)}.",
-        ),
-        *_comment(0, f"A plan by it, now: {now}."),
+        )
+        + _comment(0, f"A plan by it, now: {now}.")
+        + text
     )
-    return "\n".join((*header, text))
 
 
-def _comment(indent: int, text: str) -> list[str]:
+def _comment(indent: int, text: str) -> str:
     """A comment in lines that fit a screen; names from the cluster in it stay on their lines."""
     safe = "".join(character if character.isprintable() else "?" for character in " ".join(text.split()))
     lead = " " * indent + "# "
-    return [lead + line for line in textwrap.wrap(safe, _WIDTH - len(lead), break_on_hyphens=False)]
+    lines = textwrap.wrap(safe, _WIDTH - len(lead), break_on_hyphens=False)
+    return "".join(f"{lead}{line}\n" for line in lines)
