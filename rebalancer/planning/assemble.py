@@ -47,7 +47,6 @@ def system_workloads(
         if (item.metadata.namespace, item.metadata.name) in services and item.spec.selector
     ]
     workloads = Workloads(snapshot)
-    found: set[str] = set()
     matching = [
         index
         for index, pod in enumerate(snapshot.pods.classes)
@@ -62,11 +61,8 @@ def system_workloads(
             for namespace, selector in selectors
         )
     ]
-    wanted = frozenset(matching)
-    for row, pod_class in enumerate(snapshot.pods.pod_class.tolist()):
-        if pod_class in wanted:
-            found.add(workloads.of(PodRow(row)).key)
-    return frozenset(found)
+    rows = np.flatnonzero(np.isin(snapshot.pods.pod_class, matching)).tolist()
+    return frozenset(workloads.of(row).key for row in map(PodRow, rows))
 
 
 def assemble(

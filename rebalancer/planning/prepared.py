@@ -20,7 +20,6 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, 
 from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PHASE_INDEX, PodTable
-from rebalancer.cluster.records import Node
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import RecentLoad, correct, end_times, leaving_pods, recent_load
 from rebalancer.load.report import LoadReport
@@ -327,14 +326,11 @@ def sight_of(inputs: PlanningInputs, *, usable: bool) -> Sight:
     _load, hotness = hotness_of(inputs)
     nodes = inputs.snapshot.nodes
     settled = nodes.ready & ~(inputs.now - nodes.ready_since < JUST_READY_SECONDS)
-    rows = (row for row in np.flatnonzero(settled & usable).tolist() if not _closed(nodes.records[row]))
+    found = (nodes.records[row] for row in np.flatnonzero(settled & usable).tolist())
+    # One that is cordoned or about to be removed takes no more pods.
+    taking = (node for node in found if not (node.spec.unschedulable or why_leaving(node)))
     hot = np.flatnonzero(hotness.hot).tolist()
-    return Sight(frozenset(nodes.names[row] for row in hot), frozenset(nodes.names[row] for row in rows))
-
-
-def _closed(node: Node) -> bool:
-    """Whether a node takes no more pods, for it is cordoned or about to be removed."""
-    return bool(node.spec.unschedulable or why_leaving(node))
+    return Sight(frozenset(nodes.names[row] for row in hot), frozenset(node.metadata.name for node in taking))
 
 
 def _still_leaving(inputs: PlanningInputs, moves: Iterable[PastMove]) -> dict[int, str]:

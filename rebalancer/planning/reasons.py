@@ -81,11 +81,7 @@ class Reason(StrEnum):
         "it uses a claim of a storage class that the policy excludes",
         "evictable.protectStorageClasses",
     )
-    WITHOUT_BUDGET = (
-        "WithoutBudget",
-        "no PodDisruptionBudget selects it",
-        "evictable.protect: WithoutBudget",
-    )
+    WITHOUT_BUDGET = "WithoutBudget", "no PodDisruptionBudget selects it", "evictable.protect: WithoutBudget"
     LABELS = "Labels", "the policy's podSelector does not select it", "evictable.podSelector"
     ANNOTATION = "Annotation", "one of its annotations forbids or discourages eviction"
     DEBUGGED = "Debugged", "somebody debugs it: an ephemeral container runs in it, as kubectl debug adds one"

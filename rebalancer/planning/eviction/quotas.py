@@ -176,7 +176,8 @@ def usage(spec: records.PodSpec) -> dict[str, Fraction]:
 def _missing(spec: records.PodSpec, required: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Container and resource where a pod does not say what it takes of what a quota limits."""
     level = spec.resources or records.ResourceRequirements()
-    if any(name in (*_NATIVE[:2],) or name.startswith("hugepages-") for name in _names(level)):
+    names = (*(level.requests or ()), *(level.limits or ()))
+    if any(name in _NATIVE[:2] or name.startswith("hugepages-") for name in names):
         return
     for container in (*(spec.containers or ()), *(spec.init_containers or ())):
         resources = container.resources or records.ResourceRequirements()
@@ -185,10 +186,6 @@ def _missing(spec: records.PodSpec, required: Iterable[str]) -> Iterator[tuple[s
             given = resources.limits if kind == "limits" else resources.requests
             if name not in (given or {}):
                 yield container.name, resource
-
-
-def _names(resources: records.ResourceRequirements) -> set[str]:
-    return {*(resources.requests or ()), *(resources.limits or ())}
 
 
 def _ephemeral(spec: records.PodSpec) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from rebalancer.cluster import kinds, records, times
-from rebalancer.cluster.arrays import BoolArray, IntArray, PodRow
+from rebalancer.cluster.arrays import IntArray, PodRow
 from rebalancer.cluster.pod_classes import Owner, PodClass
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.planning.workloads.jobs import replaces_only_failed
@@ -266,13 +266,9 @@ class Workloads:
 
     @cached_property
     def _staying(self) -> list[IntArray]:
-        """By class: its pods that are not terminating."""
-        return self._by_class(~self._snapshot.pods.terminating)
-
-    def _by_class(self, which: BoolArray) -> list[IntArray]:
-        """Rows of some of the pods, by class."""
+        """By class: the rows of its pods that are not terminating."""
         pods = self._snapshot.pods
-        rows = np.flatnonzero(which)
+        rows = np.flatnonzero(~pods.terminating)
         rows = rows[np.argsort(pods.pod_class[rows], kind="stable")]
         edges = pods.pod_class[rows].searchsorted(np.arange(1, len(pods.classes)))
         return np.split(rows, edges)

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -276,6 +275,7 @@ _BY_FIELD: Mapping[str, _Compare] = {
     "restart_policy": lambda wanted, actual: _equal(wanted or "Always", actual or "Always"),
 }
 _LABELS = _adding(_labels, _map_within)
+_FIELDS = msgspec.structs.fields(records.PodSpec)
 
 
 def differences(
@@ -286,17 +286,12 @@ def differences(
     ``known`` are attributes of the template that hold all that admission makes of them.
     """
     found = {"labels": _LABELS(template.metadata.labels, pod.labels)}
-    for field in _fields():
+    for field in _FIELDS:
         compare = _equal if field.name in known else _BY_FIELD.get(field.name, _equal)
         found[field.encode_name] = compare(getattr(template.spec, field.name), getattr(pod.spec, field.name))
     if pod.statuses:
         found["an in-place resize"] = Verdict.ADDED
     return {name: verdict for name, verdict in found.items() if verdict is not Verdict.ALIKE}
-
-
-@cache
-def _fields() -> tuple[msgspec.structs.FieldInfo, ...]:
-    return msgspec.structs.fields(records.PodSpec)
 
 
 def why_not_placed(spec: records.PodSpec) -> str:
