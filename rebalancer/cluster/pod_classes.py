@@ -76,10 +76,7 @@ def _resized(pod: records.Pod, infeasible: bool) -> tuple[records.ContainerStatu
 
     Where the resize is infeasible the spec does not count, so every status with resources is kept.
     """
-    spec = {
-        container.name: container.resources
-        for container in (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
-    }
+    spec = {container.name: container.resources for container in pod.spec.every_container}
     status_of_pod = records.ContainerStatus(
         name=POD_ITSELF, resources=pod.status.resources, allocated_resources=pod.status.allocated_resources
     )
@@ -150,7 +147,7 @@ def _check_quantities(pod: PodClass) -> None:
     """Refuse a class whose quantities the API server would not have stored."""
     spec = pod.spec
     maps: list[tuple[str, records.Labels | None]] = [("overhead", spec.overhead)]
-    for container in (*(spec.containers or ()), *(spec.init_containers or ())):
+    for container in spec.every_container:
         if container.resources:
             maps.append((f"{container.name}.requests", container.resources.requests))
             _check_limits(f"{container.name}.limits", container.resources)

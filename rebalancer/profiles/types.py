@@ -201,7 +201,7 @@ class Extender(Arguments):
         managed = {item.name for item in self.managed_resources}
         return not managed or any(
             not managed.isdisjoint(names or ())
-            for container in (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
+            for container in pod.spec.every_container
             if container.resources
             for names in (container.resources.requests, container.resources.limits)
         )

@@ -215,7 +215,7 @@ def _pod_resources(spec: records.PodSpec) -> records.ResourceRequirements | None
         return resources
     of_containers = {
         name
-        for item in (*(spec.containers or ()), *(spec.init_containers or ()))
+        for item in spec.every_container
         for name in ((_requested(item.resources) or records.ResourceRequirements()).requests or {})
     }
     missing = {name: amount for name, amount in resources.limits.items() if name not in of_containers}

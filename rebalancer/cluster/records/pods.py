@@ -225,6 +225,11 @@ class PodSpec(base.Record, frozen=True):
     # finds it, and recordings keep it. Empty: there is none.
     unknown_field: str = ""
 
+    @property
+    def every_container(self) -> tuple[Container, ...]:
+        """Its containers, and then its init containers."""
+        return *(self.containers or ()), *(self.init_containers or ())
+
 
 class RuntimeOverhead(base.Record, frozen=True):
     """overhead of a RuntimeClass."""

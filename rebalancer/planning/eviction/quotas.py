@@ -179,7 +179,7 @@ def _missing(spec: records.PodSpec, required: Iterable[str]) -> Iterator[tuple[s
     names = (*(level.requests or ()), *(level.limits or ()))
     if any(name in _NATIVE[:2] or name.startswith("hugepages-") for name in names):
         return
-    for container in (*(spec.containers or ()), *(spec.init_containers or ())):
+    for container in spec.every_container:
         resources = container.resources or records.ResourceRequirements()
         for resource in sorted(required):
             kind, _, name = resource.rpartition(".")
@@ -235,7 +235,7 @@ def is_best_effort(spec: records.PodSpec) -> bool:
     Source: kubernetes v1.36.3 pkg/apis/core/v1/helper/qos/qos.go, ComputePodQOS.
     """
     asking: Iterable[records.Container | records.PodSpec] = (
-        (spec,) if spec.resources is not None else (*(spec.containers or ()), *(spec.init_containers or ()))
+        (spec,) if spec.resources else spec.every_container
     )
     amounts = (
         given.get(name)

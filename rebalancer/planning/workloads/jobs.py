@@ -167,8 +167,8 @@ def _may_end_so(job: Workload, codes: OnExitCodes) -> bool:
     """
     spec = job.spec.template.spec if job.spec.template else None
     if codes.container_name is not None and spec is not None:
-        containers = (*(spec.containers or ()), *(spec.init_containers or ()))
-        if all(item.name != codes.container_name for item in containers):
+        names = {item.name for item in spec.every_container}
+        if codes.container_name not in names:
             return False
     return codes.operator == "NotIn" or (codes.operator == "In" and bool(codes.values))
 

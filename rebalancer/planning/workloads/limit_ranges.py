@@ -87,7 +87,7 @@ class LimitRanges:
 
         ``annotations`` are those of the pod, in one of which the API server wrote what it added.
         """
-        containers = {item.name: item for item in (*(spec.containers or ()), *(spec.init_containers or ()))}
+        containers = {item.name: item for item in spec.every_container}
         today = [_defaults(item) for item in self._by_namespace.get(namespace, ())]
         for name, field, resource in _added(annotations.get(_ANNOTATION, "")):
             container = containers.get(name)
@@ -108,7 +108,7 @@ class LimitRanges:
     def why_added(self, namespace: str, spec: records.PodSpec) -> str:
         """Which LimitRange would give a new pod what a pod like it does not have; empty when none would."""
         for item in self._by_namespace.get(namespace, ()):
-            for container in (*(spec.containers or ()), *(spec.init_containers or ())):
+            for container in spec.every_container:
                 if _with_default(container, *_defaults(item)) != container:
                     return (
                         f"LimitRange {item.metadata.name} would give container {container.name} of its "
@@ -179,10 +179,9 @@ def _same(text: str, other: str) -> bool:
 
 def _objections(limits: list[records.LimitRangeItem] | tuple[()], spec: records.PodSpec) -> Iterator[str]:
     """What a pod asks for that the limits do not allow, in words."""
-    containers = [*(spec.containers or ()), *(spec.init_containers or ())]
     for limit in limits:
         if limit.type == _CONTAINER:
-            for item in containers:
+            for item in spec.every_container:
                 resources = item.resources or records.ResourceRequirements()
                 asked, limited = exact_amounts(resources.requests), exact_amounts(resources.limits)
                 yield from (f"container {item.name}: {why}" for why in _outside(limit, asked, limited))

@@ -117,10 +117,9 @@ def selects_namespaces(pod: PodClass) -> bool:
 
 def extended_resources(pod: PodClass) -> frozenset[str]:
     """The resources it requests outside kubernetes.io, or of a DeviceClass by its name."""
-    containers = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
     return frozenset(
         name
-        for item in containers
+        for item in pod.spec.every_container
         if item.resources
         for name in item.resources.requests or ()
         if name.startswith(DEVICE_CLASS_PREFIX) or ("/" in name and "kubernetes.io/" not in name)
@@ -136,7 +135,7 @@ def needs_declared_features(pod: PodClass) -> bool:
     spec = pod.spec
     restarts = any(
         rule.action == "RestartAllContainers"
-        for container in (*(spec.containers or ()), *(spec.init_containers or ()))
+        for container in spec.every_container
         for rule in container.restart_policy_rules or ()
     )
     return restarts or (bool(spec.host_network) and spec.host_users is False)

@@ -32,7 +32,7 @@ class NodePorts(Plugin):
     def asking(self, state: ClusterState) -> Iterable[int]:
         """Those with host ports."""
         for kind, pod in enumerate(state.classes):
-            for item in (*(pod.spec.containers or ()), *(pod.spec.init_containers or ())):
+            for item in pod.spec.every_container:
                 if item.ports and state.classes.ports(kind):
                     yield kind
                     break
