@@ -210,7 +210,6 @@ class Attempts(ABC):
         self.client = client
         self.move = move
         self.api = client.api.finishing()
-        self.pods = PodReader(self.api)
         self.not_before = client.clock()
         self.restarted_at = ""
         self.open = False  # a request may still be carried out, or have been
@@ -233,6 +232,11 @@ class Attempts(ABC):
 
         Raises RebalancerError when that cannot be found out.
         """
+
+    def pod(self) -> ObservedPod | None:
+        """The pod as it is now; None where it is gone, though another may have its name."""
+        pod = PodReader(self.api).pod(self.move.pod.namespace, self.move.pod.name)
+        return pod if pod is not None and pod.metadata.uid == self.move.pod.uid else None
 
     def answer_to(
         self, method: str, path: str, body: object, *, what: str, max_bytes: int, **options: str
@@ -288,9 +292,7 @@ class Attempts(ABC):
     def _request(self) -> Attempt:
         """Look at the pod, send one request, unless that is forbidden, and find out what it did."""
         try:
-            pod = self.pods.pod(self.move.pod.namespace, self.move.pod.name)
-            if pod is not None and pod.metadata.uid != self.move.pod.uid:
-                pod = None
+            pod = self.pod()
             refusal = self.why_not(pod)
             if refusal is not None or pod is None:
                 return refusal or self.left("the pod is gone already", by_itself=not self.open)
@@ -383,7 +385,5 @@ class _Eviction(Attempts):
 
     def is_done(self) -> bool | None:
         """Whether the pod leaves."""
-        pod = self.pods.pod(self.move.pod.namespace, self.move.pod.name)
-        if pod is None or pod.metadata.uid != self.move.pod.uid:
-            return None
-        return pod.terminating
+        pod = self.pod()
+        return None if pod is None else pod.terminating

@@ -275,5 +275,5 @@ def _others(work: Import, spec: Mapping[str, Any], custom: Mapping[str, Any], at
         for theirs, ours in (("total", "limits.perRun"), ("node", "limits.perNode")):
             work.take(("spec", "evictionLimits"), limits, theirs, int, ours)
     for key in ("devLowNodeUtilizationThresholds", "devDeviationThresholds", "podLifetime"):
-        if key in custom and not any(seen[: len(at) + 1] == (*at, key) for seen in work.seen):
+        if key in custom and not work.has_seen((*at, key)):
             work.note((*at, key), KeyFate.IDLE, "no profile of this file has a plugin that it customizes")

@@ -127,12 +127,15 @@ class Import(msgspec.Struct):
             fate, text = KeyFate.NARROWED, f"{text}: for all strategies, as a policy has one"
         self.notes.append((path, fate, text))
 
+    def has_seen(self, path: Path) -> bool:
+        """Whether a key at the path, or below it, was looked at."""
+        return any(seen[: len(path)] == path for seen in self.seen)
+
     def rest(self, path: Path, values: Mapping[str, Any], why: str) -> None:
         """Drop the keys of a mapping that nobody looked at."""
         for key in values:
-            here = (*path, key)
-            if not any(seen[: len(here)] == here for seen in self.seen):
-                self.drop(here, why)
+            if not self.has_seen((*path, key)):
+                self.drop((*path, key), why)
 
     def mapping(self, path: Path, value: Any) -> Mapping[str, Any]:
         """The mapping at a path, empty where nothing is written. Raises InputError for anything else."""

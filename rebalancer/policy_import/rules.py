@@ -173,7 +173,7 @@ def _lift(work: Import, path: Path, name: str, *, bare: bool) -> None:
 def _rest(work: Import, arguments: Arguments, why: str, defaults: Collection[str] = ()) -> None:
     for key in arguments.values:
         here = arguments.where(key)
-        if any(seen[: len(here)] == here for seen in work.seen):
+        if work.has_seen(here):
             continue
         if key not in defaults and arguments.values[key] in (None, False, "", [], {}):
             work.note(here, KeyFate.IDLE, "it is what descheduler does without it")
@@ -356,7 +356,7 @@ def _plugin(work: Import, plugin: Plugin) -> None:
     for argument, value in {**replaced.defaults, **stated}.items():
         where = plugin.arguments.where(argument)
         setting = replaced.settings.get(argument, _COMMON.get(argument, argument))
-        if any(seen[: len(where)] == where for seen in work.seen):
+        if work.has_seen(where):
             continue
         value = _as_ours(argument, value)  # noqa: PLW2901 - as our settings write it
         choices = replaced.choices.get(argument, {})

@@ -167,9 +167,9 @@ def _make_of(
     return description.make if description is not None else None
 
 
-def default_configuration(version: str = profiles.NEWEST_VERSION) -> SchedulerConfiguration:
+def default_configuration() -> SchedulerConfiguration:
     """What a scheduler without a configuration file runs: one profile, ``default-scheduler``."""
-    text = f"apiVersion: {profiles.GROUP}/{version}\nkind: {profiles.KIND}\n"
+    text = f"apiVersion: {profiles.GROUP}/{profiles.NEWEST_VERSION}\nkind: {profiles.KIND}\n"
     return load_configuration(text, "defaults")
 
 

@@ -197,13 +197,13 @@ def split(layout: Layout, first: bytes, read: Read) -> Iterator[Item]:
     """
     between, closing = layout.between, layout.closing
     opening = len(between) - layout.opening
-    left = layout.before + first
+    left, more = layout.before, first
     # A separator cannot end within what was searched before, less one byte of its own length: each byte is
     # searched about once, and an item that does not end is refused before it is copied often.
     overlap = len(between) - 1
     searched = 0
-    while block := read(_BLOCK):
-        block = left + block
+    while more:
+        block = left + more
         view, start = memoryview(block), 0
         for place in _places(block, between, searched):
             yield _item(view[start : place + closing])
@@ -211,11 +211,8 @@ def split(layout: Layout, first: bytes, read: Read) -> Iterator[Item]:
         left = block[start:]
         searched = max(len(left) - overlap, 0)
         _item(left)
-    view, start = memoryview(left), 0
-    for place in _places(left, between, searched):
-        yield _item(view[start : place + closing])
-        start = place + opening
-    place = left.rfind(layout.end, start)
+        more = read(_BLOCK)
+    place = left.rfind(layout.end)
     if place < 0:
         raise ValueError("the list does not end: the file is truncated")
     tail = left[place + len(layout.end) :]
@@ -224,7 +221,7 @@ def split(layout: Layout, first: bytes, read: Read) -> Iterator[Item]:
             raise ValueError("something follows the list")
     elif msgspec.json.decode(b"{" + tail, type=dict[str, msgspec.Raw]).get("kind") is None:
         raise ValueError("the list does not say its kind")
-    yield view[start : place + closing]
+    yield memoryview(left)[: place + closing]
 
 
 def _item(item: Item | bytes) -> Item:
