@@ -17,7 +17,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -355,29 +355,37 @@ def plan_options(**options: Option) -> Callable[[Command], Command]:
     return decorate
 
 
+# By the field of PlanOptions, in the order in which a command that is suggested has them.
+_FLAGS = {
+    "source": "--from",
+    "at": "--at",
+    "policy_path": "--policy",
+    "kubeconfig": "--kubeconfig",
+    "context": "--context",
+    "kube_cluster": "--cluster",
+    "kube_user": "--user",
+    "acts_as": "--as",
+    "as_groups": "--as-group",
+    "now": "--now",
+    "state_path": "--state",
+    "state_config_map": "--state-config-map",
+    "scheduler_config": "--scheduler-config",
+    "assume_neutral": "--assume-neutral",
+}
+
+
+def _given(options: PlanOptions, fields: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """The flags of the fields that are set, with their values: one that may be repeated for each value."""
+    for field in fields:
+        value = getattr(options, field)
+        for item in value if isinstance(value, tuple) else (value,):
+            if item is not None:
+                yield _FLAGS[field], item
+
+
 def asked_again(command: str, options: PlanOptions) -> str:
     """A command that is suggested, under the name that the user typed and for the same cluster and policy."""
-    given = [
-        (flag, str(value))
-        for flag, value in (
-            ("--from", options.source),
-            ("--at", options.at),
-            ("--policy", options.policy_path),
-            ("--kubeconfig", options.kubeconfig),
-            ("--context", options.context),
-            ("--cluster", options.kube_cluster),
-            ("--user", options.kube_user),
-            ("--as", options.acts_as),
-            *(("--as-group", name) for name in options.as_groups),
-            ("--now", options.now),
-            ("--state", options.state_path),
-            ("--state-config-map", options.state_config_map),
-            ("--scheduler-config", options.scheduler_config),
-            *(("--assume-neutral", name) for name in options.assume_neutral),
-        )
-        if value is not None
-    ]
-    words = [f"{flag} {shlex.quote(value)}" for flag, value in given]
+    words = [f"{flag} {shlex.quote(str(value))}" for flag, value in _given(options, _FLAGS)]
     return " ".join((command.replace(PROGRAM, program_name(), 1), *words))
 
 
@@ -385,15 +393,7 @@ def check_options(options: PlanOptions) -> None:
     """Refuse options for the cluster or the state of which one would be ignored."""
     if options.at is not None and options.source is None:
         raise InputError("--at is a moment of a recorded timeline", hint="name its folder with --from")
-    live = {
-        "--kubeconfig": options.kubeconfig,
-        "--context": options.context,
-        "--cluster": options.kube_cluster,
-        "--user": options.kube_user,
-        "--as": options.acts_as,
-        "--as-group": options.as_groups or None,
-    }
-    given = [name for name, value in live.items() if value is not None]
+    given = dict.fromkeys(flag for flag, _ in _given(options, CONNECTION))
     if options.source is not None and given:
         raise InputError(
             f"--from reads a recorded cluster, {' and '.join(given)} a live one", hint="give one or the other"
@@ -500,14 +500,8 @@ def refuse_unread_journal(journal: Path | None) -> None:
 
 def refuse_one_file_for_two(options: PlanOptions, written: Mapping[str, Path | None]) -> None:
     """InputError when an option names a file to be written that another option names too."""
-    read = {
-        "--policy": options.policy_path,
-        "--kubeconfig": options.kubeconfig,
-        "--scheduler-config": options.scheduler_config,
-    }
-    taken: dict[str, str] = {
-        os.path.realpath(path): option for option, path in read.items() if path is not None
-    }
+    read = _given(options, ("policy_path", "kubeconfig", "scheduler_config"))
+    taken = {os.path.realpath(path): flag for flag, path in read}
     for option, path in {"--state": options.state_path, **written}.items():
         if path is None:
             continue

@@ -154,7 +154,7 @@ def in_flight(lines: tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any], 
 def _decode(line: bytes, where: str) -> Mapping[str, Any]:
     try:
         found: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"not a line of a journal: {str(error)[:200]}", where=where) from error
     for key in _TEXTS:
         if not isinstance(found.get(key, ""), str):

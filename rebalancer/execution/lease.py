@@ -80,7 +80,7 @@ class LeaseObject:
         try:
             body = self.api.find(f"read {self.where}", self._path(self._name))
             return None if body is None else msgspec.json.decode(body, type=dict[str, Any])
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise UnreachableError(
                 f"the answer is not a lease: {str(error)[:200]}", where=self.where, hint="kubectl delete it"
             ) from error

@@ -145,7 +145,7 @@ class PodReader:
         try:
             body = self._api.find(what, object_path("v1", namespace, "pods", name))
             return None if body is None else _pod.decode(body)
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise UnreachableError(
                 f"{what}: the answer is not a pod: {str(error)[:200]}", where=self._api.host
             ) from error

@@ -111,7 +111,7 @@ class _Restart(Attempts):
             found = None if body is None else _deployment.decode(body)
         except RightsError as error:
             raise RightsError(error.message, where=error.where, hint=_RIGHT) from error
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise RequestRejectedError(
                 f"{what}: the answer is not a Deployment: {str(error)[:200]}", where=self.api.host
             ) from error

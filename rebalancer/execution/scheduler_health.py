@@ -247,7 +247,7 @@ def read_lease(api: RawApi, lease: LeaseName) -> dict[str, Any] | None:
         if not isinstance(items[0], dict):
             raise TypeError
         return items[0]
-    except (msgspec.DecodeError, ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise UnreachableError(f"{lease} cannot be read: {type(error).__name__}") from error
 
 

@@ -95,12 +95,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     block_on_close = False
     request_queue_size = MAX_CONNECTIONS
 
-    def __init__(
-        self,
-        address: tuple[str, int],
-        app: Callable[[Environment, Start], Iterable[bytes]],
-        tls: ssl.SSLContext | None,
-    ) -> None:
+    def __init__(self, address: tuple[str, int], app: Application, tls: ssl.SSLContext | None) -> None:
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
@@ -231,12 +226,7 @@ def _told(start: Start, trouble: str, ok: str) -> Iterable[bytes]:
 
 
 @contextmanager
-def answering(
-    host: str,
-    port: int,
-    app: Callable[[Environment, Start], Iterable[bytes]],
-    tls: ssl.SSLContext | None = None,
-) -> Iterator[str]:
+def answering(host: str, port: int, app: Application, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """Answer on an address within this block; gives the URL. Raises InputError where it cannot be had."""
     with refusing("cannot listen", f"{host}:{port}", "name another ADDRESS:PORT with --listen"):
         server = _listening(host, port, app, tls)

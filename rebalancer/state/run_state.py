@@ -323,7 +323,7 @@ def decode(content: bytes, where: str) -> RunState:
         )
     try:
         state = _decoder.decode(content)
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"not a {KIND}: {str(error)[:300]}", where=where, hint=hint) from error
     if (state.api_version, state.kind) != (API_VERSION, KIND):
         found = f"{state.kind[:60]!a} of {state.api_version[:60]!a}"

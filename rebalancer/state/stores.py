@@ -173,7 +173,7 @@ class ConfigMapStore:
         try:
             body = api.find(f"read {self.where}", self._path(self._name))
             return None if body is None else msgspec.json.decode(body, type=dict[str, Any])
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"the answer is not an object: {str(error)[:200]}", where=self.where) from error
 
     def _state(self, item: dict[str, Any] | None) -> RunState | None:

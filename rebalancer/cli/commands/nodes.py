@@ -21,7 +21,7 @@ from rebalancer.cli.options import (
 from rebalancer.cli.output import Output, Rows, emit, with_progress
 from rebalancer.cli.studies import Cluster, fleet_options, study
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
-from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.observe.plan_options import PlanOptions, policy_of
 from rebalancer.reporting.render import TABLES, Format
 from rebalancer.signals import stop_on_signal
 
@@ -147,14 +147,9 @@ def _check_watch(options: PlanOptions, output: Output, every: float | None, *, w
 
 def _check_resource(order: str, options: PlanOptions) -> None:
     """Refuse an order by what the policy's sources do not measure, before the cluster is read."""
-    from rebalancer.policy.policy_file import (  # noqa: PLC0415 - imports pydantic
-        default_policy,
-        load_policy,
-        scorable_resources,
-    )
+    from rebalancer.policy.policy_file import scorable_resources  # noqa: PLC0415 - imports pydantic
 
-    loaded = default_policy() if options.policy_path is None else load_policy(options.policy_path)
-    known = {*_ORDERS, *scorable_resources(loaded.policy)}
+    known = {*_ORDERS, *scorable_resources(policy_of(options).policy)}
     if order not in known:
         raise InputError(
             f"--sort {order[:60]!a}: the policy's sources measure no such thing",

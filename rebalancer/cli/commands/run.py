@@ -37,7 +37,7 @@ from rebalancer.cli.options import (
 )
 from rebalancer.cli.output import Output, Rows, console, emit, show, style, write_page
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
-from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions
+from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions, policy_of
 from rebalancer.otlp import MetricsExport, exported_traces, is_wanted
 from rebalancer.reporting.render import TABLES, Format
 from rebalancer.telemetry import listening
@@ -160,14 +160,10 @@ def _export(registry: CollectorRegistry, options: RunOptions, sent: MetricsExpor
 
 def _policy_for_page(options: PlanOptions) -> RebalancePolicy:
     """The policy as it is before the run, which may last long enough for the file to change."""
-    from rebalancer.policy.policy_file import default_policy, load_policy  # noqa: PLC0415 - imports pydantic
-
     path = options.policy_path
-    if path is None:
-        return default_policy().policy
-    if not files.is_file(path):
+    if path is not None and not files.is_file(path):
         raise InputError("-o html reads the policy twice", where=str(path), hint="give a file to --policy")
-    return load_policy(path).policy
+    return policy_of(options).policy
 
 
 def _check_gateway(gateway: str | None) -> None:
