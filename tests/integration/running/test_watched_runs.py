@@ -22,7 +22,7 @@ def watch_everything(monkeypatch: pytest.MonkeyPatch, max_wait_seconds: float) -
     def everything_watched(api: RawApi, log: ChangeLog | None = None) -> LiveCluster:
         return LiveCluster(api, watch_above=0, large=0, max_wait_seconds=max_wait_seconds, log=log)
 
-    monkeypatch.setattr(LiveCluster, "open", everything_watched)
+    monkeypatch.setattr("rebalancer.cluster.live.watching.LiveCluster", everything_watched)
 
 
 def test_every_wave_of_a_run_sees_the_cluster_through_watches_and_lists_nothing_again(
