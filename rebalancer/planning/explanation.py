@@ -7,7 +7,7 @@ it is hot or not. Of nodes and workloads: what the plan does with each of their 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
@@ -27,10 +27,8 @@ from rebalancer.planning.plan import (
     CHANCE_DIGITS,
     Answer,
     Landing,
-    Move,
     Plan,
     PodReference,
-    UnmovedPod,
     Value,
     by_resource,
 )
@@ -170,7 +168,8 @@ class NodeExplanation(Answer, frozen=True):
 Explanation = PodExplanation | NodeExplanation | WorkloadExplanation
 
 
-MOVED, NODE_NOT_HOT = "Moved", "NodeNotHot"
+# What a verdict may be besides a code of planning.reasons.
+MOVED, EVICTABLE, NODE_NOT_HOT, _PENDING = "Moved", "Evictable", "NodeNotHot", "Pending"
 _MAX_NAMES = 5
 _NEGLIGIBLE = 1e-9
 
@@ -423,9 +422,6 @@ def verdict_of(plan: Plan, uid: str, node: str) -> tuple[str, str]:
     return NODE_NOT_HOT, f"{node} is not hot: nothing needs to leave it"
 
 
-EVICTABLE = "Evictable"
-
-
 def scheduling_tables(prepared: PreparedInputs, plan: Plan, most: int) -> dict[str, SchedulingTable]:
     """By pod uid, the scheduler's cycle for the replacements of the first moves, as the cluster is now."""
     rows = {uid: row for row, uid in enumerate(prepared.pods.uids)}
@@ -441,16 +437,12 @@ def scheduling_tables(prepared: PreparedInputs, plan: Plan, most: int) -> dict[s
 
 def explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:
     """Why the node is hot or not, and what the plan does with each of its pods."""
-    inputs = prepared.inputs
-    hot = bool(prepared.hotness.hot[row])
     plan = plan_prepared(prepared)
-    report = next(item for item in plan.nodes if item.name == inputs.snapshot.nodes.names[row])
-    moves = {move.pod.uid: move for move in plan.moves}
-    kept = {item.pod.uid: item for item in plan.kept}
+    report = next(item for item in plan.nodes if item.name == prepared.nodes.names[row])
+    verdict_on = verdicts(prepared, plan)
     pods = []
     for pod in prepared.pods_on(row):
-        uid = prepared.pods.uids[pod]
-        verdict, because = verdict_on_node(prepared, pod, moves.get(uid), kept.get(uid), hot=hot)
+        verdict, because = verdict_on(pod)
         share = by_resource(prepared.hotness.names, share_of(prepared, pod, row))
         pods.append(PodOnNode(pod=prepared.pod_reference(pod), share=share, verdict=verdict, because=because))
     largest = {
@@ -476,18 +468,25 @@ def explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:
     )
 
 
-def verdict_on_node(
-    prepared: PreparedInputs, pod: PodRow, move: Move | None, kept: UnmovedPod | None, *, hot: bool
-) -> tuple[str, str]:
-    """What the plan does with a pod, as a code and a sentence; ``hot`` says whether its node is."""
-    refusal = None if hot else why_protected(prepared.eviction, pod)
-    if refusal is not None:
-        return str(refusal.reason), refusal.message
-    if move is not None:
-        return MOVED, f"wave {move.wave}: {move.because}"
-    if kept is not None:
-        return kept.reason, kept.because
-    return EVICTABLE, "nothing protects it, and its node is not hot"
+def verdicts(prepared: PreparedInputs, plan: Plan) -> Callable[[PodRow], tuple[str, str]]:
+    """What the plan does with each pod, as a code and a sentence."""
+    moves = {move.pod.uid: move for move in plan.moves}
+    kept = {item.pod.uid: item for item in plan.kept}
+
+    def verdict(pod: PodRow) -> tuple[str, str]:
+        node, uid = prepared.node_of(pod), prepared.pods.uids[pod]
+        if node < 0:
+            return _PENDING, "it is not bound to a node that was read"
+        refusal = None if prepared.hotness.hot[node] else why_protected(prepared.eviction, pod)
+        if refusal is not None:
+            return str(refusal.reason), refusal.message
+        if uid in moves:
+            return MOVED, f"wave {moves[uid].wave}: {moves[uid].because}"
+        if uid in kept:
+            return kept[uid].reason, kept[uid].because
+        return EVICTABLE, "nothing protects it, and its node is not hot"
+
+    return verdict
 
 
 def _level_words(prepared: PreparedInputs, row: NodeRow) -> dict[str, str]:
@@ -500,31 +499,21 @@ def _level_words(prepared: PreparedInputs, row: NodeRow) -> dict[str, str]:
     }
 
 
-_PENDING = "Pending"
-
-
 def explain_workload(prepared: PreparedInputs, kind: str, namespace: str, name: str) -> WorkloadExplanation:
     """Every pod that the workload controls, itself or through another, with the plan's verdict."""
     plan = plan_prepared(prepared)
-    moves = {move.pod.uid: move for move in plan.moves}
-    kept = {item.pod.uid: item for item in plan.kept}
+    verdict_on = verdicts(prepared, plan)
     pods = []
     for row in map(PodRow, range(len(prepared.pods))):
         if not _belongs(prepared, row, kind, namespace, name):
             continue
-        node, uid = NodeRow(int(prepared.pods.node[row])), prepared.pods.uids[row]
+        node, (verdict, because) = prepared.node_of(row), verdict_on(row)
         bound = node >= 0
-        hot = bound and bool(prepared.hotness.hot[node])
-        verdict, because = (
-            verdict_on_node(prepared, row, moves.get(uid), kept.get(uid), hot=hot)
-            if bound
-            else (_PENDING, "it is not bound to a node that was read")
-        )
         pods.append(
             PodOfWorkload(
                 pod=prepared.pod_reference(row),
-                node=prepared.inputs.snapshot.nodes.names[node] if bound else "",
-                hot=hot,
+                node=prepared.nodes.names[node] if bound else "",
+                hot=bound and bool(prepared.hotness.hot[node]),
                 share=by_resource(prepared.hotness.names, share_of(prepared, row, node)) if bound else {},
                 verdict=verdict,
                 because=because,

@@ -226,11 +226,7 @@ def _placed(
         elif not on_nodes.total() % 50:
             progress(f"pods that fit: {on_nodes.total()}")
     full = on_nodes.total() == answer.at_most
-    stopped: tuple[RejectedNodes, ...] = ()
-    message = ""
-    if not full:
-        stopped = rejected_nodes(prepared, state, pod_class)
-        message = failure or scheduler_message(stopped, len(names), rejected)
+    stopped = () if full else rejected_nodes(prepared, state, pod_class)
     ordered = sorted(on_nodes.items(), key=lambda item: (-item[1], names[item[0]]))
     return replace(
         answer,
@@ -238,7 +234,7 @@ def _placed(
         landings=tuple(landings),
         by_node=tuple(NodeRoom(node=names[row], pods=pods) for row, pods in ordered),
         stopped=stopped,
-        message=message,
+        message="" if full else failure or scheduler_message(stopped, len(names), rejected),
         preemption="" if full or failure else _preemption(prepared, state, pod_class),
         quota=_quota(prepared, pod_class, on_nodes.total()),
     )

@@ -507,30 +507,24 @@ def _nodes(before: PreparedInputs, after: PreparedInputs, changes: Changes) -> t
     rows = before.inputs.snapshot.nodes.row
     kinds = dict.fromkeys(changes.cordoned, "cordoned") | dict.fromkeys(changes.drained, "drained")
     loads, later = before.inputs.load.percent, after.inputs.load.percent
-    changed: list[tuple[float, int, ChangedNode]] = []
+    peak = np.where(np.isnan(later[:, :2]), -1.0, later[:, :2]).max(axis=1)
+    changed: dict[int, ChangedNode] = {}
     for row, name in enumerate(after.inputs.snapshot.nodes.names):
         old = rows.get(name)
-        known = old is not None
-        hot = bool(old is not None and before.hotness.hot[old]), bool(after.hotness.hot[row])
-        change = kinds.get(name, "" if known else "new")
-        if not (
-            any(hot)
-            or change
-            or (np.abs(np.nan_to_num(later[row] - loads[rows[name]])) >= _CHANGED_POINTS).any()
-        ):
-            continue
-        changed.append(
-            (
-                float(np.nanmax(later[row, :2])) if not np.isnan(later[row, :2]).all() else -1.0,
-                row,
-                ChangedNode(
-                    node=name,
-                    change=change,
-                    hot=hot,
-                    before=by_resource(before.hotness.names, loads[rows[name]]) if known else {},
-                    after=by_resource(after.hotness.names, later[row]),
-                ),
+        hot = old is not None and bool(before.hotness.hot[old]), bool(after.hotness.hot[row])
+        change = kinds.get(name, "new" if old is None else "")
+        differs = old is None or (np.abs(np.nan_to_num(later[row] - loads[old])) >= _CHANGED_POINTS).any()
+        if any(hot) or change or differs:
+            changed[row] = ChangedNode(
+                node=name,
+                change=change,
+                hot=hot,
+                before={} if old is None else by_resource(before.hotness.names, loads[old]),
+                after=by_resource(after.hotness.names, later[row]),
             )
-        )
-    changed.sort(key=lambda item: (not item[2].hot[1], not item[2].hot[0], -item[0], item[1]))
-    return tuple(node for _, _, node in changed)
+
+    def order(row: int) -> tuple[bool, bool, float, int]:
+        was_hot, is_hot = changed[row].hot
+        return not is_hot, not was_hot, -float(peak[row]), row
+
+    return tuple(changed[row] for row in sorted(changed, key=order))

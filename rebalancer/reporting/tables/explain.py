@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable
 from rich.text import Text
 
 from rebalancer.planning.explanation import (
+    EVICTABLE,
+    MOVED,
+    NODE_NOT_HOT,
     Explanation,
     NodeExplanation,
     PodExplanation,
@@ -23,8 +26,6 @@ from rebalancer.reporting.words import amounts, counted, plain, sample, words
 
 _MAX_NODES, _MAX_REASONS, _MAX_PODS = 8, 5, 12
 _NEVER = frozenset({"DaemonSet", "StaticPod"})
-# What a verdict may be besides a code of planning.reasons.
-_MOVED, _EVICTABLE, _NODE_NOT_HOT = "Moved", "Evictable", "NodeNotHot"
 
 
 def explain_table(explanation: Explanation, style: Style = Style()) -> Text:
@@ -91,7 +92,7 @@ def _pod(lines: Lines, pod: PodExplanation) -> None:
 
 def _verdict(verdict: str, reason: str) -> str:
     """``moved in wave 1: node-2 is at 89 % cpu …``, or ``stays (Limit): perRun 20 is reached``."""
-    leads = {_MOVED: "moved in ", _EVICTABLE: "evictable: ", _NODE_NOT_HOT: "not moved: "}
+    leads = {MOVED: "moved in ", EVICTABLE: "evictable: ", NODE_NOT_HOT: "not moved: "}
     return leads.get(verdict, f"stays ({verdict}): ") + reason
 
 
@@ -194,7 +195,7 @@ def _node(lines: Lines, node: NodeExplanation) -> None:
     lines.heading("PODS", f"{counted(len(node.pods), 'pod')}; share in points of the node's allocatable")
 
     def said(pod: PodOnNode) -> tuple[str, str]:
-        return words(_verdict(pod.verdict, pod.because)), "green" if pod.verdict == _MOVED else "dim"
+        return words(_verdict(pod.verdict, pod.because)), "green" if pod.verdict == MOVED else "dim"
 
     columns = [
         Column("POD", lambda pod: (plain(pod.pod.full_name), "bold")),
@@ -216,7 +217,7 @@ def _shares() -> list[Column]:
 def _workload(lines: Lines, workload: WorkloadExplanation) -> None:
     """A line for each pod; those that move first, then those on hot nodes."""
     kind, _, name = workload.workload.partition("/")
-    moved = sum(1 for pod in workload.pods if pod.verdict == _MOVED)
+    moved = sum(1 for pod in workload.pods if pod.verdict == MOVED)
     hot = sum(1 for pod in workload.pods if pod.hot)
     lines.labelled(
         f"{plain(kind)} {plain(workload.namespace)}/{plain(name)}: ",
@@ -238,8 +239,8 @@ def _workload(lines: Lines, workload: WorkloadExplanation) -> None:
 
 def _short_verdict(pod: PodOfWorkload) -> tuple[str, str]:
     """The verdict without what the line says anyway; the whole is for the explanation of the pod."""
-    if pod.verdict == _MOVED:
+    if pod.verdict == MOVED:
         return words(f"moves in {pod.because.partition(':')[0]}"), "green"
-    if pod.verdict == _EVICTABLE:
+    if pod.verdict == EVICTABLE:
         return "may move, but need not", ""
     return words(f"{pod.verdict}: {pod.because}"), ""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
 from rich.text import Text
 
-from rebalancer.planning.plan import API_VERSION
+from rebalancer.planning.plan import API_VERSION, Value
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
 from rebalancer.reporting.words import counted, plain
 
@@ -44,7 +43,7 @@ ABSENCE_MEANS: dict[str, str] = {
 }
 
 
-class KindCount(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class KindCount(Value, frozen=True):
     """One kind that was read."""
 
     plural: str
@@ -53,7 +52,7 @@ class KindCount(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     resource_version: str
 
 
-class UnreadKind(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class UnreadKind(Value, frozen=True):
     """One kind that was not read: why, and what that means for a plan."""
 
     plural: str
@@ -61,14 +60,14 @@ class UnreadKind(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     means: str
 
 
-class RecordedDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class RecordedDocument(Value, frozen=True):
     """A recorded document that is not a list of objects, such as the scheduler's configuration."""
 
     name: str
     size_bytes: int
 
 
-class SnapshotInfo(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class SnapshotInfo(Value, frozen=True):
     """The description of a recorded cluster; times are in RFC 3339, empty when unknown."""
 
     source: str
