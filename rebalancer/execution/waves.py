@@ -45,7 +45,8 @@ from rebalancer.execution.outcomes import Outcome, Outcomes, PlanOfRun, Stop, St
 from rebalancer.execution.restart import restart
 from rebalancer.execution.safety import ClusterHealth, SafetyChecks, read_health
 from rebalancer.execution.verify import Appraisal, LandingPoller, PodsSeen
-from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan
+from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Move, Plan, Progress
+from rebalancer.planning.reasons import Reason
 from rebalancer.planning.scheduler_facts import SchedulerLocation
 from rebalancer.policy.schema import Execution
 from rebalancer.state.results import Result
@@ -57,7 +58,9 @@ _LAST_LOOK_SECONDS = 3.0  # after a request to stop: where the replacements are 
 class Replanner(Protocol):
     """Judges moves by the cluster as it is now, as the planner did when it made the plan."""
 
-    def validate(self, moves: Sequence[Move], landed: Sequence[Outcome] = ()) -> Mapping[str, str | Move]:
+    def validate(
+        self, moves: Sequence[Move], progress: Progress, landed: Sequence[Outcome] = ()
+    ) -> Mapping[str, str | Move]:
         """Read the cluster again: pod uid -> why the move no longer holds, or the move with its new landings.
 
         ``landed`` are moves of the wave that goes on whose replacements are bound. Moves of later waves than
@@ -71,7 +74,7 @@ class Replanner(Protocol):
         Its waves are numbered from the one after ``waves``. Raises RebalancerError.
         """
 
-    def next_in_wave(self, landed: Sequence[Outcome], move: Move) -> str | Move:
+    def next_in_wave(self, landed: Sequence[Outcome], move: Move, progress: Progress) -> str | Move:
         """Whether a move holds after these of its wave, as the cluster was read last; see ``validate``."""
 
     def has_seen(self, pod: ObservedPod) -> bool:
@@ -143,6 +146,7 @@ class _Run:
         self._clock = context.clock
         self._outcomes: dict[str, Outcome] = {}  # by uid of the pod, provisional ones too
         self._landed: tuple[Outcome, ...] = ()  # of this wave: moves whose replacements are bound
+        self._has_kept = False  # whether a move has ended within this wave whose pod stays
         self._begun_at = context.clock.now()
         self._ended_at: float | None = None  # the wave before, by the clock that moves only forward
         self._client = EvictionClient(
@@ -295,7 +299,21 @@ class _Run:
         """
         if self._context.dry_run:
             return list(moves)
-        return self._holding(moves, self._context.replanner.validate(moves, self._landed))
+        return self._holding(moves, self._context.replanner.validate(moves, self._progress(), self._landed))
+
+    def _progress(self) -> Progress:
+        """What has become of the plan, its moves as they were judged last."""
+        landed = {outcome.move.pod.uid: outcome.move for outcome in self._landed}
+        made, kept, left = list[Move](), list[Move](), list[Move]()
+        for move in self._plan.moves:
+            outcome = self._outcomes.get(move.pod.uid)
+            if outcome is None:
+                left.append(move)
+            elif outcome.evicted_at is not None:
+                made.append(landed.get(move.pod.uid, outcome.move))
+            elif not outcome.because.startswith(Reason.NOT_NEEDED):
+                kept.append(move)
+        return Progress(made, kept, left)
 
     def _holding(self, moves: Sequence[Move], verdicts: Mapping[str, str | Move]) -> list[Move]:
         holding: list[Move] = []
@@ -320,7 +338,7 @@ class _Run:
         self._stream.publish(events.WaveStarted(wave, moves))
         check, watched = self._context.replanner.check_landing, self._context.pods.watched
         landings = LandingPoller(before, self._read, check, self._clock, watched)
-        left, self._landed = list(moves), ()
+        left, self._landed, self._has_kept = list(moves), (), False
         while left:
             over = self._clock.why_over()
             if over is not None:
@@ -330,6 +348,7 @@ class _Run:
             following, left = self._after_landings(left[0]), left[1:]
             attempt = self._evict(following) if following else None
             if attempt is None:
+                self._has_kept |= not self._context.dry_run and bool(self._progress().kept)
                 continue
             landings.evicted.append(attempt)
             if not left:
@@ -347,9 +366,12 @@ class _Run:
 
     def _after_landings(self, move: Move) -> Move | None:
         """The next move as it is after the landings of its wave so far; None where it does not hold."""
-        if all([item.node for item in outcome.move.landings] == [outcome.node] for outcome in self._landed):
+        alone = all(
+            [item.node for item in outcome.move.landings] == [outcome.node] for outcome in self._landed
+        )
+        if alone and not self._has_kept:
             return move  # they landed where alone they could
-        verdict = self._context.replanner.next_in_wave(self._landed, move)
+        verdict = self._context.replanner.next_in_wave(self._landed, move, self._progress())
         return next(iter(self._holding([move], {move.pod.uid: verdict})), None)
 
     def _must_end(self, appraisal: Appraisal) -> bool:
@@ -362,7 +384,7 @@ class _Run:
         replanner = self._context.replanner
         if replanner.has_seen(pod):
             return move
-        verdict = replanner.validate([move], self._landed).get(move.pod.uid, move)
+        verdict = replanner.validate([move], self._progress(), self._landed).get(move.pod.uid, move)
         return move if self._context.dry_run and isinstance(verdict, Move) else verdict
 
     def _scopes(self, moves: Sequence[Move]) -> frozenset[Scope]:

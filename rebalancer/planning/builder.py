@@ -143,7 +143,11 @@ class UsedLimits(msgspec.Struct):
             len(made),
             Counter(NodeRow(row_of[move.from_node]) for move in made if move.from_node in row_of),
             Counter(move.pod.namespace for move in made),
-            Counter(f"{move.pod.namespace}/{move.pod.workload}" for move in made if move.pod.workload),
+            Counter(
+                f"{move.pod.namespace}/{move.pod.workload}"
+                for move in made
+                if move.pod.workload and not move.finished
+            ),
         )
 
     def copy(self, limits: Limits | None = None) -> UsedLimits:
@@ -497,7 +501,7 @@ class PlanBuilder:
     def resume(self, made: Sequence[Move]) -> None:
         """Go on with a plan of which these moves are made: they count for limits and for its confidence."""
         self.used = UsedLimits.of(self._inputs, made)
-        self._confidence = math.prod(1.0 - move.risk for move in made)
+        self._confidence = max(math.prod(1.0 - move.risk for move in made), sys.float_info.min)
 
     def landed(self, candidate: Candidate, node: NodeRow) -> None:
         """Place a move of this wave, counted by ``resume``, whose replacement is on a node by now."""

@@ -165,6 +165,17 @@ class Move(Value, frozen=True):
         return PastMove(**known, result=result, evicted_at=evicted_at, landed_at=landed_at, load=load)
 
 
+class Progress(msgspec.Struct, frozen=True):
+    """What has become of the moves of a plan so far."""
+
+    made: Sequence[Move] = ()  # whose pods were evicted, or may have been
+    kept: Sequence[Move] = ()  # that ended otherwise, although their nodes did not cool without them
+    left: Sequence[Move] = ()  # that are still to be made
+
+
+NOTHING_YET = Progress()
+
+
 class UnmovedPod(Value, frozen=True):
     """A pod that a strategy wished to move, such as one on a hot node, and that stays, with the reason."""
 

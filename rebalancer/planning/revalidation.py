@@ -27,7 +27,7 @@ from rebalancer.planning.builder import PartialPlan, PlanBuilder, PlannedMove
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Candidate, Wish
 from rebalancer.planning.landing.landing_check import Landings
-from rebalancer.planning.plan import CHANCE_DIGITS, POD_GONE, POD_LEAVING, Move, Plan
+from rebalancer.planning.plan import CHANCE_DIGITS, NOTHING_YET, POD_GONE, POD_LEAVING, Move, Plan, Progress
 from rebalancer.planning.planner import together_with, try_move
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import NotMoved, Reason
@@ -105,18 +105,18 @@ def next_in_wave(
     prepared: PreparedInputs,
     landed: Sequence[tuple[Move, str]],
     move: Move,
-    before: Sequence[Move] = (),
+    progress: Progress = NOTHING_YET,
 ) -> str | Move:
     """Whether a move holds now that those before it in its wave have landed.
 
     ``landed`` are the moves of the wave whose replacements are bound, in their order, with the nodes of
     these. Those whose pod is live in ``prepared``, which may have been read before or since, are made in it
-    first. ``before`` are the moves that earlier waves of the plan made: limits and confidence count them.
+    first. Limits and confidence count all moves that are made by ``progress``.
     Returns the move with the landings it has now, or why it does not hold.
     """
-    strategies = _resumed(prepared, [*(earlier for earlier, _ in landed), move])
+    strategies = _resumed(prepared, [*progress.made, *progress.left, move])
     builder = PlanBuilder(prepared, strategies)
-    builder.resume([*before, *(earlier for earlier, _ in landed)])
+    builder.resume(progress.made)
     for earlier, name in landed:
         row, node = _live(prepared, earlier), prepared.nodes.row.get(name)
         if row is None:
@@ -129,7 +129,7 @@ def next_in_wave(
     if row is None:
         return POD_GONE
     tried = _try_again(prepared, ((row,),), {row: move}, builder, strategies)
-    for kept in tried.kept.values():
+    for kept in (*tried.kept.values(), *_together(prepared, tried, strategies, progress.kept).values()):
         return f"{kept.reason}: {kept.message}"
     return _as_found(prepared, move, tried.moves[-1])
 
@@ -163,14 +163,15 @@ def revalidate_moves(
     inputs: PlanningInputs,
     moves: Sequence[Move],
     made: Sequence[PastMove] = (),
-    before: Sequence[Move] = (),
+    progress: Progress = NOTHING_YET,
     *,
     through: int | None = None,
 ) -> Revalidation:
     """Judge the moves not made yet by the cluster as it is now.
 
-    ``made`` are the moves that this run has made so far, which figures may not show yet, and ``before`` those
-    among them that are of this plan: limits and confidence count them.
+    ``made`` are the moves that this run has made so far, which figures may not show yet. Limits and
+    confidence count those that are made by ``progress``, which is of this plan; not those of ``moves`` among
+    them, which are looked at just before they are made.
 
     ``through`` is the wave about to be made, where there is one. The moves of later waves are judged when it
     is their turn, by a newer cluster, unless some of the moves hold only together: then all are judged.
@@ -189,7 +190,9 @@ def revalidate_moves(
         prepared = prepare(inputs, made)
     except SafetyError as error:
         return Revalidation({move.pod.uid: str(error) for move in moves}, None)
-    strategies = _resumed(prepared, moves)
+    asked = {move.pod.uid for move in moves}
+    before = [move for move in progress.made if move.pod.uid not in asked]
+    strategies = _resumed(prepared, [*before, *progress.left, *moves])
     last = inf if through is None or _hold_together(rows, strategies) else through
     waves: dict[int, list[PodRow]] = {}
     for pod, move in rows.items():
@@ -198,7 +201,7 @@ def revalidate_moves(
     builder = PlanBuilder(prepared, strategies)
     builder.resume(before)
     tried = _try_again(prepared, waves.values(), rows, builder, strategies)
-    tried = replace(tried, kept={**_together(prepared, tried, strategies), **tried.kept})
+    tried = replace(tried, kept={**_together(prepared, tried, strategies, progress.kept), **tried.kept})
     for pod, kept in tried.kept.items():
         leaving = kept.reason == Reason.TERMINATING
         found[prepared.pods.with_finished.uids[pod]] = (
@@ -237,16 +240,19 @@ def _hold_together(moves: Mapping[PodRow, Move], strategies: Sequence[Strategy])
 
 
 def _together(
-    prepared: PreparedInputs, tried: PartialPlan, strategies: Sequence[Strategy]
+    prepared: PreparedInputs, tried: PartialPlan, strategies: Sequence[Strategy], kept: Sequence[Move]
 ) -> dict[PodRow, NotMoved]:
-    """The pods that would move only together with one that stays."""
+    """The pods that would move only together with one that stays; ``kept`` did so before."""
     groups = {item.name: item.group for item in strategies}
+    known = ((move.strategy, _live(prepared, move)) for move in kept)
+    stayed = {(name, groups[name](pod)): pod for name, pod in known if pod is not None and name in groups}
     stays = {
         (name, group(pod)): pod
         for name, group in groups.items()
         for pod, why in tried.kept.items()
-        if group(pod) and why.reason not in (Reason.TERMINATING, Reason.NOT_NEEDED)
+        if why.reason not in (Reason.TERMINATING, Reason.NOT_NEEDED)
     }
+    stays = {key: pod for key, pod in (stayed | stays).items() if key[1]}
     found: dict[PodRow, NotMoved] = {}
     for move in tried.moves:
         pod, name = move.candidate.row, move.candidate.wish.strategy

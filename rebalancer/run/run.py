@@ -53,7 +53,7 @@ from rebalancer.observe.connection import open_api
 from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions, policy_of
 from rebalancer.observe.read import open_cluster, read_inputs, state_store
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.plan import Move, Plan
+from rebalancer.planning.plan import Move, Plan, Progress
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
@@ -499,14 +499,14 @@ class _Replanner:
     def _begin(self, planned: _Planned) -> None:
         self._planned, self._is_first = planned, True
         self._of_wave: PreparedInputs | None = planned.prepared  # the cluster before this wave
-        # By the uid of its pod: a move of the plan as it was judged last, and what it was checked with, if
-        # not what the plan was made from.
-        self._moves = {move.pod.uid: move for move in planned.plan.moves}
+        # By the uid of its pod, what a move was checked with last, if not what the plan was made from.
         self._checked: dict[str, PlanningInputs] = {}
 
-    def validate(self, moves: Sequence[Move], landed: Sequence[Outcome] = ()) -> Mapping[str, str | Move]:
+    def validate(
+        self, moves: Sequence[Move], progress: Progress, landed: Sequence[Outcome] = ()
+    ) -> Mapping[str, str | Move]:
         """See Replanner. Raises StopRequestedError when a signal comes meanwhile."""
-        return self._signals.interruptibly(lambda: self._validate(moves, landed))
+        return self._signals.interruptibly(lambda: self._validate(moves, progress, landed))
 
     @property
     def inputs(self) -> PlanningInputs:
@@ -538,7 +538,9 @@ class _Replanner:
         version = version_number(metadata.resource_version)
         return row is not None and 0 <= version == pods.fields(row).version
 
-    def _validate(self, moves: Sequence[Move], landed: Sequence[Outcome]) -> Mapping[str, str | Move]:
+    def _validate(
+        self, moves: Sequence[Move], progress: Progress, landed: Sequence[Outcome]
+    ) -> Mapping[str, str | Move]:
         was_first, self._is_first = self._is_first, False
         if was_first and self._planned.age.fresh:
             return {}
@@ -547,27 +549,17 @@ class _Replanner:
         asked = {move.pod.uid for move in moves}
         made = [past for past in self._memory.moved_with(landed) if past.uid not in asked]
         wave = min((move.wave for move in moves), default=0)
-        found = revalidate_moves(inputs, moves, made, self._before(asked), through=wave)
+        found = revalidate_moves(inputs, moves, made, progress, through=wave)
         self._checked.update(dict.fromkeys(found.verdicts, inputs))
         self._of_wave = found.prepared
-        self._moves |= {uid: verdict for uid, verdict in found.verdicts.items() if isinstance(verdict, Move)}
         return found.verdicts
 
-    def _before(self, besides: Collection[str]) -> list[Move]:
-        """The moves of the plan that are made, but for these."""
-        made = [past.uid for past in self._memory.moved if past.uid not in besides]
-        return [self._moves[uid] for uid in made if uid in self._moves]
-
-    def next_in_wave(self, landed: Sequence[Outcome], move: Move) -> str | Move:
+    def next_in_wave(self, landed: Sequence[Outcome], move: Move, progress: Progress) -> str | Move:
         """See Replanner."""
         if self._of_wave is None:
             return "too little is known of the cluster to act on"
         pairs = [(item.move, item.node) for item in landed]
-        before = self._before({move.pod.uid, *(item.move.pod.uid for item in landed)})
-        verdict = next_in_wave(self._of_wave, pairs, move, before)
-        if isinstance(verdict, Move):
-            self._moves[move.pod.uid] = verdict
-        return verdict
+        return next_in_wave(self._of_wave, pairs, move, progress)
 
     def _inputs(self, state: RunState | None) -> PlanningInputs:
         """Read the cluster again for the same plan, with the figures that the scheduler may still have."""

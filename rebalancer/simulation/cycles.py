@@ -27,9 +27,10 @@ from rebalancer.load.report import PERCENT_RESOURCES
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import NO_CLASS
 from rebalancer.planning.landing.scenarios import LandingDistribution
-from rebalancer.planning.plan import Move, Plan, PodReference
+from rebalancer.planning.plan import Move, Plan, PodReference, Progress
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
 from rebalancer.planning.prepared import PreparedInputs
+from rebalancer.planning.reasons import Reason
 from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
 from rebalancer.planning.warnings import sentences
 from rebalancer.scheduling.framework.cycle import Placement, waiting_pods
@@ -107,7 +108,7 @@ class SimulatedExecution:
         self._state = prepared.schedulers.state.copy()
         self._on_unexpected = prepared.policy.execution.on_unexpected_landing
         self._made: list[PastMove] = []
-        self._moves: list[Move] = []  # the same, as they were judged last
+        self._progress = Progress()
         self._is_as_foreseen = True  # every landing so far was the only one possible, and nothing was skipped
         self.skipped = 0  # moves that did not hold any more
         self.stopped = ""
@@ -115,12 +116,13 @@ class SimulatedExecution:
     def carry_out(self, plan: Plan) -> Iterator[SimulatedOutcome]:
         """Wave by wave; a run ends after the wave in which a replacement lands unacceptably or nowhere."""
         left = sorted(plan.moves, key=lambda move: move.wave)
+        self._progress = Progress(left=left)
         while left:
             wave = left[0].wave
             if self._made:
                 self._of_wave = None
             if self._made and not self._is_as_foreseen and self._read_again is not None:
-                judged = revalidate_moves(self._read_again(), left, self._made, self._moves, through=wave)
+                judged = revalidate_moves(self._read_again(), left, self._made, self._progress, through=wave)
                 left = [item for move in left if (item := self._holding(move, judged.verdicts)) is not None]
                 self._of_wave = judged.prepared
             outcomes = list(self._wave(plan, [move for move in left if move.wave == wave]))
@@ -136,6 +138,7 @@ class SimulatedExecution:
         verdict = verdicts.get(move.pod.uid, move)
         if isinstance(verdict, Move):
             return verdict
+        self._ended(move, made=False, kept=not verdict.startswith(Reason.NOT_NEEDED))
         self._is_as_foreseen = False
         self.skipped += 1
         return None
@@ -145,7 +148,7 @@ class SimulatedExecution:
         pods = prepared.pods
         for finished in moves:
             if finished.finished:
-                self._moves.append(finished)
+                self._ended(finished, made=True)
                 row = PodRow(pods.with_finished.row[finished.pod.namespace, finished.pod.name])
                 yield SimulatedOutcome(finished, row, NOWHERE, NO_CLASS, Result.REMOVED, "")
         # Whether the scheduler acts before the evicted pods are gone is a race.
@@ -171,7 +174,7 @@ class SimulatedExecution:
             evicted.append(row)
             result, because = self._result(plan, move, node)
             self._made.append(self._past(move, node, result))
-            self._moves.append(move)
+            self._ended(move, made=True)
             landed.append((move, self._made[-1].to_node))
             self._is_as_foreseen &= [item.node for item in move.landings] == [self._made[-1].to_node]
             pod_class = prepared.eviction.replacement(row).pod_class
@@ -189,11 +192,19 @@ class SimulatedExecution:
         ):
             return move
         if self._of_wave is None:
-            self._of_wave = revalidate_moves(self._read_again(), [move], self._made, self._moves).prepared
+            self._of_wave = revalidate_moves(self._read_again(), [move], self._made, self._progress).prepared
         if self._of_wave is None:
             return self._holding(move, {move.pod.uid: "too little is known of the cluster to act on"})
-        before = self._moves[: len(self._moves) - len(landed)]
-        return self._holding(move, {move.pod.uid: next_in_wave(self._of_wave, landed, move, before)})
+        verdict = next_in_wave(self._of_wave, landed, move, self._progress)
+        return self._holding(move, {move.pod.uid: verdict})
+
+    def _ended(self, move: Move, *, made: bool, kept: bool = False) -> None:
+        progress = self._progress
+        self._progress = Progress(
+            made=[*progress.made, move] if made else progress.made,
+            kept=[*progress.kept, move] if kept else progress.kept,
+            left=[item for item in progress.left if item.pod.uid != move.pod.uid],
+        )
 
     def _past(self, move: Move, node: NodeRow, result: Result) -> PastMove:
         now, names = self._prepared.inputs.now, self._prepared.inputs.snapshot.nodes.names

@@ -138,7 +138,9 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False, dict=True):
             autoscalers=Autoscalers(snapshot),
             foreign_evictions=ForeignEvictions(snapshot.recording),
             history=MoveHistory(inputs.state.moves if inputs.state else ()),
-            moved_by_this_run=frozenset(f"{move.pod.namespace}/{move.pod.workload}" for move in inputs.made),
+            moved_by_this_run=frozenset(
+                f"{move.pod.namespace}/{move.pod.workload}" for move in inputs.made if not move.finished
+            ),
             claims=claims,
             priority_classes=_priority_classes(snapshot),
             ending_namespaces=_ending_namespaces(snapshot),

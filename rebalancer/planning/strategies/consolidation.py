@@ -86,6 +86,7 @@ class Consolidation(Strategy):
     settings: ConsolidationSettings
     replaces = {"HighNodeUtilization": Replaced(difference=_DIFFERENCE)}
     emptying: frozenset[int] = frozenset()  # rows of nodes that are to be empty
+    _moving: frozenset[str] = frozenset()  # uids of the pods that the plan moves, of whatever strategy
     order: tuple[int, ...] = ()  # in which nodes are tried
     closing = False  # whether the taint of emptied nodes is tried although the policy does not ask for it
 
@@ -110,9 +111,13 @@ class Consolidation(Strategy):
         return f"{name} is to be emptied: {count} pod{'s' * (count != 1)} must leave it"
 
     def why_still(self, pod: PodRow, plan: PlanBuilder) -> str:
-        return "its node is being emptied" if self.prepared.node_of(pod) in self.emptying else ""
+        """Its node is still being emptied, unless a pod is there which the plan does not move."""
+        node = self.prepared.node_of(pod)
+        stays = node not in self.emptying or not self._moving.issuperset(self.nodes.uids_on(node))
+        return "" if stays else "its node is being emptied"
 
     def resume(self, moves: Sequence[Move]) -> None:
+        self._moving = frozenset(move.pod.uid for move in moves)
         left = {move.from_node for move in moves if move.strategy == self.name}
         self.emptying = frozenset(row for name, row in self.prepared.nodes.row.items() if name in left)
 

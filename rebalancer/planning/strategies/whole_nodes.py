@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from rebalancer.cluster import times
-from rebalancer.cluster.arrays import BoolArray, IntArray, PodRow
+from rebalancer.cluster.arrays import BoolArray, IntArray, NodeRow, PodRow
 from rebalancer.cluster.pods import PodTable
 from rebalancer.planning.builder import PartialPlan, PlanBuilder
 from rebalancer.planning.eviction import why_protected
@@ -62,6 +62,7 @@ class WholeNodes:
 
     def __init__(self, prepared: PreparedInputs, settings: EmptyingSettings) -> None:
         self._prepared, self._settings = prepared, settings
+        self._must_leave = must_leave(prepared.pods)  # (pods,)
         self.leaving = pods_to_leave(prepared.pods, len(prepared.nodes))  # (nodes,)
         self.empty: BoolArray = self.leaving == 0  # (nodes,)
         self.held: list[PodRow] = []
@@ -136,7 +137,7 @@ class WholeNodes:
         A protected pod of each node that would be one of them without it is ``held`` from then on.
         """
         prepared, pods, limits = self._prepared, self._prepared.pods, self._prepared.policy.limits
-        worth, count, leave = np.array(self._worth), self.leaving, must_leave(pods)
+        worth, count, leave = np.array(self._worth), self.leaving, self._must_leave
         fits = (count > 0) & (count <= min(limits.per_node, limits.per_run)) & (worth > 0)
         order = np.argsort(-worth / np.maximum(count, 1), kind="stable")
         found: dict[int, tuple[float, list[PodRow]]] = {}
@@ -155,6 +156,11 @@ class WholeNodes:
             else:
                 found[node] = len(rows) + float(prepared.disruption.costs(rows).sum()), rows
         return dict(sorted(found.items(), key=lambda item: (-worth[item[0]] / item[1][0], item[0])))
+
+    def uids_on(self, node: NodeRow) -> Iterator[str]:
+        """Of the pods that must leave a node before it is empty."""
+        uids = self._prepared.pods.uids
+        return (uids[pod] for pod in self._prepared.pods_on(node) if self._must_leave[pod])
 
     def in_use(self, plan: PlanBuilder) -> set[int]:
         """The nodes that pods come to or leave by the moves so far, and those where Pending pods may go."""

@@ -13,7 +13,7 @@ from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Outcome
 from rebalancer.execution.safety import SafetyChecks
 from rebalancer.execution.waves import RunContext, WorkloadPods
-from rebalancer.planning.plan import Move, Plan
+from rebalancer.planning.plan import Move, Plan, Progress
 from rebalancer.policy.schema import Execution, Safety
 from tests.unit.execution.builders import a_plan
 
@@ -32,14 +32,19 @@ class FixedReplanner:
     seen: Callable[[ObservedPod], bool]
     after_landings: NextInWave
     again: PlanAgain
+    progressed: Callable[[Progress], object]
 
-    def validate(self, moves: Sequence[Move], landed: Sequence[Outcome] = ()) -> Mapping[str, str | Move]:
+    def validate(
+        self, moves: Sequence[Move], progress: Progress, landed: Sequence[Outcome] = ()
+    ) -> Mapping[str, str | Move]:
+        self.progressed(progress)
         return self.validation(moves)
 
     def plan_again(self, made: Sequence[Move], waves: int) -> Plan:
         return self.again(made, waves)
 
-    def next_in_wave(self, landed: Sequence[Outcome], move: Move) -> str | Move:
+    def next_in_wave(self, landed: Sequence[Outcome], move: Move, progress: Progress) -> str | Move:
+        self.progressed(progress)
         return self.after_landings(landed, move)
 
     def has_seen(self, pod: ObservedPod) -> bool:
@@ -71,6 +76,7 @@ def a_context(
     max_duration_seconds: float | None = None,
     stop_requested: Callable[[], bool] = lambda: False,
     pods_seen: Any = lambda _: None,
+    progressed: Callable[[Progress], object] = lambda _: None,
     **more: Any,
 ) -> RunContext:
     """A context for one run, whose moves all hold, and whose landings are acceptable but on ``hot``.
@@ -92,7 +98,12 @@ def a_context(
         schedulers_of=lambda _: schedulers,
         execution=(execution or Execution()).model_copy(update={"replan": again is not None}),
         replanner=FixedReplanner(
-            validate, check_landing, seen, next_in_wave, again or (lambda _made, _waves: a_plan())
+            validate,
+            check_landing,
+            seen,
+            next_in_wave,
+            again or (lambda _made, _waves: a_plan()),
+            progressed,
         ),
         pods=WorkloadPods(watched=pods_seen),
         **{"run": "run-1", "lease": None, **more},

@@ -11,10 +11,11 @@ import pytest
 from rebalancer.errors import UnreachableError
 from rebalancer.execution.outcomes import Outcome, Stop
 from rebalancer.execution.verify import MAX_SECONDS_TO_PLACE
-from rebalancer.planning.plan import Move
+from rebalancer.planning.plan import Move, Progress
 from rebalancer.policy.schema import Execution
 from rebalancer.state.results import Result
 from tests.unit.execution.builders import a_move, results
+from tests.unit.execution.fake_api import refusal
 from tests.unit.execution.tiny_cluster import Run
 
 FIVE = [f"web-{number}" for number in range(5)]
@@ -118,6 +119,29 @@ def test_where_a_landing_was_one_of_several_each_next_move_is_judged_by_where_it
     assert results(outcomes) == [Result.LANDED] * 2 + [Result.SKIPPED] * 3
     assert [outcome.because for outcome in outcomes.outcomes[2:]] == ["cool would be hot"] * 3
     assert judged == [("web-1", ["cool"]), *((f"web-{number}", ["cool"] * 2) for number in (2, 3, 4))]
+
+
+def test_once_an_eviction_is_refused_each_next_move_is_judged_by_what_was_made_and_what_was_not() -> None:
+    run, moves = a_run_of_five()
+    run.cluster.refuse["web-1"] = refusal(403, "the webhook says no")
+    seen: list[tuple[list[str], ...]] = []
+
+    def progressed(progress: Progress) -> None:
+        seen.append(
+            tuple([move.pod.name for move in part] for part in (progress.made, progress.kept, progress.left))
+        )
+
+    def next_in_wave(_landed: Sequence[Outcome], move: Move) -> str | Move:
+        return "it would move only together with web-1" if move.pod.name == "web-3" else move
+
+    outcomes = run(*moves, next_in_wave=next_in_wave, progressed=progressed)
+    landed, skipped = Result.LANDED, Result.SKIPPED
+    assert results(outcomes) == [landed, Result.REFUSED, landed, skipped, landed]
+    assert seen[1:] == [
+        (["web-0"], ["web-1"], FIVE[2:]),
+        (["web-0", "web-2"], ["web-1"], FIVE[3:]),
+        (["web-0", "web-2"], ["web-1", "web-3"], FIVE[4:]),
+    ]
 
 
 def test_where_each_landing_is_certain_nothing_is_judged_again() -> None:

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.plan import POD_GONE, Move
+from rebalancer.planning.plan import POD_GONE, Move, Progress
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.revalidation import next_in_wave, revalidate_moves
 from rebalancer.scheduling.registry import load_configuration
@@ -33,7 +33,8 @@ def evicted(moves: Sequence[Move], read: Callable[[list[Move]], PlanningInputs])
     left, made = sorted(moves, key=lambda move: move.wave), list[Move]()
     while left:
         wave = left[0].wave
-        verdicts = revalidate_moves(read(made), left, before=made, through=wave).verdicts
+        progress = Progress(made=made, left=left)
+        verdicts = revalidate_moves(read(made), left, (), progress, through=wave).verdicts
         found = [verdicts.get(move.pod.uid, move) for move in left]
         left = [verdict for verdict in found if isinstance(verdict, Move)]
         made += [move for move in left if move.wave == wave]
@@ -130,43 +131,102 @@ def test_within_a_wave_limits_and_confidence_count_what_was_made_before() -> Non
     limited = prepare(scaled(10, perWorkload=2))
     first, second, third = plan_of(scaled(10)).moves[:3]
 
-    assert isinstance(next_in_wave(limited, [(first, "cool")], second), Move)
-    assert "perWorkload 2" in str(next_in_wave(limited, [(first, "cool")], third, [second]))
+    landed = [(first, "cool")]
+    assert isinstance(next_in_wave(limited, landed, second, Progress(made=[first])), Move)
+    assert "perWorkload 2" in str(next_in_wave(limited, landed, third, Progress(made=[second, first])))
 
     sure = prepare(sampled(5, 0.955))
     first, second, third = plan_of(sampled(0, 0.955)).moves[:3]
     risky = replace(second, risk=0.03)
-    assert isinstance(next_in_wave(sure, [(first, "n100")], third), Move)
-    assert "confidence of 95.50% leaves no room" in str(next_in_wave(sure, [(first, "n100")], third, [risky]))
+    landed = [(first, "n100")]
+    assert isinstance(next_in_wave(sure, landed, third, Progress(made=[first])), Move)
+    verdict = next_in_wave(sure, landed, third, Progress(made=[risky, first]))
+    assert "confidence of 95.50% leaves no room" in str(verdict)
+
+
+def test_a_finished_pod_that_was_removed_counts_for_scopes_but_not_for_its_workload() -> None:
+    moves = plan_of(scaled(10)).moves
+    removed = replace(moves[0], finished=True, landings=())
+    scope = {"nodeSelector": {"matchLabels": {"pool": "batch"}}, "perRun": 1}
+
+    def verdict(**limits: Any) -> str | Move:
+        inputs = scaled(10, **limits)
+        found = revalidate_moves(inputs, moves[1:], (), Progress(made=[removed], left=moves[1:]), through=2)
+        return found.verdicts[moves[1].pod.uid]
+
+    assert isinstance(verdict(perWorkload=1), Move)
+    assert "perRun 1 of pool=batch is reached" in str(verdict(scoped=[scope]))
+
+
+def test_a_move_that_is_looked_at_just_before_it_is_made_does_not_count_as_made() -> None:
+    moves = plan_of(scaled(10)).moves
+    progress = Progress(made=moves[:1], left=moves[1:])
+    assert isinstance(
+        revalidate_moves(scaled(10, perWorkload=1), moves[:1], (), progress).verdicts[moves[0].pod.uid], Move
+    )
+
+
+def test_the_rest_of_a_node_stays_where_an_eviction_was_refused_and_pods_move_only_together() -> None:
+    inputs = several(planning={"partialRelief": False})
+    first, refused, third = plan_of(inputs).moves[:3]
+    progress = Progress(kept=[refused], left=[first, third])
+    together = "it would move only together with default/web-1, which stays"
+
+    assert together in str(revalidate_moves(inputs, [first, third], (), progress).verdicts[third.pod.uid])
+    assert together in str(next_in_wave(prepare(inputs), [], third, progress))
+    assert isinstance(next_in_wave(prepare(inputs), [], third, Progress(left=[first, third])), Move)
+
+
+def emptying(made: Sequence[Move] = (), **change: Any) -> PlanningInputs:
+    """n1 (a, b) and n2 (c) are to be emptied. Once a has moved, n3 is full, and b still has n2 to go to."""
+    names = {move.pod.name for move in made}
+    a = a_workload("a", ["n3" if "a-0" in names else "n1"], cpu="500m")
+    b = a_workload("b", ["n2" if "b-0" in names else "n1"], cpu="500m")
+    for item in (a, b):
+        if item.pods[0]["metadata"]["name"] in names:
+            item.pods[0]["metadata"]["uid"] += "-new"
+    rest = [a_workload("c", ["n2"] * 3, cpu="1"), a_workload("k", ["n3"] * 4, cpu="1")]
+    late = [a_workload("late", ["n3"], cpu="5500m")] if names else []
+    policy = a_policy(strategies={"consolidation": {"maxNodes": 2, "minNodeAge": "0s"}}, execution=ONE_BY_ONE)
+    return planning_inputs(
+        [a_node(name, cpu=10) for name in ("n1", "n2", "n3")],
+        [a, b, *rest, *late, *change.pop("more", ())],
+        policy=policy,
+        configuration=load_configuration(_PACKING, "test"),
+        **change,
+    )
 
 
 def test_a_node_that_is_to_be_emptied_is_not_left_half_emptied_for_one_that_cannot_be() -> None:
-    """n1 (a, b) and n2 (c) are to be emptied. When c must stay and n3 fills up, b still has n2 to go to."""
+    budgets = [a_budget("c", labels={"app": "c"}, allowed=0)]  # c must stay, so n2 is not emptied
 
-    def read(made: Sequence[Move], *, protected: bool = True) -> PlanningInputs:
-        names = {move.pod.name for move in made}
-        a = a_workload("a", ["n3" if "a-0" in names else "n1"], cpu="500m")
-        b = a_workload("b", ["n2" if "b-0" in names else "n1"], cpu="500m")
-        for item in (a, b):
-            if item.pods[0]["metadata"]["name"] in names:
-                item.pods[0]["metadata"]["uid"] += "-new"
-        rest = [a_workload("c", ["n2"] * 3, cpu="1"), a_workload("k", ["n3"] * 4, cpu="1")]
-        late = [a_workload("late", ["n3"], cpu="5500m")] if names else []
-        budgets = [a_budget("c", labels={"app": "c"}, allowed=0)] if protected else []
-        return planning_inputs(
-            [a_node(name, cpu=10) for name in ("n1", "n2", "n3")],
-            [a, b, *rest, *late],
-            policy=a_policy(
-                strategies={"consolidation": {"maxNodes": 2, "minNodeAge": "0s"}}, execution=ONE_BY_ONE
-            ),
-            configuration=load_configuration(_PACKING, "test"),
-            poddisruptionbudgets=budgets,
-        )
+    moves = plan_of(emptying()).moves
+    made = evicted(moves, lambda made: emptying(made, poddisruptionbudgets=budgets))
 
-    moves = plan_of(read([], protected=False)).moves
     assert {(move.pod.name, move.from_node) for move in moves} >= {
         ("a-0", "n1"),
         ("b-0", "n1"),
         ("c-0", "n2"),
     }
-    assert {move.pod.name for move in evicted(moves, read)} == {"a-0", "b-0"}
+    assert {move.pod.name for move in made} == {"a-0", "b-0"}
+
+
+def test_a_pod_that_is_looked_at_alone_does_not_go_to_a_node_that_is_to_be_emptied() -> None:
+    moves = plan_of(emptying()).moves
+    a, b = (next(move for move in moves if move.pod.name == name) for name in ("a-0", "b-0"))
+    left = [move for move in moves if move.pod.name not in ("a-0", "b-0")]
+    inputs, taken = emptying([a]), "n2 is empty, or is to be emptied"
+
+    alone = revalidate_moves(inputs, [b], (), Progress(made=[a, b], left=left)).verdicts[b.pod.uid]
+    assert taken in str(alone)
+    assert taken in str(next_in_wave(prepare(inputs), [(a, "n3")], b, Progress(made=[a], left=[b, *left])))
+
+
+def test_a_node_is_not_emptied_any_more_once_another_pod_is_there() -> None:
+    moves = plan_of(emptying()).moves
+    new = emptying(more=[a_workload("new", ["n1"])])
+    found = {uid: str(found) for uid, found in revalidate_moves(new, moves).verdicts.items()}
+
+    assert (
+        found["uid-default-a-0"] == found["uid-default-b-0"] == "NotNeeded: its node is not emptied any more"
+    )

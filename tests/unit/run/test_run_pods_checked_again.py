@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.execution.observed_pods import ObservedPod
+from rebalancer.planning.plan import Progress
 from rebalancer.run import run
 from rebalancer.run.memory import RunMemory
 from rebalancer.signals import StopSignals
@@ -80,7 +81,7 @@ def test_a_pod_that_changed_is_judged_although_another_one_was_read_again_since(
     first, second = read(EVENING, {}, web=1, db=1), read(EVENING, {}, web=2, db=2)
     replanner = a_replanner(first, EVENING, second)
 
-    replanner.validate([web])
+    replanner.validate([web], Progress(left=[web]))
 
     assert replanner.has_seen(seen("web", 2))
     assert not replanner.has_seen(seen("db", 2))
