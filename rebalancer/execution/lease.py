@@ -371,9 +371,8 @@ class RunLease:
             raise
 
     def _acquired(self) -> HeldLease:
-        deadline = (
-            2 * self.duration_seconds + MAX_WATCHED_SECONDS
-        )  # to watch it, and for requests before and after
+        # To watch it, and for requests before and after.
+        deadline = 2 * self.duration_seconds + MAX_WATCHED_SECONDS
         lease = self.object.within(deadline)
 
         def attempt() -> HeldLease:

@@ -44,9 +44,8 @@ class LoadReading(msgspec.Struct, frozen=True, eq=False):
     """The report, and what the next run should know of it."""
 
     report: LoadReport
-    present: Mapping[
-        str, Mapping[str, float]
-    ]  # percent by resource and node, where only the present is known
+    # Percent by resource and node, where only the present is known.
+    present: Mapping[str, Mapping[str, float]]
 
 
 def read_load(

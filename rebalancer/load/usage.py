@@ -49,9 +49,8 @@ class NodeUsage(msgspec.Struct, frozen=True, eq=False):
     """Usage of the nodes according to one source; NaN where it has no figure."""
 
     source: str
-    usage: (
-        FloatArray  # (nodes, resources) thousandths of a core, bytes, bytes a second, or a signal's own unit
-    )
+    # (nodes, resources) thousandths of a core, bytes, bytes a second, or a signal's own unit
+    usage: FloatArray
     measured_at: FloatArray  # (nodes, resources) Unix seconds
     window_seconds: FloatArray  # (nodes,) or (nodes, resources) over how long the figures are taken
     warnings: tuple[str, ...] = ()

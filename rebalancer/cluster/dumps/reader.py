@@ -164,9 +164,8 @@ def _position(error: Exception) -> tuple[str, int]:
     complaint = _BYTE.sub("", str(error))
     if found is None:
         return complaint, -1
-    return complaint, int(found[1]) - complaint.endswith(
-        _TRAILING
-    )  # it counts the character it did not expect
+    # Of trailing characters it counts the one that it did not expect.
+    return complaint, int(found[1]) - complaint.endswith(_TRAILING)
 
 
 class _Status(msgspec.Struct, gc=False):

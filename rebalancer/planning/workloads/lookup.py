@@ -48,9 +48,8 @@ class WorkloadInfo(msgspec.Struct, frozen=True):
     name: str  # Kind/name of the top-most controller known
     key: str  # namespace/Kind/name: what limits and cooldowns count by
     desired: int | None  # replicas wanted of the pod's controller; None unknown
-    template: (
-        records.PodTemplate | None
-    )  # with what LimitRanges and the default PriorityClass add to a pod of it
+    # With what LimitRanges and the default PriorityClass add to a pod of it.
+    template: records.PodTemplate | None
     uid: str = ""  # of the top-most controller known
     counted: bool = False  # it is of a kind that is not read, so ``desired`` are the pods it has
 

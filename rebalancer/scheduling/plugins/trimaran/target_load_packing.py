@@ -106,11 +106,8 @@ class TargetLoadPacking(TrimaranPlugin[TargetLoadPackingArguments]):
     Arguments = TargetLoadPackingArguments
     scored_resources = frozenset({"cpu"})
     counts_recent_pods = True
-    process_wide_arguments = (
-        "target_utilization",
-        "default_requests",
-        "default_requests_multiplier",
-    )  # targetloadpacking.go:46
+    # targetloadpacking.go:46
+    process_wide_arguments = ("target_utilization", "default_requests", "default_requests_multiplier")
     evidence = Evidence.DECISIONS
 
     @classmethod
