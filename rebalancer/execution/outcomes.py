@@ -117,9 +117,8 @@ class Outcomes(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     plan_inputs: str  # the digest of the plan that was carried out
     run: str  # the run's identity, as in the journal
     outcomes: tuple[Outcome, ...] = ()
-    plans: tuple[
-        PlanOfRun, ...
-    ] = ()  # in their order; the last has no moves where nothing more was to be gained
+    # In their order; the last has no moves where nothing more was to be gained.
+    plans: tuple[PlanOfRun, ...] = ()
     stop: Stop | None = None
     stopped: str = ""  # why the run stopped early, in a sentence; empty when it came to its end
     dry_run: bool = False  # every eviction was asked for with dryRun: nothing happened

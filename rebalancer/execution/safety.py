@@ -100,8 +100,7 @@ def _waits(pod: ObservedPod, run_started: float) -> bool:
     """
     scheduled = pod.condition("PodScheduled")
     reason = scheduled.reason if scheduled is not None else ""
-    finished = pod.status.phase in ("Succeeded", "Failed")
-    if pod.spec.node_name or pod.terminating or finished or reason == "SchedulingGated":
+    if pod.spec.node_name or pod.terminating or pod.finished or reason == "SchedulingGated":
         return False
     return reason == "Unschedulable" or not pod.created_at >= run_started
 

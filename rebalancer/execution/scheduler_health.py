@@ -121,7 +121,7 @@ def latest_start(api: RawApi, selection: PodSelection, now: float) -> tuple[floa
     found = [
         (now if pod.ready_at is None else pod.ready_at, pod.full_name)
         for pod in _read(api, selection)
-        if pod.status.phase not in ("Succeeded", "Failed")
+        if not pod.finished
     ]
     return max(found, default=None)
 
