@@ -261,10 +261,7 @@ PLAN: Mapping[str, Option] = {
         *("--user kube_user", None, "NAME", "The kubeconfig's user; else the context's."),
         shell_complete=completion.users,
     ),
-    "acts_as": option(
-        *("--as acts_as", None, "USER"),
-        "Act as this user; needs the right to impersonate.",
-    ),
+    "acts_as": option(*("--as acts_as", None, "USER"), "Act as this user; needs the right to impersonate."),
     "as_groups": option(
         *("--as-group as_groups", None, "GROUP", "A group of the user of --as; may be repeated."),
         multiple=True,

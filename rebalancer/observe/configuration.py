@@ -93,11 +93,7 @@ def _value(api: RawApi, place: ConfigMapKey, setting: str) -> ConfigurationText:
     where = f"configmap {place.namespace}/{place.name}"
     data = api.config_map(place.namespace, place.name)
     if data is None:
-        raise InputError(
-            "not found",
-            where=where,
-            hint=f"{setting} of the policy names where it is",
-        )
+        raise InputError("not found", where=where, hint=f"{setting} of the policy names where it is")
     if place.key not in data:
         keys = ", ".join(sorted(data)) or "none"
         raise InputError(f"has no key {place.key}", where=where, hint=f"its keys: {keys[:200]}")

@@ -376,10 +376,7 @@ class Limits(PolicyModel):
         "refuses to act. Removed pods that had finished do not count.",
     )
     per_day: Rate = setting(None, "The same within 24 hours.")
-    scoped: tuple[ScopedLimit, ...] = setting(
-        (),
-        "Further limits for the pods of some nodes or namespaces.",
-    )
+    scoped: tuple[ScopedLimit, ...] = setting((), "Further limits for the pods of some nodes or namespaces.")
 
     @property
     def rates(self) -> tuple[str, ...]:
