@@ -27,12 +27,7 @@ from msgspec.structs import replace
 from rebalancer.cluster import records, times
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, PodClassIndex
 from rebalancer.cluster.columns import FEW, SHARED, UNCOMPARED, Columns, ColumnsBuilder, Few
-from rebalancer.cluster.pod_classes import (
-    POD_ITSELF,
-    ClassIndex,
-    PodClass,
-    classes_before_binding,
-)
+from rebalancer.cluster.pod_classes import POD_ITSELF, ClassIndex, PodClass, classes_before_binding
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 # Set by whoever moves a pod in the background, such as KubeVirt, while that is under way.

@@ -20,10 +20,7 @@ from rebalancer.errors import InputError, RightsError, UnreachableError
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schedulers import ConfigMapKey
 from rebalancer.profiles import GROUP, KIND, NEWEST_VERSION
-from rebalancer.profiles.types import (
-    ConfigurationText,
-    PluginDescription,
-)
+from rebalancer.profiles.types import ConfigurationText, PluginDescription
 
 if TYPE_CHECKING:
     from importlib import metadata

@@ -41,13 +41,7 @@ from rebalancer.profiles.types import (
     Profile,
     SchedulerConfiguration,
 )
-from rebalancer.scheduling.framework.plugin import (
-    EXCLUDED,
-    MAX_SCORE,
-    Normalization,
-    Plugin,
-    PluginInputs,
-)
+from rebalancer.scheduling.framework.plugin import EXCLUDED, MAX_SCORE, Normalization, Plugin, PluginInputs
 from rebalancer.scheduling.framework.scores import RawScores
 from rebalancer.scheduling.plugins.prometheus_score import QueriedScore
 from rebalancer.scheduling.registry import CATALOGUE, MODELLED

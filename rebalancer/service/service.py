@@ -38,13 +38,7 @@ from rebalancer.execution.lease import DURATION_SECONDS, HeldLease, LeaseWatch, 
 from rebalancer.execution.outcomes import Outcomes
 from rebalancer.observe.connection import open_api
 from rebalancer.observe.plan_options import PlanOptions, RunOptions
-from rebalancer.observe.read import (
-    known_state,
-    open_cluster,
-    read_inputs,
-    read_snapshot,
-    state_store,
-)
+from rebalancer.observe.read import known_state, open_cluster, read_inputs, read_snapshot, state_store
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import make_plan
 from rebalancer.planning.prepared import Sight, sight_of

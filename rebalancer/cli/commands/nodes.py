@@ -11,13 +11,7 @@ from msgspec.structs import replace
 
 from rebalancer import analysis
 from rebalancer.cli.invocation import LOGGER
-from rebalancer.cli.options import (
-    DURATION,
-    ROW_FORMATS,
-    node_choice_options,
-    option,
-    output_options,
-)
+from rebalancer.cli.options import DURATION, ROW_FORMATS, node_choice_options, option, output_options
 from rebalancer.cli.output import Output, Rows, emit, with_progress
 from rebalancer.cli.studies import Cluster, fleet_options, study
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError

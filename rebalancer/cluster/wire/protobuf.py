@@ -27,14 +27,7 @@ from rebalancer.cluster import records, times
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.malformed import Malformed, admitted, check_names, node_in_doubt
 from rebalancer.cluster.pod_classes import ClassIndex
-from rebalancer.cluster.pods import (
-    RUNS,
-    USUAL_CONDITIONS,
-    ContainerReport,
-    PodFields,
-    read_pod,
-    report_of,
-)
+from rebalancer.cluster.pods import RUNS, USUAL_CONDITIONS, ContainerReport, PodFields, read_pod, report_of
 from rebalancer.cluster.wire.json_items import Page, without_token
 from rebalancer.cluster.wire.known_fields import unknown_in_message
 

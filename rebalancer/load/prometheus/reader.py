@@ -34,13 +34,7 @@ from rebalancer.load.prometheus.queries import (
     own_query,
     queries_of,
 )
-from rebalancer.load.prometheus.responses import (
-    Latest,
-    Series,
-    decode_answer,
-    decode_latest,
-    failure_words,
-)
+from rebalancer.load.prometheus.responses import Latest, Series, decode_answer, decode_latest, failure_words
 from rebalancer.load.report import CLOCK_SKEW_SECONDS, named
 from rebalancer.load.usage import (
     IMPLAUSIBLE,

@@ -12,13 +12,7 @@ import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray
-from rebalancer.errors import (
-    InputError,
-    InternalError,
-    RebalancerError,
-    StopRequestedError,
-    UnreachableError,
-)
+from rebalancer.errors import InputError, InternalError, RebalancerError, StopRequestedError, UnreachableError
 from rebalancer.load.prometheus.queries import PrometheusQuery, QueryFunction
 
 MAX_SERIES = 200_000

@@ -209,12 +209,7 @@ IMAGE_VOLUMES_IN_LIMIT = Rule(
     since=37,
     concerns=_has_image_volumes,
 )
-UNIFORM_TIES = Rule(
-    "uniform ties",
-    "among equal totals one is drawn at random",
-    until=34,
-    decides=False,
-)
+UNIFORM_TIES = Rule("uniform ties", "among equal totals one is drawn at random", until=34, decides=False)
 HEAP_TIES = Rule(
     "heap ties",
     "among equal totals the root of a heap wins, in the order in which nodes are found from a start index",

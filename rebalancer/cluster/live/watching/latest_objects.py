@@ -27,13 +27,7 @@ from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, RecordColl
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.malformed import Malformed, check_names, describe
 from rebalancer.cluster.pod_classes import ClassIndex
-from rebalancer.cluster.pods import (
-    ListedPods,
-    PodFields,
-    listed_pods,
-    read_pod,
-    version_number,
-)
+from rebalancer.cluster.pods import ListedPods, PodFields, listed_pods, read_pod, version_number
 from rebalancer.cluster.wire.json_items import PodsInJson
 from rebalancer.cluster.wire.protobuf import ProtobufPods
 from rebalancer.cluster.wire.watch_events import BOOKMARK, DELETED, WatchEvent

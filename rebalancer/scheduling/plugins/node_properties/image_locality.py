@@ -15,13 +15,7 @@ import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.profiles.types import extension_points
-from rebalancer.scheduling.framework.plugin import (
-    MAX_SCORE,
-    NO_OTHER_SCORES,
-    Evidence,
-    OtherScores,
-    Plugin,
-)
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, NO_OTHER_SCORES, Evidence, OtherScores, Plugin
 from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_class
 from rebalancer.scheduling.versions.rules import IMAGE_VOLUMES, IMAGE_VOLUMES_IN_LIMIT, INIT_IMAGES
 

@@ -14,11 +14,7 @@ from pydantic import model_validator
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.profiles.types import Arguments, extension_points
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
-from rebalancer.scheduling.plugins.node_resources.scored_resources import (
-    CPU_AND_MEMORY,
-    Resources,
-    amounts,
-)
+from rebalancer.scheduling.plugins.node_resources.scored_resources import CPU_AND_MEMORY, Resources, amounts
 from rebalancer.scheduling.resources import take
 from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
 from rebalancer.scheduling.versions.rules import BALANCE_BEFORE_AND_AFTER, BALANCE_SKIPS_BEST_EFFORT
