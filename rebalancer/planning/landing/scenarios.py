@@ -38,6 +38,7 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow
 from rebalancer.load.report import percent_of_allocatable
@@ -156,25 +157,21 @@ class Scenario(msgspec.Struct, eq=False):
 
     def copy(self) -> Scenario:
         """An independent scenario."""
-        return Scenario(
-            self.while_terminating.copy(),
-            self.after_termination.copy(),
-            self.usage.copy(),
-            self.terminating_usage.copy(),
-            self.is_terminating,
-            self.chance,
-            self.starts,
+        return replace(
+            self,
+            while_terminating=self.while_terminating.copy(),
+            after_termination=self.after_termination.copy(),
+            usage=self.usage.copy(),
+            terminating_usage=self.terminating_usage.copy(),
         )
 
     def next_wave(self) -> Scenario:
         """This scenario when the wave is over and its evicted pods are gone."""
-        return Scenario(
-            self.after_termination.copy(),
-            self.after_termination,
-            self.usage,
-            np.zeros_like(self.terminating_usage),
-            chance=self.chance,
-            starts=self.starts,
+        return replace(
+            self,
+            while_terminating=self.after_termination.copy(),
+            terminating_usage=np.zeros_like(self.terminating_usage),
+            is_terminating=False,
         )
 
 

@@ -26,8 +26,7 @@ def headline(decisions: int, landed: int) -> str:
     """One sentence: how many decisions landed as computed."""
     if not decisions:
         return "No decision of your scheduler could be compared yet"
-    of = "1 decision" if decisions == 1 else f"{decisions:,} decisions"
-    return f"Of {of} of your scheduler {landed:,} landed as computed"
+    return f"Of {counted(decisions, 'decision')} of your scheduler {landed:,} landed as computed"
 
 
 def agreement_table(found: Agreement, style: Style = Style()) -> Text:
