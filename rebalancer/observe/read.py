@@ -286,13 +286,12 @@ LOGGER = logging.getLogger(__name__)
 _HOMELESS = "this user has no home folder, where the state of runs is kept"
 
 
-def state_store(
-    path: Path | None, config_map: str | None, api: RawApi | None, *, acts: bool = False
-) -> StateStore | None:
+def state_store(options: PlanOptions, api: RawApi | None, *, acts: bool = False) -> StateStore | None:
     """The store that the options name; without them, outside of a cluster, the user's own file.
 
     A command that does not act uses that file only if it is there. Logs which state is used.
     """
+    path, config_map = options.state_path, options.state_config_map
     if path is None and config_map is None and (api is None or runs_in_a_cluster()):
         return None
     from rebalancer.state.stores import ConfigMapStore, FileStore  # noqa: PLC0415 - imports filelock
@@ -329,16 +328,14 @@ def user_file(host: str) -> Path | None:
     return None if folder is None else folder / f"{cluster[:200]}.json"
 
 
-def known_state(
-    path: Path | None, config_map: str | None, api: RawApi | None, *, recorded: bool = False
-) -> RunState | None:
+def known_state(options: PlanOptions, api: RawApi | None) -> RunState | None:
     """What earlier runs left; empty where it is yet to be written.
 
     None when nothing says where it is, and for a recorded cluster without that file: then a recorded state
     counts.
     """
-    store = state_store(path, config_map, api)
+    store = state_store(options, api)
     if store is None:
         return None
     found = store.load()
-    return found if found is not None or recorded else RunState()
+    return found if found is not None or options.source is not None else RunState()

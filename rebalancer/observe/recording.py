@@ -68,8 +68,7 @@ def record_cluster(
     if api is None:
         recording, recorded_at = _recorded_again(options, loaded, given)
     else:
-        given_state = options.state_path is not None
-        state = None if given_state else known_state(None, options.state_config_map, api)
+        state = known_state(options, api) if options.state_path is None else None
         observation = observe(
             options,
             (loaded,),
@@ -127,7 +126,7 @@ def record_timeline(
 def _moment(
     options: PlanOptions, loaded: LoadedPolicy, api: RawApi, cluster: LiveCluster
 ) -> tuple[Observation, RunState | None]:
-    state = known_state(options.state_path, options.state_config_map, api)
+    state = known_state(options, api)
     return observe(options, (loaded,), api, cluster=cluster, unusable=lambda _: None), state
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rebalancer.planning.plan import Plan
     from rebalancer.policy.policy_file import LoadedPolicy
     from rebalancer.policy.schema import RebalancePolicy
-    from rebalancer.state.run_state import RunState
 
 _MAX_TABLES = 100  # moves of a report whose scores are computed
 
@@ -87,17 +86,9 @@ def inputs_of(
 
     ``api`` is the connection to a live cluster where there is one already.
     """
-    from rebalancer.observe.read import read_inputs  # noqa: PLC0415 - imports numpy
+    from rebalancer.observe.read import known_state, read_inputs  # noqa: PLC0415 - imports numpy
 
     api = api or open_api(options)
     return read_inputs(
-        options, policies, api, earlier_state(options, api), ignore_coverage=options.ignore_coverage
+        options, policies, api, known_state(options, api), ignore_coverage=options.ignore_coverage
     )
-
-
-def earlier_state(options: PlanOptions, api: RawApi | None) -> RunState | None:
-    """What earlier runs left, where an option says; None where a state recorded with the cluster counts."""
-    from rebalancer.observe.read import known_state  # noqa: PLC0415 - as above
-
-    recorded = options.source is not None
-    return known_state(options.state_path, options.state_config_map, api, recorded=recorded)

@@ -17,7 +17,7 @@ from rebalancer.errors import InputError, UnreachableError
 from rebalancer.observe.configuration import configurations_in
 from rebalancer.observe.connection import open_api
 from rebalancer.observe.plan_options import PlanOptions, policy_of
-from rebalancer.observe.read import observe
+from rebalancer.observe.read import known_state, observe
 from rebalancer.observe.recorded import recorded_state
 from rebalancer.planning import planner
 from rebalancer.planning.assemble import assemble
@@ -33,7 +33,7 @@ from rebalancer.questions.pod_specs import asked_pod, read_pod
 from rebalancer.questions.policy_tests import PolicyTest, PolicyTestReport, check_plan, parse_policy_test
 from rebalancer.questions.what_if import WhatIf, what_if
 from rebalancer.questions.why_not import WhyNot, why_not
-from rebalancer.run.plan import earlier_state, inputs_of, make_plan_and_snapshot, plan_inputs
+from rebalancer.run.plan import inputs_of, make_plan_and_snapshot, plan_inputs
 
 
 def fit_pods(options: PlanOptions, text: str, source: str, namespace: str | None, at_most: int) -> Fit:
@@ -51,7 +51,7 @@ def what_if_changed(options: PlanOptions, changes: Changes, scheduler_config: Pa
             "what should change?", hint="give --drain, --cordon, --add-node, --scale or --scheduler-config"
         )
     loaded, api = policy_of(options), open_api(options)
-    state = earlier_state(options, api)
+    state = known_state(options, api)
     observation = observe(options, (loaded,), api)
     state = state if state is not None else recorded_state(observation.snapshot.recording)
     inputs = assemble(observation, loaded, state)

@@ -220,9 +220,7 @@ class Run:
         self._api = api.until(Deadline(self._end, stop=signals.stop))
         # What a wave needs before it begins is of no use after the last one may begin.
         self._reading_api = api.until(Deadline(last_wave_at, stop=signals.stop))
-        self._store = state_store(
-            options.state_path, options.state_config_map, self._api, acts=not run_options.dry_run
-        )
+        self._store = state_store(options, self._api, acts=not run_options.dry_run)
         self._tainted: tuple[str, ...] | None = None  # by this run; None before its plan
         self._closed: tuple[str, ...] | None = None  # the same
         self.id = uuid.uuid4().hex

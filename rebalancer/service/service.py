@@ -138,9 +138,7 @@ class Runs:
 
         To find out takes so many seconds at most.
         """
-        options = self._options
-        api = self._api.within(seconds)
-        store = state_store(options.state_path, options.state_config_map, api, acts=True)
+        store = state_store(self._options, self._api.within(seconds), acts=True)
         kept = store.load() if store is not None else None
         if kept is None or not kept.updated_at:
             return None
@@ -201,8 +199,7 @@ class Runs:
             held=held,
         )
         if self._following.tally is not None:
-            options = self._options
-            store = state_store(options.state_path, options.state_config_map, self._api, acts=True)
+            store = state_store(self._options, self._api, acts=True)
             keep_agreement(store, self._following.tally)
         log = LogObserver(LOGGER, journaled=self._run_options.journal is None)
         _, outcomes = Run(
@@ -243,7 +240,7 @@ class Runs:
         options = self._options
         if not self._acts and options.state_path is None and options.state_config_map is None:
             return self._seen or RunState()
-        return known_state(options.state_path, options.state_config_map, api) or RunState()
+        return known_state(options, api) or RunState()
 
     def _planned(self, plan: Plan) -> None:
         self._metrics.planned(plan)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import InputError
+from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import known_state, state_store, user_file
 from rebalancer.state.run_state import RunState
 from rebalancer.state.stores import ConfigMapStore, FileStore
@@ -32,7 +33,7 @@ def outside_of_a_cluster(
 def test_a_run_from_a_laptop_keeps_its_state_in_the_users_folder_and_says_so(
     api: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = state_store(None, None, api, acts=True)
+    store = state_store(PlanOptions(), api, acts=True)
 
     assert isinstance(store, FileStore)
     assert store.where == str(tmp_path / "rebalancer" / "http-fake.json")
@@ -40,12 +41,12 @@ def test_a_run_from_a_laptop_keeps_its_state_in_the_users_folder_and_says_so(
 
 
 def test_what_only_reads_uses_the_users_file_once_a_run_made_it(api: Any, tmp_path: Path) -> None:
-    assert state_store(None, None, api) is None
+    assert state_store(PlanOptions(), api) is None
     path = user_file(api.host)
     assert path is not None
     FileStore(path).update(lambda _: RunState(updated_at=1.0))
 
-    assert known_state(None, None, api) == RunState(updated_at=1.0)
+    assert known_state(PlanOptions(), api) == RunState(updated_at=1.0)
 
 
 def test_each_api_server_has_a_file_of_its_own(tmp_path: Path) -> None:
@@ -71,21 +72,21 @@ def test_without_a_folder_of_its_own_the_state_is_in_the_users_home(monkeypatch:
 def test_in_a_cluster_and_for_a_recorded_one_nothing_is_assumed(
     api: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert state_store(None, None, None, acts=True) is None
+    assert state_store(PlanOptions(), None, acts=True) is None
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
-    assert state_store(None, None, api, acts=True) is None
+    assert state_store(PlanOptions(), api, acts=True) is None
 
 
 def test_a_config_map_is_used_by_what_only_reads_too(api: Any, caplog: pytest.LogCaptureFixture) -> None:
-    assert isinstance(state_store(None, "ops/state", api), ConfigMapStore)
-    assert known_state(None, "ops/state", api) == RunState()
+    assert isinstance(state_store(PlanOptions(state_config_map="ops/state"), api), ConfigMapStore)
+    assert known_state(PlanOptions(state_config_map="ops/state"), api) == RunState()
     assert "configmap ops/state" in caplog.text
 
 
 def test_a_file_that_does_not_exist_is_mentioned(
     tmp_path: Path, api: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert known_state(tmp_path / "stat.json", None, api) == RunState()
+    assert known_state(PlanOptions(state_path=tmp_path / "stat.json"), api) == RunState()
     assert "stat.json, which does not exist yet" in caplog.text
 
 
@@ -102,10 +103,10 @@ def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("homeless")
 def test_a_user_without_a_home_may_look_and_has_to_name_a_state_to_act(api: Any, tmp_path: Path) -> None:
-    assert state_store(None, None, api) is None
-    assert isinstance(state_store(tmp_path / "state.json", None, api, acts=True), FileStore)
+    assert state_store(PlanOptions(), api) is None
+    assert isinstance(state_store(PlanOptions(state_path=tmp_path / "state.json"), api, acts=True), FileStore)
     with pytest.raises(InputError, match=r"has no home folder.*name a file with --state"):
-        state_store(None, None, api, acts=True)
+        state_store(PlanOptions(), api, acts=True)
 
 
 def test_a_password_in_an_address_is_no_part_of_a_files_name() -> None:
