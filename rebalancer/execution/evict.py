@@ -42,7 +42,7 @@ from rebalancer.cluster.live import RawApi, object_path
 from rebalancer.cluster.live.failures import StatusError
 from rebalancer.deadlines import ANSWER_SECONDS, Deadline
 from rebalancer.errors import RebalancerError, StopRequestedError
-from rebalancer.execution.observed_pods import ObservedPod, PodReader
+from rebalancer.execution.observed_pods import ObservedPod, read_pod
 from rebalancer.http import Answer, NoAnswerError, http_date
 from rebalancer.planning.plan import Move
 from rebalancer.retries import Retries, Retry
@@ -235,7 +235,7 @@ class Attempts(ABC):
 
     def pod(self) -> ObservedPod | None:
         """The pod as it is now; None where it is gone, though another may have its name."""
-        pod = PodReader(self.api).pod(self.move.pod.namespace, self.move.pod.name)
+        pod = read_pod(self.api, self.move.pod.namespace, self.move.pod.name)
         return pod if pod is not None and pod.metadata.uid == self.move.pod.uid else None
 
     def answer_to(

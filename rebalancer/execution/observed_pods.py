@@ -133,39 +133,34 @@ class Scope(NamedTuple):
     selector: str = ""
 
 
-class PodReader:
-    """Reads pods of single namespaces, in pages of raw bytes."""
+def read_pod(api: RawApi, namespace: str, name: str) -> ObservedPod | None:
+    """One pod; None when there is none of that name. Raises UnreachableError or RightsError."""
+    what = f"read pod {namespace}/{name}"
+    try:
+        body = api.find(what, object_path("v1", namespace, "pods", name))
+        return None if body is None else _pod.decode(body)
+    except (ValueError, RecursionError) as error:
+        raise UnreachableError(
+            f"{what}: the answer is not a pod: {str(error)[:200]}", where=api.host
+        ) from error
 
-    def __init__(self, api: RawApi) -> None:
-        self._api = api
 
-    def pod(self, namespace: str, name: str) -> ObservedPod | None:
-        """One pod; None when there is none of that name. Raises UnreachableError or RightsError."""
-        what = f"read pod {namespace}/{name}"
-        try:
-            body = self._api.find(what, object_path("v1", namespace, "pods", name))
-            return None if body is None else _pod.decode(body)
-        except (ValueError, RecursionError) as error:
-            raise UnreachableError(
-                f"{what}: the answer is not a pod: {str(error)[:200]}", where=self._api.host
-            ) from error
-
-    def pods(self, scopes: Iterable[Scope]) -> tuple[ObservedPod, ...]:
-        """Each pod of these scopes once, if it could be read. Raises UnreachableError or RightsError."""
-        wanted = set(scopes)
-        whole = {scope.namespace for scope in wanted if not scope.selector}
-        found: dict[str, ObservedPod] = {}  # by uid: selectors may overlap
-        for scope in sorted(wanted):
-            if scope.selector and scope.namespace in whole:
-                continue
-            listing = read_list(
-                self._api,
-                OBSERVED_PODS,
-                f"list pods of {scope.namespace}",
-                object_path("v1", scope.namespace, "pods"),
-                {"labelSelector": scope.selector or None},
-                max_pages=MAX_PAGES,
-            )
-            pods = [pod for pod in listing.records if isinstance(pod, ObservedPod)]
-            found.update((pod.metadata.uid, pod) for pod in pods)
-        return tuple(found.values())
+def read_pods(api: RawApi, scopes: Iterable[Scope]) -> tuple[ObservedPod, ...]:
+    """Each pod of these scopes once, if it could be read. Raises UnreachableError or RightsError."""
+    wanted = set(scopes)
+    whole = {scope.namespace for scope in wanted if not scope.selector}
+    found: dict[str, ObservedPod] = {}  # by uid: selectors may overlap
+    for scope in sorted(wanted):
+        if scope.selector and scope.namespace in whole:
+            continue
+        listing = read_list(
+            api,
+            OBSERVED_PODS,
+            f"list pods of {scope.namespace}",
+            object_path("v1", scope.namespace, "pods"),
+            {"labelSelector": scope.selector or None},
+            max_pages=MAX_PAGES,
+        )
+        pods = [pod for pod in listing.records if isinstance(pod, ObservedPod)]
+        found.update((pod.metadata.uid, pod) for pod in pods)
+    return tuple(found.values())

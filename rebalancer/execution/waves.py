@@ -40,7 +40,7 @@ from rebalancer.execution.clock import RunClock
 from rebalancer.execution.evict import Attempt, Ends, EvictionClient, Patience, Verdict, evict
 from rebalancer.execution.journal import Journal
 from rebalancer.execution.lease import HeldLease
-from rebalancer.execution.observed_pods import ObservedPod, PodReader, Scope
+from rebalancer.execution.observed_pods import ObservedPod, Scope, read_pods
 from rebalancer.execution.outcomes import Outcome, Outcomes, PlanOfRun, Stop, StopReason, exit_code
 from rebalancer.execution.restart import restart
 from rebalancer.execution.safety import ClusterHealth, SafetyChecks, read_health
@@ -333,7 +333,7 @@ class _Run:
 
         Raises when the pods cannot be read beforehand.
         """
-        pods = PodReader(self._context.api).pods(self._scopes(moves))
+        pods = read_pods(self._context.api, self._scopes(moves))
         before = frozenset(pod.metadata.uid for pod in pods)
         self._stream.publish(events.WaveStarted(wave, moves))
         check, watched = self._context.replanner.check_landing, self._context.pods.watched
@@ -470,7 +470,7 @@ class _Run:
         api = self._context.api.finishing(_LAST_LOOK_SECONDS).within(seconds)
         # After a request to stop the answer to one request is awaited, and none is tried again.
         retries = replace(api.retries, pause=self._clock.sleep)
-        return PodReader(replace(api, retries=retries)).pods(self._scopes(moves))
+        return read_pods(replace(api, retries=retries), self._scopes(moves))
 
     def _verify(self, wave: int, landings: LandingPoller) -> None:
         """Wait for the replacements of a wave; a landing that the plan did not allow for stops the run."""

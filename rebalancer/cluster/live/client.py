@@ -263,9 +263,8 @@ class KubernetesClient:
             for name, value in (query or {}).items()
             if value is not None
         )
-        if not {".", ".."}.isdisjoint(
-            map(unquote, path.split("/"))
-        ):  # of a name that anybody may have chosen
+        # Of a name that anybody may have chosen.
+        if not {".", ".."}.isdisjoint(map(unquote, path.split("/"))):
             raise InputError("a path that leads to another is not asked for", where=f"{self.host}{path}")
         return f"{self.host}{path}{'?' if asked else ''}{asked}"
 

@@ -7,7 +7,7 @@ import pytest
 from rebalancer.cluster.live.client import PAGE_SIZE
 from rebalancer.errors import UnreachableError
 from rebalancer.execution import observed_pods
-from rebalancer.execution.observed_pods import PodReader, Scope
+from rebalancer.execution.observed_pods import Scope, read_pods
 from tests.unit.execution.builders import a_pod_document
 from tests.unit.execution.fake_api import Answer, Request, Script, fake_api, refusal
 
@@ -19,7 +19,7 @@ def a_page(*names: str, token: str = "") -> Answer:
 
 def names(*answers: Answer) -> list[str]:
     api, _ = fake_api(Script(*answers))
-    return [pod.metadata.name for pod in PodReader(api).pods([Scope("shop")])]
+    return [pod.metadata.name for pod in read_pods(api, [Scope("shop")])]
 
 
 def test_all_pages_are_read() -> None:
@@ -30,14 +30,14 @@ def test_all_pages_are_read() -> None:
         return a_page("b") if tokens[-1] else a_page("a", token="more")
 
     api, _ = fake_api(handler)
-    assert [pod.metadata.name for pod in PodReader(api).pods([Scope("shop"), Scope("shop")])] == ["a", "b"]
+    assert [pod.metadata.name for pod in read_pods(api, [Scope("shop"), Scope("shop")])] == ["a", "b"]
     assert tokens == [None, "more"]
 
 
 def test_only_what_a_selector_selects_is_read_and_each_pod_once() -> None:
     api, transport = fake_api(Script(a_page("a", "b")))
     scopes = [Scope("shop", "app=web"), Scope("shop", "tier=front"), Scope("ops", "app=web"), Scope("ops")]
-    found = PodReader(api).pods(scopes)
+    found = read_pods(api, scopes)
     asked = [(request.path, request.query.get("labelSelector")) for request in transport.requests]
     assert [pod.metadata.name for pod in found] == ["a", "b"]
     assert asked == [
@@ -62,7 +62,7 @@ def test_pages_without_end_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None
     api, transport = fake_api(lambda request: a_page(token=f"{request.query.get('continue', '')}+"))
 
     with pytest.raises(UnreachableError, match="does not end after 50 pages"):
-        PodReader(api).pods([Scope("shop")])
+        read_pods(api, [Scope("shop")])
     assert len(transport.requests) == 50
 
 
