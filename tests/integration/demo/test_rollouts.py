@@ -8,8 +8,10 @@ import pytest
 
 from rebalancer_demo import Sandbox
 from rebalancer_demo.controllers.deployment import RollingUpdate
-from rebalancer_demo.objects import Object, is_ready, is_terminating, status_of
+from rebalancer_demo.objects import Object, annotations_of, is_ready, is_terminating, status_of
 from tests.integration.demo.builders import StillClock, a_deployment_with_its_replica_set, a_node, a_pod
+
+RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 
 
 def a_deployment(replicas: int, *, node: str = "n1", **spec: Any) -> list[Object]:
@@ -22,7 +24,7 @@ def a_deployment(replicas: int, *, node: str = "n1", **spec: Any) -> list[Object
 def restart(sandbox: Sandbox, value: str = "now") -> None:
     def changed(item: Object) -> Object:
         template = item["spec"]["template"]
-        template.setdefault("metadata", {})["annotations"] = {"kubectl.kubernetes.io/restartedAt": value}
+        template.setdefault("metadata", {})["annotations"] = {RESTARTED_AT: value}
         return item
 
     sandbox.registry.replace("deployments", "shop", "web", changed)
@@ -34,13 +36,14 @@ def deployment_status(sandbox: Sandbox) -> Object:
     return {"updated": status_of(item).get("updatedReplicas"), "pods": status_of(item).get("replicas")}
 
 
+def restarted_at(pod: Object) -> str:
+    """Of which restart a pod is; empty before the first."""
+    return str(annotations_of(pod).get(RESTARTED_AT, ""))
+
+
 def of_template(sandbox: Sandbox, *, new: bool) -> list[Object]:
     """Pods of the new template, or of that before, which are not terminating."""
-    return [
-        pod
-        for pod in sandbox.pods("shop")
-        if bool(pod["metadata"].get("annotations")) == new and not is_terminating(pod)
-    ]
+    return [pod for pod in sandbox.pods("shop") if bool(restarted_at(pod)) == new and not is_terminating(pod)]
 
 
 def test_a_single_pod_ends_only_once_the_new_one_has_been_ready_for_long_enough() -> None:
@@ -64,23 +67,26 @@ def test_a_single_pod_ends_only_once_the_new_one_has_been_ready_for_long_enough(
         assert pod["metadata"]["labels"]["pod-template-hash"]
 
 
-def test_every_pod_of_a_deployment_is_replaced_again_with_each_change_of_its_template() -> None:
+@pytest.mark.parametrize("terminates_after", [0, 20])
+def test_every_pod_of_a_deployment_is_replaced_again_with_each_change_of_its_template(
+    terminates_after: float,
+) -> None:
+    """As in Kubernetes, a rollout is over, by its status, while the last old pods still terminate."""
+    clock = StillClock()
     objects = a_deployment(4, strategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}})
-    with Sandbox(objects, ready_after=0, terminates_after=0) as sandbox:
+    with Sandbox(objects, clock=clock, ready_after=0, terminates_after=terminates_after) as sandbox:
         assert sandbox.wait_until(lambda: deployment_status(sandbox) == {"updated": 4, "pods": 4})
         restart(sandbox)
         assert sandbox.wait_until(lambda: len(of_template(sandbox, new=True)) == 4)
         assert sandbox.wait_until(lambda: deployment_status(sandbox) == {"updated": 4, "pods": 4})
         restart(sandbox, "again")
         assert sandbox.wait_until(
-            lambda: (
-                {
-                    pod["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"]
-                    for pod in sandbox.pods("shop")
-                }
-                == {"again"}
-            )
+            lambda: list(map(restarted_at, of_template(sandbox, new=True))) == ["again"] * 4
         )
+        if terminates_after:
+            assert len(sandbox.pods("shop")) == 12
+        clock.advance(terminates_after + 1)  # a kubelet knows the time of a deletion to a second
+        assert sandbox.wait_until(lambda: set(map(restarted_at, sandbox.pods("shop"))) == {"again"})
 
 
 def test_recreate_ends_every_old_pod_before_the_first_new_one() -> None:
