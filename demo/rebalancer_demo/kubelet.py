@@ -81,7 +81,9 @@ class Kubelets:
             number = self._addresses
         address = f"10.{128 + number // 65536 % 128}.{number // 256 % 256}.{number % 256}"
 
-        def start(item: Object) -> None:
+        def start(item: Object) -> bool:
+            if node_of(item) in self.failed:  # since the pod was read
+                return False
             status = item.setdefault("status", {})
             status.update(
                 phase="Running", startTime=times.render(now), podIP=address, podIPs=[{"ip": address}]
@@ -103,6 +105,7 @@ class Kubelets:
                 }
                 for container in spec_of(item).get("containers") or ()
             ]
+            return True
 
         self._started[metadata["uid"]] = now
         self._store.mutate("pods", metadata["namespace"], metadata["name"], start)
@@ -119,11 +122,14 @@ class Kubelets:
         if left > 0:
             return left
 
-        def make_ready(item: Object) -> None:
+        def make_ready(item: Object) -> bool:
+            if node_of(item) in self.failed:  # since the pod was read
+                return False
             set_condition(item, "ContainersReady", "True", now)
             set_condition(item, "Ready", "True", now)
             for container in item["status"].get("containerStatuses") or ():
                 container["ready"] = True
+            return True
 
         self._store.mutate("pods", *key, make_ready)
         return None

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
+import pytest
 from kubernetes import client
 
 from rebalancer_demo import Sandbox
 from rebalancer_demo.objects import Object, is_ready, is_terminating
 from tests.integration.demo.builders import (
+    START,
     StillClock,
     a_budget,
     a_deployment_with_its_replica_set,
@@ -150,6 +155,31 @@ def test_a_failed_node_is_not_ready_keeps_its_terminating_pods_and_recovers() ->
         sandbox.recover_node("n1")
         assert sandbox.wait_until(lambda: sandbox.pod("shop", "web-old") is None)
         assert core.read_node("n1").status.conditions[0].status == "True"
+
+
+@pytest.mark.parametrize("writes", [0, 1])
+def test_a_pod_whose_node_fails_just_before_it_starts_or_gets_ready_does_neither(
+    monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    """The kubelets have a thread of their own, so that the node may fail between what they read and write."""
+    pod = a_pod("web", node="n1", phase="Pending", ready=False)
+    del pod["status"]["startTime"]
+    with Sandbox([pod, a_node("n1")], controllers=False, clock=StillClock(), ready_after=0) as sandbox:
+        mutate, count = sandbox.store.mutate, itertools.count()
+
+        def written(resource: str, *arguments: Any) -> Object | None:
+            if resource == "pods" and next(count) == writes:
+                sandbox.fail_node("n1")
+            return mutate(resource, *arguments)
+
+        monkeypatch.setattr(sandbox.store, "mutate", written)
+        sandbox.kubelets.reconcile(("shop", "web"), START)
+        (found,) = sandbox.pods("shop")
+        assert (found["status"]["phase"], is_ready(found)) == (("Pending", "Running")[writes], False)
+        sandbox.recover_node("n1")
+        sandbox.kubelets.reconcile(("shop", "web"), START)
+        (found,) = sandbox.pods("shop")
+        assert (found["status"]["phase"], is_ready(found)) == ("Running", True)
 
 
 def test_nodes_send_heartbeats() -> None:
