@@ -5,6 +5,7 @@ A ``Decider`` says where a pod goes; ``LeastAllocated`` is a simple one.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Collection
@@ -334,36 +335,36 @@ class Scheduler:
         self._event(pod, "Warning", "FailedScheduling", message)
 
     def _event(self, pod: Object, kind: str, reason: str, message: str) -> None:
+        """Say what became of a pod, unless its namespace has gone meanwhile or nobody may write there."""
         now = self._store.clock()
         metadata = pod["metadata"]
-        self._registry.create(
-            "events",
-            {
-                "metadata": {
-                    "name": f"{name_of(pod)}.{self._store.new_uid().replace('-', '')[:16]}",
-                    "namespace": namespace_of(pod),
-                },
-                "involvedObject": {
-                    "kind": "Pod",
-                    "apiVersion": "v1",
-                    "namespace": namespace_of(pod),
-                    "name": name_of(pod),
-                    "uid": metadata["uid"],
-                    "resourceVersion": metadata["resourceVersion"],
-                },
-                "reason": reason,
-                "message": message,
-                "type": kind,
-                "source": {"component": spec_of(pod).get("schedulerName", "default-scheduler")},
-                "reportingComponent": spec_of(pod).get("schedulerName", "default-scheduler"),
-                "reportingInstance": _HOLDER,
-                "action": "Binding" if kind == "Normal" else "Scheduling",
-                "firstTimestamp": times.render(now),
-                "lastTimestamp": times.render(now),
-                "eventTime": times.render_micro(now),
-                "count": 1,
+        event = {
+            "metadata": {
+                "name": f"{name_of(pod)}.{self._store.new_uid().replace('-', '')[:16]}",
+                "namespace": namespace_of(pod),
             },
-        )
+            "involvedObject": {
+                "kind": "Pod",
+                "apiVersion": "v1",
+                "namespace": namespace_of(pod),
+                "name": name_of(pod),
+                "uid": metadata["uid"],
+                "resourceVersion": metadata["resourceVersion"],
+            },
+            "reason": reason,
+            "message": message,
+            "type": kind,
+            "source": {"component": spec_of(pod).get("schedulerName", "default-scheduler")},
+            "reportingComponent": spec_of(pod).get("schedulerName", "default-scheduler"),
+            "reportingInstance": _HOLDER,
+            "action": "Binding" if kind == "Normal" else "Scheduling",
+            "firstTimestamp": times.render(now),
+            "lastTimestamp": times.render(now),
+            "eventTime": times.render_micro(now),
+            "count": 1,
+        }
+        with contextlib.suppress(StatusError):
+            self._registry.create("events", event)
 
     def _renew(self) -> None:
         now = self._store.clock()

@@ -8,7 +8,7 @@ import pytest
 from kubernetes import client
 
 from rebalancer_demo import ClusterView, Misbehaviour, Sandbox, UnschedulableError
-from rebalancer_demo.objects import Object, condition_of, node_of
+from rebalancer_demo.objects import Object, condition_of, node_of, not_found
 from tests.integration.demo.builders import (
     StillClock,
     a_node,
@@ -60,6 +60,27 @@ def test_the_words_of_the_decider_reach_the_event() -> None:
     with connected(Sandbox([a_node("n1"), a_pod("web")], decide=refuse)) as (sandbox, core):
         assert sandbox.wait_until(lambda: core.list_namespaced_event("shop").items)
         assert core.list_namespaced_event("shop").items[0].message.endswith("too hot.")
+
+
+def test_an_event_that_is_refused_keeps_no_pod_from_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    def decide(view: ClusterView, pod: Object) -> str:
+        if pod["metadata"]["name"] == "broken":
+            raise ValueError("no such rule")
+        return "n1"
+
+    sandbox = Sandbox([a_node("n1"), a_pod("bound"), a_pod("broken"), a_pod("later")], decide=decide)
+    create = sandbox.registry.create
+
+    def created(plural: str, item: Object) -> Object:
+        if plural == "events":
+            raise not_found("namespaces", "shop")
+        return create(plural, item)
+
+    monkeypatch.setattr(sandbox.registry, "create", created)
+    with sandbox:
+        assert sandbox.wait_until(lambda: bound(sandbox, "later") == "n1")
+        assert bound(sandbox, "bound") == "n1"
+        assert sandbox.store.count("events") == 0
 
 
 def test_the_most_important_pod_is_scheduled_first() -> None:
