@@ -16,6 +16,7 @@ import pytest
 from rebalancer_demo import Sandbox
 from rebalancer_demo.objects import is_ready
 from tests.integration.demo.builders import a_budget, a_node, a_replica_set
+from tests.waiting import HANG_SECONDS
 
 KUBECTL = shutil.which("kubectl")
 pytestmark = pytest.mark.skipif(KUBECTL is None, reason="no kubectl on PATH: install it to run these")
@@ -38,7 +39,7 @@ class Kubectl:
             env=self._environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=HANG_SECONDS,
             check=False,
         )
 
@@ -132,7 +133,7 @@ def test_drain_evicts_what_the_budget_allows_and_apply_changes_objects(tmp_path:
     with Sandbox(objects, ready_after=0, terminates_after=0) as sandbox:
         assert sandbox.wait_until(lambda: sum(map(is_ready, sandbox.pods("shop"))) == 2)
         kubectl = Kubectl(sandbox, tmp_path)
-        drained = kubectl("drain", "n1", "--force", "--timeout=30s")
+        drained = kubectl("drain", "n1", "--force", f"--timeout={HANG_SECONDS:.0f}s")
         assert drained.returncode == 0, drained.stderr
         assert sandbox.wait_until(lambda: len(sandbox.pods(node="n2", phase="Running")) == 2)
         assert sandbox.pods(node="n1") == []
