@@ -19,7 +19,10 @@ from tests.integration.hot_cluster import hot_sandbox
 from tests.waiting import present
 
 WINDOW = POLICY.replace("load:\n", "load:\n  window: 15m\n")
-TWICE = POLICY.replace("forRuns: 1", "forRuns: 2\n  runInterval: 1h")
+TWICE = POLICY.replace("forRuns: 1", "forRuns: 2\n  runInterval: 1h").replace(
+    "waveTimeout: 20s",
+    "waveTimeout: 1h",  # of the real clock, by which these runs wait
+)
 
 
 class Cluster:
@@ -40,8 +43,8 @@ class Cluster:
         assert result.exit_code == 0, result.stderr
         return json.loads(result.stdout)
 
-    def nodes(self, policy: str) -> dict[str, Any]:
-        result = self.start(policy, "nodes")
+    def nodes(self, policy: str, now: float) -> dict[str, Any]:
+        result = self.start(policy, "nodes", f"--now={now:.3f}")
         assert result.exit_code == 0, result.stderr
         return {node["name"]: node for node in json.loads(result.stdout)["nodes"]}
 
@@ -51,15 +54,21 @@ class Cluster:
         earlier = replace(state, hot_counted_at=state.hot_counted_at - seconds)
         self.state.write_bytes(encode(earlier))
 
-    def remember(self, cpu_percent: float) -> None:
-        """Three earlier runs, five minutes apart, that found every node at this load."""
+    def remember(self, cpu_percent: float) -> float:
+        """Three earlier runs, five minutes apart, that found every node at this load.
+
+        Returns the present, at which the cluster's clock stands still from then on.
+        """
         state: RunState | None = None
+        now = present()
+        self.sandbox.store.clock = lambda: now
         names = self.sandbox.node_utilisation()
         loads = {resource: dict.fromkeys(names, cpu_percent) for resource in ("cpu", "memory")}
         for minutes in (14, 10, 5):
-            state = after_reading(state, loads, present() - 60 * minutes, 900.0)
+            state = after_reading(state, loads, now - 60 * minutes, 900.0)
         assert state is not None
         self.state.write_bytes(encode(state))
+        return now
 
 
 @pytest.fixture
@@ -70,22 +79,22 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def test_a_node_that_was_cool_in_the_runs_before_is_not_hot_for_a_moment(cluster: Cluster) -> None:
-    cluster.remember(20.0)
+    now = cluster.remember(20.0)
     hot_now = [name for name, load in cluster.sandbox.node_utilisation().items() if load > 80]
-    nodes = cluster.nodes(WINDOW)
+    nodes = cluster.nodes(WINDOW, now)
 
     assert len(hot_now) == 2
     assert not any(node["hot"] for node in nodes.values())
     figure = nodes[hot_now[0]]["figures"]["cpu"]
-    assert figure["windowSeconds"] == pytest.approx(14 * 60, abs=60)
+    assert figure["windowSeconds"] == pytest.approx(14 * 60, abs=1)
     assert figure["deviation"] > 10
-    assert [name for name, node in cluster.nodes(POLICY).items() if node["hot"]] == hot_now
+    assert [name for name, node in cluster.nodes(POLICY, now).items() if node["hot"]] == hot_now
 
 
 def test_a_node_that_was_hot_in_the_runs_before_is_hot(cluster: Cluster) -> None:
-    cluster.remember(95.0)
+    now = cluster.remember(95.0)
 
-    assert sum(node["hot"] for node in cluster.nodes(WINDOW).values()) >= 2
+    assert sum(node["hot"] for node in cluster.nodes(WINDOW, now).values()) >= 2
 
 
 def test_a_run_keeps_its_loads_for_the_next_ones(cluster: Cluster) -> None:
