@@ -108,7 +108,8 @@ def test_a_node_that_came_since_has_the_columns_made_anew() -> None:
                 return state.is_stale
 
         eventually(stale, awaited="the event of the pod")
-        state.renew()
+        # The event of the node comes by another watch, and may be later.
+        eventually(lambda: "n7" in state.renew().nodes.row, awaited="columns with the node")
         with state.changed:
             assert counts(state.up_to_date())["n7"] == 1
         assert len(state.up_to_date().snapshot.nodes) == before + 1
