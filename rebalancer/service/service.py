@@ -354,11 +354,11 @@ class Service:
             with held.renewed_meanwhile():
                 yield
         finally:
+            self.metrics.stands_by()  # before anybody can read that it does
             if not held.held:
                 LOGGER.warning("the lease was lost: stands by")
             with self._health.busy_for(self._settings.lease_seconds + CLOSING_SECONDS):
                 held.release()
-            self.metrics.stands_by()
 
     def _loop(self, signals: StopSignals, runs: Runs, held: HeldLease | None) -> None:
         """Make a run at every interval; under a lease for as long as it is held, without one only plans."""
