@@ -12,12 +12,12 @@ from rebalancer.cluster.records import NodeMetrics
 from rebalancer.load.correction import correct
 from rebalancer.load.report import build_report
 from rebalancer.load.usage import node_usage_of_metrics
-from rebalancer.state.run_state import PastMove
 from tests.builders import a_node, a_pod, a_snapshot
 from tests.e2e.api import Api, Object
 from tests.e2e.loads import CPU_MILLI, loads_of
 from tests.e2e.metrics import exact_figures
 from tests.unit.load.builders import NOW
+from tests.unit.planning.builders import a_past_move
 
 NODES = [a_node("n0", cpu="16"), a_node("n1", cpu="16")]
 
@@ -54,18 +54,8 @@ def test_a_pod_that_was_bound_in_the_second_in_which_they_are_read_is_not_counte
     metrics = node_usage_of_metrics(msgspec.convert(items, list[NodeMetrics]), snapshot.nodes)
     given = (snapshot.nodes, snapshot.pods, [metrics], None, snapshot.pods.node[:, None] * [0.0, 0.0])
     report = build_report(*given, now=NOW + read, max_age_seconds=180.0)
-    move = PastMove(
-        namespace="default",
-        name="web-9",
-        uid="u",
-        workload="Deployment/web",
-        from_node="n0",
-        to_node="n1",
-        result="Landed",
-        evicted_at=bound,
-        landed_at=bound,
-        load={"cpu": 400.0, "memory": 0.0},
-    )
+    load = {"cpu": 400.0, "memory": 0.0}
+    move = a_past_move(from_node="n0", to_node="n1", evicted_at=bound, landed_at=bound, load=load)
 
     assert report.usage[:, 0].tolist() == [0.0, 400.0]
     assert correct(report, snapshot.nodes, [move]).load.usage[:, 0].tolist() == [0.0, 400.0]

@@ -29,7 +29,7 @@ def several(**policy: Any) -> PlanningInputs:
 
 
 def evicted(moves: Sequence[Move], read: Callable[[list[Move]], PlanningInputs]) -> list[Move]:
-    """What a run evicts that looks at the cluster before each wave; ``read`` is told what was evicted."""
+    """The moves of a run that reads the cluster before each wave; ``read`` gets those made so far."""
     left, made = sorted(moves, key=lambda move: move.wave), list[Move]()
     while left:
         wave = left[0].wave
