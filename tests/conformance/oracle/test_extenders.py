@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from rebalancer import http
 from rebalancer.cluster import records
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.pod_classes import pod_class_of
@@ -263,8 +264,8 @@ class Nodes:
         self.retries = Retries()
         self._body = json.dumps({"items": list(nodes)}).encode()
 
-    def get(self, *_asked: object) -> bytes:
-        return self._body
+    def ask(self, *_asked: object) -> http.Answer:
+        return http.Answer(self._body)
 
 
 def test_equal_nodes_are_drawn_where_an_extender_answers(oracle: Oracle) -> None:
