@@ -56,9 +56,18 @@ class Bound(msgspec.Struct, frozen=True):
     words: str  # perHour 10 of pool=batch
     most: int
     before: int  # evictions that count, of earlier runs and of earlier plans of this one
+    is_known: bool  # how many they are: otherwise the state has forgotten some, and the limit is reached
     is_rate: bool  # the removal of a finished pod does not count, for no state keeps it
     namespaces: tuple[str, ...]  # empty: all
     nodes: frozenset[int] | None  # rows; None: all
+
+    @property
+    def used_before(self) -> str:
+        """`` (3 before this plan)``; empty where nothing is."""
+        if not self.is_rate or (self.is_known and not self.before):
+            return ""
+        unknown = "" if self.is_known else " at least, the state of runs no longer holds all of them"
+        return f" ({self.before} before this plan{unknown})"
 
     @property
     def is_for_all(self) -> bool:
@@ -113,7 +122,8 @@ def _bounds(inputs: PlanningInputs, made: Sequence[Move]) -> Iterator[Bound]:
                 setting=f"limits.scoped[{at - 1}].{key}" if at else f"limits.{key}",
                 words=f"{key} {most}{scope.in_words}",
                 most=most,
-                before=before if known else max(before, most),
+                before=before,
+                is_known=known,
                 is_rate=name in _RATES,
                 namespaces=scope.namespaces,
                 nodes=nodes,
@@ -175,7 +185,11 @@ class UsedLimits(msgspec.Struct):
         return next((bound.words for bound in self._full() if bound.is_for_all), "")
 
     def _full(self) -> Iterator[Bound]:
-        return (bound for bound in self.bounds if bound.before + self.by_bound[bound] >= bound.most)
+        return (
+            bound
+            for bound in self.bounds
+            if not bound.is_known or bound.before + self.by_bound[bound] >= bound.most
+        )
 
     def room_on(self, node: NodeRow) -> int:
         """How many pods may still leave a node."""
@@ -224,8 +238,7 @@ class UsedLimits(msgspec.Struct):
             words["per_workload"] = f"perWorkload {limits.per_workload} ({most}) for {pod.workload.name}"
         settings = {name: f"limits.{text.split()[0]}" for name, text in words.items()}
         for bound in self.bounds:
-            earlier = f" ({bound.before} by earlier runs)" if bound.is_rate and bound.before else ""
-            words[bound.setting], settings[bound.setting] = bound.words + earlier, bound.setting
+            words[bound.setting], settings[bound.setting] = bound.words + bound.used_before, bound.setting
         message = (
             f"{' and '.join(words[name] for name in names)} {'is' if len(names) == 1 else 'are'} reached"
         )

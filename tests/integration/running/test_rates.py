@@ -24,7 +24,7 @@ def test_a_rate_is_kept_over_runs_by_the_state(cluster: HotCluster) -> None:
     assert (results(first), second["outcomes"], cluster.evicted()) == (["Landed"], [], 1)
     assert result.exit_code == 0
     kept = json.loads(cluster.start("plan", *state, "-o", "json").stdout)["kept"]
-    assert any("perHour 1 (1 by earlier runs) is reached" in item["because"] for item in kept)
+    assert any("perHour 1 (1 before this plan) is reached" in item["because"] for item in kept)
 
 
 def test_a_run_without_a_memory_of_earlier_ones_keeps_no_rate_and_so_evicts_nothing(

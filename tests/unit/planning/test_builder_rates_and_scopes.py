@@ -79,15 +79,22 @@ def test_evictions_of_earlier_runs_count_within_their_hour_and_day(
     assert "Limit" in kept(found).values()
 
 
-def test_a_rate_says_what_earlier_runs_used() -> None:
+def test_a_rate_says_what_was_used_before_by_earlier_runs_or_by_this_one() -> None:
     found = plan(earlier(60, 70), limits={"perHour": 2})
-    assert because(found, "a0-0") == "perHour 2 (2 by earlier runs) is reached"
+    assert because(found, "a0-0") == "perHour 2 (2 before this plan) is reached"
     assert "limits.perHour" in str(found.obstacles)
+    one = plan(RunState(), limits={"perHour": 3}).moves[0]
+    again = plan_of(replace(inputs(RunState(), limits={"perHour": 1}), made=(one,)))
+    assert because(again, "b3-0") == "perHour 1 (1 before this plan) is reached"
 
 
 def test_nothing_moves_while_it_is_not_known_how_much_did() -> None:
     state = replace(earlier(60), forgotten_until=NOW - 1800)
-    assert moved(plan(state, limits={"perHour": 100})) == {}
+    unknown = plan(state, limits={"perHour": 100})
+    assert moved(unknown) == {}
+    assert because(unknown, "a0-0") == (
+        "perHour 100 (1 before this plan at least, the state of runs no longer holds all of them) is reached"
+    )
     assert moved(plan(replace(state, forgotten_until=NOW - 4000), limits={"perHour": 100}))
 
 
@@ -128,7 +135,7 @@ def test_a_move_from_a_node_that_is_gone_counts_for_every_pool() -> None:
     scope = {"nodeSelector": {"matchLabels": {"pool": "batch"}}, "perHour": 1}
     found = plan(earlier(60), limits={"scoped": [scope]})
     assert set(moved(found)) <= {f"b{number}-0" for number in range(4)}
-    assert because(found, "a0-0") == "perHour 1 of pool=batch (1 by earlier runs) is reached"
+    assert because(found, "a0-0") == "perHour 1 of pool=batch (1 before this plan) is reached"
 
 
 ALWAYS = {"from": "00:00", "to": "00:00"}
