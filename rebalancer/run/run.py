@@ -18,6 +18,7 @@ goes on; how old the plan may be is asked of ``PlanAge``:
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 import uuid
@@ -41,7 +42,7 @@ from rebalancer.documents import read_text_again
 from rebalancer.errors import SafetyError, UnreachableError
 from rebalancer.execution.clock import RunClock
 from rebalancer.execution.events import EventWriter, Subscriber
-from rebalancer.execution.journal import Journal
+from rebalancer.execution.journal import Journal, JournalError
 from rebalancer.execution.lease import HeldLease, RunLease, holder_identity
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Measured, Outcome, Outcomes
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from rebalancer.cluster.live.watching import LiveCluster
 
 
+LOGGER = logging.getLogger(__name__)
 MAX_STALE_VIEWS = 3
 MAX_FRESH_SECONDS = 30.0
 _REPORTER = "rebalancer"
@@ -432,7 +434,10 @@ def _end(
     """Take the taints away that a run has set, but from nodes that it has emptied."""
     failed = taints.end(emptied)
     staying = [name for name in nodes if name in emptied]
-    journal.write(event, nodes=nodes, staying=staying or None, leftBehind=failed or None)
+    try:
+        journal.write(event, nodes=nodes, staying=staying or None, leftBehind=failed or None)
+    except JournalError as error:  # the outcomes of the run are still to be said
+        LOGGER.warning("that the run's taints were taken away is not in the journal: %s", error)
 
 
 def _emptied(closed: Sequence[str], outcomes: Outcomes) -> Iterator[str]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from typing import Any
 
+import pytest
+
+from rebalancer.errors import ExitCode
 from rebalancer.planning.steering import TAINT_KEY
 from rebalancer_demo import Fault
 from rebalancer_demo.objects import Object
@@ -102,3 +107,24 @@ def test_nothing_is_evicted_where_the_right_to_patch_nodes_lacks(cluster: HotClu
     assert result.exit_code != 0
     assert "k8s/components/steer" in result.stderr
     assert tainted(cluster) == set()
+
+
+def test_where_the_disk_of_the_journal_is_full_the_taints_go_and_what_was_done_is_said(
+    cluster: HotCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    durable = os.fsync
+
+    def full_after_an_eviction(file: int) -> None:
+        if cluster.evicted():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        durable(file)
+
+    monkeypatch.setattr(os, "fsync", full_after_an_eviction)
+    result, outcomes = steering(cluster).run("--state-config-map=rebalancer/state")
+
+    assert tainted(cluster) == set()
+    assert result.exit_code == ExitCode.STOPPED, result.stderr
+    assert outcomes["stop"] == "Journal"
+    assert results(outcomes)[0] == "Landed"
+    assert set(results(outcomes)[1:]) == {"Skipped"}
+    assert cluster.evicted() == 1
