@@ -304,6 +304,9 @@ class Attempts(ABC):
             return self.ended(self.not_sent, why)
         self.move = verdict
         self._count += 1
+        server = self.api.client.server_time()  # as the pod was read; an answer may be late, or be lost
+        if server is not None:
+            self.not_before = min(self.not_before, server)  # its clock may be behind ours
         try:
             answer = self.send(pod)
         except StatusError as error:

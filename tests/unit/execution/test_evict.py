@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from urllib3.exceptions import ProtocolError, ReadTimeoutError
@@ -353,6 +354,31 @@ def test_the_servers_clock_counts_when_ours_is_ahead() -> None:
     answer, _, _ = evicted(Script(Answer(201, {}, {"Date": date})))
     assert answer.not_before == NOW - 20
     assert evicted(Script(ACCEPTED))[0].not_before == NOW
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [LOST, Answer(504, b"<html>"), Answer(201, {}, {"Date": "Tue, 14 Nov 2023 22:13:15 GMT"})],
+    ids=["lost", "a proxy's", "late"],
+)
+def test_when_the_pod_was_read_its_clock_said_how_old_a_replacement_may_be(
+    answer: Answer | Exception,
+) -> None:
+    """Where the answer is late or lost, the replacement may be older than that, and than our clock says."""
+    read = replace(the_pod(), headers={"Date": "Tue, 14 Nov 2023 22:13:00 GMT"})  # twenty seconds before NOW
+    requests: list[str] = []
+
+    def handler(request: Request) -> Answer | Exception:
+        requests.append(request.method)
+        if request.method == "POST":
+            return answer
+        return read if "POST" not in requests else ABSENT
+
+    time = FakeTime(NOW)
+    api, _ = fake_api(handler, time)
+    attempt = evict(EvictionClient(api, time.clock), a_move())
+    assert attempt.verdict is Verdict.EVICTED
+    assert NOW - 20 <= attempt.not_before < NOW - 5
 
 
 @pytest.mark.parametrize("date", ["", "yesterday", "Tue, 99 Nov 99999 22:13:00 GMT", None])
