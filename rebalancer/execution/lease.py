@@ -364,9 +364,13 @@ class RunLease:
         Raises LeaseHeldError naming the holder, InputError when its namespace does not exist, RightsError,
         UnreachableError, or StopRequestedError when asked to stop while another's lease is watched.
         """
+        return self.unless_interrupted(self._acquired)
+
+    def unless_interrupted(self, take: Callable[[], HeldLease]) -> HeldLease:
+        """What ``take`` returns; the lease is given up again where a second signal comes meanwhile."""
         try:
-            return self._acquired()
-        except KeyboardInterrupt:  # a second signal, which may have come when it was written already
+            return take()
+        except KeyboardInterrupt:  # which may have come when it was written already
             HeldLease(self.object, self.duration_seconds, self.monotonic, self.monotonic()).release()
             raise
 
@@ -455,7 +459,7 @@ class LeaseWatch:
         if item is not None and not self._lease.is_free(spec) and not self._expired(item, began):
             return None
         try:
-            held = self._lease.take(lease, item)
+            held = self._lease.unless_interrupted(lambda: self._lease.take(lease, item))
         except client.NotWrittenError:
             return None  # somebody else was faster, or the answer was lost: the next look tells
         self._seen = None

@@ -312,6 +312,7 @@ class Service:
                 held = self._stood_by(lease, signals, warm)
                 if held is not None:
                     with self._leading(held):
+                        LOGGER.info("leads: took %s", lease.where)
                         if not self._health.not_ready:
                             self._health.ready("leads")
                         with self._health.busy_for(2 * FINISHING_SECONDS):
@@ -337,7 +338,6 @@ class Service:
                 self._health.failing(str(error))
             else:
                 if held is not None:
-                    LOGGER.info("leads: took %s", lease.where)
                     return held
                 last = self._say(f"stands by: {lease.where} is held by {watch.holder!a}", last)
                 warm.begin()

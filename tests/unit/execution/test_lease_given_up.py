@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.errors import LeaseHeldError
-from rebalancer.execution.lease import LeaseLostError, RunLease
+from rebalancer.execution.lease import LeaseLostError, LeaseWatch, RunLease
 from rebalancer.retries import Retries
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import FakeTime, fake_api
@@ -118,13 +118,14 @@ def test_a_third_signal_waits_for_nothing(api: RawApi, time: FakeTime, server: L
     assert spec(server)["holderIdentity"] == "one"
 
 
+@pytest.mark.parametrize("take", [RunLease.acquire, lambda lease: LeaseWatch(lease).look()])
 @pytest.mark.parametrize("moment", ["while_writing", "once_written"])
 def test_a_second_signal_while_it_is_taken_leaves_it_free(
-    api: RawApi, time: FakeTime, server: LeaseServer, moment: str
+    api: RawApi, time: FakeTime, server: LeaseServer, moment: str, take: Callable[[RunLease], object]
 ) -> None:
     setattr(server, moment, interrupting(1))
     with pytest.raises(KeyboardInterrupt):
-        lease_of(api, time).acquire()
+        take(lease_of(api, time))
     assert server.item is None or spec(server)["holderIdentity"] == ""
 
 
