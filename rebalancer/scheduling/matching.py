@@ -226,7 +226,7 @@ class Owners(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Owners:
-        """Those of a snapshot; none of a kind that was not read, which ``unread_inputs`` reports."""
+        """Those of a snapshot; none of a kind that was not read, which ``find_unpredictable`` reports."""
         controllers = {}
         for kind in OWNER_KINDS.values():
             for item in snapshot.recording.records(kind):

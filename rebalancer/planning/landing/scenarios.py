@@ -9,8 +9,8 @@ What the landings of several moves are together does not follow from what each i
 scheduler draws among equal totals, each time anew. Later nothing is drawn: the index at which its search
 starts decides, it is the same for pod after pod, and only it is unknown (``framework.start_index``). So ten
 equal nodes are ten courses, in each of which all replacements go to the same node for as long as that is one
-of the best. A scenario is such a course with the start indices that lead to it, and ``JointLandings`` are
-all of them.
+of the best. A scenario is such a course with the start indices that lead to it, and ``Scenarios`` are all of
+them.
 
     start            one scenario, any index: a 90 %, b 20 %, c 20 %
     move web-1 of a  b and c are equal: 2 scenarios; from half of the indices it is on b, from the others on c
