@@ -215,7 +215,12 @@ class Lines:
         self._blank = blank
 
     def message(self, message: str, indent: int, style: str = "", most: int | None = None) -> None:
-        """Add a message, wrapped between words: whole, or on a screen at most ``most`` lines of it."""
+        """Add a message, wrapped between words: whole, or on a screen at most ``most`` lines of it.
+
+        An empty one adds nothing, not even an item without words to Markdown.
+        """
+        if not message.strip():
+            return
         if self.style.markdown:
             if not self._text:
                 self.add(words(message))
@@ -233,7 +238,12 @@ class Lines:
             self.add(" " * indent, (line, style))
 
     def labelled(self, label: str, message: str, style: str = "", label_style: str = "dim") -> None:
-        """Add a message whose lines stand beside its label, or below it where a name of it is too long."""
+        """Add a message whose lines stand beside its label, or below it where a name of it is too long.
+
+        Nothing is added for an empty one.
+        """
+        if not message.strip():
+            return
         if self.style.markdown:
             if not self._text:
                 self.add(label, words(message))

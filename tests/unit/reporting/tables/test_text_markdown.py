@@ -51,3 +51,22 @@ def test_a_line_of_a_block_cannot_end_it() -> None:
     lines.add("<script>")
 
     assert lines.text.plain == "## headline\n\n```text\n'''\n<script>\n```\n"
+
+
+@pytest.mark.parametrize("style", [MARKDOWN, Style(width=120)])
+@pytest.mark.parametrize("nothing", ["", " "])
+def test_an_empty_message_adds_nothing(style: Style, nothing: str) -> None:
+    lines = Lines(style)
+    lines.add("headline")
+    before = lines.text.plain
+    lines.message(nothing, 2)
+    lines.message(nothing, 0, "dim")
+    lines.labelled("label  ", nothing)
+
+    assert lines.text.plain == before
+
+
+def test_no_item_of_a_plan_is_without_words() -> None:
+    shown = plan_table(a_plan(), MARKDOWN).plain
+
+    assert not re.search(r"^\s*\*\s*$", shown, re.MULTILINE)
