@@ -147,7 +147,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     retry: Retry | None = None  # why another request may lead to another verdict, if it may
     ends: Ends | None = None  # why no other move would fare better, if so
     failure: RebalancerError | None = None  # why the pod could not be looked at before the request
-    at: float = 0.0  # by our clock, when the verdict was known
+    at: float = 0.0  # when the verdict was known; the later of our clock and the server's
     not_before: float = 0.0  # no replacement is older; the earlier of our clock and the server's
     requests: int = 1
     restarted_at: str = ""  # the annotation by which the pods of a rolling update are known
@@ -257,10 +257,12 @@ class Attempts(ABC):
     def repeat(self, what: str) -> Attempt:
         """Repeat the request while that is safe and may help; ``what`` names it in logs."""
         last = self.client.retries.until(what, self._request, self._again)
+        now, server = self.client.clock(), self.api.client.server_time()
         return replace(
             last,
             move=self.move,
-            at=self.client.clock(),
+            # Dated too early, it would be older than figures that still show the pod on its node.
+            at=now if server is None else max(now, server),
             not_before=self.not_before,
             requests=self._count,
             restarted_at=self.restarted_at,

@@ -356,6 +356,14 @@ def test_the_servers_clock_counts_when_ours_is_ahead() -> None:
     assert evicted(Script(ACCEPTED))[0].not_before == NOW
 
 
+def test_where_our_clock_is_behind_an_eviction_has_the_date_of_the_server() -> None:
+    date = "Tue, 14 Nov 2023 22:14:00 GMT"  # forty seconds after NOW
+    answer, _, _ = evicted(Script(Answer(201, {}, {"Date": date})))
+    assert answer.at >= NOW + 40
+    assert answer.not_before == NOW
+    assert evicted(Script(ACCEPTED))[0].at == NOW
+
+
 @pytest.mark.parametrize(
     "answer",
     [LOST, Answer(504, b"<html>"), Answer(201, {}, {"Date": "Tue, 14 Nov 2023 22:13:15 GMT"})],
