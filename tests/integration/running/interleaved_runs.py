@@ -208,6 +208,10 @@ class Run:
         """Its own clock."""
         return BEGIN + self.world.now + self.skew
 
+    def server_time(self) -> float:
+        """The API server's clock, which is right."""
+        return BEGIN + self.world.now
+
     def monotonic(self) -> float:
         """Its clock that only moves forward, from wherever it began."""
         return self.world.now + 1000.0 * self.number
