@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
 from bench.baselines import Result, at_random, landed, low_node_utilization, result
@@ -28,7 +27,7 @@ from bench.optimum import (
     least_excess,
     problem_of,
 )
-from bench.random_clusters import NODES, random_inputs
+from bench.random_clusters import NODES, random_inputs, with_effort
 from bench.requested_clusters import bold_policy, limited_policy, requested_inputs
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.observe.plan_options import PlanOptions
@@ -228,11 +227,6 @@ def _kinds(nodes: int) -> dict[str, Callable[[int, float], PlanningInputs]]:
     }
 
 
-def _with_effort(inputs: PlanningInputs, effort: float) -> PlanningInputs:
-    planning = inputs.policy.planning.model_copy(update={"search_effort": effort})
-    return msgspec.structs.replace(inputs, policy=inputs.policy.model_copy(update={"planning": planning}))
-
-
 def busy_clusters(
     count: int, first_seed: int, loads: list[int], nodes: int, seconds: float, effort: float, *, bounds: bool
 ) -> None:
@@ -248,7 +242,7 @@ def busy_clusters(
             found: list[Relieved] = []
             seed = first_seed
             while len(found) < count:
-                inputs = _with_effort(inputs_of(seed, load / 100), effort)
+                inputs = with_effort(inputs_of(seed, load / 100), effort)
                 seed += 1
                 if prepare(inputs).hotness.hot.any():
                     found.append(relieved(inputs, seconds, bounds=bounds))

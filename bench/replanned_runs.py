@@ -1,6 +1,6 @@
 """Runs that plan again, each with many draws of where the scheduler puts replacements.
 
-python -m bench.replanned_runs [--seeds 1-4,101-106] [--draws 20]
+python -m bench.replanned_runs [--seeds 1-4,101-106] [--draws 20] [--effort 1]
 
 One run tells little: among nodes that are alike the scheduler draws, and what a run makes of a cluster
 depends on that. Each row is a cluster of ``bench.loaded_clusters`` whose pods were made just now, as they are
@@ -24,6 +24,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from bench.loaded_clusters import MOST_EVICTIONS, MOST_HOT, loaded_inputs
+from bench.random_clusters import with_effort
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
 from rebalancer.simulation.cycles import LandingDraws, SimulatedRun
@@ -93,6 +94,7 @@ def main() -> None:
     )
     parser.add_argument("--seeds", default="1-4,101-106", help="FIRST-LAST, several with commas")
     parser.add_argument("--draws", type=int, default=20, help="runs on each cluster")
+    parser.add_argument("--effort", type=float, default=1.0, help="planning.searchEffort")
     arguments = parser.parse_args()
     print(
         f"seed  mean hot  most     > {MOST_HOT}   excess  evictions    > {MOST_EVICTIONS}"
@@ -103,7 +105,7 @@ def main() -> None:
         first, _, last = part.partition("-")
         for seed in range(int(first), int(last or first) + 1):
             start = time.process_time()
-            runs = drawn_runs(just_made(loaded_inputs(seed)), arguments.draws)
+            runs = drawn_runs(with_effort(just_made(loaded_inputs(seed)), arguments.effort), arguments.draws)
             every += runs
             print(f"{seed:4d}  {summary(runs)} {time.process_time() - start:8.1f}", flush=True)
     print(f" all  {summary(every)} {time.process_time() - began:8.1f}")
