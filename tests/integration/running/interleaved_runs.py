@@ -232,8 +232,7 @@ class Run:
         if method == "GET" and path.endswith(("/nodes", "/pods")) and path != PLANNED:
             return self._answer(method, path, body)
         self._stop_before(_operation(method, path))
-        fate = self._fate
-        if fate == "request lost":
+        if (fate := self._fate) == "request lost":
             self._seen("lost")
             raise NoAnswerError(ConnectionResetError("lost"))
         try:
@@ -270,8 +269,7 @@ class Run:
         return self._keep(method, "lease" if "/leases" in path else "config_map", body)
 
     def _keep(self, method: str, kept: str, body: Any) -> Answer:
-        world = self.world
-        item = getattr(world, kept)
+        item = getattr(self.world, kept)
         if method == "GET":
             if item is None:
                 raise _refusal(404)
@@ -283,7 +281,7 @@ class Run:
             raise _refusal(409)
         version = 1 + int(item["metadata"]["resourceVersion"] if item is not None else 0)
         body["metadata"]["resourceVersion"] = str(version)
-        setattr(world, kept, body)
+        setattr(self.world, kept, body)
         return _body(body)
 
     def _evict(self, name: str, uid: str) -> Answer:
@@ -296,10 +294,8 @@ class Run:
         del world.pods[name]
         workload, generation = name.split("-")
         successor = f"{workload}-{int(generation) + 1}"
-        world.pods[successor] = (
-            "hot",
-            f"uid-{successor}",
-        )  # still worth moving, were it not for its cooldown
+        # Still worth moving, were it not for its cooldown.
+        world.pods[successor] = ("hot", f"uid-{successor}")
         world.evicted.append((uid, workload, self.number))
         return _body({})
 
