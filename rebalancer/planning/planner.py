@@ -15,7 +15,7 @@ here in the same way for all of them. Pods of a group move together or not at al
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import partial
 
 from msgspec.structs import replace
@@ -51,14 +51,32 @@ def for_nodes(inputs: PlanningInputs) -> PlanningInputs:
 
 
 def prepare_to_plan(inputs: PlanningInputs) -> PreparedInputs:
-    """What precedes the search, with the nodes closed that strategies want closed for their moves."""
+    """What precedes the search, with the nodes closed that strategies want closed for their moves.
+
+    Where nodes are closed, pods of other nodes go elsewhere, and other strategies may use up the limits. Then
+    some of these nodes are not emptied after all, and those stay open.
+    """
     prepared = prepare(inputs)
-    strategies = strategies_of(prepared)
-    if inputs.closed is not None or not any(strategy.may_close for strategy in strategies):
+    if inputs.closed is not None or not any(item.may_close for item in strategies_of(prepared)):
         return prepared
+    closed, emptied = _closed_and_emptied(prepared)
+    while True:
+        prepared = prepare(replace(inputs, closed=tuple(sorted(closed))))
+        if not closed:
+            return prepared
+        left = emptied & _closed_and_emptied(prepared)[0]
+        if left == emptied:
+            return prepared
+        # With the nodes that are emptied, those stay closed that are empty.
+        closed, emptied = (closed - emptied | left if left else left), left
+
+
+def _closed_and_emptied(prepared: PreparedInputs) -> tuple[Set[str], Set[str]]:
+    """The nodes that strategies want closed for the moves that they find, and those that these leave."""
+    strategies = strategies_of(prepared)
     found = search(prepared, strategies)
     closed = {name for strategy in strategies for name in strategy.closes(found)}
-    return prepare(replace(inputs, closed=tuple(sorted(closed))))
+    return closed, closed & {prepared.nodes.names[move.candidate.source] for move in found.moves}
 
 
 def plan_prepared(prepared: PreparedInputs) -> Plan:

@@ -441,10 +441,11 @@ def _end(
 
 
 def _emptied(closed: Sequence[str], outcomes: Outcomes) -> Iterator[str]:
-    """The closed nodes that each pod left which was to leave them."""
-    left = {item.move.pod.uid for item in outcomes.outcomes if item.result.landed}
-    stuck = {item.move.from_node for item in outcomes.outcomes if item.move.pod.uid not in left}
-    yield from (name for name in closed if name not in stuck)
+    """The closed nodes that each pod left which was to leave them, with the empty ones if there are any."""
+    left = {item.move.from_node for item in outcomes.outcomes if item.result.landed}
+    stuck = {item.move.from_node for item in outcomes.outcomes if not item.result.landed}
+    if not (left - stuck).isdisjoint(closed):
+        yield from (name for name in closed if name not in stuck)
 
 
 def _planned(inputs: PlanningInputs, waves: int = 0) -> _Planned:

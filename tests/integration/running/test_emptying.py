@@ -91,6 +91,7 @@ def test_a_run_that_empties_nothing_opens_its_nodes_at_its_end(idle: HotCluster)
 
     assert outcomes["outcomes"]
     assert {item["move"]["from"] for item in outcomes["outcomes"]}.isdisjoint(closed(idle))
+    assert closed(idle) == {}, "nor are those closed any more that were empty before"
     assert idle.evicted() == 0
 
 

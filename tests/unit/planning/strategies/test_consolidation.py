@@ -113,6 +113,27 @@ def test_with_a_taint_a_scheduler_that_prefers_empty_nodes_empties_them_too() ->
     assert plan.closed_seconds == 1800
 
 
+@pytest.mark.parametrize("most", [1, 2])
+def test_a_node_that_would_not_be_emptied_once_it_is_closed_is_not_closed(most: int) -> None:
+    """While b is open the pods of a would make it hot; once it is closed they take what its own pod needs."""
+    workloads = [
+        a_workload("web", ["a", "a", "a"]),
+        a_workload("busy", ["b"], cpu="100m"),
+        a_workload("many", ["c", "c"], cpu="700m"),
+    ]
+    load = {"a": 95.0, "b": 66.0, "c": 5.0}
+    found = inputs(
+        DEFAULTS,
+        workloads,
+        settings={"taintFor": "30m"},
+        limits={"perRun": most},
+        load=load,
+        pod_load={"busy-0": 0.4},
+    )
+    plan = plan_of(found)
+    assert set(plan.closed) <= {move.from_node for move in plan.moves if move.strategy == "consolidation"}
+
+
 def test_a_pod_that_tolerates_every_taint_keeps_its_node() -> None:
     agent = a_workload("agent", ["a"], spec={"tolerations": [{"operator": "Exists"}]})
     plan = planned(DEFAULTS, [agent, *USUAL[1:]], settings={"taintFor": "30m"})
