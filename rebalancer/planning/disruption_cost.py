@@ -33,7 +33,9 @@ from rebalancer.state.run_state import RunState
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 EVICTION_COST = "scheduling.koordinator.sh/eviction-cost"
-_NUMBER = re.compile(r"-?[1-9]\d{0,9}", re.ASCII)  # whoever owns a pod may annotate it with any text
+# Whoever owns a pod may annotate it with any text. Zeros may lead behind a minus only: pkg/apis/core/helper,
+# GetDeletionCostFromPodAnnotations.
+_NUMBER = re.compile(r"(?:(-)0*)?([1-9]\d{0,9})", re.ASCII)
 _SLOW_SECONDS = 300.0  # time until ready at which its cost reaches its maximum
 _MANY_VOLUMES = 2  # with so many their cost reaches its maximum
 _OLD_SECONDS = 7 * 86_400.0  # age at which the cost of age reaches its maximum
@@ -113,8 +115,8 @@ class Disruption:
 
 def annotated_cost(annotations: Mapping[str, str], name: str) -> int:
     """The 32-bit number of an annotation; 0 where it has none, as the ReplicaSet controller reads it."""
-    text = annotations.get(name, "")
-    number = int(text) if _NUMBER.fullmatch(text) else 0
+    found = _NUMBER.fullmatch(annotations.get(name, ""))
+    number = int(f"{found[1] or ''}{found[2]}") if found else 0
     return number if -(1 << 31) <= number < 1 << 31 else 0
 
 

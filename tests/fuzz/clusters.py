@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -16,12 +18,32 @@ from rebalancer.cluster.dumps.writer import digest, save
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from tests.integration.cli.dumps import VERSIONS, a_rich_cluster, write_dump
 
+MEMORY = Path("/dev/shm")
+
 
 @cache
 def folder() -> Path:
-    """A folder in memory for the files of this process."""
-    shared = Path("/dev/shm")
-    return Path(tempfile.mkdtemp(prefix="fuzz-", dir=shared if shared.is_dir() else None))
+    """A folder for the files of this process, in memory if there is one."""
+    return new_folder(MEMORY if MEMORY.is_dir() else Path(tempfile.gettempdir()))
+
+
+def new_folder(place: Path) -> Path:
+    """A folder for the files of this process; a fuzzer ends without cleaning up, so the next one does it."""
+    for left in place.glob("fuzz-*-*"):
+        owner = left.name.split("-")[1]
+        if owner.isdecimal() and not _runs(int(owner)):
+            shutil.rmtree(left, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"fuzz-{os.getpid()}-", dir=place))
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # of somebody else
+        pass
+    return True
 
 
 @cache

@@ -16,6 +16,7 @@ import pytest
 from rebalancer.errors import InputError, InternalError
 from tests.fuzz import corpus
 from tests.fuzz import target as bounds
+from tests.fuzz.clusters import new_folder
 from tests.fuzz.corpus import CORPUS, FINDING, MAX_INPUT_BYTES, MAX_INPUTS, begin, grow, kept
 from tests.fuzz.structure import json_structure, line_structure, yaml_structure
 from tests.fuzz.target import MAX_BYTES, Target, finding_of
@@ -54,6 +55,21 @@ def test_fuzzing_begins_with_seeds_and_what_was_kept_and_keeps_what_is_new(
     assert len(kept("test")) == 2
     begin(target, tmp_path / "second")
     assert {path.read_bytes() for path in (tmp_path / "second").iterdir()} == {b"sound", b"mended", b"found"}
+
+
+def test_the_folder_of_a_process_that_has_ended_is_removed_and_no_other(tmp_path: Path) -> None:
+    ended = multiprocessing.get_context("spawn").Process(target=int)
+    ended.start()
+    ended.join()
+    left = tmp_path / f"fuzz-{ended.pid}-x"
+    (left / "saved").mkdir(parents=True)
+    mine = new_folder(tmp_path)
+    others = tmp_path / "fuzz-of-others"
+    others.mkdir()
+    assert new_folder(tmp_path) != mine
+    assert not left.exists()
+    assert mine.is_dir()
+    assert others.is_dir()
 
 
 # As deep, as long and as often as a file may be: whoever builds a value in C recurses, or expands.

@@ -54,6 +54,9 @@ def deletion_cost(value: str) -> dict[str, dict[str, str]]:
     [
         ("priority", {"spec": {"priority": 10}}, {"spec": {"priority": 20}}, [0.0, 1.0]),
         ("podDeletionCost", deletion_cost("-5"), deletion_cost("5"), [0.0, 1.0]),
+        ("podDeletionCost", deletion_cost("-05"), deletion_cost("05"), [0.0, 1.0]),  # −5 and 0
+        ("podDeletionCost", deletion_cost("05"), deletion_cost("+5"), [0.0, 0.0]),
+        ("podDeletionCost", deletion_cost("-" + "0" * 5000 + "5"), deletion_cost("-0"), [0.0, 1.0]),
         ("podDeletionCost", deletion_cost("none"), {}, [0.0, 0.0]),
         ("podDeletionCost", deletion_cost("9" * 400), {}, [0.0, 0.0]),
         ("podDeletionCost", deletion_cost("9" * 5000), {}, [0.0, 0.0]),
