@@ -177,6 +177,14 @@ class EvictionClient(msgspec.Struct, frozen=True):
     interrupted: Callable[[], bool] = lambda: False
     dry_run: bool = False
 
+    def moment(self) -> float:
+        """Now, by the later of our clock and the server's.
+
+        An eviction that was dated too early would be older than figures which still show the pod on its node.
+        """
+        now, server = self.clock(), self.api.client.server_time()
+        return now if server is None else max(now, server)
+
     @property
     def deadline(self) -> Deadline:
         """Until when the answer to a request is awaited."""
@@ -257,12 +265,10 @@ class Attempts(ABC):
     def repeat(self, what: str) -> Attempt:
         """Repeat the request while that is safe and may help; ``what`` names it in logs."""
         last = self.client.retries.until(what, self._request, self._again)
-        now, server = self.client.clock(), self.api.client.server_time()
         return replace(
             last,
             move=self.move,
-            # Dated too early, it would be older than figures that still show the pod on its node.
-            at=now if server is None else max(now, server),
+            at=self.client.moment(),
             not_before=self.not_before,
             requests=self._count,
             restarted_at=self.restarted_at,
@@ -306,9 +312,7 @@ class Attempts(ABC):
             return self.ended(self.not_sent, why)
         self.move = verdict
         self._count += 1
-        server = self.api.client.server_time()  # as the pod was read; an answer may be late, or be lost
-        if server is not None:
-            self.not_before = min(self.not_before, server)  # its clock may be behind ours
+        self._server_says(self.api.client.server_time())  # as the pod was read: an answer may be late or lost
         try:
             answer = self.send(pod)
         except StatusError as error:
@@ -317,10 +321,13 @@ class Attempts(ABC):
             return self._answered(NO_ANSWER, f"the answer was not awaited ({error.message})")
         except NoAnswerError as error:
             return self._answered(NO_ANSWER, f"the answer was lost ({error.kind})")
-        server = http_date(answer.headers.get("Date"))
-        if server is not None:
-            self.not_before = min(self.not_before, server)  # its clock may be behind ours
+        self._server_says(http_date(answer.headers.get("Date")))
         return self.ended(self.granted, "accepted by the API server")
+
+    def _server_says(self, time: float | None) -> None:
+        """A replacement may be as old as the server's clock says, which may be behind ours."""
+        if time is not None:
+            self.not_before = min(self.not_before, time)
 
     def _answered(self, row: AnswerRow, message: str, retry_after: float | None = None) -> Attempt:
         """What an answer means, once the pod has been looked at where the table says so."""

@@ -19,6 +19,7 @@ from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from tests.integration.cli.dumps import VERSIONS, a_rich_cluster, write_dump
 
 MEMORY = Path("/dev/shm")
+_PREFIX = "rebalancer-fuzz-"  # somebody else may fuzz here too
 
 
 @cache
@@ -29,11 +30,11 @@ def folder() -> Path:
 
 def new_folder(place: Path) -> Path:
     """A folder for the files of this process; a fuzzer ends without cleaning up, so the next one does it."""
-    for left in place.glob("fuzz-*-*"):
-        owner = left.name.split("-")[1]
+    for left in place.glob(f"{_PREFIX}*-*"):
+        owner = left.name.removeprefix(_PREFIX).split("-")[0]
         if owner.isdecimal() and not _runs(int(owner)):
             shutil.rmtree(left, ignore_errors=True)
-    return Path(tempfile.mkdtemp(prefix=f"fuzz-{os.getpid()}-", dir=place))
+    return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=place))
 
 
 def _runs(process: int) -> bool:

@@ -61,10 +61,10 @@ def test_the_folder_of_a_process_that_has_ended_is_removed_and_no_other(tmp_path
     ended = multiprocessing.get_context("spawn").Process(target=int)
     ended.start()
     ended.join()
-    left = tmp_path / f"fuzz-{ended.pid}-x"
+    left = tmp_path / f"rebalancer-fuzz-{ended.pid}-x"
     (left / "saved").mkdir(parents=True)
     mine = new_folder(tmp_path)
-    others = tmp_path / "fuzz-of-others"
+    others = tmp_path / f"fuzz-{ended.pid}-x"
     others.mkdir()
     assert new_folder(tmp_path) != mine
     assert not left.exists()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rebalancer.errors import ExitCode, UnreachableError
 from rebalancer.execution.outcomes import Outcome, Stop
 from rebalancer.planning.plan import Move
 from rebalancer.state.results import Result
 from tests.unit.execution.builders import NOW, a_move, results
+from tests.unit.execution.fake_api import Answer, Request, fake_api
 from tests.unit.execution.tiny_cluster import Run
 
 
@@ -91,3 +93,19 @@ def test_a_checkpoint_says_that_a_pod_was_perhaps_evicted_before_it_says_where_i
     first, *_, last = run.checkpoints
     assert (first[0].result, first[0].evicted_at) == (Result.UNKNOWN, NOW)
     assert last[0].result is Result.LANDED
+
+
+def test_where_our_clock_is_behind_what_is_saved_before_an_eviction_has_the_date_of_the_server() -> None:
+    run = Run("web-1")
+
+    def dated(request: Request) -> Answer | Exception:
+        answer = run.cluster(request)
+        assert isinstance(answer, Answer)
+        return replace(answer, headers={"Date": "Tue, 14 Nov 2023 22:14:00 GMT"})  # forty seconds after NOW
+
+    api, _ = fake_api(dated, run.time)
+    api.get("read", "/api/v1/nodes")
+    run(a_move(), api=api)
+    at = run.checkpoints[0][0].evicted_at
+    assert at is not None
+    assert at >= NOW + 40
