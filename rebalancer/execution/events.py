@@ -33,7 +33,7 @@ import contextlib
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
@@ -393,8 +393,8 @@ STOPPED = EventKind(
 )
 STEERED = EventKind(
     "Steered",
-    "a hot node that has a soft taint while a run lasts",
-    "until when the taint may stay",
+    "a node that has a soft taint while a run lasts",
+    "whether it is hot, and until when the taint may stay",
 )
 EVENT_KINDS = (REBALANCED, CANNOT_BE_COOLED, STEERED, STOPPED)
 
@@ -445,10 +445,11 @@ class EventWriter:
         note = f"{verb} {pod.name} from {move.from_node}: {move.because}"
         self._write(REBALANCED, f"rebalanced-{pod.uid}", pod.namespace, regarding, move.action, note)
 
-    def steered(self, nodes: Sequence[str], until: float) -> None:
-        """Record on each node that it has a soft taint; on the first ones by name, if there are many."""
-        for node in sorted(nodes)[:MAX_NODE_EVENTS]:
-            note = f"Hot: a run lets the scheduler prefer other nodes, until {times.render(until)} at most"
+    def steered(self, nodes: Sequence[str], hot: Collection[str], until: float) -> None:
+        """Record on nodes that they have a soft taint; on hot ones first, then by name, if there are many."""
+        for node in sorted(nodes, key=lambda name: (name not in hot, name))[:MAX_NODE_EVENTS]:
+            why = "Hot" if node in hot else "Above coolTo or of unknown load"
+            note = f"{why}: a run lets the scheduler prefer other nodes, until {times.render(until)} at most"
             name = f"steered-{node}"[:200] + f".{int(until)}"
             self._write(STEERED, name, "default", _node(node), "Steer", note)
 

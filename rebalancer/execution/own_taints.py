@@ -1,4 +1,4 @@
-"""The taints of a run: set before its first eviction, on hot nodes or on those that it empties.
+"""The taints of a run: set before its first eviction, on nodes to avoid or on those that it empties.
 
 A run may be killed between the two. So a taint's value says whose it is and until when it may stay, and the
 next run under the same lease takes it away before it evicts anything, as any run does once that time is over:
@@ -6,8 +6,10 @@ next run under the same lease takes it away before it evicts anything, as any ru
     rebalancer/hot=5f0c9a1e.3b2a81d0c4f7.1795651200:PreferNoSchedule
                    lease    run          until, Unix seconds
 
-The soft taint of hot nodes goes with the run. That of emptied nodes stays until its time is over, so that
-somebody can remove them meanwhile; from a node that was not emptied it goes with the run too.
+The soft taint goes with the run. Its key says hot on nodes that are only not cool too: one key is what the
+right to patch nodes is narrowed to, and what people take away by hand. The taint of emptied nodes stays until
+its time is over, so that somebody can remove them meanwhile; from a node that was not emptied it goes with
+the run too.
 
 The list of a node's taints can only be replaced as a whole. Each request therefore names the version of the
 node that was read; whoever changes the node in between makes the API server refuse it, and it is read anew.

@@ -34,6 +34,8 @@ from rebalancer.planning.coverage import HARD_EFFECTS, OF_THEIR_NODE, may_be_tol
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.policy.hotness import DeviationRule, HotNodes, HotRule, ScoreRule, UtilizationRule
 
+_NONE: BoolArray = np.zeros(0, np.bool_)
+
 
 class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Which nodes are hot, why, and how far they must cool; percent of allocatable by resource."""
@@ -46,6 +48,7 @@ class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
     names: tuple[str, ...] = PERCENT_RESOURCES  # of the resources, by column
     waiting: Mapping[int, str] = {}  # nodes that are not hot, yet pods wait there
     overload: float = 0.0  # how much more a point above the threshold counts than one above coolTo
+    warm: BoolArray = _NONE  # (nodes,) not hot, but not known to be cool either, of those that may be hot
 
     def is_cool(self, row: int, percent: FloatArray) -> bool:
         """Whether no (resources,) percent is above its level to cool to; an unknown one is not above."""
@@ -293,6 +296,7 @@ def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore], leav
     resources: BoolArray = np.zeros(shape, np.bool_)
     because: dict[int, tuple[str, ...]] = {}
     waiting: dict[int, str] = {}
+    may_be_hot: BoolArray = np.zeros(len(percent), np.bool_)
     for group in groups_of(inputs.policy.hot_nodes, [node.metadata.labels or {} for node in nodes.records]):
         rows = group.members
         if not rows.any():
@@ -308,11 +312,13 @@ def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore], leav
                     if rows[row] and levels.eligible[row] and not levels.resources[row].any()
                 }
         hot_above[rows], cool_to[rows] = levels.hot_above[rows], levels.cool_to[rows]
-        resources[rows] = levels.resources[rows]
+        resources[rows], may_be_hot[rows] = levels.resources[rows], group.may_be_hot
         because |= {row: tuple(sentences) for row, sentences in levels.because.items()}
     hot: BoolArray = np.asarray(resources.any(axis=1), np.bool_)
     overload = inputs.policy.planning.overload
-    return Hotness(hot, resources, hot_above, cool_to, because, names, waiting, overload)
+    cool = known & ~np.any(percent > cool_to, axis=1)
+    warm = np.asarray(may_be_hot & ~hot & ~cool, np.bool_)
+    return Hotness(hot, resources, hot_above, cool_to, because, names, waiting, overload, warm)
 
 
 def _apply(

@@ -134,7 +134,7 @@ class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     explains: bool = True
     # What this run has moved by an earlier plan: it counts against the limits, and no workload moves twice.
     made: tuple[Move, ...] = ()
-    # Nodes that a run which lasts has given the soft taint of hot nodes; None: the plan says which get it.
+    # Nodes that a run which lasts has given the soft taint; None: the plan says which get it.
     tainted: tuple[str, ...] | None = None
     # The same of nodes that are closed with a hard taint while they are emptied.
     closed: tuple[str, ...] | None = None

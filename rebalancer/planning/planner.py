@@ -87,9 +87,13 @@ def plan_prepared(prepared: PreparedInputs) -> Plan:
 def advised(plan: Plan, inputs: PlanningInputs) -> Plan:
     """The same plan, which also says what it would be if it steered, or did not."""
     execution = inputs.policy.execution
-    steer = "softTaint" if execution.steer == "none" else "none"
-    policy = inputs.policy.model_copy(update={"execution": execution.model_copy(update={"steer": steer})})
-    return replace(plan, advice=advice(plan, make_plan(replace(inputs, policy=policy))))
+    plans = []
+    for steer, nodes in (("none", "hot"), ("softTaint", "hot"), ("softTaint", "aboveCoolTo")):
+        update = {"steer": steer, "steer_nodes": execution.steer_nodes if steer == "none" else nodes}
+        changed = execution.model_copy(update=update)
+        policy = inputs.policy.model_copy(update={"execution": changed})
+        plans.append(plan if changed == execution else make_plan(replace(inputs, policy=policy)))
+    return replace(plan, advice=advice(*plans))
 
 
 def search(prepared: PreparedInputs, strategies: Sequence[Strategy] = ()) -> PartialPlan:

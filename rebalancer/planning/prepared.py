@@ -124,7 +124,7 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     cooler_node: CoolerNode  # the purpose of moves that are to relieve their node
     start: Scenarios  # Pending pods placed; copy them before changing them
     pending: Pending
-    tainted: tuple[str, ...] = ()  # nodes that have the soft taint of hot nodes while the run lasts
+    tainted: tuple[str, ...] = ()  # nodes that have the soft taint while the run lasts
 
     @property
     def pods(self) -> PodTable:
@@ -267,7 +267,7 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     hotness = find_hot_nodes(inputs, schedulers.rule_scores(), leaving)
     tainted = inputs.tainted
     if tainted is None:
-        tainted = nodes_to_steer(inputs.snapshot, hotness.hot, inputs.policy.execution)
+        tainted = nodes_to_steer(inputs.snapshot, hotness.hot, hotness.warm, inputs.policy.execution)
     snapshot = steered(inputs.snapshot, tainted, inputs.closed or (), inputs.now)
     if snapshot is not inputs.snapshot:
         inputs = replace(inputs, snapshot=snapshot)

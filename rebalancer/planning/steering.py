@@ -1,4 +1,4 @@
-"""Steering: a soft taint on hot nodes while a run lasts, so that the scheduler prefers other nodes.
+"""Steering: a soft taint on nodes while a run lasts, so that the scheduler prefers other nodes.
 
 Most pods that stay on a hot node stay because the scheduler would put their replacements back on a hot node.
 A ``PreferNoSchedule`` taint keeps no pod away and evicts none; it costs a node points of the TaintToleration
@@ -7,6 +7,13 @@ made as if the nodes that are hot had the taint already:
 
     n1 90 %, hot     the taint is set before the first eviction, and taken away when the run ends
     n2 60 %          its score is what it was, so ties and near ties with n1 go to n2
+
+With ``steerNodes: aboveCoolTo`` nodes that are not hot, but not known to be cool either, get the taint too:
+what leaves the hot ones would go to those of them that have the least requested, and they soon take no more.
+Between two nodes that both have it the scores decide as they do without:
+
+    n3 70 %, above its coolTo of 65 %    the taint too
+    n4 load unknown                      the taint too: a plan counts on no landing there
 
 Taints of this program that a run left behind count as gone: the next run takes them away before it evicts
 anything. A run that lasts plans with the taints that it set, whatever has become hot or cool meanwhile.
@@ -85,24 +92,29 @@ def reopened(snapshot: Snapshot, now: float) -> tuple[str, ...]:
     return tuple(name for name, end in ends.items() if end is not None and end <= now)
 
 
-def nodes_to_steer(snapshot: Snapshot, hot: BoolArray, execution: Execution) -> tuple[str, ...]:
-    """The names of the hot nodes that get the taint; ``hot`` is (nodes,).
+def nodes_to_steer(
+    snapshot: Snapshot, hot: BoolArray, warm: BoolArray, execution: Execution
+) -> tuple[str, ...]:
+    """The names of the nodes that get the taint; ``hot`` and ``warm`` are (nodes,).
 
     A taint on every node of a pool would change nothing for the pods that can only run there, and turn all
-    others away; a node that is not ready or cordoned takes no pods anyway.
+    others away: where no node of a pool is cool, its hot ones alone get it. A node that is not ready or
+    cordoned takes no pods anyway. Where no node is hot, none has to be avoided for what leaves it.
     """
-    if execution.steer == "none":
+    if execution.steer == "none" or not hot.any():
         return ()
     table, pools = snapshot.nodes, defaultdict[object, list[int]](list)
     for row, node in enumerate(table.records):
         if table.ready[row] and not node.spec.unschedulable:
             pools[_pool(node)].append(row)
+    wider = (hot | warm,) if execution.steer_nodes == "aboveCoolTo" else ()
+    masks = (*wider, hot, hot & ~hot)  # the first one that leaves a node of a pool without a taint counts
     return tuple(
         table.names[row]
         for rows in pools.values()
-        if not all(hot[row] for row in rows)
+        for chosen in [next(mask for mask in masks if not mask[rows].all())]
         for row in rows
-        if hot[row] and (execution.steer_karpenter or not is_karpenters(_labels(table.records[row])))
+        if chosen[row] and (execution.steer_karpenter or not is_karpenters(_labels(table.records[row])))
     )
 
 
@@ -134,18 +146,20 @@ def steered(
     return replace(snapshot, nodes=replace(table, records=tuple(found)))
 
 
-def advice(plan: Plan, other: Plan) -> tuple[str, ...]:
-    """What a plan says of one that steers where it does not, or the other way round.
+def advice(without: Plan, with_taints: Plan, with_more: Plan) -> tuple[str, ...]:
+    """What is said of a plan that does not steer, one that does, and one with ``steerNodes: aboveCoolTo``.
 
-    The first sentence compares the two; one follows for each node whose taint lets more pods leave it.
+    The first sentence compares two; one follows on the third where it has other taints, and one for each
+    node whose taint lets more pods leave it.
     """
-    with_taints, without = (plan, other) if plan.tainted else (other, plan)
-    if not with_taints.tainted:
+    if not (with_taints.tainted or with_more.tainted):
         return ("execution.steer: softTaint would change nothing: no pod that stays would move with it",)
     before = _moves_by_node(without)
     more = {node: count - before.get(node, 0) for node, count in _moves_by_node(with_taints).items()}
+    others = [f"with execution.steerNodes: aboveCoolTo as well, {_summary(with_more)}"]
     return (
         f"with execution.steer: softTaint {_summary(with_taints)}; without it {_summary(without)}",
+        *(others if with_more.tainted != with_taints.tainted else ()),
         *(
             f"the taint on {node} lets {_pods(count)} more leave it"
             for node, count in sorted(more.items(), key=lambda item: (-item[1], item[0]))

@@ -418,6 +418,11 @@ class Execution(PolicyModel):
         "softTaint: while a run evicts, hot nodes have a PreferNoSchedule taint, so that the scheduler "
         "prefers others. This needs the right to patch nodes.",
     )
+    steer_nodes: Literal["hot", "aboveCoolTo"] = setting(
+        "hot",
+        "With steer: which nodes get the taint. aboveCoolTo: also those that are not hot but above their "
+        "coolTo in any resource, or of unknown load; nodes that the policy never takes for hot get none.",
+    )
     steer_limit: Duration = setting(
         900.0,
         "With steer: a run begins no wave of a plan after this time.",

@@ -411,7 +411,7 @@ class Run:
                     taints.begin(nodes, left)
                     set_now.append((taints, words[0], nodes, end - until))
             for writer in events:
-                writer.steered(plan.tainted, until)
+                writer.steered(plan.tainted, {node.name for node in plan.nodes if node.hot}, until)
             steering.renew = renew
             yield steering
 

@@ -54,7 +54,7 @@ _ORDERS = ("wave", "gain", "chance", "pod", "from", "to")
 @click.option(
     "--advise",
     is_flag=True,
-    help="Also say what the plan would be with a soft taint on the hot nodes (execution.steer), or without.",
+    help="Also say what the plan would be with a soft taint on hot nodes (execution.steer), more, or none.",
 )
 def plan(
     options: PlanOptions,

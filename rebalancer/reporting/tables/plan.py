@@ -283,6 +283,16 @@ def _segment(lines: Lines, node: NodeReport, resource: str) -> Text:
     return text
 
 
+def _steered(plan: Plan) -> str:
+    """``n1, n2 (not cool)``, or ``12 hot nodes and 9 that are not cool`` where they are many."""
+    hot = {node.name for node in plan.nodes if node.hot}
+    others = [name for name in plan.tainted if name not in hot]
+    if len(plan.tainted) <= _FEW:
+        return ", ".join(plain(name) + " (not cool)" * (name in others) for name in plan.tainted)
+    more = f" and {len(others)} that {'is' if len(others) == 1 else 'are'} not cool" if others else ""
+    return f"{counted(len(plan.tainted) - len(others), 'hot node')}{more}"
+
+
 def write_benefit(lines: Lines, plan: Plan) -> None:
     """Benefit and cost of a plan with moves; and what a higher limit would give, if one binds."""
     benefit = plan.benefit
@@ -301,9 +311,7 @@ def write_benefit(lines: Lines, plan: Plan) -> None:
         after = f"{load.before:.0f} {arrow} {load.after:.0f} % {hottest.resource}"
         lines.labelled("hottest  ", f"{hottest.name} {after}")
     if plan.tainted:
-        few = len(plan.tainted) <= _FEW
-        named = ", ".join(map(plain, plan.tainted)) if few else counted(len(plan.tainted), "hot node")
-        lines.labelled("steer    ", f"a soft taint on {named} while the run lasts")
+        lines.labelled("steer    ", f"a soft taint on {_steered(plan)} while the run lasts")
     if plan.closed:
         more = f", {lines.style.glyphs.more}" * (len(plan.closed) > _FEW)
         named = ", ".join(map(plain, plan.closed[:_FEW])) + more

@@ -31,8 +31,9 @@ def tainted(cluster: HotCluster) -> set[str]:
     }
 
 
-def steering(cluster: HotCluster) -> HotCluster:
-    cluster.policy = cluster.policy.replace("execution: {", "execution: {steer: softTaint, ")
+def steering(cluster: HotCluster, nodes: str = "hot") -> HotCluster:
+    setting = f"execution: {{steer: softTaint, steerNodes: {nodes}, "
+    cluster.policy = cluster.policy.replace("execution: {", setting)
     assert "softTaint" in cluster.policy
     return cluster
 
@@ -66,6 +67,21 @@ def test_hot_nodes_have_the_taint_at_each_eviction_and_none_at_the_end(cluster: 
     assert lines["steered"]["nodes"] == lines["steering"]["nodes"]
     events = [item for item in objects(cluster, "events") if item["reason"] == "Steered"]
     assert {item["involvedObject"]["name"] for item in events} == set(lines["steering"]["nodes"])
+
+
+def test_nodes_that_are_only_not_cool_have_the_taint_as_long_as_hot_ones(cluster: HotCluster) -> None:
+    cluster.policy = cluster.policy.replace("coolTo: {cpu: 65,", "coolTo: {cpu: 40,")
+    seen = while_evicting(steering(cluster, "aboveCoolTo"))
+    _, outcomes = cluster.run()
+    [line] = [line for line in journal(cluster) if line["event"] == "steering"]
+    events = [item for item in objects(cluster, "events") if item["reason"] == "Steered"]
+
+    assert set(results(outcomes)) <= {"Landed", "LandedElsewhere"}
+    assert {frozenset(nodes) for nodes in seen} == {frozenset(line["nodes"])}
+    assert line["nodes"] == ["node-1", "node-2", "node-3"]
+    assert tainted(cluster) == set()
+    notes = {item["involvedObject"]["name"]: item["message"].partition(":")[0] for item in events}
+    assert notes == {"node-1": "Hot", "node-2": "Hot", "node-3": "Above coolTo or of unknown load"}
 
 
 def test_without_the_setting_no_node_is_touched(cluster: HotCluster) -> None:

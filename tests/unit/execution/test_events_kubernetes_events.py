@@ -83,6 +83,17 @@ def test_only_so_many_nodes_have_an_event_in_one_run() -> None:
     assert len(transport.requests) == MAX_NODE_EVENTS
 
 
+def test_nodes_that_are_hot_come_first_of_those_that_have_a_taint_and_others_are_not_called_hot() -> None:
+    api, transport = fake_api(lambda _request: Answer(201, {}))
+    warm = [f"a-{number}" for number in range(MAX_NODE_EVENTS)]
+    EventWriter(api, "run-1", lambda: NOW).steered([*warm, "z"], {"z"}, NOW)
+    first, *others = [request.body for request in transport.requests]
+
+    assert len(others) == MAX_NODE_EVENTS - 1
+    assert (first["regarding"]["name"], first["note"][:5]) == ("z", "Hot: ")
+    assert {item["note"].partition(":")[0] for item in others} == {"Above coolTo or of unknown load"}
+
+
 def test_a_run_that_stopped_has_an_event_on_its_lease() -> None:
     """And with its uid, by which ``kubectl describe lease`` asks for events."""
     api, transport = fake_api(lambda _request: Answer(201, {"metadata": {"uid": "lease-uid"}}))

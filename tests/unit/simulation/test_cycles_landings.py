@@ -32,6 +32,22 @@ def test_a_cycle_plans_again_until_nothing_more_is_to_be_gained(replan: bool, pl
     assert (cycle.plans, cycle.evictions) == (plans, 3)
 
 
+@pytest.mark.parametrize(("nodes", "hot"), [("hot", 1), ("aboveCoolTo", 0)])
+def test_a_node_cools_whose_pods_would_all_go_to_one_that_soon_takes_no_more(nodes: str, hot: int) -> None:
+    """Of what is requested the one that is not cool has the least, so the scheduler prefers it."""
+    policy = a_policy(execution={"steer": "softTaint", "steerNodes": nodes})
+    web, full = a_workload("web", ["hot"] * 3, cpu="100m"), a_workload("full", ["cool"], cpu="6")
+    inputs = planning_inputs(
+        [a_node(name, cpu=10, memory="10Gi") for name in ("hot", "warm", "cool")],
+        [web, full, a_workload("busy", ["warm"], cpu="10m")],
+        pod_load={**{f"web-{index}": 3.0 for index in range(3)}, "full-0": 1.0, "busy-0": 7.0},
+        policy=policy,
+    )
+    run = simulate([("test", inputs)], SimulationSettings(cycles=1)).runs[0]
+
+    assert (run.after.hot, run.evictions) == (hot, 1 - hot)
+
+
 def test_moves_that_do_not_hold_after_a_landing_that_was_uncertain_are_skipped() -> None:
     inputs = _inputs()
     prepared = prepare_to_plan(inputs)

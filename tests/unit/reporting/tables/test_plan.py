@@ -127,6 +127,21 @@ def test_a_plan_that_moves_nothing_has_no_benefit_to_show() -> None:
     assert "benefit" not in plan_table(a_plan(moves=(), benefit=a_benefit())).plain
 
 
+def test_nodes_with_a_soft_taint_that_are_not_hot_are_not_called_hot() -> None:
+    hot = [f"hot-{number}" for number in range(4)]
+    nodes = (*(a_node(name, 91.0) for name in hot), a_node("warm", 70.0, hot=False))
+
+    def steered(*tainted: str) -> str:
+        text = plan_table(a_plan(nodes=nodes, tainted=tainted)).plain
+        return next(line for line in text.splitlines() if line.startswith("steer")).split(maxsplit=1)[1]
+
+    assert steered("hot-0") == "a soft taint on hot-0 while the run lasts"
+    assert steered("hot-0", "warm") == "a soft taint on hot-0, warm (not cool) while the run lasts"
+    assert steered(*hot, "warm") == "a soft taint on 4 hot nodes and 1 that is not cool while the run lasts"
+    more = steered(*hot, "warm", "gone")
+    assert more == "a soft taint on 4 hot nodes and 2 that are not cool while the run lasts"
+
+
 def test_what_a_higher_limit_would_give_is_shown_in_full() -> None:
     sentence = "with perRun 84 and perNamespace 45 this plan would bring 58 of 76 hot nodes to coolTo, not 20"
     text = plan_table(a_plan(raised_limit=sentence)).plain
