@@ -1,4 +1,4 @@
-"""A run that steers, on a real control plane: no taint outlives it, however it ends."""
+"""A run that steers, on a real control plane: the scheduler goes by its taints, and none outlives it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rebalancer.execution.journal import read_journal
 from rebalancer.planning.steering import TAINT_KEY
 from tests.conftest import SUMMARY
 from tests.e2e.hot_cluster import HotCluster
+from tests.e2e.loads import Load
 from tests.e2e.moments import PLACES, SEED, Tally, course_of, disturbed, moments
 
 pytestmark = pytest.mark.safety
@@ -76,3 +77,21 @@ def test_a_run_that_is_stopped_takes_its_taints_away_itself(
             if found is not None:
                 tally.seconds.append(found[1])
     record_property(SUMMARY, tally.line(()))
+
+
+def test_replacements_pass_by_nodes_above_cool_to_and_their_taints_go_too(tmp_path: Path) -> None:
+    with HotCluster.started(tmp_path, steer="softTaint, steerNodes: aboveCoolTo") as cluster:
+        given = cluster.new_round()
+        hot = {name for name, load in cluster.loads.items() if load.cpu > 52}
+        warm = set(sorted(cluster.loads.keys() - hot)[:2])
+        cluster.loads.update(dict.fromkeys(warm, Load(51.0, 30.0)))
+        finished = given.run(f"--journal={given.journal}")
+        lines = read_journal(given.journal)
+        [steering] = [line for line in lines if line["event"] == "steering"]
+        outcomes = [line for line in lines if line["event"] == "outcome"]
+
+        assert finished.exit_code == ExitCode.DONE, finished.stderr
+        assert set(steering["nodes"]) == hot | warm
+        assert {line["result"] for line in outcomes} == {"Landed"}
+        assert {line["node"] for line in outcomes} <= cluster.loads.keys() - hot - warm
+        assert tainted(cluster) == {}
