@@ -1,6 +1,6 @@
 """Runs that plan again, each with many draws of where the scheduler puts replacements.
 
-python -m bench.replanned_runs [--seeds 1-4,101-106] [--draws 20] [--effort 1]
+python -m bench.replanned_runs [--seeds 1-4,101-106] [--draws 20] [--effort 1] [--steer hot]
 
 One run tells little: among nodes that are alike the scheduler draws, and what a run makes of a cluster
 depends on that. Each row is a cluster of ``bench.loaded_clusters`` whose pods were made just now, as they are
@@ -30,6 +30,8 @@ from rebalancer.planning.planner import plan_prepared, prepare_to_plan
 from rebalancer.simulation.cycles import LandingDraws, SimulatedRun
 from rebalancer.simulation.world import LoadShape, SimulatedCluster
 from rebalancer.state.run_state import RunState
+
+_STEER_NODES = "hot", "aboveCoolTo"
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,13 @@ def just_made(inputs: PlanningInputs) -> PlanningInputs:
     return replace(inputs, snapshot=replace(inputs.snapshot, pods=replace(pods, columns=columns)))
 
 
+def with_steering(inputs: PlanningInputs, nodes: str) -> PlanningInputs:
+    """The same under a policy that gives these nodes the soft taint, by ``execution.steerNodes``, or none."""
+    steer = {"steer": "none"} if nodes == "none" else {"steer": "softTaint", "steer_nodes": nodes}
+    execution = inputs.policy.execution.model_copy(update=steer)
+    return replace(inputs, policy=inputs.policy.model_copy(update={"execution": execution}))
+
+
 def summary(runs: Sequence[DrawnRun]) -> str:
     """One row of the table."""
     hot, evictions = np.array([run.hot for run in runs]), np.array([run.evictions for run in runs])
@@ -95,6 +104,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="1-4,101-106", help="FIRST-LAST, several with commas")
     parser.add_argument("--draws", type=int, default=20, help="runs on each cluster")
     parser.add_argument("--effort", type=float, default=1.0, help="planning.searchEffort")
+    parser.add_argument("--steer", default="none", choices=("none", *_STEER_NODES), help="which nodes")
     arguments = parser.parse_args()
     print(
         f"seed  mean hot  most     > {MOST_HOT}   excess  evictions    > {MOST_EVICTIONS}"
@@ -105,7 +115,8 @@ def main() -> None:
         first, _, last = part.partition("-")
         for seed in range(int(first), int(last or first) + 1):
             start = time.process_time()
-            runs = drawn_runs(with_effort(just_made(loaded_inputs(seed)), arguments.effort), arguments.draws)
+            inputs = with_steering(just_made(loaded_inputs(seed)), arguments.steer)
+            runs = drawn_runs(with_effort(inputs, arguments.effort), arguments.draws)
             every += runs
             print(f"{seed:4d}  {summary(runs)} {time.process_time() - start:8.1f}", flush=True)
     print(f" all  {summary(every)} {time.process_time() - began:8.1f}")

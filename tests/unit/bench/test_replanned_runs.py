@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.replanned_runs import drawn_runs, just_made, summary
+from bench.replanned_runs import drawn_runs, just_made, summary, with_steering
 from rebalancer.planning.inputs import PlanningInputs
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, planning_inputs
@@ -34,3 +34,12 @@ def test_pods_made_just_now_cost_nothing_for_their_age() -> None:
 
     assert (young.snapshot.pods.created == young.now).all()
     assert drawn_runs(young, 1)[0].hot == 0
+
+
+def test_runs_steer_on_the_nodes_that_they_are_told_to_and_are_otherwise_as_they_were() -> None:
+    inputs = _inputs()
+    steered = with_steering(inputs, "aboveCoolTo").policy
+
+    assert with_steering(inputs, "none").policy == inputs.policy
+    assert (steered.execution.steer, steered.execution.steer_nodes) == ("softTaint", "aboveCoolTo")
+    assert steered.model_copy(update={"execution": inputs.policy.execution}) == inputs.policy
