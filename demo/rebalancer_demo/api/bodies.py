@@ -101,6 +101,14 @@ def _walk(document: Any, pointer: str) -> Any:
     return document
 
 
+def _holds(document: Any, pointer: str, value: Any) -> bool:
+    """Whether a ``test`` holds: null is also what a field that is not there is, as to the API server."""
+    parent, _, key = pointer.rpartition("/")
+    if value is None and isinstance(found := _walk(document, parent), dict):
+        return found.get(_steps(f"/{key}")[0]) is None
+    return bool(_walk(document, pointer) == value)
+
+
 def _add(document: Any, pointer: str, value: Any) -> Any:
     steps = _steps(pointer)
     if not steps:
@@ -134,7 +142,7 @@ def json_patch(target: Object, operations: list[Object]) -> Any:
     for operation in operations:
         name, path = operation.get("op"), str(operation.get("path", ""))
         if name == "test":
-            if _walk(document, path) != operation.get("value"):
+            if not _holds(document, path, operation.get("value")):
                 raise StatusError(422, "Invalid", f"the server rejected our request: testing {path} failed")
         elif name == "remove":
             document = _remove(document, path)

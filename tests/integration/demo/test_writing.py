@@ -114,6 +114,21 @@ def test_the_three_kinds_of_patch_do_what_they_say(
         assert core.read_namespaced_config_map("map", "shop").data == expected
 
 
+def test_in_the_test_of_a_json_patch_null_is_what_is_not_there() -> None:
+    def patch(core: client.CoreV1Api, key: str) -> None:
+        operations = [
+            {"op": "test", "path": f"/data/{key}", "value": None},
+            {"op": "add", "path": "/data/c", "value": key},
+        ]
+        core.patch_namespaced_config_map("map", "shop", operations)
+
+    with connected(Sandbox([a_config_map("map")], controllers=False)) as (_, core):
+        code, status, _ = refusal(lambda: patch(core, "key"))
+        assert (code, status["message"].endswith("testing /data/key failed")) == (422, True)
+        patch(core, "b")
+        assert core.read_namespaced_config_map("map", "shop").data == {"key": "map", "c": "b"}
+
+
 def test_a_strategic_patch_merges_conditions_and_taints_by_key() -> None:
     with connected(Sandbox([a_node("n1")], controllers=False)) as (_, core):
         core.patch_node("n1", {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}})
