@@ -11,15 +11,22 @@ right to patch nodes is narrowed to, and what people take away by hand. The tain
 its time is over, so that somebody can remove them meanwhile; from a node that was not emptied it goes with
 the run too.
 
-The list of a node's taints can only be replaced as a whole. Each request therefore names the version of the
-node that was read; whoever changes the node in between makes the API server refuse it, and it is read anew.
+One request changes a node whose taints are as they were seen last, whatever else of it has changed. It
+names what it expects, and the API server refuses it where that is not so:
+
+    no taint was seen       /spec/taints is null: add it, with ours alone
+    others were seen        append ours to /spec/taints
+    ours was set there      /spec/taints/2 is ours: remove it, or replace it
+
+Then the node is read, and its list of taints replaced as a whole. That request names the version that was
+read; whoever changes the node in between makes the API server refuse it, and the node is read anew.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -29,13 +36,16 @@ from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.cluster.records import Taint
-from rebalancer.errors import RebalancerError, RightsError, SafetyError
+from rebalancer.errors import RebalancerError, RightsError, SafetyError, UnreachableError
 from rebalancer.planning.steering import HOT, taint_ends
 
 LOGGER = logging.getLogger(__name__)
 _ATTEMPTS = 5  # for one node that others change at the same time
 _END_SECONDS, _NODE_SECONDS = 5.0, 0.5  # for taking all taints away, even after a request to stop
+_MOST_SAID = 5  # nodes that keep their taint, one by one
 _RIGHT = "it needs get and patch on nodes: k8s/components/steer grants both"
+
+_JsonPatch = Sequence[Mapping[str, Any]]
 
 
 class OwnTaints:
@@ -55,41 +65,70 @@ class OwnTaints:
         self._owner = f"{hashlib.sha256('/'.join(lease).encode()).hexdigest()[:8]}.{run[:12]}"
         self._until = int(until)
         self._clock = clock
-        self._set: list[str] = []
+        # What was set, by node: where its taint was seen last, and as what; None where that is not known.
+        self._set: dict[str, tuple[str, Mapping[str, Any]] | None] = {}
 
-    def begin(self, nodes: Sequence[str], left_behind: Iterable[str]) -> None:
+    def begin(
+        self, nodes: Sequence[str], left_behind: Collection[str], tainted: Collection[str] = ()
+    ) -> None:
         """Taint these nodes, and take away what earlier runs left on others.
 
-        Raises SafetyError where a run under another lease steers, and what its requests raise.
+        ``tainted`` are those on which any taint was seen. Raises SafetyError where a run under another lease
+        steers, and what its requests raise.
         """
         for name in sorted({*left_behind} - {*nodes}):
             self._change(self._api, name, None, self._is_over if self._kind is HOT else self._is_late)
+        value = f"{self._owner}.{self._until}"
+        taint = self._taint(value)
+        first: _JsonPatch = (
+            {"op": "test", "path": "/spec/taints", "value": None},
+            {"op": "add", "path": "/spec/taints", "value": [taint]},
+        )
+        further: _JsonPatch = ({"op": "add", "path": "/spec/taints/-", "value": taint},)
+        replaced, others = frozenset(left_behind), frozenset(tainted)
         for name in nodes:
-            self._set.append(name)  # before the request, whose answer may be lost
-            self._change(self._api, name, f"{self._owner}.{self._until}", self._is_over)
+            self._set[name] = None  # before the request, whose answer may be lost
+            expected = () if name in replaced else further if name in others else first
+            self._change(self._api, name, value, self._is_over, expected)
 
     def renew(self, until: float) -> None:
         """Let what was set stay until later; a taint that is gone by now does not come back."""
         value = f"{self._owner}.{int(until)}"
         for name in self._set:
-            self._change(self._api, name, value, self._is_of_this_run, renews=True)
+            expected = self._where_it_was(name, {"op": "replace", "value": self._taint(value)})
+            self._change(self._api, name, value, self._is_of_this_run, expected, renews=True)
         self._until = int(until)
 
     def end(self, staying: Collection[str] = ()) -> tuple[str, ...]:
         """Take away what was set, but where it stays; returns where that failed, after saying why."""
-        api, failed = self._api.finishing(_END_SECONDS + _NODE_SECONDS * len(self._set)), []
+        seconds, failed = _END_SECONDS + _NODE_SECONDS * len(self._set), list[str]()
+        api, until = self._api.finishing(seconds).within(seconds), times.render(self._until)
         for name in self._set:
             if name in staying and self._clock() < self._until:
                 continue
             try:
-                self._change(api, name, None, self._is_of_this_run)
+                expected = self._where_it_was(name, {"op": "remove"})
+                self._change(api, name, None, self._is_of_this_run, expected)
             except RebalancerError as error:
-                until = times.render(self._until)
-                LOGGER.warning(
-                    "the taint %s stays on node %s until %s: %s", self._kind.key, name, until, error
-                )
                 failed.append(name)
+                if len(failed) <= _MOST_SAID:
+                    LOGGER.warning(
+                        "the taint %s stays on node %s until %s: %s", self._kind.key, name, until, error
+                    )
+        if more := failed[_MOST_SAID:]:
+            LOGGER.warning("the taint %s stays on %d more nodes until %s", self._kind.key, len(more), until)
         return tuple(failed)
+
+    def _taint(self, value: str) -> Mapping[str, Any]:
+        return {"key": self._kind.key, "value": value, "effect": self._kind.effect}
+
+    def _where_it_was(self, name: str, operation: Mapping[str, Any]) -> _JsonPatch:
+        """What is to be done with the taint that was set, if it is still where it was; empty if unknown."""
+        seen = self._set[name]
+        if seen is None:
+            return ()
+        path, taint = seen
+        return {"op": "test", "path": path, "value": taint}, {"path": path, **operation}
 
     def _change(
         self,
@@ -97,36 +136,64 @@ class OwnTaints:
         name: str,
         value: str | None,
         goes: Callable[[Mapping[str, Any], str], bool],
+        expected: _JsonPatch = (),
         *,
         renews: bool = False,
     ) -> None:
         """Give a node the taint, or take it away; ``goes`` says which of our taints are to go.
 
-        Where it ``renews``, the node gets the taint for one that goes, and none otherwise.
+        Where it ``renews``, the node gets the taint for one that goes, and none otherwise. ``expected`` does
+        all this where the node's taints are as they were seen last.
         """
         path, what = f"/api/v1/nodes/{quote(name, safe='')}", f"{'taint' if value else 'untaint'} node {name}"
+        if api.retries.run.stopped:
+            expected = ()  # a read, unlike a write, does not begin then
         for attempt in range(_ATTEMPTS):
+            at_once, expected = expected, ()
             try:
-                node = _decoded(api.get(what, path), what)
-                taints = node.spec.get("taints") or []
-                wanted = [taint for taint in taints if not (self._is_ours(taint) and goes(taint, name))]
-                if renews and len(wanted) == len(taints):
-                    return
-                wanted += (
-                    [{"key": self._kind.key, "value": value, "effect": self._kind.effect}] if value else []
-                )
-                if wanted != taints:
-                    version = node.metadata.get("resourceVersion", "")
-                    body = {"metadata": {"resourceVersion": version}, "spec": {"taints": wanted or None}}
-                    api.write(what, "PATCH", path, body)
+                body = at_once or self._replaced(api, what, path, value, goes, renews=renews)
+                if body is not None:
+                    node = _decoded(api.write(what, "PATCH", path, body), what)
+                    self._note(name, value, node)
             except RightsError as error:
                 raise RightsError(error.message, where=error.where, hint=_RIGHT) from error
-            except RequestRejectedError as error:
-                if error.status == 409 and attempt < _ATTEMPTS - 1:
-                    continue  # somebody changed the node meanwhile
-                if error.status != 404:  # with the node its taint is gone
+            except UnreachableError as error:
+                status = error.status if isinstance(error, RequestRejectedError) else None
+                if status == 404:
+                    return  # with the node its taint is gone
+                # Its taints are not as expected, or the answer was lost, or others changed it meanwhile.
+                if attempt == _ATTEMPTS - 1 or not (at_once or status == 409):
                     raise
-            return
+            else:
+                return
+
+    def _replaced(
+        self,
+        api: RawApi,
+        what: str,
+        path: str,
+        value: str | None,
+        goes: Callable[[Mapping[str, Any], str], bool],
+        *,
+        renews: bool,
+    ) -> Mapping[str, Any] | None:
+        """Read a node; a merge patch that replaces its taints, or None where they are as wanted."""
+        node = _decoded(api.get(what, path), what)
+        taints, name = node.spec.get("taints") or [], path.rsplit("/", 1)[1]
+        wanted = [taint for taint in taints if not (self._is_ours(taint) and goes(taint, name))]
+        if renews and len(wanted) == len(taints):
+            return None
+        wanted += [self._taint(value)] if value else []
+        version = node.metadata.get("resourceVersion", "")
+        body = {"metadata": {"resourceVersion": version}, "spec": {"taints": wanted or None}}
+        return body if wanted != taints else None
+
+    def _note(self, name: str, value: str | None, node: _WholeNode) -> None:
+        """Where the taint is that was set now."""
+        if value is not None:
+            taints = enumerate(node.spec.get("taints") or ())
+            set_now = ((f"/spec/taints/{at}", taint) for at, taint in taints if taint == self._taint(value))
+            self._set[name] = next(set_now, None)
 
     def _is_of_this_run(self, taint: Mapping[str, Any], _node: str) -> bool:
         return bool(taint["value"].startswith(f"{self._owner}."))

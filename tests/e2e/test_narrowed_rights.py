@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from time import time
 from typing import Any
 
 import pytest
 import yaml
 
+from rebalancer.cluster.live import open_api
+from rebalancer.cluster.records import Taint
+from rebalancer.execution.own_taints import OwnTaints
+from rebalancer.planning import steering
 from rebalancer.planning.steering import EMPTIED, SOFT, TAINT_KEY
 from rebalancer.planning.workloads.rolling_updates import RESTARTED_AT
 from tests.e2e import clusters
@@ -172,6 +177,27 @@ def test_our_account_may_set_its_taints_and_take_them_away(
     later = [{**taint, "value": "c.d.2"} for taint in own]
     for taints in ([KEPT, *own], [KEPT, *later], [KEPT]):
         assert ours.patch(NODE, {"spec": {"taints": taints}})["spec"]["taints"] == taints
+
+
+@pytest.mark.parametrize("seen", [(), ("n1",)], ids=["none seen", "some seen"])
+@pytest.mark.parametrize("kind", [steering.HOT, EMPTIED], ids=["hot", "emptied"])
+def test_a_run_sets_its_taints_and_takes_them_away_with_this_right(
+    control_plane: ControlPlane, kind: Taint, seen: Sequence[str]
+) -> None:
+    account = control_plane.service_account_token("rebalancer", "rebalancer")
+    api = open_api(control_plane.kubeconfig(account))
+    taints = OwnTaints(api, ("rebalancer", "rebalancer"), "run", time() + 600, time, kind)
+
+    def keys() -> list[str]:
+        found = [taint["key"] for taint in control_plane.api.get(NODE)["spec"]["taints"]]
+        return [key for key in found if not key.startswith("node.kubernetes.io/")]  # of the controllers
+
+    taints.begin(("n1",), (), seen)
+    assert keys() == [KEPT["key"], kind.key]
+    taints.renew(time() + 900)
+    assert keys() == [KEPT["key"], kind.key]
+    assert taints.end() == ()
+    assert keys() == [KEPT["key"]]
 
 
 @pytest.mark.parametrize("change", REFUSED.values(), ids=REFUSED.keys())

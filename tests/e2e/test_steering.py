@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rebalancer.cluster import times
+from rebalancer.cluster.live import open_api
+from rebalancer.cluster.live.client import KubernetesClient
 from rebalancer.errors import ExitCode
 from rebalancer.execution.journal import read_journal
+from rebalancer.execution.own_taints import OwnTaints
+from rebalancer.http import Answer
 from rebalancer.planning.steering import TAINT_KEY
 from tests.conftest import SUMMARY
+from tests.e2e import clusters
+from tests.e2e.api import Object
+from tests.e2e.controlplane import ControlPlane
 from tests.e2e.hot_cluster import HotCluster
 from tests.e2e.loads import Load
 from tests.e2e.moments import PLACES, SEED, Tally, course_of, disturbed, moments
@@ -77,6 +86,47 @@ def test_a_run_that_is_stopped_takes_its_taints_away_itself(
             if found is not None:
                 tally.seconds.append(found[1])
     record_property(SUMMARY, tally.line(()))
+
+
+def test_a_node_takes_one_request_a_change_whatever_its_kubelet_says_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = {"key": "team", "value": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
+    there: dict[str, list[Object]] = {"bare": [], "one": [theirs], "two": [{**theirs, "key": "b"}, theirs]}
+    sent, send = list[str](), KubernetesClient.send
+
+    def counted(client: KubernetesClient, method: str, *request: Any, **options: Any) -> Answer:
+        sent.append(method)
+        return send(client, method, *request, **options)
+
+    monkeypatch.setattr(KubernetesClient, "send", counted)
+    with ControlPlane(tmp_path) as plane:
+        api = plane.start(controllers=False, scheduler=False, kwok=False).api
+
+        def all_taints() -> dict[str, list[Object]]:
+            nodes = api.list("/api/v1/nodes")
+            return {node["metadata"]["name"]: node["spec"].get("taints", []) for node in nodes}
+
+        for name, items in there.items():
+            api.create(clusters.node(name))
+            api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": items}})
+        runs = open_api(plane.kubeconfig())
+        taints = OwnTaints(runs, ("rebalancer", "rebalancer"), "run", time.time() + 600, time.time)
+        steps = (
+            lambda: taints.begin([*there], (), ("one", "two")),
+            lambda: taints.renew(time.time() + 900),
+            taints.end,
+        )
+        for step in steps:
+            for name in there:
+                api.patch(
+                    f"/api/v1/nodes/{name}/status", {"status": {"nodeInfo": {"osImage": str(len(sent))}}}
+                )
+            step()
+            own = [taint for items in all_taints().values() for taint in items if taint["key"] == TAINT_KEY]
+            assert len(own) == (0 if step == steps[-1] else len(there))
+        assert sent == ["PATCH"] * 9
+        assert all_taints() == there
 
 
 def test_replacements_pass_by_nodes_above_cool_to_and_their_taints_go_too(tmp_path: Path) -> None:

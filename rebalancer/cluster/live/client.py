@@ -46,7 +46,10 @@ Query = Mapping[str, object]
 """Options of a request, by the names that the API gives them; None is left out."""
 
 _JSON = "application/json"
-_CONTENT_TYPES = {"PATCH": "application/merge-patch+json"}
+_MERGE_PATCH, _JSON_PATCH = (
+    "application/merge-patch+json",
+    "application/json-patch+json",
+)  # a JSON patch is a list
 _MAX_ANSWER_BYTES = 512 << 20  # of lists that have no pages: what 150,000 pods use takes some 100 MiB
 _MAX_OBJECT_BYTES = 64 << 20  # etcd stores 1.5 MiB an object, and more only where it was configured
 PAGE_SIZE = 500  # objects of a page of a LIST
@@ -173,7 +176,8 @@ class KubernetesClient:
         """
         whole = self._request_seconds
         longest = http.READ_SECONDS if whole is None else whole
-        content_type = {} if body is None else {"Content-Type": _CONTENT_TYPES.get(method, _JSON)}
+        patch = _MERGE_PATCH if isinstance(body, Mapping) else _JSON_PATCH
+        content_type = {} if body is None else {"Content-Type": patch if method == "PATCH" else _JSON}
         deadline.pause(self._rate.seconds_until_next())
         began = self._clock()
         try:

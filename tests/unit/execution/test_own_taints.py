@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from urllib3.exceptions import ProtocolError
 
-from rebalancer.errors import RebalancerError, RightsError, SafetyError
+from rebalancer.deadlines import Deadline, StopRequest
+from rebalancer.errors import RebalancerError, RightsError, SafetyError, StopRequestedError
 from rebalancer.execution.own_taints import OwnTaints
 from rebalancer.planning.steering import TAINT_KEY
+from rebalancer_demo.api.bodies import json_patch
+from rebalancer_demo.objects import StatusError
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
 
+LOST: Exception = ProtocolError("Connection aborted.")
+GPU = {"key": "gpu", "effect": "NoSchedule"}
+DISK = {"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}
 THEIRS = {"key": "team", "value": "x", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}
 LEASE = ("rebalancer", "rebalancer")
 
@@ -26,27 +33,53 @@ class Nodes:
         self.time = FakeTime()
         self.before_write: Callable[[], None] = lambda: None
         self.refuses: dict[str, Answer] = {}
+        self.lost: set[str] = set()  # nodes the answer to whose next change is lost
         self.api, self.transport = fake_api(self.answer, self.time)
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> Answer | Exception:
         name = request.path.rsplit("/", 1)[1]
         if name not in self.taints:
             return refusal(404, "no such node")
         if request.method == "PATCH":
+            read = str(self.versions[name])
             self.before_write()
-            if request.body["metadata"]["resourceVersion"] != str(self.versions[name]):
+            if isinstance(request.body, dict):
+                read = request.body["metadata"]["resourceVersion"]
+            if read != str(self.versions[name]):
                 return refusal(409, "the object has been modified")
             if name in self.refuses:
                 return self.refuses[name]
-            self.taints[name] = request.body["spec"]["taints"] or []
+            try:
+                self.taints[name] = self._patched(name, request.body)
+            except StatusError as error:
+                return refusal(error.code, error.message)
             self.versions[name] += 1
-        spec = {"taints": self.taints[name], "providerID": "x"}
-        return Answer(
-            body={"metadata": {"name": name, "resourceVersion": str(self.versions[name])}, "spec": spec}
-        )
+            if name in self.lost:
+                self.lost.remove(name)
+                return LOST
+        return Answer(body=self._node(name))
+
+    def _node(self, name: str) -> dict[str, Any]:
+        taints = {"taints": self.taints[name]} if self.taints[name] else {}
+        metadata = {"name": name, "resourceVersion": str(self.versions[name])}
+        return {"metadata": metadata, "spec": {**taints, "providerID": "x"}}
+
+    def _patched(self, name: str, body: Any) -> list[dict[str, Any]]:
+        """The taints that a patch leaves; no two may have one key and one effect."""
+        spec = json_patch(self._node(name), body)["spec"] if isinstance(body, list) else body["spec"]
+        taints: list[dict[str, Any]] = spec.get("taints") or []
+        if len({(taint["key"], taint["effect"]) for taint in taints}) < len(taints):
+            raise StatusError(422, "Invalid", "taints must be unique by key and effect pair")
+        return taints
 
     def run(self, run: str = "run", lease: tuple[str, str] = LEASE, lasts: float = 600.0) -> OwnTaints:
         return OwnTaints(self.api, lease, run, self.time.now + lasts, lambda: self.time.now)
+
+    def sent(self) -> list[str]:
+        """The methods of all requests since this was asked last."""
+        found = [request.method for request in self.transport.requests]
+        self.transport.requests.clear()
+        return found
 
     def ours(self) -> set[str]:
         return {name for name, items in self.taints.items() if any(i["key"] == TAINT_KEY for i in items)}
@@ -70,8 +103,10 @@ def test_what_a_killed_run_left_is_taken_away_by_the_next_one() -> None:
     nodes = Nodes(a=[], b=[])
     nodes.run("killed").begin(("a", "b"), ())
     next_run = nodes.run("next")
+    nodes.sent()
 
-    next_run.begin(("b",), ("a", "b"))
+    next_run.begin(("b",), ("a", "b"), ("a", "b"))
+    assert nodes.sent() == ["GET", "PATCH"] * 2, "both are read: whose taint is there is to be known"
     assert nodes.ours() == {"b"}
     assert ".next." in nodes.taints["b"][0]["value"]
     next_run.end()
@@ -155,6 +190,104 @@ def test_a_node_that_is_gone_needs_nothing() -> None:
     taints = nodes.run()
     taints.begin(("a", "gone"), ("gone too",))
     assert taints.end() == ()
+
+
+def test_a_node_whose_taints_are_as_they_were_seen_takes_one_request_a_change() -> None:
+    nodes = Nodes(a=[THEIRS], b=[], c=[THEIRS, GPU])
+    taints = nodes.run()
+
+    taints.begin(("a", "b", "c"), (), ("a", "c"))
+    assert (nodes.ours(), nodes.sent()) == ({"a", "b", "c"}, ["PATCH"] * 3)
+    nodes.versions = dict.fromkeys(nodes.versions, 7)  # a kubelet says anew how its node is
+    taints.renew(nodes.time.now + 900)
+    assert nodes.sent() == ["PATCH"] * 3
+    assert {items[-1]["value"].split(".")[2] for items in nodes.taints.values()} == {
+        f"{nodes.time.now + 900:.0f}"
+    }
+    assert taints.end() == ()
+    assert nodes.sent() == ["PATCH"] * 3
+    assert nodes.taints == {"a": [THEIRS], "b": [], "c": [THEIRS, GPU]}
+
+
+@pytest.mark.parametrize("seen", [(), ("a",)], ids=["none seen", "some seen"])
+@pytest.mark.parametrize("there", [[], [THEIRS], [THEIRS, GPU]], ids=len)
+def test_whatever_taints_were_seen_those_of_others_stay_as_they_are(
+    seen: Sequence[str], there: list[dict[str, Any]]
+) -> None:
+    nodes = Nodes(a=there)
+    taints = nodes.run()
+
+    taints.begin(("a",), (), seen)
+    assert nodes.taints["a"][:-1] == there
+    assert nodes.ours() == {"a"}
+    nodes.taints["a"].insert(0, DISK)
+    taints.renew(nodes.time.now + 900)
+    assert nodes.taints["a"][:-1] == [DISK, *there]
+    nodes.taints["a"].remove(DISK)
+    assert taints.end() == ()
+    assert nodes.taints["a"] == there
+
+
+def test_a_taint_that_another_run_has_set_since_the_nodes_were_read_ends_this_one() -> None:
+    nodes = Nodes(a=[], b=[THEIRS])
+    nodes.run("other", ("ops", "other")).begin(("a", "b"), (), ("b",))
+    other = {name: list(items) for name, items in nodes.taints.items()}
+
+    for name, tainted in (("a", ()), ("a", ("a",)), ("b", ("b",))):
+        with pytest.raises(SafetyError, match=f"another lease steers: node {name}"):
+            nodes.run().begin((name,), (), tainted)
+    assert nodes.taints == other
+
+
+def test_where_an_answer_is_lost_the_node_is_read() -> None:
+    nodes = Nodes(a=[], b=[])
+    taints = nodes.run()
+    nodes.lost = {"a"}
+
+    taints.begin(("a", "b"), ())
+    assert nodes.ours() == {"a", "b"}
+    assert len(nodes.taints["a"]) == 1
+    nodes.lost = {"b"}
+    assert taints.end() == ()
+    assert nodes.ours() == set()
+
+
+def test_after_a_request_to_stop_no_further_node_is_tainted() -> None:
+    nodes = Nodes(a=[], b=[], c=[])
+    stop = StopRequest(nodes.time.clock, nodes.time.sleep)
+    nodes.api = nodes.api.until(Deadline(clock=nodes.time.clock, stop=stop))
+    nodes.before_write = stop.set
+    taints = nodes.run()
+
+    with pytest.raises(StopRequestedError):
+        taints.begin(("a", "b", "c"), ())
+    assert nodes.ours() == {"a"}, "the request that was under way is finished"
+    assert taints.end() == ()
+    assert nodes.ours() == set()
+
+
+def test_taints_are_given_up_after_a_time_where_the_server_answers_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    names = [f"n{number:02d}" for number in range(40)]
+    nodes = Nodes(**{name: [] for name in names})
+    taints = nodes.run()
+    taints.begin(names, ())
+    began = nodes.time.now
+
+    def late(_request: Request) -> Exception:
+        nodes.time.now += 30.0
+        return LOST
+
+    nodes.transport.handler = late
+    with caplog.at_level(logging.WARNING):
+        assert taints.end() == tuple(names)
+    assert nodes.time.now - began <= 5 + 40 / 2 + 30
+    said = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert [record.getMessage().partition(" until ")[0] for record in said] == [
+        *(f"the taint {TAINT_KEY} stays on node {name}" for name in names[:5]),
+        f"the taint {TAINT_KEY} stays on 35 more nodes",
+    ]
 
 
 def test_a_lacking_right_names_what_grants_it() -> None:
