@@ -396,12 +396,12 @@ class Run:
         set_now: list[tuple[OwnTaints, str, Sequence[str], float]] = []
 
         def renew() -> None:
-            later = time.time() + execution.steer_limit + execution.wave_timeout
+            began, later = time.monotonic(), time.time() + execution.steer_limit + execution.wave_timeout
             for taints, word, nodes, longer in set_now:
                 taints.renew(later + longer)
                 journal.write(word, nodes=nodes, until=times.render(later + longer))
             if steering.seconds is not None:
-                steering.seconds = time.monotonic() - self._began + execution.steer_limit
+                steering.seconds = began - self._began + execution.steer_limit
 
         with ExitStack() as stack:
             for kind, nodes, left, end, words in kinds:

@@ -5,15 +5,21 @@ from __future__ import annotations
 import errno
 import json
 import os
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from rebalancer.errors import ExitCode
+from rebalancer.errors import ExitCode, SafetyError
+from rebalancer.execution.own_taints import OwnTaints
+from rebalancer.planning.plan import Plan
 from rebalancer.planning.steering import TAINT_KEY
+from rebalancer.run import run as run_module
 from rebalancer_demo import Fault
 from rebalancer_demo.objects import Object
 from tests.integration.running.hot_clusters import HotCluster, cluster, results
+from tests.unit.execution.fake_api import FakeTime
+from tests.waiting import present
 
 __all__ = ["cluster"]
 
@@ -82,6 +88,34 @@ def test_nodes_that_are_only_not_cool_have_the_taint_as_long_as_hot_ones(cluster
     assert tainted(cluster) == set()
     notes = {item["involvedObject"]["name"]: item["message"].partition(":")[0] for item in events}
     assert notes == {"node-1": "Hot", "node-2": "Hot", "node-3": "Above coolTo or of unknown load"}
+
+
+def test_the_last_wave_is_over_before_taints_are_that_took_long_to_renew(
+    cluster: HotCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, renew, ends = present(), OwnTaints.renew, list[float]()
+    last_wave_ends = list[float]()
+    clock = FakeTime(began)
+
+    def slowly(taints: OwnTaints, until: float) -> None:
+        ends.append(until)
+        clock.sleep(60.0)
+        renew(taints, until)
+
+    def renewed_at_once(_plan: Plan, context: Any) -> None:
+        clock.sleep(30.0)
+        context.replanner.renew()
+        last_wave_ends.append(began + context.clock.steers_for() + context.execution.wave_timeout)
+        raise SafetyError("that is all")
+
+    monkeypatch.setattr(run_module, "time", SimpleNamespace(time=clock.clock, monotonic=clock.clock))
+    monkeypatch.setattr(OwnTaints, "renew", slowly)
+    monkeypatch.setattr(run_module, "carry_out", renewed_at_once)
+    result = steering(cluster).start("run")
+
+    assert "that is all" in result.stderr
+    assert [round(end - began, 3) for end in (*ends, *last_wave_ends)] == [30 + 900 + 20] * 2
+    assert tainted(cluster) == set()
 
 
 def test_without_the_setting_no_node_is_touched(cluster: HotCluster) -> None:
