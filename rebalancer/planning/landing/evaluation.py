@@ -590,7 +590,7 @@ class MoveEvaluator:
         )
 
     def _refusal(self, landings: Landings, purpose: Purpose, chance: FloatArray, good: BoolArray) -> NotMoved:
-        check, bad = self._landing_check, np.flatnonzero(~good)
+        check, bad = self._landing_check, (~good).nonzero()[0]
         likeliest = int(bad[np.argmax(chance[bad])])
         why = check.why_not(landings, likeliest, purpose)
         message = f"may land ({chance[bad].sum():.0%}) where it must not: {why}"

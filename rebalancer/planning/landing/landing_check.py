@@ -269,9 +269,12 @@ class LandingCheck:
     def acceptable(self, landings: Landings, purpose: Purpose) -> BoolArray:
         """(nodes,) whether each landing is acceptable."""
         rows = landings.rows
-        cool = np.all(self._cool_enough(landings.after, self._most(rows, purpose)), axis=1)
-        better, stays = _of_each(purpose.serves(landings), landings, purpose), rows == landings.source
-        good = np.where(stays, purpose.own_node, self._usable[rows] & cool) & better
+        cool = self._cool_enough(landings.after, self._most(rows, purpose)).all(axis=1)
+        stays = rows == landings.source
+        good = np.where(stays, purpose.own_node, self._usable[rows] & cool)
+        if not good.any():  # most landings that are looked at: what a strategy asks for costs more to tell
+            return np.asarray(good, np.bool_)
+        good &= _of_each(purpose.serves(landings), landings, purpose)
         for peer in self._peers:
             spoils = peer.spoils(landings) if landings.state is not None and good.any() else None
             if spoils is not None:
@@ -341,9 +344,13 @@ class LandingCheck:
         A node that would be hot, or no better than the one left, is never a landing.
         """
         row, after = int(landings.rows[at]), landings.after[at]
-        of_purpose, rows = purpose.settings_behind(landings, at), np.array([row])
-        by_rules = self._cool_enough(after, self._by_rules(rows, purpose)[0]).all()
-        if row == landings.source or row in self.excluded or not by_rules or of_purpose is None:
+        rows = np.array([row])
+        if row == landings.source or row in self.excluded:
+            return ()
+        if not self._cool_enough(after, self._by_rules(rows, purpose)[0]).all():
+            return ()
+        of_purpose = purpose.settings_behind(landings, at)
+        if of_purpose is None:
             return ()
         if self._spoiled(landings, at):
             return ()

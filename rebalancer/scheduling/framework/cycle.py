@@ -338,7 +338,7 @@ class Scheduler:
     def place(self, state: ClusterState, pod_class: int, pod: int = NO_POD) -> Placement:
         """Where a pod of a class would land on this state; ``pod`` is its number if the state has it."""
         candidates = self._candidates(state, pod_class)
-        feasible = np.flatnonzero(self._feasible(state, pod_class, candidates, pod))
+        feasible = self._feasible(state, pod_class, candidates, pod).nonzero()[0]
         if not len(feasible):
             return Placement(_NO_NODES, {}, np.zeros(0), rejected=candidates.rejected)
         search = self._search(state, pod_class, candidates, feasible, pod)

@@ -15,7 +15,17 @@ _MAX_TABLE_VALUES = 1 << 12  # values of a plugin
 class RawScores:
     """One plugin's raw scores over the feasible nodes, and how they become part of the total."""
 
-    __slots__ = ("_extremes", "_has_excluded", "_lowest", "_tables", "_weighted", "plugin", "raw", "weight")
+    __slots__ = (
+        "_extremes",
+        "_has_excluded",
+        "_is_out_of_range",
+        "_lowest",
+        "_tables",
+        "_weighted",
+        "plugin",
+        "raw",
+        "weight",
+    )
 
     def __init__(self, plugin: Plugin, weight: int, raw: IntArray) -> None:
         """``raw`` is by feasible node."""
@@ -23,6 +33,7 @@ class RawScores:
         self.weight = weight
         self.raw = raw
         self._weighted: IntArray | None = None
+        self._is_out_of_range: bool | None = None
         self._tables: dict[tuple[int, int], IntArray] = {}
         self._lowest, largest = int(np.minimum.reduce(raw)), int(np.maximum.reduce(raw))
         smallest = self._lowest
@@ -82,6 +93,11 @@ class RawScores:
     @property
     def is_out_of_range(self) -> bool:
         """Whether a score, all feasible nodes compared, is outside 0..100."""
+        if self._is_out_of_range is None:
+            self._is_out_of_range = self._leaves_range()
+        return self._is_out_of_range
+
+    def _leaves_range(self) -> bool:
         if self.plugin.normalization is Normalization.NONE:
             smallest, largest = self._extremes
             return smallest < 0 or largest > MAX_SCORE
@@ -104,6 +120,7 @@ class RawScores:
                 self._extremes,
             )
             subset._tables, subset._weighted = self._tables, None
+            subset._is_out_of_range = self.is_out_of_range
             return subset
         return RawScores(self.plugin, self.weight, self.raw.take(feasible))
 

@@ -102,16 +102,16 @@ def tie_break(totals: IntArray, feasible: IntArray, order: IntArray, raced: floa
     ``totals`` are by feasible node, ``feasible`` rows, ascending, ``order`` all rows as the scheduler has
     them.
     """
-    best = np.flatnonzero(totals == totals.max())
+    best = (totals == totals.max()).nonzero()[0]
     if len(best) == 1:
         return None
     index = np.full(int(order.max()) + 1, -1, np.int64)
     index[feasible] = np.arange(len(feasible))
     found = index[order]
-    places = np.flatnonzero(found >= 0)
+    places = (found >= 0).nonzero()[0]
     found = found[places]  # which of the feasible nodes is found at each place, from index 0 on
     # Only the best can be the root (``heap_roots``), so only their places in the heap are compared.
-    equals = np.flatnonzero(totals[found] == totals[best[0]])
+    equals = (totals[found] == totals[best[0]]).nonzero()[0]
     walk, step = _walk(len(found)), max(_MAX_AT_ONCE // len(equals), 1)
     roots = [
         walk[(equals - np.arange(begin, min(begin + step, len(found)))[:, None]) % len(found)].argmin(axis=1)

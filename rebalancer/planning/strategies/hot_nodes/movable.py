@@ -152,7 +152,7 @@ class MovablePods:
     def best(self, value: FloatArray, percent: FloatArray) -> int:
         """The pod of most value, of the hottest node; of the pods that cool that alone the best fit."""
         rounded = np.round(value, DIGITS)
-        alike = np.flatnonzero(rounded == rounded.max())
+        alike = (rounded == rounded.max()).nonzero()[0]
         best = int(alike[0])
         if len(alike) > 1:
             best = int(alike[np.argmax(np.round(self.excess(percent)[self.node[alike]], DIGITS))])

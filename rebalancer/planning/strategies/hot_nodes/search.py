@@ -424,7 +424,7 @@ class Attempt:
                     value[pods] = worth
                 seen = self.percent
             of_open = np.where(self._open, value, 0.0)
-            left = np.flatnonzero(of_open > NEGLIGIBLE)
+            left = (of_open > NEGLIGIBLE).nonzero()[0]
             if not len(left) or self._in_vain >= most_refused:
                 return
             if not self._is_spent:
