@@ -277,7 +277,7 @@ def groups_of(rules: HotNodes, labels: Sequence[Mapping[str, str]]) -> list[Grou
         chosen = np.array([rules.node_selector.selects(item) for item in labels], np.bool_)
         found.append(Group(left & ~chosen, rules.any, may_be_hot=False))
         left &= chosen
-    return [*found, Group(left, rules.any)]
+    return [*found, Group(left, rules.any, bool(rules.any))]
 
 
 def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore], leaving: BoolArray) -> Hotness:

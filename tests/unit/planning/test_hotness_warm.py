@@ -30,7 +30,6 @@ def test_in_any_resource_of_a_rule_and_in_no_other() -> None:
 
 def test_a_node_of_unknown_load_is_not_taken_for_cool() -> None:
     assert warm({"a": UNKNOWN, "b": 10, "c": 90}) == {"a"}
-    assert warm({"a": UNKNOWN, "b": 90}, any=[]) == {"a"}
 
 
 def test_a_node_that_is_never_hot_by_the_policy_is_not_warm() -> None:
@@ -39,6 +38,9 @@ def test_a_node_that_is_never_hot_by_the_policy_is_not_warm() -> None:
     assert warm(load, nodeSelector={"matchLabels": {"pool": "a"}}) == {"a"}
     pool = {"name": "quiet", "nodeSelector": {"matchLabels": {"pool": "b"}}}
     assert warm(load, pools=[pool]) == {"a"}
+    rule = {"utilization": {"cpu": 80}, "coolTo": {"cpu": 65}}
+    assert warm(load, any=[], pools=[{**pool, "any": [rule]}]) == {"b", "bad"}
+    assert warm({"a": UNKNOWN, "b": 90}, any=[]) == set()
 
 
 def test_by_a_rule_of_pressure_a_busy_node_where_nobody_waits_is_warm() -> None:
