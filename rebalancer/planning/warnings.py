@@ -314,7 +314,13 @@ def _score_rule(rule: ScoreRule) -> str:
 def misfits(
     policy: RebalancePolicy, snapshot: Snapshot, configuration: SchedulerConfiguration
 ) -> Iterator[PlanWarning]:
-    """Settings to which no pod and no plugin of the cluster answers."""
+    """Settings to which no pod, no plugin of the cluster and no other setting answers."""
+    execution = policy.execution
+    if execution.steer == "none" and execution.steer_nodes != "hot":
+        text = (
+            f"execution.steerNodes: {execution.steer_nodes} taints no node without execution.steer: softTaint"
+        )
+        yield PlanWarning(About.SETTING, text)
     configured = configuration.scheduler_names
     acting = [name for name in policy.scheduler.profiles or configured if name in configured]
     used = {pod.scheduler_name for pod in snapshot.pods.classes}

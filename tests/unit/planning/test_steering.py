@@ -164,6 +164,14 @@ def test_the_same_plan_is_made_where_only_hot_nodes_get_it_as_without_the_settin
     assert make_plan(crowded(steerNodes="aboveCoolTo")).tainted == ()
 
 
+def test_a_plan_says_that_the_setting_does_nothing_where_nothing_steers() -> None:
+    said = "execution.steerNodes: aboveCoolTo taints no node without execution.steer: softTaint"
+
+    assert said in make_plan(beside_a_warm_node(steer="none", steerNodes="aboveCoolTo")).warnings
+    for quiet in ({"steerNodes": "aboveCoolTo"}, {"steer": "none"}, {}):
+        assert not any("steerNodes" in text for text in make_plan(beside_a_warm_node(**quiet)).warnings)
+
+
 def test_nodes_that_have_become_warm_since_get_no_taint_while_a_run_lasts() -> None:
     inputs = replace(beside_a_warm_node(steerNodes="aboveCoolTo"), tainted=("hot",))
 
