@@ -100,6 +100,11 @@ class NodeReport(Value, frozen=True):
     figures: dict[str, Figure] = {}  # by resource that is measured
     levels: dict[str, Level] = {}  # by resource that a rule of the policy limits here
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether its load is not known in full."""
+        return not self.load or any(reason.endswith(UNKNOWN_NODE) for reason in self.because)
+
 
 class ListedNode(NodeReport, frozen=True):
     """A node with its room: cpu in cores, memory in bytes, pods."""

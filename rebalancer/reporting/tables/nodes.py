@@ -10,7 +10,7 @@ from functools import partial
 from msgspec.structs import replace
 from rich.text import Text
 
-from rebalancer.planning.plan import API_VERSION, UNKNOWN_NODE, Answer, Figure, ListedNode, NodeReport, Plan
+from rebalancer.planning.plan import API_VERSION, Answer, Figure, ListedNode, NodeReport, Plan
 from rebalancer.policy.units import format_duration
 from rebalancer.reporting.tables.plan import ALWAYS_SHOWN, load_columns, peak, write_warnings
 from rebalancer.reporting.tables.text import Column, Glyphs, Lines, Style, write_table
@@ -193,9 +193,7 @@ def _levels(nodes: Sequence[NodeReport]) -> list[str]:
 def headline(nodes: Sequence[NodeReport]) -> str:
     """``6 nodes: 2 hot, 0 without a fresh figure``."""
     hot = sum(1 for node in nodes if node.hot)
-    unknown = sum(
-        1 for node in nodes if not node.load or any(reason.endswith(UNKNOWN_NODE) for reason in node.because)
-    )
+    unknown = sum(1 for node in nodes if node.is_unknown)
     return f"{counted(len(nodes), 'node')}: {hot} hot, {unknown} without a fresh figure"
 
 

@@ -284,13 +284,21 @@ def _segment(lines: Lines, node: NodeReport, resource: str) -> Text:
 
 
 def _steered(plan: Plan) -> str:
-    """``n1, n2 (not cool)``, or ``12 hot nodes and 9 that are not cool`` where they are many."""
-    hot = {node.name for node in plan.nodes if node.hot}
-    others = [name for name in plan.tainted if name not in hot]
-    if len(plan.tainted) <= _FEW:
-        return ", ".join(plain(name) + " (not cool)" * (name in others) for name in plan.tainted)
-    more = f" and {len(others)} that {'is' if len(others) == 1 else 'are'} not cool" if others else ""
-    return f"{counted(len(plan.tainted) - len(others), 'hot node')}{more}"
+    """``n1, n2 (not cool)``; of many ``12 hot nodes, 9 that are not cool and 1 of unknown load``."""
+    tainted, hot = plan.tainted, {node.name for node in plan.nodes if node.hot}
+    unknown = {node.name for node in plan.nodes if node.is_unknown} - hot
+    if len(tainted) <= _FEW:
+        why = {name: " (load unknown)" if name in unknown else " (not cool)" for name in {*tainted} - hot}
+        return ", ".join(plain(name) + why.get(name, "") for name in tainted)
+    warm = len({*tainted} - hot - unknown)
+    counts = {
+        "": len(hot.intersection(tainted)),
+        f" that {'is' if warm == 1 else 'are'} not cool": warm,
+        " of unknown load": len(unknown.intersection(tainted)),
+    }
+    (kind, first), *others = ((kind, count) for kind, count in counts.items() if count)
+    said = [counted(first, "node" if kind else "hot node") + kind, *(f"{n:,}{kind}" for kind, n in others)]
+    return " and ".join(filter(None, (", ".join(said[:-1]), said[-1])))
 
 
 def write_benefit(lines: Lines, plan: Plan) -> None:

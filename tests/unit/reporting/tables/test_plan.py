@@ -129,17 +129,26 @@ def test_a_plan_that_moves_nothing_has_no_benefit_to_show() -> None:
 
 def test_nodes_with_a_soft_taint_that_are_not_hot_are_not_called_hot() -> None:
     hot = [f"hot-{number}" for number in range(4)]
-    nodes = (*(a_node(name, 91.0) for name in hot), a_node("warm", 70.0, hot=False))
+    unknown = [NodeReport(name=f"new-{number}", load={}) for number in range(5)]
+    nodes = (*(a_node(name, 91.0) for name in hot), a_node("warm", 70.0, hot=False), *unknown)
 
     def steered(*tainted: str) -> str:
-        text = plan_table(a_plan(nodes=nodes, tainted=tainted)).plain
-        return next(line for line in text.splitlines() if line.startswith("steer")).split(maxsplit=1)[1]
+        text = " ".join(plan_table(a_plan(nodes=nodes, tainted=tainted)).plain.split())  # it may be wrapped
+        said, end, _ = text.partition(" steer ")[2].partition(" while the run lasts")
+        return said + end
 
     assert steered("hot-0") == "a soft taint on hot-0 while the run lasts"
     assert steered("hot-0", "warm") == "a soft taint on hot-0, warm (not cool) while the run lasts"
     assert steered(*hot, "warm") == "a soft taint on 4 hot nodes and 1 that is not cool while the run lasts"
     more = steered(*hot, "warm", "gone")
     assert more == "a soft taint on 4 hot nodes and 2 that are not cool while the run lasts"
+    assert steered("hot-0", "new-0") == "a soft taint on hot-0, new-0 (load unknown) while the run lasts"
+    more = steered(*hot, "warm", "new-0")
+    assert more == "a soft taint on 4 hot nodes, 1 that is not cool and 1 of unknown load while the run lasts"
+    more = steered("warm", *(node.name for node in unknown))
+    assert more == "a soft taint on 1 node that is not cool and 5 of unknown load while the run lasts"
+    more = steered(*(node.name for node in unknown))
+    assert more == "a soft taint on 5 nodes of unknown load while the run lasts"
 
 
 def test_what_a_higher_limit_would_give_is_shown_in_full() -> None:
