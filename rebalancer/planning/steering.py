@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 
+import numpy as np
 from msgspec.structs import replace
 
 from rebalancer.cluster import times
@@ -108,7 +109,7 @@ def nodes_to_steer(
         if table.ready[row] and not node.spec.unschedulable:
             pools[_pool(node)].append(row)
     wider = (hot | warm,) if execution.steer_nodes == "aboveCoolTo" else ()
-    masks = (*wider, hot, hot & ~hot)  # the first one that leaves a node of a pool without a taint counts
+    masks = (*wider, hot, np.zeros_like(hot))  # the first that leaves a node of a pool without a taint counts
     return tuple(
         table.names[row]
         for rows in pools.values()

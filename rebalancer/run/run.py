@@ -381,15 +381,15 @@ class Run:
         """
         steering, execution = _Steering(), self._policy.execution
         plan, inputs = planned.plan, planned.inputs
-        hot, late = left_behind(inputs.snapshot), reopened(inputs.snapshot, inputs.now)
-        if self._run_options.dry_run or not (plan.tainted or plan.closed or hot or late):
+        behind, late = left_behind(inputs.snapshot), reopened(inputs.snapshot, inputs.now)
+        if self._run_options.dry_run or not (plan.tainted or plan.closed or behind or late):
             yield steering
             return
         if plan.tainted or plan.closed:
             steering.seconds = execution.steer_limit
         until = time.time() + execution.steer_limit + execution.wave_timeout
         kinds = [
-            (HOT, plan.tainted, hot, until, ("steering", "steered")),
+            (HOT, plan.tainted, behind, until, ("steering", "steered")),
             (EMPTIED, plan.closed, late, until + plan.closed_seconds, ("closing", "closed")),
         ]
         tainted = [node.metadata.name for node in inputs.snapshot.nodes.records if node.spec.taints]

@@ -54,7 +54,7 @@ _ORDERS = ("wave", "gain", "chance", "pod", "from", "to")
 @click.option(
     "--advise",
     is_flag=True,
-    help="Also say what the plan would be with a soft taint on hot nodes (execution.steer), more, or none.",
+    help="Also say what the plan would be with a soft taint on hot nodes, on more nodes, or on none.",
 )
 def plan(
     options: PlanOptions,
