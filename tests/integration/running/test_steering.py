@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
@@ -149,13 +150,35 @@ def test_what_a_killed_run_left_behind_is_taken_away_whatever_the_policy_says(cl
     assert tainted(cluster) == set()
 
 
-def test_nothing_is_evicted_where_the_right_to_patch_nodes_lacks(cluster: HotCluster) -> None:
-    cluster.sandbox.faults.add(Fault("status", path="/api/v1/nodes/", method="PATCH", code=403, times=0))
+@pytest.mark.parametrize("node", ["", "node-2"], ids=["any node", "one node"])
+def test_nothing_is_evicted_where_the_right_to_patch_nodes_lacks(cluster: HotCluster, node: str) -> None:
+    path = f"/api/v1/nodes/{node}"
+    cluster.sandbox.faults.add(Fault("status", path=path, method="PATCH", code=403, times=0))
     result, _ = steering(cluster).run()
 
     assert cluster.evicted() == 0
     assert result.exit_code != 0
     assert "k8s/components/steer" in result.stderr
+    assert tainted(cluster) == set()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        *(Fault("status", code=code) for code in (409, 422, 429, 500, 504)),
+        Fault("reset-before"),
+        Fault("reset-after"),
+    ],
+    ids=lambda fault: f"{fault.effect} {fault.code}",
+)
+def test_one_change_of_a_node_that_fails_ends_no_run(cluster: HotCluster, fault: Fault) -> None:
+    cluster.sandbox.faults.add(dataclasses.replace(fault, path="/api/v1/nodes/node-2", method="PATCH"))
+    seen = while_evicting(steering(cluster))
+    result, _ = cluster.run()
+
+    assert result.exit_code == ExitCode.DONE, result.stderr
+    assert not cluster.sandbox.faults.pick("PATCH", "/api/v1/nodes/node-2"), "it has happened"
+    assert {frozenset(nodes) for nodes in seen} == {frozenset({"node-1", "node-2"})}
     assert tainted(cluster) == set()
 
 
