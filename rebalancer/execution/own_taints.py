@@ -69,12 +69,12 @@ class OwnTaints:
         self._set: dict[str, tuple[str, Mapping[str, Any]] | None] = {}
 
     def begin(
-        self, nodes: Sequence[str], left_behind: Collection[str], tainted: Collection[str] = ()
+        self, nodes: Sequence[str], left_behind: Collection[str], seen: Mapping[str, Sequence[Taint]] = {}
     ) -> None:
         """Taint these nodes, and take away what earlier runs left on others.
 
-        ``tainted`` are those on which any taint was seen. Raises SafetyError where a run under another lease
-        steers, and what its requests raise.
+        ``seen`` are all taints of each node as it was read. Raises SafetyError where a run under another
+        lease steers, and what its requests raise.
         """
         for name in sorted({*left_behind} - {*nodes}):
             self._change(self._api, name, None, self._is_over if self._kind is HOT else self._is_late)
@@ -85,11 +85,13 @@ class OwnTaints:
             {"op": "add", "path": "/spec/taints", "value": [taint]},
         )
         further: _JsonPatch = ({"op": "add", "path": "/spec/taints/-", "value": taint},)
-        replaced, others = frozenset(left_behind), frozenset(tainted)
         for name in nodes:
             self._set[name] = None  # before the request, whose answer may be lost
-            expected = () if name in replaced else further if name in others else first
-            self._change(self._api, name, value, self._is_over, expected)
+            there = [(item.key, item.effect) for item in seen.get(name, ())]
+            is_ours = (self._kind.key, self._kind.effect) in there  # whose it is has to be read
+            self._change(
+                self._api, name, value, self._is_over, () if is_ours else further if there else first
+            )
 
     def renew(self, until: float) -> None:
         """Let what was set stay until later; a taint that is gone by now does not come back."""

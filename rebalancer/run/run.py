@@ -392,7 +392,7 @@ class Run:
             (HOT, plan.tainted, behind, until, ("steering", "steered")),
             (EMPTIED, plan.closed, late, until + plan.closed_seconds, ("closing", "closed")),
         ]
-        tainted = [node.metadata.name for node in inputs.snapshot.nodes.records if node.spec.taints]
+        seen = {node.metadata.name: node.spec.taints or () for node in inputs.snapshot.nodes.records}
         set_now: list[tuple[OwnTaints, str, Sequence[str], float]] = []
 
         def renew() -> None:
@@ -409,7 +409,7 @@ class Run:
                     taints = OwnTaints(self._api, self._lease_place, self.id, end, time.time, kind)
                     journal.write(words[0], nodes=nodes, until=times.render(end), leftBehind=left or None)
                     stack.callback(_end, taints, journal, words[1], nodes, emptied)
-                    taints.begin(nodes, left, tainted)
+                    taints.begin(nodes, left, seen)
                     set_now.append((taints, words[0], nodes, end - until))
             for writer in events:
                 writer.steered(plan.tainted, {node.name for node in plan.nodes if node.hot}, until)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from time import time
 from typing import Any
@@ -179,10 +179,10 @@ def test_our_account_may_set_its_taints_and_take_them_away(
         assert ours.patch(NODE, {"spec": {"taints": taints}})["spec"]["taints"] == taints
 
 
-@pytest.mark.parametrize("seen", [(), ("n1",)], ids=["none seen", "some seen"])
+@pytest.mark.parametrize("seen", [{}, {"n1": [Taint(key=KEPT["key"])]}], ids=["none seen", "one seen"])
 @pytest.mark.parametrize("kind", [steering.HOT, EMPTIED], ids=["hot", "emptied"])
 def test_a_run_sets_its_taints_and_takes_them_away_with_this_right(
-    control_plane: ControlPlane, kind: Taint, seen: Sequence[str]
+    control_plane: ControlPlane, kind: Taint, seen: dict[str, list[Taint]]
 ) -> None:
     account = control_plane.service_account_token("rebalancer", "rebalancer")
     api = open_api(control_plane.kubeconfig(account))

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from rebalancer.cluster import times
 from rebalancer.cluster.live import open_api
 from rebalancer.cluster.live.client import KubernetesClient
+from rebalancer.cluster.records import Taint
 from rebalancer.errors import ExitCode
 from rebalancer.execution.journal import read_journal
 from rebalancer.execution.own_taints import OwnTaints
@@ -113,7 +115,7 @@ def test_a_node_takes_one_request_a_change_whatever_its_kubelet_says_meanwhile(
         runs = open_api(plane.kubeconfig())
         taints = OwnTaints(runs, ("rebalancer", "rebalancer"), "run", time.time() + 600, time.time)
         steps = (
-            lambda: taints.begin([*there], (), ("one", "two")),
+            lambda: taints.begin([*there], (), msgspec.convert(there, dict[str, list[Taint]])),
             lambda: taints.renew(time.time() + 900),
             taints.end,
         )

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from urllib3.exceptions import ProtocolError
 
+from rebalancer.cluster.records import Taint
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import RebalancerError, RightsError, SafetyError, StopRequestedError
 from rebalancer.execution.own_taints import OwnTaints
-from rebalancer.planning.steering import TAINT_KEY
+from rebalancer.planning.steering import EMPTIED, TAINT_KEY
 from rebalancer_demo.api.bodies import json_patch
 from rebalancer_demo.objects import StatusError
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
@@ -75,6 +78,10 @@ class Nodes:
     def run(self, run: str = "run", lease: tuple[str, str] = LEASE, lasts: float = 600.0) -> OwnTaints:
         return OwnTaints(self.api, lease, run, self.time.now + lasts, lambda: self.time.now)
 
+    def seen(self) -> dict[str, list[Taint]]:
+        """The taints of each node as an observation has them."""
+        return {name: msgspec.convert(items, list[Taint]) for name, items in self.taints.items()}
+
     def sent(self) -> list[str]:
         """The methods of all requests since this was asked last."""
         found = [request.method for request in self.transport.requests]
@@ -105,7 +112,7 @@ def test_what_a_killed_run_left_is_taken_away_by_the_next_one() -> None:
     next_run = nodes.run("next")
     nodes.sent()
 
-    next_run.begin(("b",), ("a", "b"), ("a", "b"))
+    next_run.begin(("b",), ("a", "b"), nodes.seen())
     assert nodes.sent() == ["GET", "PATCH"] * 2, "both are read: whose taint is there is to be known"
     assert nodes.ours() == {"b"}
     assert ".next." in nodes.taints["b"][0]["value"]
@@ -196,7 +203,7 @@ def test_a_node_whose_taints_are_as_they_were_seen_takes_one_request_a_change() 
     nodes = Nodes(a=[THEIRS], b=[], c=[THEIRS, GPU])
     taints = nodes.run()
 
-    taints.begin(("a", "b", "c"), (), ("a", "c"))
+    taints.begin(("a", "b", "c"), (), nodes.seen())
     assert (nodes.ours(), nodes.sent()) == ({"a", "b", "c"}, ["PATCH"] * 3)
     nodes.versions = dict.fromkeys(nodes.versions, 7)  # a kubelet says anew how its node is
     taints.renew(nodes.time.now + 900)
@@ -209,10 +216,10 @@ def test_a_node_whose_taints_are_as_they_were_seen_takes_one_request_a_change() 
     assert nodes.taints == {"a": [THEIRS], "b": [], "c": [THEIRS, GPU]}
 
 
-@pytest.mark.parametrize("seen", [(), ("a",)], ids=["none seen", "some seen"])
+@pytest.mark.parametrize("seen", [{}, {"a": [Taint(key="seen", effect="NoSchedule")]}], ids=["none", "one"])
 @pytest.mark.parametrize("there", [[], [THEIRS], [THEIRS, GPU]], ids=len)
 def test_whatever_taints_were_seen_those_of_others_stay_as_they_are(
-    seen: Sequence[str], there: list[dict[str, Any]]
+    seen: dict[str, list[Taint]], there: list[dict[str, Any]]
 ) -> None:
     nodes = Nodes(a=there)
     taints = nodes.run()
@@ -230,13 +237,28 @@ def test_whatever_taints_were_seen_those_of_others_stay_as_they_are(
 
 def test_a_taint_that_another_run_has_set_since_the_nodes_were_read_ends_this_one() -> None:
     nodes = Nodes(a=[], b=[THEIRS])
-    nodes.run("other", ("ops", "other")).begin(("a", "b"), (), ("b",))
+    nodes.run("other", ("ops", "other")).begin(("a", "b"), ())
     other = {name: list(items) for name, items in nodes.taints.items()}
 
-    for name, tainted in (("a", ()), ("a", ("a",)), ("b", ("b",))):
+    for name, there in itertools.product("ab", ([], [THEIRS], other["b"])):
+        seen = Nodes(**{name: there}).seen()
         with pytest.raises(SafetyError, match=f"another lease steers: node {name}"):
-            nodes.run().begin((name,), (), tainted)
+            nodes.run().begin((name,), (), seen)
     assert nodes.taints == other
+
+
+def test_a_node_that_is_closed_already_is_closed_anew_by_its_only_taint_of_that_kind() -> None:
+    nodes = Nodes(a=[THEIRS])
+    closing = [
+        OwnTaints(nodes.api, LEASE, run, nodes.time.now + 600, nodes.time.clock, EMPTIED)
+        for run in ("x", "y")
+    ]
+    closing[0].begin(("a",), (), nodes.seen())
+    nodes.sent()
+
+    closing[1].begin(("a",), (), nodes.seen())
+    assert nodes.sent() == ["GET", "PATCH"]
+    assert [taint["value"].split(".")[1] for taint in nodes.taints["a"][1:]] == ["y"]
 
 
 def test_where_an_answer_is_lost_the_node_is_read() -> None:
