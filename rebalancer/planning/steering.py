@@ -153,7 +153,8 @@ def advice(without: Plan, with_taints: Plan, with_more: Plan) -> tuple[str, ...]
     The first sentence compares two; one follows on the third where it has other taints, and one for each
     node whose taint lets more pods leave it.
     """
-    if not (with_taints.tainted or with_more.tainted):
+    counts = {len(plan.moves) for plan in (without, with_taints, with_more)}
+    if len(counts) == 1 and not (with_taints.tainted or with_more.tainted):
         return ("execution.steer: softTaint would change nothing: no pod that stays would move with it",)
     before = _moves_by_node(without)
     more = {node: count - before.get(node, 0) for node, count in _moves_by_node(with_taints).items()}

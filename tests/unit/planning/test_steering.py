@@ -12,7 +12,14 @@ from msgspec.structs import replace
 
 from rebalancer.planning.planner import advised, make_plan
 from rebalancer.planning.prepared import prepare
-from rebalancer.planning.steering import KARPENTER_LABEL, TAINT_KEY, left_behind, nodes_to_steer, steered
+from rebalancer.planning.steering import (
+    KARPENTER_LABEL,
+    TAINT_KEY,
+    advice,
+    left_behind,
+    nodes_to_steer,
+    steered,
+)
 from rebalancer.policy.schema import Execution
 from tests.builders import a_node, a_snapshot
 from tests.unit.planning.builders import a_policy, a_workload, planning_inputs
@@ -200,6 +207,18 @@ def test_a_plan_advises_what_the_other_way_would_do(steer: str) -> None:
     assert first.startswith("with execution.steer: softTaint 2 pods would move, 0 of 2 hot nodes stay hot, ")
     assert "without it 0 pods would move" in first or "without it no pod moves" in first
     assert others == ["the taint on a lets 1 pod more leave it", "the taint on b lets 1 pod more leave it"]
+
+
+def test_a_plan_is_not_said_to_change_nothing_where_taints_would_let_fewer_pods_move() -> None:
+    moving = replace(make_plan(beside_a_warm_node(steerNodes="aboveCoolTo")), tainted=())
+    still = replace(moving, moves=(), benefit=None)
+    nothing = ("execution.steer: softTaint would change nothing: no pod that stays would move with it",)
+
+    assert advice(moving, moving, moving) == advice(still, still, still) == nothing
+    assert advice(moving, still, still) == (
+        "with execution.steer: softTaint no pod moves; without it 1 pod would move, "
+        "0 of 1 hot nodes stay hot, 0 of 35 points are left",
+    )
 
 
 @pytest.mark.parametrize(
