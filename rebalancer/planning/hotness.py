@@ -48,7 +48,8 @@ class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
     names: tuple[str, ...] = PERCENT_RESOURCES  # of the resources, by column
     waiting: Mapping[int, str] = {}  # nodes that are not hot, yet pods wait there
     overload: float = 0.0  # how much more a point above the threshold counts than one above coolTo
-    warm: BoolArray = _NONE  # (nodes,) not hot, but not known to be cool either, of those that may be hot
+    # (nodes,) not hot, but not known to be cool either, of those that may be hot and that a pod may move to
+    warm: BoolArray = _NONE
 
     def is_cool(self, row: int, percent: FloatArray) -> bool:
         """Whether no (resources,) percent is above its level to cool to; an unknown one is not above."""
@@ -289,7 +290,8 @@ def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore], leav
     """
     nodes, percent, known = inputs.snapshot.nodes, inputs.load.percent_without(leaving), inputs.load.known
     unschedulable = np.array([node.spec.unschedulable for node in nodes.records], np.bool_)
-    counted = np.asarray(nodes.ready & known & ~unschedulable & reachable_nodes(inputs), np.bool_)
+    reachable = reachable_nodes(inputs)
+    counted = np.asarray(nodes.ready & known & ~unschedulable & reachable, np.bool_)
     names = inputs.load.percent_resources
     shape = percent.shape
     hot_above, cool_to = np.full(shape, np.inf), np.full(shape, np.inf)
@@ -317,7 +319,7 @@ def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore], leav
     hot: BoolArray = np.asarray(resources.any(axis=1), np.bool_)
     overload = inputs.policy.planning.overload
     cool = known & ~np.any(percent > cool_to, axis=1)
-    warm = np.asarray(may_be_hot & ~hot & ~cool, np.bool_)
+    warm = np.asarray(may_be_hot & reachable & ~hot & ~cool, np.bool_)
     return Hotness(hot, resources, hot_above, cool_to, because, names, waiting, overload, warm)
 
 

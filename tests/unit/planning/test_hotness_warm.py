@@ -6,7 +6,7 @@ from typing import Any
 
 from rebalancer.planning.prepared import prepare
 from tests.builders import a_node
-from tests.unit.planning.builders import a_policy, planning_inputs
+from tests.unit.planning.builders import a_policy, a_workload, planning_inputs
 
 UNKNOWN = float("nan")
 
@@ -41,6 +41,22 @@ def test_a_node_that_is_never_hot_by_the_policy_is_not_warm() -> None:
     rule = {"utilization": {"cpu": 80}, "coolTo": {"cpu": 65}}
     assert warm(load, any=[], pools=[{**pool, "any": [rule]}]) == {"b", "bad"}
     assert warm({"a": UNKNOWN, "b": 90}, any=[]) == set()
+
+
+def test_a_node_that_keeps_away_every_pod_that_may_move_is_not_warm() -> None:
+    taint = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+    nodes = [
+        a_node("control", taints=[taint]),
+        a_node("gpu", taints=[{**taint, "key": "gpu"}]),
+        a_node("plain"),
+    ]
+    pods = [a_workload("train", ["plain"], tolerations=[{"key": "gpu", "operator": "Exists"}])]
+    inputs = planning_inputs(nodes, pods, load=dict.fromkeys(("control", "gpu", "plain"), UNKNOWN))
+
+    assert {inputs.snapshot.nodes.names[row] for row in prepare(inputs).hotness.warm.nonzero()[0]} == {
+        "gpu",
+        "plain",
+    }
 
 
 def test_by_a_rule_of_pressure_a_busy_node_where_nobody_waits_is_warm() -> None:
