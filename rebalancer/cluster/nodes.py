@@ -14,6 +14,7 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.cluster.malformed import Malformed
 from rebalancer.cluster.quantities import checked_amount
+from rebalancer.cluster.records import Taint
 
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS_COLUMN = 0, 1, 2, 3
 # Taints that the node controller sets on a node from which it does not hear what it needs to.
@@ -41,6 +42,11 @@ class NodeTable(msgspec.Struct, frozen=True, eq=False, dict=True):
     def row(self) -> Mapping[str, int]:
         """Row by node name."""
         return {name: row for row, name in enumerate(self.names)}
+
+    @cached_property
+    def taints(self) -> Mapping[str, Sequence[Taint]]:
+        """All taints of each node, by its name."""
+        return {node.metadata.name: node.spec.taints or () for node in self.records}
 
     @cached_property
     def staying(self) -> BoolArray:

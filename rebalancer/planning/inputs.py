@@ -136,6 +136,8 @@ class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     made: tuple[Move, ...] = ()
     # Nodes that a run which lasts has given the soft taint; None: the plan says which get it.
     tainted: tuple[str, ...] | None = None
+    # Whether more nodes may get it than those, for a later plan of such a run.
+    steers_further: bool = False
     # The same of nodes that are closed with a hard taint while they are emptied.
     closed: tuple[str, ...] | None = None
 

@@ -296,6 +296,11 @@ class Plan(Answer, frozen=True):
     api_version: str = API_VERSION
     kind: str = KIND
 
+    @property
+    def hot_names(self) -> frozenset[str]:
+        """The names of the nodes that are hot before the plan."""
+        return frozenset(node.name for node in self.nodes if node.hot)
+
 
 def encode(plan: Plan) -> bytes:
     """The plan as JSON: the same plan, the same bytes."""

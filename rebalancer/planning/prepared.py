@@ -266,8 +266,9 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     load, leaving = inputs.load, _leaving(inputs)
     hotness = find_hot_nodes(inputs, schedulers.rule_scores(), leaving)
     tainted = inputs.tainted
-    if tainted is None:
-        tainted = nodes_to_steer(inputs.snapshot, hotness.hot, hotness.warm, inputs.policy.execution)
+    if tainted is None or inputs.steers_further:
+        wanted = hotness.hot, hotness.warm
+        tainted = nodes_to_steer(inputs.snapshot, *wanted, inputs.policy.execution, tainted or ())
     snapshot = steered(inputs.snapshot, tainted, inputs.closed or (), inputs.now)
     if snapshot is not inputs.snapshot:
         inputs = replace(inputs, snapshot=snapshot)

@@ -16,7 +16,8 @@ Between two nodes that both have it the scores decide as they do without:
     n4 load unknown                      the taint too: a plan counts on no landing there
 
 Taints of this program that a run left behind count as gone: the next run takes them away before it evicts
-anything. A run that lasts plans with the taints that it set, whatever has become hot or cool meanwhile.
+anything. A later plan of a run gives the taint to further nodes, those that are hot or, with ``aboveCoolTo``,
+not cool by then: the first plan has filled them. None loses it before the run ends.
 
 The strategy consolidation closes the nodes that it empties with a taint of its own, where the policy says so.
 That is a hard one, and it outlives the run: until the time in its value somebody may remove the empty node.
@@ -94,29 +95,38 @@ def reopened(snapshot: Snapshot, now: float) -> tuple[str, ...]:
 
 
 def nodes_to_steer(
-    snapshot: Snapshot, hot: BoolArray, warm: BoolArray, execution: Execution
+    snapshot: Snapshot,
+    hot: BoolArray,
+    warm: BoolArray,
+    execution: Execution,
+    before: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """The names of the nodes that get the taint; ``hot`` and ``warm`` are (nodes,).
+    """The names of the nodes that have the taint; ``hot`` and ``warm`` are (nodes,).
+
+    Those that have got it ``before``, for an earlier plan of the run, keep it.
 
     A taint on every node of a pool would change nothing for the pods that can only run there, and turn all
     others away: where no node of a pool is cool, its hot ones alone get it. A node that is not ready or
     cordoned takes no pods anyway. Where no node is hot, none has to be avoided for what leaves it.
     """
     if execution.steer == "none" or not hot.any():
-        return ()
+        return tuple(before)
     table, pools = snapshot.nodes, defaultdict[object, list[int]](list)
     for row, node in enumerate(table.records):
         if table.ready[row] and not node.spec.unschedulable:
             pools[_pool(node)].append(row)
-    wider = (hot | warm,) if execution.steer_nodes == "aboveCoolTo" else ()
-    masks = (*wider, hot, np.zeros_like(hot))  # the first that leaves a node of a pool without a taint counts
-    return tuple(
+    steered_before = frozenset(before)
+    known = np.array([name in steered_before for name in table.names], np.bool_)
+    wider = (hot | warm | known,) if execution.steer_nodes == "aboveCoolTo" else ()
+    masks = (*wider, hot | known)  # the first that leaves a node of a pool without a taint counts
+    more = (
         table.names[row]
         for rows in pools.values()
-        for chosen in [next(mask for mask in masks if not mask[rows].all())]
+        for chosen in [next((mask for mask in masks if not mask[rows].all()), known)]
         for row in rows
         if chosen[row] and (execution.steer_karpenter or not is_karpenters(_labels(table.records[row])))
     )
+    return tuple(dict.fromkeys((*before, *more)))
 
 
 def is_karpenters(labels: Mapping[str, str]) -> bool:

@@ -24,6 +24,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -361,11 +362,8 @@ class Run:
 
         def read() -> PlanningInputs:
             given = (options, (self._environment.loaded,), self._api, None)
-            cluster = self._environment.cluster
-            (inputs,) = self._signals.interruptibly(
-                lambda: read_inputs(*given, cluster=cluster, ignore_coverage=True)
-            )
-            return inputs
+            all_of_it = partial(read_inputs, *given, cluster=self._environment.cluster, ignore_coverage=True)
+            return self._signals.interruptibly(all_of_it)[0]
 
         left = max(self._end - clock.monotonic(), 0.0)
         measurement = Measurement(planned.inputs, planned.plan, outcomes.outcomes, clock)
@@ -377,7 +375,7 @@ class Run:
     ) -> Iterator[_Steering]:
         """Set the taints of the plan, and take them away at the end, with those of runs that died.
 
-        A later plan of the run renews their time. Nodes that are ``emptied`` at the end stay closed.
+        Later plans renew their time, and may steer further. Nodes ``emptied`` at the end stay closed.
         """
         steering, execution = _Steering(), self._policy.execution
         plan, inputs = planned.plan, planned.inputs
@@ -388,31 +386,37 @@ class Run:
         if plan.tainted or plan.closed:
             steering.seconds = execution.steer_limit
         until = time.time() + execution.steer_limit + execution.wave_timeout
-        kinds = [
-            (HOT, plan.tainted, behind, until, ("steering", "steered")),
-            (EMPTIED, plan.closed, late, until + plan.closed_seconds, ("closing", "closed")),
-        ]
-        seen = {node.metadata.name: node.spec.taints or () for node in inputs.snapshot.nodes.records}
+        steered_on = list(plan.tainted)
         set_now: list[tuple[OwnTaints, str, Sequence[str], float]] = []
 
-        def renew() -> None:
-            began, later = time.monotonic(), time.time() + execution.steer_limit + execution.wave_timeout
+        def renew(later: _Planned) -> None:
+            began, end = time.monotonic(), time.time() + execution.steer_limit + execution.wave_timeout
+            more = [name for name in later.plan.tainted if name not in steered_on]
+            steered_on.extend(more)
+            self._tainted = tuple(steered_on)
             for taints, word, nodes, longer in set_now:
-                taints.renew(later + longer)
-                journal.write(word, nodes=nodes, until=times.render(later + longer))
+                taints.renew(end + longer)
+                journal.write(word, nodes=nodes, until=times.render(end + longer))
+                if nodes is steered_on:
+                    taints.begin(more, (), later.inputs.snapshot.nodes.taints)
+            for writer in events if more else ():
+                writer.steered(more, later.plan.hot_names, end)
             if steering.seconds is not None:
                 steering.seconds = began - self._began + execution.steer_limit
 
         with ExitStack() as stack:
-            for kind, nodes, left, end, words in kinds:
+            for kind, nodes, left, end, words in (
+                (HOT, steered_on, behind, until, ("steering", "steered")),
+                (EMPTIED, plan.closed, late, until + plan.closed_seconds, ("closing", "closed")),
+            ):
                 if nodes or left:
                     taints = OwnTaints(self._api, self._lease_place, self.id, end, time.time, kind)
                     journal.write(words[0], nodes=nodes, until=times.render(end), leftBehind=left or None)
                     stack.callback(_end, taints, journal, words[1], nodes, emptied)
-                    taints.begin(nodes, left, seen)
+                    taints.begin(nodes, left, inputs.snapshot.nodes.taints)
                     set_now.append((taints, words[0], nodes, end - until))
             for writer in events:
-                writer.steered(plan.tainted, {node.name for node in plan.nodes if node.hot}, until)
+                writer.steered(plan.tainted, plan.hot_names, until)
             steering.renew = renew
             yield steering
 
@@ -426,7 +430,7 @@ class _Steering(msgspec.Struct):
     """The taints that a run has set."""
 
     seconds: float | None = None  # of the run, after which no further wave may begin; None: they do not end
-    renew: Callable[[], None] = lambda: None  # for a later plan of the run
+    renew: Callable[[_Planned], None] = lambda _later: None  # for a later plan of the run
 
 
 def _end(
@@ -497,7 +501,7 @@ class _Replanner:
         self._read_again = read_again
         self._signals = signals
         self._clock = clock
-        self.renew: Callable[[], None] = lambda: None  # the taints of the run
+        self.renew: Callable[[_Planned], None] = lambda _later: None  # the taints of the run
         self._read = [(planned.inputs.now, planned.inputs.view)]
         self._begin(planned)
 
@@ -523,10 +527,10 @@ class _Replanner:
 
         def plan() -> _Planned:
             inputs = self._inputs(self._memory.now(self._planned.plan))
-            planned = _planned(replace(inputs, made=tuple(made)), waves)
+            planned = _planned(replace(inputs, made=tuple(made), steers_further=bool(inputs.tainted)), waves)
             _refuse_unverified(planned.inputs, planned.plan)
             if planned.plan.moves:
-                self.renew()
+                self.renew(planned)
             return planned
 
         self._begin(self._signals.interruptibly(plan))

@@ -392,8 +392,10 @@ class SimulatedRun:
                 return outcomes
             remembered = after_moves(self._state, self.made, self._cluster.now, inf)
             made = tuple(item.move for item in outcomes)
-            prepared = prepare_to_plan(read_again(remembered))
+            further = replace(read_again(remembered), steers_further=bool(tainted))
+            prepared = prepare_to_plan(further)
             plan = plan_prepared(prepared)
+            tainted = plan.tainted or tainted
 
     def _land(self, item: SimulatedOutcome) -> None:
         if item.result is Result.REMOVED:

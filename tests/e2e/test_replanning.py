@@ -19,6 +19,8 @@ from tests.e2e.loads import CPU_MILLI, loads_of
 from tests.e2e.processes import wait_until
 
 SEED = int(os.environ.get("REBALANCER_REPLANNING_SEED", "2"))
+# Which nodes have the soft taint meanwhile: hot, aboveCoolTo or, as the policy has it by default, none.
+STEER = os.environ.get("REBALANCER_REPLANNING_STEER", "none")
 _PODS = "/api/v1/namespaces/default/pods"
 _POLICY = {
     "apiVersion": "rebalancer/v1alpha1",
@@ -27,7 +29,10 @@ _POLICY = {
     "scheduler": {"version": assets.MINOR, "cores": os.cpu_count()},
     "load": {"sources": [{"metricsServer": {}}]},
     **RULES,
-    "execution": {"waveTimeout": "180s"},
+    "execution": {
+        "waveTimeout": "180s",
+        **({} if STEER == "none" else {"steer": "softTaint", "steerNodes": STEER}),
+    },
 }
 
 RecordProperty = Callable[[str, object], None]
@@ -97,8 +102,8 @@ def test_one_run_leaves_at_most_one_node_hot(
     )
     record_property(
         SUMMARY,
-        f"e2e replanning, seed {SEED}: {len(before)} -> {len(after)} hot nodes in one run, {len(made)} "
-        f"evictions, {likeliest} landed as most likely, {seconds:.0f} s; {plans}",
+        f"e2e replanning, seed {SEED}, taint on {STEER}: {len(before)} -> {len(after)} hot nodes in one run, "
+        f"{len(made)} evictions, {likeliest} landed as most likely, {seconds:.0f} s; {plans}",
     )
     first = [move["pod"]["uid"] for move in planned["moves"]]
     assert [item["move"]["pod"]["uid"] for item in document["outcomes"]][: len(first)] == first

@@ -285,7 +285,7 @@ def _segment(lines: Lines, node: NodeReport, resource: str) -> Text:
 
 def _steered(plan: Plan) -> str:
     """``n1, n2 (not cool)``; of many ``12 hot nodes, 9 that are not cool and 1 of unknown load``."""
-    tainted, hot = plan.tainted, {node.name for node in plan.nodes if node.hot}
+    tainted, hot = plan.tainted, plan.hot_names
     unknown = {node.name for node in plan.nodes if node.is_unknown} - hot
     if len(tainted) <= _FEW:
         why = {name: " (load unknown)" if name in unknown else " (not cool)" for name in {*tainted} - hot}
@@ -482,7 +482,7 @@ def _kept(lines: Lines, plan: Plan) -> None:
     if not kept:
         return
     shown = by_reason[: lines.shown(len(by_reason), _MAX_REASONS)]
-    hot = {node.name for node in plan.nodes if node.hot}
+    hot = plan.hot_names
     where = " on hot nodes" if all(item.node in hot for item in kept) else ""
     lines.heading("PODS NOT MOVED", f"{counted(len(kept), 'pod')}{where}, by reason")
     width = max(len(plain(reason)) for reason, _ in shown)

@@ -9,6 +9,7 @@ import os
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from rebalancer.errors import ExitCode, SafetyError
@@ -91,6 +92,31 @@ def test_nodes_that_are_only_not_cool_have_the_taint_as_long_as_hot_ones(cluster
     assert notes == {"node-1": "Hot", "node-2": "Hot", "node-3": "Above coolTo or of unknown load"}
 
 
+def test_a_later_plan_gives_further_nodes_the_taint_and_none_has_it_at_the_end(
+    cluster: HotCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, after = list[set[str]](), list[set[str]]()
+
+    def planned_again(plan: Plan, context: Any) -> None:
+        before.append(tainted(cluster))
+        later = msgspec.structs.replace(plan, tainted=(*plan.tainted, "node-4"))
+        context.replanner.renew(SimpleNamespace(plan=later, inputs=context.replanner.inputs))
+        after.append(tainted(cluster))
+        raise SafetyError("that is all")
+
+    monkeypatch.setattr(run_module, "carry_out", planned_again)
+    result, _ = steering(cluster).run()
+    lines = [line for line in journal(cluster) if line["event"] in ("steering", "steered")]
+    events = [item for item in objects(cluster, "events") if item["reason"] == "Steered"]
+
+    assert "that is all" in result.stderr
+    assert before[0] > set()
+    assert after[0] == before[0] | {"node-4"}
+    assert tainted(cluster) == set()
+    assert [set(line["nodes"]) for line in lines] == [before[0], after[0], after[0]]
+    assert {item["involvedObject"]["name"] for item in events} == after[0]
+
+
 def test_the_last_wave_is_over_before_taints_are_that_took_long_to_renew(
     cluster: HotCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,9 +129,9 @@ def test_the_last_wave_is_over_before_taints_are_that_took_long_to_renew(
         clock.sleep(60.0)
         renew(taints, until)
 
-    def renewed_at_once(_plan: Plan, context: Any) -> None:
+    def renewed_at_once(plan: Plan, context: Any) -> None:
         clock.sleep(30.0)
-        context.replanner.renew()
+        context.replanner.renew(SimpleNamespace(plan=plan, inputs=context.replanner.inputs))
         last_wave_ends.append(began + context.clock.steers_for() + context.execution.wave_timeout)
         raise SafetyError("that is all")
 

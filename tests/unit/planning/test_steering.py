@@ -102,6 +102,20 @@ def test_in_no_cluster_of_two_pools_all_nodes_of_one_get_it_nor_a_cool_one() -> 
         assert {levels["abcde".index(name)] for name in found} <= {"h", "w"}
 
 
+def test_a_later_plan_gives_it_to_further_nodes_and_takes_it_from_none() -> None:
+    def further(levels: str, before: str, execution: Execution = WIDER) -> str:
+        are_hot, are_warm = (hot(*(level == of for level in levels)) for of in "hw")
+        snapshot = a_snapshot(nodes=[a_node(name) for name in "abcd"[: len(levels)]])
+        return "".join(nodes_to_steer(snapshot, are_hot, are_warm, execution, tuple(before)))
+
+    assert further("hwcc", "c") == "cab"
+    assert further("hwcc", "c", STEER) == "ca"
+    assert further("cccc", "c") == "c", "nothing leaves a hot node any more"
+    assert further("hwc", "c") == "ca", "one node of a pool is left without it"
+    assert further("hhw", "c") == "c"
+    assert further("hc", "ab") == "ab", "a node that had none has gone since"
+
+
 def test_nodes_that_take_no_pods_do_not_get_it() -> None:
     assert steered_nodes([a_node("a", unschedulable=True), a_node("b")], True, False) == set()
     assert steered_nodes([a_node("a", ready=False), a_node("b")], True, False) == set()
@@ -179,11 +193,12 @@ def test_a_plan_says_that_the_setting_does_nothing_where_nothing_steers() -> Non
         assert not any("steerNodes" in text for text in make_plan(beside_a_warm_node(**quiet)).warnings)
 
 
-def test_nodes_that_have_become_warm_since_get_no_taint_while_a_run_lasts() -> None:
+def test_nodes_that_have_become_warm_since_get_no_taint_while_a_plan_is_carried_out() -> None:
     inputs = replace(beside_a_warm_node(steerNodes="aboveCoolTo"), tainted=("hot",))
 
     assert prepare(inputs).tainted == ("hot",)
     assert make_plan(inputs).moves == ()
+    assert prepare(replace(inputs, steers_further=True)).tainted == ("hot", "warm"), "by its next plan"
 
 
 def test_taints_that_a_run_left_behind_count_as_gone() -> None:

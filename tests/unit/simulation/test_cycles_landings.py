@@ -48,6 +48,24 @@ def test_a_node_cools_whose_pods_would_all_go_to_one_that_soon_takes_no_more(nod
     assert (run.after.hot, run.evictions) == (hot, 1 - hot)
 
 
+@pytest.mark.parametrize(("nodes", "hot", "evictions"), [("hot", 1, 2), ("aboveCoolTo", 0, 3)])
+def test_the_next_plan_of_a_run_steers_past_the_node_that_the_first_has_filled(
+    nodes: str, hot: int, evictions: int
+) -> None:
+    """Of two cool nodes the one with the least requested takes two pods, and the third would make it hot."""
+    policy = a_policy(execution={"steer": "softTaint", "steerNodes": nodes})
+    web = [a_workload(f"web-{index}", ["hot"], cpu="100m") for index in range(6)]
+    inputs = planning_inputs(
+        [a_node(name, cpu=10, memory="10Gi") for name in ("hot", "first", "second")],
+        [*web, a_workload("full", ["second"], cpu="6"), a_workload("light", ["first"], cpu="10m")],
+        pod_load={**{f"web-{index}-0": 2.4 for index in range(6)}, "full-0": 3.0, "light-0": 3.0},
+        policy=policy,
+    )
+    run = simulate([("test", inputs)], SimulationSettings(cycles=1)).runs[0]
+
+    assert (run.after.hot, run.evictions) == (hot, evictions)
+
+
 def test_moves_that_do_not_hold_after_a_landing_that_was_uncertain_are_skipped() -> None:
     inputs = _inputs()
     prepared = prepare_to_plan(inputs)
