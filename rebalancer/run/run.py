@@ -499,8 +499,7 @@ class _Replanner:
     ) -> None:
         self._memory = memory
         self._read_again = read_again
-        self._signals = signals
-        self._clock = clock
+        self._signals, self._clock = signals, clock
         self.renew: Callable[[_Planned], None] = lambda _later: None  # the taints of the run
         self._read = [(planned.inputs.now, planned.inputs.view)]
         self._begin(planned)
@@ -529,12 +528,13 @@ class _Replanner:
             inputs = self._inputs(self._memory.now(self._planned.plan))
             planned = _planned(replace(inputs, made=tuple(made), steers_further=bool(inputs.tainted)), waves)
             _refuse_unverified(planned.inputs, planned.plan)
-            if planned.plan.moves:
-                self.renew(planned)
             return planned
 
-        self._begin(self._signals.interruptibly(plan))
-        return self._planned.plan
+        planned = self._signals.interruptibly(plan)
+        if planned.plan.moves:
+            self.renew(planned)  # this changes nodes, and awaits the answers whatever signal comes
+        self._begin(planned)
+        return planned.plan
 
     def has_seen(self, pod: ObservedPod) -> bool:
         """See Replanner."""

@@ -6,14 +6,18 @@ import dataclasses
 import errno
 import json
 import os
+import signal
+import time
 from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.errors import ExitCode, SafetyError
+from rebalancer.execution.outcomes import PlanOfRun
 from rebalancer.execution.own_taints import OwnTaints
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.steering import TAINT_KEY
 from rebalancer.run import run as run_module
@@ -21,7 +25,7 @@ from rebalancer_demo import Fault
 from rebalancer_demo.objects import Object
 from tests.integration.running.hot_clusters import HotCluster, cluster, results
 from tests.unit.execution.fake_api import FakeTime
-from tests.waiting import present
+from tests.waiting import eventually, present
 
 __all__ = ["cluster"]
 
@@ -99,7 +103,7 @@ def test_a_later_plan_gives_further_nodes_the_taint_and_none_has_it_at_the_end(
 
     def planned_again(plan: Plan, context: Any) -> None:
         before.append(tainted(cluster))
-        later = msgspec.structs.replace(plan, tainted=(*plan.tainted, "node-4"))
+        later = replace(plan, tainted=(*plan.tainted, "node-4"))
         context.replanner.renew(SimpleNamespace(plan=later, inputs=context.replanner.inputs))
         after.append(tainted(cluster))
         raise SafetyError("that is all")
@@ -115,6 +119,79 @@ def test_a_later_plan_gives_further_nodes_the_taint_and_none_has_it_at_the_end(
     assert tainted(cluster) == set()
     assert [set(line["nodes"]) for line in lines] == [before[0], after[0], after[0]]
     assert {item["involvedObject"]["name"] for item in events} == after[0]
+
+
+@pytest.fixture
+def steered_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans after the first of a run, which makes one move alone, give node-4 the taint too."""
+    planned = run_module._planned
+
+    def further(inputs: PlanningInputs, waves: int = 0) -> Any:
+        found = planned(inputs, waves)
+        if not inputs.steers_further:
+            return replace(found, plan=replace(found.plan, moves=found.plan.moves[:1]))
+        return replace(found, plan=replace(found.plan, tainted=(*found.plan.tainted, "node-4")))
+
+    monkeypatch.setattr(run_module, "_planned", further)
+    monkeypatch.setattr(PlanOfRun, "is_as_planned", False)
+
+
+@pytest.mark.usefixtures("steered_further")
+def test_evictions_of_a_later_plan_begin_once_its_further_nodes_have_the_taint(cluster: HotCluster) -> None:
+    seen = while_evicting(steering(cluster))
+    result, outcomes = cluster.run()
+
+    assert result.exit_code == ExitCode.DONE, result.stderr
+    assert set(results(outcomes)) <= {"Landed", "LandedElsewhere"}
+    assert seen[0] == {"node-1", "node-2"}
+    assert {frozenset(nodes) for nodes in seen[1:]} == {frozenset({"node-1", "node-2", "node-4"})}
+    assert tainted(cluster) == set()
+
+
+@pytest.mark.usefixtures("steered_further")
+@pytest.mark.parametrize(
+    ("fault", "exit_code"),
+    [
+        (Fault("status", code=403, times=0), ExitCode.RIGHTS_MISSING),
+        (Fault("status", code=422, times=0), ExitCode.REJECTED),
+        (Fault("status", code=404, times=0), ExitCode.DONE),
+    ],
+    ids=lambda value: str(getattr(value, "code", "")),
+)
+def test_where_a_further_node_cannot_get_the_taint_what_was_done_before_is_said(
+    cluster: HotCluster, fault: Fault, exit_code: ExitCode
+) -> None:
+    cluster.sandbox.faults.add(dataclasses.replace(fault, path="/api/v1/nodes/node-4", method="PATCH"))
+    result, outcomes = steering(cluster).run()
+
+    assert result.exit_code == exit_code, result.stderr
+    assert results(outcomes)[0] == "Landed"
+    assert (cluster.evicted() > 1) is (exit_code == ExitCode.DONE)
+    assert tainted(cluster) == set()
+
+
+@pytest.mark.usefixtures("steered_further")
+def test_a_signal_while_a_further_node_gets_the_taint_leaves_none_behind(cluster: HotCluster) -> None:
+    pick, order = cluster.sandbox.faults.pick, list[str]()
+
+    def picked(method: str, path: str) -> Any:
+        if path == "/api/v1/nodes/node-4":
+            is_first = not order
+            order.append(method)
+            if is_first:
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(0.5)  # the API server is slow
+                order.append("answered")
+        return pick(method, path)
+
+    cluster.sandbox.faults.pick = picked  # type: ignore[method-assign, assignment]
+    result, outcomes = steering(cluster).run()
+    eventually(lambda: "answered" in order, awaited="the first change of the node")
+
+    assert order[:2] == ["PATCH", "answered"], "the answer is awaited"
+    assert (result.exit_code, outcomes["stop"]) == (ExitCode.INTERRUPTED, "Interrupted"), result.stderr
+    assert (results(outcomes)[0], set(results(outcomes)[1:])) == ("Landed", {"Skipped"})
+    assert tainted(cluster) == set()
 
 
 def test_the_last_wave_is_over_before_taints_are_that_took_long_to_renew(
