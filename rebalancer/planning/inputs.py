@@ -138,7 +138,7 @@ class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     tainted: tuple[str, ...] | None = None
     # Whether more nodes may get it than those, for a later plan of such a run.
     steers_further: bool = False
-    # The same of nodes that are closed with a hard taint while they are emptied.
+    # Nodes that it has closed with a hard taint while they are emptied; None as for ``tainted``.
     closed: tuple[str, ...] | None = None
 
 
