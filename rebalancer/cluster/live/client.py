@@ -46,10 +46,8 @@ Query = Mapping[str, object]
 """Options of a request, by the names that the API gives them; None is left out."""
 
 _JSON = "application/json"
-_MERGE_PATCH, _JSON_PATCH = (
-    "application/merge-patch+json",
-    "application/json-patch+json",
-)  # a JSON patch is a list
+_MERGE_PATCH = "application/merge-patch+json"  # an object
+_JSON_PATCH = "application/json-patch+json"  # a list of operations
 _MAX_ANSWER_BYTES = 512 << 20  # of lists that have no pages: what 150,000 pods use takes some 100 MiB
 _MAX_OBJECT_BYTES = 64 << 20  # etcd stores 1.5 MiB an object, and more only where it was configured
 PAGE_SIZE = 500  # objects of a page of a LIST
