@@ -13,7 +13,8 @@ from typing import Any
 
 from rebalancer.documents.reading import Path
 from rebalancer.policy_import.mapping import Import, KeyFate
-from rebalancer.policy_import.rules import EVICTOR, NO_SETTING, Arguments, Plugin, map_rules, node_selector
+from rebalancer.policy_import.plugins import NO_SETTING, Arguments, Plugin
+from rebalancer.policy_import.rules import EVICTOR, map_rules, only_nodes
 
 _LIMITS = {
     "maxNoOfPodsToEvictPerNode": "limits.perNode",
@@ -59,9 +60,9 @@ def _head(work: Import, value: Mapping[str, Any]) -> None:
     """Map the keys at the top of a policy."""
     work.seen |= {("apiVersion",), ("kind",), ("profiles",)}
     for theirs, ours in _LIMITS.items():
-        work.take((), value, theirs, int, ours)
+        work.tighten((), value, theirs, ours)
     if isinstance(value.get("nodeSelector"), str):
-        node_selector(work, value["nodeSelector"], ("nodeSelector",))
+        only_nodes(work, value["nodeSelector"], ("nodeSelector",))
     if "gracePeriodSeconds" in value:
         work.drop(("gracePeriodSeconds",), "a pod's own terminationGracePeriodSeconds holds")
     if "evictionFailureEventNotification" in value:
@@ -273,7 +274,7 @@ def _others(work: Import, spec: Mapping[str, Any], custom: Mapping[str, Any], at
         work.note(("spec", "mode"), KeyFate.CHANGED, why)
     if isinstance(limits := spec.get("evictionLimits"), Mapping):
         for theirs, ours in (("total", "limits.perRun"), ("node", "limits.perNode")):
-            work.take(("spec", "evictionLimits"), limits, theirs, int, ours)
+            work.tighten(("spec", "evictionLimits"), limits, theirs, ours)
     for key in ("devLowNodeUtilizationThresholds", "devDeviationThresholds", "podLifetime"):
         if key in custom and not work.has_seen((*at, key)):
             work.note((*at, key), KeyFate.IDLE, "no profile of this file has a plugin that it customizes")

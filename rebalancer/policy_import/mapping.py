@@ -12,6 +12,8 @@ import msgspec
 
 from rebalancer.documents.reading import Document, Path
 from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.policy_import.selectors import Requirement
+from rebalancer.policy_import.strictest import is_number
 
 _MAX_NAME = 253  # characters of metadata.name
 
@@ -91,6 +93,7 @@ class Import(msgspec.Struct):
     notes: list[tuple[Path, KeyFate, str]] = []
     seen: set[Path] = msgspec.field(default_factory=set)
     narrowed: set[Path] = msgspec.field(default_factory=set)  # keys of some plugins that hold for all here
+    nodes: list[Requirement] = []  # that the nodes must meet which pods may leave
 
     def set(self, path: Path, ours: str, value: Any, text: str = "") -> None:
         """Map the key at ``path`` to our key, such as ``limits.perNode``."""
@@ -103,10 +106,22 @@ class Import(msgspec.Struct):
 
     def add(self, path: Path, ours: str, values: Sequence[Any], text: str = "") -> None:
         """Add to a list of ours."""
+        self.set(path, ours, list(dict.fromkeys((*(self.ours(ours) or ()), *values))), text)
+
+    def tighten(self, at: Path, values: Mapping[str, Any], key: str, ours: str) -> None:
+        """Map the number under a key to a limit of ours, which is the least that the file states."""
+        before = self.ours(ours)
+        if is_number(before) and is_number(values.get(key)) and before < values[key]:
+            self.note((*at, key), KeyFate.MAPPED, f"{ours}: {before}, which the file states for all")
+        else:
+            self.take(at, values, key, int, ours)
+
+    def ours(self, name: str) -> Any:
+        """The value of a key of ours so far; None where there is none."""
         at: Any = self.policy
-        for name in ours.split("."):
-            at = at.get(name, {})
-        self.set(path, ours, [*(at or ()), *(value for value in values if value not in (at or ()))], text)
+        for part in name.split("."):
+            at = at.get(part, {})
+        return None if at == {} else at
 
     def take(
         self, at: Path, values: Mapping[str, Any], key: str, kind: type, ours: str, text: str = ""
@@ -123,7 +138,8 @@ class Import(msgspec.Struct):
     def note(self, path: Path, fate: KeyFate, text: str) -> None:
         """Say what became of a key."""
         self.seen.add(path)
-        if fate is KeyFate.MAPPED and any(path[: len(item)] == item for item in self.narrowed):
+        mapped = fate in (KeyFate.MAPPED, KeyFate.CHANGED)
+        if mapped and any(path[: len(item)] == item for item in self.narrowed):
             fate, text = KeyFate.NARROWED, f"{text}: for all strategies, as a policy has one"
         self.notes.append((path, fate, text))
 

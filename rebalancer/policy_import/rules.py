@@ -1,30 +1,38 @@
 """What plugins and rules of eviction become, however a file names them.
 
-A plugin becomes the strategy that declares to replace it. A policy of ours has one set of rules of eviction,
-one of namespaces and one selector of pods. What only some plugins or profiles state holds for all of them, so
-that nothing is evicted that the file spares; where that cannot be, it is not mapped. The file says either.
+A policy of ours has one set of rules of eviction, one of namespaces and one selector of pods. What only some
+plugins or profiles state holds for all of them, and of what they state differently the strictest, so that
+nothing is evicted that the file spares. A plugin for which that cannot be is not mapped. The notes say which.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import msgspec
-from pydantic import ValidationError
-
-from rebalancer.documents.models import did_you_mean
 from rebalancer.documents.reading import Path
 from rebalancer.planning.strategies import STRATEGIES
-from rebalancer.planning.strategies.strategy import Replaced, Strategy
 from rebalancer.policy.model import PolicyModel
 from rebalancer.policy.schema import Evictable, Protection
+from rebalancer.policy.units import parse_duration
 from rebalancer.policy_import.mapping import Import, KeyFate
+from rebalancer.policy_import.plugins import (
+    NO_SETTING,
+    Arguments,
+    Plugin,
+    leave_out,
+    map_plugin,
+    replacing,
+    rest,
+)
+from rebalancer.policy_import.selectors import as_selector, opposite, parse_selector, together
+from rebalancer.policy_import.strictest import strictest
 
 EVICTOR = "DefaultEvictor"
-NO_SETTING = "no setting of ours does this"
 _DISAGREE = "they are not alike for all of this file, and a policy has one {}: write one for each"
+_TWICE = "it is enabled before with other arguments, and a policy has each strategy once: write one for each"
+_ELSEWHERE = "it shares no namespace with the plugins before, and a policy has one {}: write one for each"
+_STRICTEST = "the strictest of this file, for all strategies, as a policy has one"
 _UNDO = {"PodsWithLocalStorage": "LocalStorage"}
 _PROTECT = {"PodsWithPVC": "PersistentVolumes", "PodsWithoutPDB": "WithoutBudget"}
 _OLD = {
@@ -32,7 +40,6 @@ _OLD = {
     "ignorePvcPods": ("PersistentVolumes", True),
     "ignorePodsWithoutPDB": ("WithoutBudget", True),
 }
-_CONDITION = {"minTimeSinceLastTransitionSeconds": "minSince"}
 _NEVER = {
     "evictSystemCriticalPods": "pods of the system priority classes are never evicted",
     "SystemCriticalPods": "pods of the system priority classes are never evicted",
@@ -41,55 +48,20 @@ _NEVER = {
 }
 _BARE = ("evictFailedBarePods", "FailedBarePods")
 _LIFTING = ("evictLocalStoragePods", "evictFailedBarePods", "podProtections")  # what may lift a protection
-_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "RemovePodsViolatingNodeTaints": {"includePreferNoSchedule": False},
-    "RemovePodsViolatingTopologySpreadConstraint": {
-        "constraints": ["DoNotSchedule"],
-        "includeSoftConstraints": False,
-        "topologyBalanceNodeFit": True,
-    },
-}
-"""Arguments by which a plugin does what its strategy does anyway."""
-_COMMON = {"labelSelector": "podSelector"}  # how strategies name what many plugins have
-_MEASURED = ("cpu", "memory", "pods")
-
-
-class Arguments(msgspec.Struct, frozen=True):
-    """Arguments, and where they stand."""
-
-    values: Mapping[str, Any]
-    at: Path
-    places: Mapping[str, Path] = {}  # of those that stand elsewhere
-
-    def where(self, name: str) -> Path:
-        """Where an argument stands."""
-        return self.places.get(name, (*self.at, name))
-
-
-class Plugin(msgspec.Struct, frozen=True):
-    """A plugin that a file enables."""
-
-    name: str
-    path: Path
-    arguments: Arguments
-
-    @property
-    def namespaces(self) -> str:
-        """Under which argument it names the namespaces that it acts in."""
-        return "evictableNamespaces" if "evictableNamespaces" in self.arguments.values else "namespaces"
-
-    def argument(self, name: str) -> Any:
-        """The value of an argument; None where it is not stated."""
-        return self.arguments.values.get(self.namespaces if name == "namespaces" else name)
+_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_NOBODY = -(2**31)  # no priority is below
 
 
 def map_rules(work: Import, plugins: Sequence[Plugin], evictors: Sequence[Arguments], at: Path) -> None:
     """Map the plugins of a file and its rules of eviction; ``at`` is where both stand."""
-    _evictors(work, evictors, bare=any(plugin.name == "RemoveFailedPods" for plugin in plugins))
-    _namespaces(work, plugins)
+    plugins = _once_each(work, plugins)
+    if len({plugin.name for plugin in plugins}) > 1:
+        work.narrowed |= {plugin.arguments.where("evictionLimits") for plugin in plugins}
+    plugins = _namespaces(work, plugins)
+    _evictors(work, evictors, {plugin.name for plugin in plugins})
     _pod_selectors(work, plugins)
     for plugin in plugins:
-        _plugin(work, plugin)
+        map_plugin(work, plugin)
     hot = work.policy.setdefault("hotNodes", {})
     if not hot.setdefault("any", []):
         work.policy.setdefault("load", {}).setdefault("sources", [{"requests": {}}])
@@ -110,26 +82,46 @@ def map_rules(work: Import, plugins: Sequence[Plugin], evictors: Sequence[Argume
 # Rules of eviction.
 
 
-def _evictors(work: Import, evictors: Sequence[Arguments], *, bare: bool) -> None:
-    """Map what all of them say alike; each of the others is named. ``bare``: failed pods are removed."""
+def _evictors(work: Import, evictors: Sequence[Arguments], plugins: Collection[str]) -> None:
+    """Map what all of them say alike, and the strictest of what they do not; the rest is named."""
     alike: dict[str, Any] = {}
+    differ: list[Arguments] = []
     for key in dict.fromkeys(key for item in evictors for key in item.values):
         found = [item for item in evictors if key in item.values]
-        same = all(item.values[key] == found[0].values[key] for item in found)
-        if same and (len(found) == len(evictors) or key not in _LIFTING):
-            alike[key] = found[0].values[key]
-            if len(found) < len(evictors):
+        values = [item.values[key] for item in found]
+        same = all(value == values[0] for value in values)
+        value = values[0] if same else strictest(key, values)
+        if (same or value is not None) and (len(found) == len(evictors) or key not in _LIFTING):
+            alike[key] = value
+            if len(found) < len(evictors) or not same:
                 work.narrowed.add(found[0].where(key))
-            work.seen |= {item.where(key) for item in found[1:]}
+            for item in found[1:]:
+                work.seen.add(item.where(key))
+                if not same:
+                    work.note(item.where(key), KeyFate.NARROWED, _STRICTEST)
+        elif key == "podProtections":
+            differ = found
         else:
             for item in found:
                 work.drop(item.where(key), _DISAGREE.format("set of rules of eviction"))
     if evictors:
         places = {key: next(it.where(key) for it in evictors if key in it.values) for key in alike}
-        _evictor(work, Arguments(alike, evictors[0].at, places), bare)
+        _evictor(work, Arguments(alike, evictors[0].at, places), plugins)
+    for item in differ:
+        _extra_protections(work, item.values["podProtections"], item.where("podProtections"), plugins)
 
 
-def _evictor(work: Import, evictor: Arguments, bare: bool) -> None:
+def _extra_protections(work: Import, value: Any, at: Path, plugins: Collection[str]) -> None:
+    """Map what one of several profiles protects; what it no longer protects, another one may."""
+    extra = value.get("extraEnabled") if isinstance(value, Mapping) else None
+    work.narrowed.add(at)
+    if extra:
+        _protections(work, {"extraEnabled": extra}, at, plugins)
+    if not extra or set(value) != {"extraEnabled"}:
+        work.drop(at, _DISAGREE.format("set of rules of eviction"))
+
+
+def _evictor(work: Import, evictor: Arguments, plugins: Collection[str]) -> None:
     values, protections = evictor.values, evictor.values.get("podProtections")
     new = isinstance(protections, Mapping) and any(
         protections.get(key) for key in ("defaultDisabled", "extraEnabled")
@@ -144,11 +136,11 @@ def _evictor(work: Import, evictor: Arguments, bare: bool) -> None:
             elif not value:
                 work.note(evictor.where(key), KeyFate.MAPPED, "such pods are never evicted")
             else:
-                _lift(work, evictor.where(key), key, bare=bare)
+                _lift(work, evictor.where(key), key, plugins)
     if protections == {}:
         work.note(evictor.where("podProtections"), KeyFate.IDLE, "it names none")
     elif isinstance(protections, Mapping):
-        _protections(work, protections, evictor.where("podProtections"), bare=bare)
+        _protections(work, protections, evictor.where("podProtections"), plugins)
     _selection(work, evictor)
     if "nodeFit" in values:
         why = "always: each landing is computed with the scheduler's own filters"
@@ -157,28 +149,19 @@ def _evictor(work: Import, evictor: Arguments, bare: bool) -> None:
         why = "pods with the annotation prefer-no-eviction are never evicted"
         fate = KeyFate.MAPPED if values["noEvictionPolicy"] == "Mandatory" else KeyFate.CHANGED
         work.note(evictor.where("noEvictionPolicy"), fate, why)
-    _rest(work, evictor, NO_SETTING)
+    rest(work, evictor, NO_SETTING)
 
 
-def _lift(work: Import, path: Path, name: str, *, bare: bool) -> None:
+def _lift(work: Import, path: Path, name: str, plugins: Collection[str]) -> None:
     """What lifts a protection that nothing lifts here, but for failed pods without a controller."""
-    if name in _BARE and bare:
+    if name in _BARE and "RemoveFailedPods" in plugins:
         work.set(path, "strategies.failed.barePods", value=True)
+    elif name in _BARE and "PodLifeTime" in plugins:
+        work.drop(path, "strategies.lifetime.barePods would remove pods that have succeeded as well")
     elif name in _BARE:
         work.note(path, KeyFate.IDLE, "it takes effect only where RemoveFailedPods is enabled")
     else:
         work.drop(path, _NEVER.get(name, NO_SETTING))
-
-
-def _rest(work: Import, arguments: Arguments, why: str, defaults: Collection[str] = ()) -> None:
-    for key in arguments.values:
-        here = arguments.where(key)
-        if work.has_seen(here):
-            continue
-        if key not in defaults and arguments.values[key] in (None, False, "", [], {}):
-            work.note(here, KeyFate.IDLE, "it is what descheduler does without it")
-        else:
-            work.drop(here, why)
 
 
 def protect(work: Import, path: Path, name: str, *, protected: bool) -> None:
@@ -191,7 +174,7 @@ def protect(work: Import, path: Path, name: str, *, protected: bool) -> None:
     work.set(path, "evictable.protect", list(dict.fromkeys(wanted)))
 
 
-def _protections(work: Import, value: Mapping[str, Any], at: Path, *, bare: bool) -> None:
+def _protections(work: Import, value: Mapping[str, Any], at: Path, plugins: Collection[str]) -> None:
     disabled, extra = value.get("defaultDisabled"), value.get("extraEnabled")
     if not any(value.values()):
         work.note(at, KeyFate.MAPPED, "it changes nothing, as descheduler's chart has it")
@@ -200,7 +183,7 @@ def _protections(work: Import, value: Mapping[str, Any], at: Path, *, bare: bool
         if name in _UNDO:
             protect(work, path, _UNDO[name], protected=False)
         else:
-            _lift(work, path, str(name), bare=bare)
+            _lift(work, path, str(name), plugins)
     classes = _storage_classes(work, value, at)
     for index, name in enumerate(extra if isinstance(extra, list) else ()):
         path = (*at, "extraEnabled", index)
@@ -241,14 +224,27 @@ def _selection(work: Import, evictor: Arguments) -> None:
     replicas = "and SingleReplica stays protected"
     for key, kind, ours, text in (
         ("minReplicas", int, "evictable.minReplicas", replicas),
-        ("minPodAge", str, "evictable.minAge", ""),
         ("labelSelector", Mapping, "evictable.podSelector", ""),
         ("namespaceLabelSelector", Mapping, "evictable.namespaceSelector", ""),
     ):
         if key in values and ours.partition(".")[2] in _keys(Evictable):
             work.take(places[key], values, key, kind, ours, text)
+    if isinstance(age := values.get("minPodAge"), str):
+        if _is_duration(age):
+            work.take(places["minPodAge"], values, "minPodAge", str, "evictable.minAge")
+        else:
+            work.drop(evictor.where("minPodAge"), f"evictable.minAge cannot be {age!r:.40}")
     if isinstance(selector := values.get("nodeSelector"), str):
-        node_selector(work, selector, evictor.where("nodeSelector"))
+        work.narrowed.add(evictor.where("nodeSelector"))
+        only_nodes(work, selector, evictor.where("nodeSelector"))
+
+
+def _is_duration(text: str) -> bool:
+    try:
+        parse_duration(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _keys(model: type[PolicyModel]) -> set[str]:
@@ -257,19 +253,32 @@ def _keys(model: type[PolicyModel]) -> set[str]:
 
 def _priority(work: Import, values: Mapping[str, Any], value: str, name: str, at: Path) -> None:
     work.take(at, values, value, int, "evictable.priorityBelow")
-    if values.get(name):
-        work.drop((*at, name), "write the value of that class: evictable.priorityBelow")
-
-
-def node_selector(work: Import, text: str, at: Path) -> None:
-    """Map a selector in the form ``key=value,key2=value2``."""
-    pairs = [part.split("=", 1) for part in text.replace("==", "=").split(",") if part]
-    if not all(len(pair) == 2 and pair[0].strip() and "!" not in pair[0] for pair in pairs):
-        work.drop(at, "write it as hotNodes.nodeSelector with matchExpressions")
+    if not (named := values.get(name)):
         return
-    labels = {key.strip(): value.strip() for key, value in pairs}
-    selector, why = {"matchLabels": labels}, "only these nodes can be hot; others still receive"
-    work.set(at, "hotNodes.nodeSelector", selector, why)
+    if str(named) in _CLASSES:
+        work.set((*at, name), "evictable.priorityBelow", min(_CLASSES.values()))
+        return
+    work.set((*at, name), "evictable.priorityBelow", _NOBODY)
+    work.notes.pop()
+    why = "evictable.priorityBelow keeps every pod until you write the value of that class there"
+    work.drop((*at, name), f"{why}: kubectl get priorityclass {named!s:.60} -o jsonpath='{{.value}}'")
+
+
+def only_nodes(work: Import, text: str, at: Path) -> None:
+    """Let pods leave only the nodes of a selector that is written as text."""
+    requirements = parse_selector(text)
+    if requirements is None:
+        work.drop(at, "write it as hotNodes.nodeSelector and as limits.scoped, with matchExpressions")
+        return
+    if not requirements:
+        work.note(at, KeyFate.IDLE, "it selects all nodes")
+        return
+    work.nodes += [item for item in requirements if item not in work.nodes]
+    work.policy.setdefault("limits", {})["scoped"] = [
+        {"nodeSelector": as_selector([opposite(item)]), "perRun": 0} for item in work.nodes
+    ]
+    why = "with limits.scoped pods leave only these nodes; others still receive"
+    work.set(at, "hotNodes.nodeSelector", as_selector(work.nodes), why)
 
 
 # Where plugins act.
@@ -287,197 +296,70 @@ def _for_all(plugins: Sequence[Plugin], argument: str, setting: str) -> tuple[li
 
 
 def _is_own(plugin: Plugin, plugins: Sequence[Plugin], argument: str, setting: str) -> bool:
-    ours = _replaces(plugin.name)
+    ours = replacing(plugin.name)
     if ours is None or setting not in _keys(ours[0].settings_type):
         return False
-    peers = [other for other in plugins if (found := _replaces(other.name)) and found[0] is ours[0]]
+    peers = [other for other in plugins if (found := replacing(other.name)) and found[0] is ours[0]]
     return all(other.argument(argument) == plugin.argument(argument) for other in peers)
 
 
-def _namespaces(work: Import, plugins: Sequence[Plugin]) -> None:
-    """Map the namespaces of plugins: what one of them excludes is excluded, what all include is included."""
+def _once_each(work: Import, plugins: Sequence[Plugin]) -> list[Plugin]:
+    """The plugins without those that are enabled once more with other arguments."""
+    found: list[Plugin] = []
+    for plugin in plugins:
+        if all(item.name != plugin.name or _are_alike(item, plugin) for item in found):
+            found.append(plugin)
+        else:
+            leave_out(work, plugin, _TWICE)
+    return found
+
+
+def _are_alike(one: Plugin, other: Plugin) -> bool:
+    """Whether one strategy does what two plugins of a name do; rules by load stand beside each other."""
+    if one.name == "LowNodeUtilization":
+        return bool(one.argument("metricsUtilization") == other.argument("metricsUtilization"))
+    return one.arguments.values == other.arguments.values
+
+
+def _namespaces(work: Import, plugins: Sequence[Plugin]) -> list[Plugin]:
+    """Map the namespaces of plugins: what one of them excludes is excluded, what all include is included.
+
+    Returns those that share any with those before them.
+    """
     stated, alike = _for_all(plugins, "namespaces", "namespaces")
+    excluded = {name for plugin in stated for name in _named(plugin, "exclude")}
+    common: list[str] = []
+    for plugin in stated:
+        included = _named(plugin, "include")
+        names = [name for name in included if name not in excluded and (not common or name in common)]
+        if included and not names:
+            leave_out(work, plugin, _ELSEWHERE.format("evictable.namespaces"))
+            return _namespaces(work, [other for other in plugins if other is not plugin])
+        common = names or common
     paths = [plugin.arguments.where(plugin.namespaces) for plugin in stated]
     work.narrowed |= set() if alike else set(paths)
-    values = [plugin.argument("namespaces") for plugin in stated]
-    included = [value["include"] for value in values if isinstance(value.get("include"), list)]
-    common = (
-        [str(name) for name in included[0] if all(name in other for other in included)] if included else []
-    )
-    for path, value in zip(paths, values, strict=True):
+    for plugin, path in zip(stated, paths, strict=True):
         work.seen.add(path)
-        if isinstance(value.get("include"), list):
-            if common:
-                work.add((*path, "include"), "evictable.namespaces.include", common)
-            else:
-                work.drop((*path, "include"), _DISAGREE.format("evictable.namespaces"))
-        if isinstance(value.get("exclude"), list):
-            excluded = [str(item) for item in value["exclude"]]
-            work.add((*path, "exclude"), "evictable.namespaces.exclude", excluded)
+        if _named(plugin, "include"):
+            work.add((*path, "include"), "evictable.namespaces.include", common)
+        if isinstance(plugin.argument("namespaces").get("exclude"), list):
+            work.add((*path, "exclude"), "evictable.namespaces.exclude", _named(plugin, "exclude"))
+    return list(plugins)
+
+
+def _named(plugin: Plugin, key: str) -> list[str]:
+    """The namespaces that a plugin includes or excludes."""
+    names = plugin.argument("namespaces").get(key)
+    return list(dict.fromkeys(str(name) for name in names)) if isinstance(names, list) else []
 
 
 def _pod_selectors(work: Import, plugins: Sequence[Plugin]) -> None:
-    """Map the labels that plugins ask for, where no two ask for others."""
+    """Map the labels that plugins ask for: where they ask for others, pods must have all of them."""
     stated, alike = _for_all(plugins, "labelSelector", "podSelector")
-    values = [plugin.argument("labelSelector") for plugin in stated]
-    if isinstance(of_evictor := work.policy.get("evictable", {}).get("podSelector"), Mapping):
-        values.append(of_evictor)
+    of_evictor = work.policy.get("evictable", {}).get("podSelector")
+    values = [of_evictor] if isinstance(of_evictor, Mapping) else []
+    values += [plugin.argument("labelSelector") for plugin in stated]
     for plugin in stated:
         path = plugin.arguments.where("labelSelector")
-        if any(value != values[0] for value in values):
-            work.drop(path, _DISAGREE.format("evictable.podSelector"))
-            continue
         work.narrowed |= set() if alike else {path}
-        work.set(path, "evictable.podSelector", dict(values[0]))
-
-
-# Plugins.
-
-
-def _replaces(name: str) -> tuple[type[Strategy], Replaced] | None:
-    return next(((ours, ours.replaces[name]) for ours in STRATEGIES if name in ours.replaces), None)
-
-
-def _plugin(work: Import, plugin: Plugin) -> None:
-    if plugin.name == "LowNodeUtilization":
-        _low_node_utilization(work, plugin)
-        return
-    found = _replaces(plugin.name)
-    if found is None:
-        known = ["LowNodeUtilization", *(name for ours in STRATEGIES for name in ours.replaces)]
-        meant = did_you_mean(plugin.name, known, fallback="keep descheduler for it")
-        work.drop(plugin.path, f"no strategy of ours has this aim; {meant}")
-        work.seen.add(plugin.arguments.at)
-        return
-    ours, replaced = found
-    place, enabled = f"strategies.{ours.name}", work.policy.setdefault("strategies", {})
-    settings = dict(before) if isinstance(before := enabled.get(ours.name), dict) else {}
-    defaults, stated = _DEFAULTS.get(plugin.name, {}), plugin.arguments.values
-    for argument, value in {**replaced.defaults, **stated}.items():
-        where = plugin.arguments.where(argument)
-        setting = replaced.settings.get(argument, _COMMON.get(argument, argument))
-        if work.has_seen(where):
-            continue
-        value = _as_ours(argument, value)  # noqa: PLW2901 - as our settings write it
-        choices = replaced.choices.get(argument, {})
-        if choices and isinstance(value, list) and set(value) <= set(choices):
-            chosen = [choices[item] for item in value if choices[item]]
-            settings.update(dict.fromkeys(chosen, True))
-            work.note(where, KeyFate.MAPPED, ", ".join(f"{place}.{item}" for item in chosen) or place)
-        elif argument in defaults and value == defaults[argument]:
-            work.note(where, KeyFate.MAPPED, place)
-        elif argument == "ownerKinds" and _fits(ours, settings | dict(_owner_kinds(value))):
-            settings |= dict(_owner_kinds(value))
-            work.note(where, KeyFate.MAPPED, ", ".join(f"{place}.{name}" for name, _ in _owner_kinds(value)))
-        elif value is not None and _fits(ours, {**settings, setting: value}):
-            settings[setting] = value
-            said = "" if argument in stated else f": {value}, which is the default there"
-            work.note(where, KeyFate.MAPPED, f"{place}.{setting}{said}")
-        elif value is not None and setting in {
-            field.alias for field in ours.settings_type.model_fields.values()
-        }:
-            work.drop(where, f"{place}.{setting} cannot be {value!r:.40}")
-    chosen_alone = any(
-        "" not in (of.get(item, "") for item in stated[argument])
-        for argument, of in replaced.choices.items()
-        if isinstance(stated.get(argument), list)
-    )
-    for setting, items in replaced.adds.items():
-        added = () if chosen_alone else items
-        settings[setting] = list(dict.fromkeys((*settings.get(setting, ()), *added)))
-    enabled[ours.name] = settings or True
-    fate = KeyFate.CHANGED if replaced.difference else KeyFate.MAPPED
-    work.note(plugin.path, fate, f"{place}{replaced.difference and ': '}{replaced.difference}")
-    _rest(work, plugin.arguments, f"{place} has no such setting", defaults)
-
-
-def _as_ours(argument: str, value: Any) -> Any:
-    """A value with times as our settings write them, those of conditions as well."""
-    if isinstance(value, Mapping):
-        return {_CONDITION.get(key, key): _as_ours(key, item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_as_ours("", item) for item in value]
-    if argument == "includeSoftConstraints" and value is True:
-        return ["DoNotSchedule", "ScheduleAnyway"]
-    return f"{value}s" if argument.endswith("Seconds") and isinstance(value, int) else value
-
-
-def _owner_kinds(value: Any) -> list[tuple[str, Any]]:
-    """The settings of ours for the kinds of owners to include and to exclude."""
-    return (
-        [(f"{name}OwnerKinds", kinds) for name, kinds in value.items()] if isinstance(value, Mapping) else []
-    )
-
-
-def _fits(ours: type[Strategy], settings: Mapping[str, Any]) -> bool:
-    """Whether a strategy can have these settings."""
-    try:
-        ours.settings_type.model_validate_json(json.dumps(settings), strict=True)
-    except (ValidationError, TypeError):
-        return False
-    return True
-
-
-def _low_node_utilization(work: Import, plugin: Plugin) -> None:
-    """The one plugin about load: its targets are our rule; its thresholds the scheduler decides."""
-    arguments, values = plugin.arguments, plugin.arguments.values
-    metrics, deviation = values.get("metricsUtilization"), values.get("useDeviationThresholds") is True
-    if isinstance(targets := values.get("targetThresholds"), Mapping):
-        _targets(work, targets, arguments.where("targetThresholds"), deviation=deviation)
-    hot = bool(work.policy.get("hotNodes", {}).get("any"))
-    rule = "hotNodes.any" if hot else "no rule could be mapped"
-    if deviation and hot:
-        work.note(arguments.where("useDeviationThresholds"), KeyFate.MAPPED, "hotNodes.any[].deviation")
-    if "thresholds" in values:
-        why = (
-            "which nodes have room is not a threshold here: the scheduler decides where replacements go, and "
-            "planning.maxAfter bounds how full a node may get"
-        )
-        work.note(arguments.where("thresholds"), KeyFate.CHANGED, why)
-    if "numberOfNodes" in values:
-        where = arguments.where("numberOfNodes")
-        if values["numberOfNodes"]:
-            work.drop(where, "a plan is made from the first hot node on, however few nodes have room")
-        else:
-            work.note(where, KeyFate.MAPPED, rule)
-    load = work.policy.setdefault("load", {})
-    if not isinstance(metrics, Mapping):
-        load.setdefault("sources", [{"requests": {}}])
-        why = f"{rule}; load.sources: what pods request, as there; metricsServer or prometheus know more"
-    elif metrics.get("source") == "Prometheus" or "prometheus" in metrics:
-        load.setdefault("sources", [{"requests": {}}])
-        why = f"{rule}; load.sources: see metricsUtilization"
-        work.drop(
-            arguments.where("metricsUtilization"),
-            "one query for a node's hotness says nothing of what a pod brings along; load.sources with "
-            "prometheus and a preset measures cpu and memory of nodes and pods",
-        )
-    else:
-        load["sources"] = [{"metricsServer": {}}]
-        why = rule
-        work.note(arguments.where("metricsUtilization"), KeyFate.MAPPED, "load.sources: metricsServer")
-    if hot:
-        work.note(plugin.path, KeyFate.CHANGED, why)
-    else:
-        work.drop(plugin.path, "none of its targetThresholds is one of cpu, memory or pods: no node is hot")
-    if isinstance(limit := values.get("evictionLimits"), Mapping):
-        work.take(arguments.where("evictionLimits"), limit, "node", int, "limits.perNode")
-    _rest(work, arguments, NO_SETTING)
-
-
-def _targets(work: Import, targets: Mapping[str, Any], at: Path, *, deviation: bool) -> None:
-    thresholds = {}
-    for resource, percent in targets.items():
-        if resource not in _MEASURED:
-            said = f"no source measures {resource}; name it in load.signals with a query of yours"
-            work.drop((*at, resource), said)
-        elif not isinstance(percent, int | float) or isinstance(percent, bool):
-            work.drop((*at, resource), "this is not a percentage")
-        else:
-            thresholds[resource] = percent
-    if thresholds:
-        rule = "deviation" if deviation else "utilization"
-        rules = work.policy.setdefault("hotNodes", {}).setdefault("any", [])
-        rules.append({rule: thresholds, "coolTo": dict(thresholds)})
-        why = "coolTo is the same level, as descheduler stops there; a lower one makes fewer moves later"
-        work.note(at, KeyFate.CHANGED, f"hotNodes.any[].{rule}: {why}")
+        work.set(path, "evictable.podSelector", together(values))

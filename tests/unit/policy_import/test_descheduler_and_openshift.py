@@ -107,7 +107,7 @@ def test_load_and_limits_of_the_current_version_become_ours() -> None:
         "cool_to": {"cpu": 60, "memory": 70},
     }
     assert (policy.limits.per_run, policy.limits.per_namespace) == (30, 12)
-    assert policy.limits.per_node == 5, "the limit of the strategy is the one that binds"
+    assert policy.limits.per_node == 3, "the limit of the strategy is 5, but all of them together stop at 3"
     assert found.policy["hotNodes"]["nodeSelector"] == {"matchLabels": {"pool": "general"}}
     assert found.policy["load"]["sources"] == [{"metricsServer": {}}]
     assert "monitoring" in policy.evictable.namespaces.exclude
@@ -155,9 +155,9 @@ def test_a_plugin_whose_place_a_strategy_takes_hands_on_its_arguments() -> None:
     said = notes(found)
     assert said["RemoveFailedPods"] == "mapped: strategies.failed"
     assert said["minPodLifetimeSeconds"] == "mapped: strategies.failed.minAge"
-    assert said["labelSelector"].startswith("not mapped: they are not alike for all of this file"), (
-        "the evictor asks for other labels"
-    )
+    assert said["labelSelector"].startswith("narrowed: evictable.podSelector")
+    assert policy.evictable.pod_selector is not None, "the evictor asks for other labels, and both hold"
+    assert str(policy.evictable.pod_selector) == "app=web,tier=web"
 
 
 def test_a_plugin_that_empties_nodes_becomes_consolidation_which_chooses_them_otherwise() -> None:

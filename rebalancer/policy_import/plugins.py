@@ -1,0 +1,263 @@
+"""What each plugin becomes: the strategy that declares to replace it, with its arguments as settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
+from pydantic import ValidationError
+
+from rebalancer.documents.models import did_you_mean
+from rebalancer.documents.reading import Path
+from rebalancer.planning.strategies import STRATEGIES
+from rebalancer.planning.strategies.strategy import Replaced, Strategy
+from rebalancer.policy_import.mapping import Import, KeyFate
+
+NO_SETTING = "no setting of ours does this"
+_CONDITION = {"minTimeSinceLastTransitionSeconds": "minSince"}
+_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "RemovePodsViolatingNodeTaints": {"includePreferNoSchedule": False},
+    "RemovePodsViolatingTopologySpreadConstraint": {
+        "constraints": ["DoNotSchedule"],
+        "includeSoftConstraints": False,
+        "topologyBalanceNodeFit": True,
+    },
+}
+"""Arguments by which a plugin does what its strategy does anyway."""
+_CHOOSING = (
+    "namespaces",
+    "labelSelector",
+    "states",
+    "podStatusPhases",
+    "conditions",
+    "exitCodes",
+    "reasons",
+    "maxPodLifeTimeSeconds",
+    "minPodLifetimeSeconds",
+    "podRestartThreshold",
+)
+"""Arguments without which a plugin would evict more."""
+_COMMON = {"labelSelector": "podSelector"}  # how strategies name what many plugins have
+_MEASURED = ("cpu", "memory", "pods")
+
+
+class Arguments(msgspec.Struct, frozen=True):
+    """Arguments, and where they stand."""
+
+    values: Mapping[str, Any]
+    at: Path
+    places: Mapping[str, Path] = {}  # of those that stand elsewhere
+
+    def where(self, name: str) -> Path:
+        """Where an argument stands."""
+        return self.places.get(name, (*self.at, name))
+
+
+class Plugin(msgspec.Struct, frozen=True):
+    """A plugin that a file enables."""
+
+    name: str
+    path: Path
+    arguments: Arguments
+
+    @property
+    def namespaces(self) -> str:
+        """Under which argument it names the namespaces that it acts in."""
+        return "evictableNamespaces" if "evictableNamespaces" in self.arguments.values else "namespaces"
+
+    def argument(self, name: str) -> Any:
+        """The value of an argument; None where it is not stated."""
+        return self.arguments.values.get(self.namespaces if name == "namespaces" else name)
+
+
+def rest(work: Import, arguments: Arguments, why: str, defaults: Collection[str] = ()) -> None:
+    """Say of the arguments that nobody looked at that they are not mapped, or do nothing there either."""
+    for key in arguments.values:
+        here = arguments.where(key)
+        if work.has_seen(here):
+            continue
+        if key not in defaults and arguments.values[key] in (None, False, "", [], {}):
+            work.note(here, KeyFate.IDLE, "it is what descheduler does without it")
+        else:
+            work.drop(here, why)
+
+
+def leave_out(work: Import, plugin: Plugin, why: str) -> None:
+    """Say of a plugin that it has no place in this policy, and of its arguments nothing."""
+    work.drop(plugin.path, why)
+    work.seen.add(plugin.arguments.at)
+
+
+def replacing(name: str) -> tuple[type[Strategy], Replaced] | None:
+    """The strategy that takes the place of a plugin, and how."""
+    return next(((ours, ours.replaces[name]) for ours in STRATEGIES if name in ours.replaces), None)
+
+
+def map_plugin(work: Import, plugin: Plugin) -> None:
+    """Map a plugin that a file enables."""
+    if plugin.name == "LowNodeUtilization":
+        _low_node_utilization(work, plugin)
+        return
+    found = replacing(plugin.name)
+    if found is None:
+        known = ["LowNodeUtilization", *(name for ours in STRATEGIES for name in ours.replaces)]
+        meant = did_you_mean(plugin.name, known, fallback="keep descheduler for it")
+        work.drop(plugin.path, f"no strategy of ours has this aim; {meant}")
+        work.seen.add(plugin.arguments.at)
+        return
+    ours, replaced = found
+    place, enabled = f"strategies.{ours.name}", work.policy.setdefault("strategies", {})
+    settings = dict(before) if isinstance(before := enabled.get(ours.name), dict) else {}
+    defaults, stated = _DEFAULTS.get(plugin.name, {}), plugin.arguments.values
+    lost = [
+        argument
+        for argument, value in {**replaced.defaults, **stated}.items()
+        if not work.has_seen(plugin.arguments.where(argument))
+        and not _argument(work, plugin, argument, value, settings)
+        and argument in _CHOOSING
+    ]
+    if lost:
+        leave_out(work, plugin, f"without {lost[0]} it would evict more than there")
+        if len(ours.replaces) == 1:
+            enabled.pop(ours.name, None)
+        return
+    chosen_alone = any(
+        "" not in (of.get(item, "") for item in stated[argument])
+        for argument, of in replaced.choices.items()
+        if isinstance(stated.get(argument), list)
+    )
+    for setting, items in replaced.adds.items():
+        added = () if chosen_alone else items
+        settings[setting] = list(dict.fromkeys((*settings.get(setting, ()), *added)))
+    enabled[ours.name] = settings or True
+    fate = KeyFate.CHANGED if replaced.difference else KeyFate.MAPPED
+    work.note(plugin.path, fate, f"{place}{replaced.difference and ': '}{replaced.difference}")
+    rest(work, plugin.arguments, f"{place} has no such setting", defaults)
+
+
+def _argument(work: Import, plugin: Plugin, argument: str, value: Any, settings: dict[str, Any]) -> bool:
+    """Map an argument of a plugin to settings of its strategy; whether they can say what it says."""
+    found = replacing(plugin.name)
+    assert found is not None
+    ours, replaced = found
+    place, where = f"strategies.{ours.name}", plugin.arguments.where(argument)
+    setting = replaced.settings.get(argument, _COMMON.get(argument, argument))
+    value, choices = _as_ours(argument, value), replaced.choices.get(argument, {})
+    defaults = _DEFAULTS.get(plugin.name, {})
+    if choices and isinstance(value, list) and set(value) <= set(choices):
+        chosen = [choices[item] for item in value if choices[item]]
+        settings.update(dict.fromkeys(chosen, True))
+        work.note(where, KeyFate.MAPPED, ", ".join(f"{place}.{item}" for item in chosen) or place)
+    elif argument in defaults and value == defaults[argument]:
+        work.note(where, KeyFate.MAPPED, place)
+    elif argument == "ownerKinds" and _fits(ours, settings | dict(_owner_kinds(value))):
+        settings |= dict(_owner_kinds(value))
+        work.note(where, KeyFate.MAPPED, ", ".join(f"{place}.{name}" for name, _ in _owner_kinds(value)))
+    elif value is not None and _fits(ours, {**settings, setting: value}):
+        settings[setting] = value
+        said = "" if argument in plugin.arguments.values else f": {value}, which is the default there"
+        work.note(where, KeyFate.MAPPED, f"{place}.{setting}{said}")
+    elif argument == "conditions" and (
+        some := [item for item in value or () if _fits(ours, {**settings, setting: [item]})]
+    ):
+        settings[setting] = some  # a pod must meet one of them, so fewer conditions choose fewer pods
+        work.drop(where, f"{place}.{setting} has only those that it can ask for")
+    elif value is not None and setting in {field.alias for field in ours.settings_type.model_fields.values()}:
+        work.drop(where, f"{place}.{setting} cannot be {value!r:.40}")
+        return False
+    return True
+
+
+def _as_ours(argument: str, value: Any) -> Any:
+    """A value with times as our settings write them, those of conditions as well."""
+    if isinstance(value, Mapping):
+        return {_CONDITION.get(key, key): _as_ours(key, item) for key, item in value.items()}
+    if isinstance(value, list):
+        items = [_as_ours("", item) for item in value]
+        return [item for at, item in enumerate(items) if item not in items[:at]]
+    if argument == "includeSoftConstraints" and value is True:
+        return ["DoNotSchedule", "ScheduleAnyway"]
+    return f"{value}s" if argument.endswith("Seconds") and isinstance(value, int) else value
+
+
+def _owner_kinds(value: Any) -> list[tuple[str, Any]]:
+    """The settings of ours for the kinds of owners to include and to exclude."""
+    return (
+        [(f"{name}OwnerKinds", kinds) for name, kinds in value.items()] if isinstance(value, Mapping) else []
+    )
+
+
+def _fits(ours: type[Strategy], settings: Mapping[str, Any]) -> bool:
+    """Whether a strategy can have these settings."""
+    try:
+        ours.settings_type.model_validate_json(json.dumps(settings), strict=True)
+    except (ValidationError, TypeError):
+        return False
+    return True
+
+
+def _low_node_utilization(work: Import, plugin: Plugin) -> None:
+    """The one plugin about load: its targets are our rule; its thresholds the scheduler decides."""
+    arguments, values = plugin.arguments, plugin.arguments.values
+    metrics, deviation = values.get("metricsUtilization"), values.get("useDeviationThresholds") is True
+    if isinstance(targets := values.get("targetThresholds"), Mapping):
+        _targets(work, targets, arguments.where("targetThresholds"), deviation=deviation)
+    hot = bool(work.policy.get("hotNodes", {}).get("any"))
+    rule = "hotNodes.any" if hot else "no rule could be mapped"
+    if deviation and hot:
+        work.note(arguments.where("useDeviationThresholds"), KeyFate.MAPPED, "hotNodes.any[].deviation")
+    if "thresholds" in values:
+        why = (
+            "which nodes have room is not a threshold here: the scheduler decides where replacements go, and "
+            "planning.maxAfter bounds how full a node may get"
+        )
+        work.note(arguments.where("thresholds"), KeyFate.CHANGED, why)
+    if "numberOfNodes" in values:
+        where = arguments.where("numberOfNodes")
+        if values["numberOfNodes"]:
+            work.drop(where, "a plan is made from the first hot node on, however few nodes have room")
+        else:
+            work.note(where, KeyFate.MAPPED, rule)
+    load = work.policy.setdefault("load", {})
+    if not isinstance(metrics, Mapping):
+        load.setdefault("sources", [{"requests": {}}])
+        why = f"{rule}; load.sources: what pods request, as there; metricsServer or prometheus know more"
+    elif metrics.get("source") == "Prometheus" or "prometheus" in metrics:
+        load.setdefault("sources", [{"requests": {}}])
+        why = f"{rule}; load.sources: see metricsUtilization"
+        work.drop(
+            arguments.where("metricsUtilization"),
+            "one query for a node's hotness says nothing of what a pod brings along; load.sources with "
+            "prometheus and a preset measures cpu and memory of nodes and pods",
+        )
+    else:
+        load["sources"] = [{"metricsServer": {}}]
+        why = rule
+        work.note(arguments.where("metricsUtilization"), KeyFate.MAPPED, "load.sources: metricsServer")
+    if hot:
+        work.note(plugin.path, KeyFate.CHANGED, why)
+    else:
+        work.drop(plugin.path, "none of its targetThresholds is one of cpu, memory or pods: no node is hot")
+    if isinstance(limit := values.get("evictionLimits"), Mapping):
+        work.tighten(arguments.where("evictionLimits"), limit, "node", "limits.perNode")
+    rest(work, arguments, NO_SETTING)
+
+
+def _targets(work: Import, targets: Mapping[str, Any], at: Path, *, deviation: bool) -> None:
+    thresholds = {}
+    for resource, percent in targets.items():
+        if resource not in _MEASURED:
+            said = f"no source measures {resource}; name it in load.signals with a query of yours"
+            work.drop((*at, resource), said)
+        elif not isinstance(percent, int | float) or isinstance(percent, bool):
+            work.drop((*at, resource), "this is not a percentage")
+        else:
+            thresholds[resource] = percent
+    if thresholds:
+        rule = "deviation" if deviation else "utilization"
+        rules = work.policy.setdefault("hotNodes", {}).setdefault("any", [])
+        rules.append({rule: thresholds, "coolTo": dict(thresholds)})
+        why = "coolTo is the same level, as descheduler stops there; a lower one makes fewer moves later"
+        work.note(at, KeyFate.CHANGED, f"hotNodes.any[].{rule}: {why}")
