@@ -13,6 +13,7 @@ from rebalancer.errors import InputError
 from rebalancer.scheduling.registry import load_configuration
 from tests.conformance.decide import decide
 from tests.conformance.generator.cases import FAMILIES, make_case
+from tests.conftest import some_of
 
 CASES = 25
 
@@ -57,9 +58,10 @@ def _refusal(case: Mapping[str, Any]) -> str:
     return ""
 
 
+@pytest.mark.many_cases
 @pytest.mark.parametrize("family", FAMILIES)
 def test_cases_of_a_family_are_decided_and_contain_its_features(family: str) -> None:
-    text, refused = "", 0
+    text, refused, decided = "", 0, some_of(range(CASES))
     for number in range(CASES):
         case = make_case(7, family, number)
         assert json.dumps(case) == json.dumps(make_case(7, family, number))
@@ -68,8 +70,8 @@ def test_cases_of_a_family_are_decided_and_contain_its_features(family: str) -> 
             refused += 1
             continue
         assert refusal == ""
-        decision = decide(case)
-        assert len(decision["pods"]) == len(case["pending"])
+        if number in decided:
+            assert len(decide(case)["pods"]) == len(case["pending"])
     assert bool(refused) == (family == "profiles")
     assert [word for word in EXPECTED[family] if word not in text] == []
 

@@ -9,14 +9,14 @@ from collections.abc import Callable
 import pytest
 
 from rebalancer.execution import lease
-from tests.conftest import SUMMARY
+from tests.conftest import SUMMARY, examples, some_of
 from tests.integration.running.interleaved_runs import Trouble
 from tests.integration.running.interleavings import explore, wander
 
 # Set, it is how many random schedules are followed, and more worlds are explored: the skewed one takes
 # minutes, those of much trouble hours. REBALANCER_SEED draws other schedules.
 WANTED = os.environ.get("REBALANCER_SCHEDULES")
-SCHEDULES = int(WANTED or "300")
+SCHEDULES = int(WANTED or examples(300))
 SEED = int(os.environ.get("REBALANCER_SEED", "12"))
 MAX_SCHEDULES = 10_000_000
 WORLDS = [((0.0, 0.0), Trouble()), ((0.0, 0.0), Trouble(kills=1))]
@@ -29,7 +29,8 @@ if WANTED:
     ]
 
 
-@pytest.mark.parametrize(("skews", "trouble"), WORLDS, ids=str)
+@pytest.mark.many_cases
+@pytest.mark.parametrize(("skews", "trouble"), WORLDS if WANTED else some_of(WORLDS), ids=str)
 def test_every_schedule_of_two_runs_with_two_moves(
     skews: tuple[float, float],
     trouble: Trouble,
@@ -46,6 +47,7 @@ def test_every_schedule_of_two_runs_with_two_moves(
     )
 
 
+@pytest.mark.many_cases
 def test_random_schedules_of_three_runs_with_every_trouble(
     record_property: Callable[[str, object], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

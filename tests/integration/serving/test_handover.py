@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rebalancer.errors import ExitCode
-from tests.conftest import SUMMARY
+from tests.conftest import SUMMARY, some_of
 from tests.e2e.test_manifests import RecordProperty
 from tests.integration.serving.handovers import EVENTS, LEASE_SECONDS, Moment, hand_over
 from tests.integration.serving.replicas import a_hot_cluster
@@ -16,7 +16,8 @@ from tests.integration.serving.replicas import a_hot_cluster
 pytestmark = pytest.mark.safety
 
 
-@pytest.mark.parametrize("event", EVENTS, ids=lambda text: text.split('"')[3])
+@pytest.mark.many_cases
+@pytest.mark.parametrize("event", some_of(EVENTS), ids=lambda text: text.split('"')[3])
 def test_a_killed_leader_leaves_no_eviction_lost_or_doubled(
     tmp_path: Path, record_property: RecordProperty, event: str
 ) -> None:

@@ -10,11 +10,12 @@ from bench.emptying_clusters import PACKING, random_cluster
 from bench.emptying_cycles import run_cycles
 from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling.registry import default_configuration, load_configuration
+from tests.conftest import examples
 
 PACKS = load_configuration(PACKING, "packing")
 
 
-@settings(max_examples=3)
+@settings(max_examples=examples(3))
 @given(seed=st.integers(0, 1_000), churn=st.sampled_from([0.0, 0.05]))
 @pytest.mark.parametrize(
     ("configuration", "taint"), [(PACKS, "0s"), (default_configuration(), "30m")], ids=["packs", "spreads"]

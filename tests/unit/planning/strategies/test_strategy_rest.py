@@ -20,10 +20,11 @@ from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling.registry import load_configuration
 from rebalancer.state.run_state import PastMove, RunState
 from tests.builders import a_node
+from tests.conftest import examples
 from tests.unit.planning.builders import DEFAULTS, NOW, Workload, a_policy, a_workload, at, planning_inputs
 
 CYCLES = int(os.environ.get("REST_CYCLES", "50"))
-EXAMPLES = int(os.environ.get("REST_EXAMPLES", "5"))
+EXAMPLES = int(os.environ.get("REST_EXAMPLES", examples(5)))
 AS_DRAWN = (Phase.explicit, Phase.generate)  # a smaller cluster that fails as well takes minutes to find
 STEP, HOUR = 7200.0, 3600.0  # seconds from run to run, twice the cooldown
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"

@@ -10,6 +10,7 @@ from rebalancer.cluster.live.watching.latest_objects import LatestObjects, Lates
 from rebalancer.cluster.wire.watch_events import EventSplitter
 from tests.builders import a_pod, names_of
 from tests.churn import Churn, Object, a_bookmark, compare, digest_of, json_line, watched
+from tests.conftest import some_of
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -21,7 +22,8 @@ def test_after_any_events_it_is_what_a_list_would_bring(kind: Kind, protobuf: bo
     assert list(compare(churn, watched(churn), 400, 20, protobuf=protobuf))[-1] == 400
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.many_cases
+@pytest.mark.parametrize("seed", some_of(range(3)))
 @pytest.mark.parametrize("every", [1, 10])
 def test_a_few_changed_rows_of_many_make_the_same_columns(seed: int, every: int) -> None:
     churn = Churn(seed, PODS, names=300)
