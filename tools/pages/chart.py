@@ -45,7 +45,13 @@ _NARROWER: dict[str, dict[str, Any]] = {
     "serviceMonitor.interval": {"pattern": "^[0-9]+(h|m|s)$"},
     "podMonitor.interval": {"pattern": "^[0-9]+(h|m|s)$"},
     "prometheusRule.noSuccessSeconds": {"minimum": 60},
+    "schedule": {"minLength": 1},
+    "evictionNamespaces": {"items": {"type": "string", "minLength": 1}, "uniqueItems": True},
+    "schedulerConfigMaps": {"items": {"type": "string", "minLength": 1}},
+    "schedulerLeases": {"items": {"type": "string", "minLength": 1}},
+    "cmdOptions": {"additionalProperties": {"type": ["string", "number", "boolean"]}},
 }
+_OF_TEXTS = re.compile("(?i)(labels|annotations|nodeSelector)$")  # maps whose values Kubernetes wants as text
 # Maps whose keys are the chart's own; the keys of all others are Kubernetes' or the user's.
 CLOSED = frozenset(
     {"", "image", "networkPolicy", "rbac", "serviceAccount", "podDisruptionBudget", "service", "extender"}
@@ -131,7 +137,10 @@ def _of_mapping(path: str, found: dict[str, Any], comments: dict[str, str]) -> d
 
 def _of_value(path: str, value: object, comments: dict[str, str]) -> dict[str, Any]:
     if isinstance(value, dict):
-        return _of_mapping(path, value, comments) if path in CLOSED else {"type": "object"}
+        if path in CLOSED:
+            return _of_mapping(path, value, comments)
+        texts = {"additionalProperties": {"type": "string"}} if _OF_TEXTS.search(path) else {}
+        return {"type": "object", **texts, **_NARROWER.get(path, {})}
     kind = "string"
     match value:
         case bool():

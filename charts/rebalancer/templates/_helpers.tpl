@@ -24,16 +24,33 @@
 {{- end -}}
 
 {{- define "rebalancer.selectorLabels" -}}
-app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "rebalancer.labels" -}}
-{{ include "rebalancer.selectorLabels" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-{{- with .Values.commonLabels }}
+{{ include "rebalancer.labelsWith" (list . dict) }}
+{{- end -}}
+
+{{- /* The same with further labels, which go before those of all objects. */ -}}
+{{- define "rebalancer.labelsWith" -}}
+{{- $root := index . 0 -}}
+{{ include "rebalancer.selectorLabels" $root }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
+{{- include "rebalancer.userLabels" . }}
+{{- end -}}
+
+{{- /* Labels of pods and of Jobs, which an upgrade of the chart does not change. */ -}}
+{{- define "rebalancer.podLabels" -}}
+{{ include "rebalancer.selectorLabels" (index . 0) }}
+{{- include "rebalancer.userLabels" . }}
+{{- end -}}
+
+{{- define "rebalancer.userLabels" -}}
+{{- $root := index . 0 -}}
+{{- with merge dict (index . 1 | default dict) ($root.Values.commonLabels | default dict) }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}
@@ -50,7 +67,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "rebalancer.policy" -}}
 apiVersion: rebalancer/v1alpha1
 kind: RebalancePolicy
-{{ toYaml (omit .Values.policy "apiVersion" "kind") }}
+{{- with omit (.Values.policy | default dict) "apiVersion" "kind" }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{- /* What the values cannot say, and why. */ -}}
@@ -64,8 +83,15 @@ kind: RebalancePolicy
 {{- if and (eq .Values.kind "CronJob") (or .Values.service.enabled .Values.podMonitor.enabled) -}}
 {{- fail "service, serviceMonitor, podMonitor: a CronJob cannot be scraped; set kind: Deployment, or metricsPush" -}}
 {{- end -}}
+{{- range $value, $labels := dict "commonLabels" .Values.commonLabels "podLabels" .Values.podLabels "jobLabels" .Values.jobLabels "cronJobLabels" .Values.cronJobLabels "serviceMonitor.additionalLabels" .Values.serviceMonitor.additionalLabels "podMonitor.additionalLabels" .Values.podMonitor.additionalLabels "prometheusRule.additionalLabels" .Values.prometheusRule.additionalLabels "grafanaDashboard.labels" .Values.grafanaDashboard.labels -}}
+{{- range $label := list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/version" "app.kubernetes.io/managed-by" "helm.sh/chart" -}}
+{{- if hasKey ($labels | default dict) $label -}}
+{{- fail (printf "%s: the chart sets the label %s itself; nameOverride changes the name" $value $label) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- range $option := list "policy" "lease" "state" "state-config-map" "max-duration" "metrics-push" "kubeconfig" "act" "listen" "from" -}}
-{{- if hasKey $.Values.cmdOptions $option -}}
+{{- if hasKey ($.Values.cmdOptions | default dict) $option -}}
 {{- fail (printf "cmdOptions.%s: the chart sets this option itself; use the value of its own" $option) -}}
 {{- end -}}
 {{- end -}}
@@ -91,7 +117,7 @@ topologySpreadConstraints:
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-priorityClassName: {{ default $name .Values.priorityClassName }}
+priorityClassName: {{ default $name .Values.priorityClassName | quote }}
 {{- with .Values.dnsConfig }}
 dnsConfig:
   {{- toYaml . | nindent 2 }}
@@ -100,7 +126,7 @@ dnsConfig:
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-serviceAccountName: {{ include "rebalancer.serviceAccountName" . }}
+serviceAccountName: {{ include "rebalancer.serviceAccountName" . | quote }}
 automountServiceAccountToken: {{ .Values.automountServiceAccountToken }}
 enableServiceLinks: false
 terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds | int64 }}
@@ -126,13 +152,13 @@ containers:
       - {{ if .Values.act }}run{{ else }}plan{{ end }}
       {{- end }}
       - --policy=/etc/rebalancer/policy.yaml
-      {{- if and (eq .Values.logFormat "json") (eq .Values.kind "CronJob") (not (hasKey .Values.cmdOptions "output")) }}
+      {{- if and (eq .Values.logFormat "json") (eq .Values.kind "CronJob") (not (hasKey (.Values.cmdOptions | default dict) "output")) }}
       - --output=json   # one line among log lines in JSON
       {{- end }}
       {{- if .Values.act }}
       - --lease={{ $name }}   # in the namespace of this pod, as the state
       - --state-config-map={{ $name }}-state
-      {{- if not (dig "execution" "maxDuration" "" (.Values.policy | default dict)) }}
+      {{- if not ((.Values.policy).execution).maxDuration }}
       - --max-duration={{ .Values.maxDuration }}
       {{- end }}
       {{- if and .Values.metricsPush (eq .Values.kind "CronJob") }}
@@ -140,6 +166,8 @@ containers:
       {{- end }}
       {{- end }}
       {{- range $option, $value := .Values.cmdOptions }}
+      {{- /* Numbers of values are floating-point: 1000000 is not to be written as 1e+06. */}}
+      {{- if kindIs "float64" $value }}{{ if eq (floor $value) $value }}{{ $value = int64 $value }}{{ end }}{{ end }}
       - {{ if eq (toString $value) "true" }}{{ printf "--%s" $option | quote }}{{ else }}{{ printf "--%s=%v" $option $value | quote }}{{ end }}
       {{- end }}
     env:   # identifies its own pod, which it never evicts
@@ -179,7 +207,7 @@ containers:
 volumes:
   - name: policy
     configMap:
-      name: {{ default (printf "%s-policy" $name) .Values.existingConfigMap }}
+      name: {{ default (printf "%s-policy" $name) .Values.existingConfigMap | quote }}
   - name: tmp
     emptyDir:
       sizeLimit: 64Mi

@@ -1,0 +1,135 @@
+"""Values that somebody may write: each gives objects that Kubernetes takes, or one line that says why not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rebalancer.documents.reading import parse
+from tests.e2e import helm_program
+from tests.unit.manifests.documents import Document
+from tests.unit.manifests.rendering import NO_HELM
+from tests.unit.manifests.test_schemas import CHART, check
+
+pytestmark = pytest.mark.skipif(bool(NO_HELM), reason=NO_HELM or "never")
+ALL: dict[str, Any] = {
+    "kind": "Deployment",
+    "act": True,
+    "allowSteer": True,
+    "allowSurge": True,
+    **{name: {"enabled": True} for name in ("service", "serviceMonitor", "podMonitor", "prometheusRule")},
+    "grafanaDashboard": {"enabled": True},
+    "networkPolicy": {"create": True},
+}
+
+
+def rendered(folder: Path, values: dict[str, Any], release: str = "rebalancer") -> list[Document]:
+    """The objects for values; a key that stands twice in one of them is an error, as for the API server."""
+    path = folder / "values.yaml"
+    path.write_text(json.dumps(values))
+    options = (f"--values={path}", "--namespace=456")
+    made = helm_program.helm("template", release, CHART, *options, folder=folder)
+    assert made.returncode == 0, made.stderr
+    return [
+        item
+        for text in made.stdout.split("\n---\n")
+        if (item := parse(text.removeprefix("---\n"), "objects").value)
+    ]
+
+
+def refusal(folder: Path, values: dict[str, Any]) -> str:
+    """What Helm says of values that the chart does not take."""
+    path = folder / "values.yaml"
+    path.write_text(json.dumps(values))
+    made = helm_program.helm("template", "rebalancer", CHART, f"--values={path}", folder=folder)
+    assert made.returncode != 0
+    return made.stderr
+
+
+@pytest.mark.parametrize("more", [{"act": True}, ALL], ids=["CronJob", "Deployment"])
+def test_names_that_look_like_numbers_stay_names(tmp_path: Path, more: dict[str, Any]) -> None:
+    names = {"fullnameOverride": "789", "nameOverride": "1e3", "serviceAccount": {"name": "007"}}
+    others = {"existingConfigMap": "12", "priorityClassName": "0x10", "evictionNamespaces": ["77"]}
+
+    for values in (more, {**more, **names, **others}):
+        objects = rendered(tmp_path, values, release="123")
+        check([item for item in objects if "monitoring" not in item["apiVersion"]])
+        found = {item["metadata"].get("namespace", "456") for item in objects}
+        assert found <= {"456", "77"}, "names are text"
+
+
+def test_further_labels_go_before_those_of_all_objects(tmp_path: Path) -> None:
+    values = {"commonLabels": {"a": "all"}, "podLabels": {"a": "pod"}, "jobLabels": {"a": "job"}}
+    objects = rendered(tmp_path, {**values, "cronJobLabels": {"a": "cron"}})
+
+    (cron_job,) = (item for item in objects if item["kind"] == "CronJob")
+    job = cron_job["spec"]["jobTemplate"]
+    found = [at["metadata"]["labels"]["a"] for at in (cron_job, job, job["spec"]["template"])]
+    assert found == ["cron", "job", "pod"]
+    assert {item["metadata"]["labels"]["a"] for item in objects} == {"all", "cron"}
+
+
+def test_labels_of_monitors_and_annotations_of_pods_stand_there_once(tmp_path: Path) -> None:
+    labels = {"serviceMonitor": {"enabled": True, "additionalLabels": {"a": "mine"}}}
+    objects = rendered(tmp_path, {**ALL, **labels, "commonLabels": {"a": "all"}})
+    (monitor,) = (item for item in objects if item["kind"] == "ServiceMonitor")
+    assert monitor["metadata"]["labels"]["a"] == "mine"
+
+    rendered(tmp_path, {"podAnnotations": {"checksum/policy": "mine"}})
+
+
+@pytest.mark.parametrize("name", ["commonLabels", "podLabels", "jobLabels", "cronJobLabels"])
+def test_the_labels_by_which_pods_are_selected_are_the_charts_own(tmp_path: Path, name: str) -> None:
+    said = refusal(tmp_path, {name: {"app.kubernetes.io/instance": "other"}})
+
+    assert f"{name}: the chart sets the label app.kubernetes.io/instance itself" in said
+
+
+def test_a_namespace_without_a_name_does_not_become_all_of_them(tmp_path: Path) -> None:
+    assert "/evictionNamespaces/0" in refusal(tmp_path, {"act": True, "evictionNamespaces": [""]})
+    assert "/evictionNamespaces" in refusal(tmp_path, {"act": True, "evictionNamespaces": ["a", "a"]})
+
+
+@pytest.mark.parametrize(
+    ("values", "place"),
+    [
+        ({"schedulerConfigMaps": [7]}, "/schedulerConfigMaps/0"),
+        ({"schedulerLeases": [True]}, "/schedulerLeases/0"),
+        ({"commonLabels": {"team": 7}}, "/commonLabels/team"),
+        ({"podAnnotations": {"a": True}}, "/podAnnotations/a"),
+        ({"nodeSelector": {"a": True}}, "/nodeSelector/a"),
+        ({"cmdOptions": {"top": [1]}}, "/cmdOptions/top"),
+        ({"schedule": ""}, "/schedule"),
+    ],
+)
+def test_what_the_api_server_would_refuse_is_refused_at_its_place(
+    tmp_path: Path, values: dict[str, Any], place: str
+) -> None:
+    assert place in refusal(tmp_path, values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"policy": None},
+        {"policy": {"scheduler": {"configMap": None, "lease": None}}},
+        {"policy": {"execution": None}},
+        {"cmdOptions": None, "commonLabels": None, "podLabels": None},
+    ],
+)
+def test_what_somebody_empties_is_empty_and_no_error_of_a_template(
+    tmp_path: Path, values: dict[str, Any]
+) -> None:
+    for kind in ("CronJob", "Deployment"):
+        check(rendered(tmp_path, {**values, "kind": kind, "act": True}))
+
+
+def test_a_large_number_is_an_option_as_it_was_written(tmp_path: Path) -> None:
+    objects = rendered(tmp_path, {"cmdOptions": {"top": 1_000_000, "all": True, "ratio": 0.5}})
+
+    (cron_job,) = (item for item in objects if item["kind"] == "CronJob")
+    (container,) = cron_job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    assert {"--top=1000000", "--all", "--ratio=0.5"} <= set(container["args"])
