@@ -203,6 +203,7 @@ class Obstacle(Value, frozen=True):
     example: str  # namespace/name of the pod that uses most
     because: str  # why that pod stays
     share_alone: float = 0.0  # of ``share``, what no rule of another setting keeps
+    remedy: str = ""  # what may help where no setting keeps them; empty where nothing is known to
 
     @property
     def name(self) -> str:
@@ -221,7 +222,8 @@ class Obstacle(Value, frozen=True):
         if _CLOSES_EVERYTHING.issuperset(self.reasons):
             return f"{self.because} ({self.keeps} {share})"
         if not self.setting:  # a code says less than the sentence behind it
-            return f"{self.because}, e.g. {self.example} ({self.keeps} {share})"
+            remedy = f"; {self.remedy}" if self.remedy else ""
+            return f"{self.because}, e.g. {self.example} ({self.keeps} {share}){remedy}"
         return f"{self.keeps} {share}, e.g. {self.example}: {self.because}"
 
 

@@ -91,6 +91,7 @@ def _of_the_cluster(prepared: PreparedInputs, plan: Plan, answer: WhyNot) -> Why
         )
     changeable = any(item.setting for item in plan.obstacles)
     steps = ["rebalancer plan --diff OTHER_POLICY.yaml"] if changeable else []
+    steps += ["rebalancer plan --advise"] if any(item.remedy for item in plan.obstacles) else []
     steps += [f"rebalancer why-not pod/{plan.obstacles[0].example}"] if plan.obstacles else []
     steps += ["rebalancer nodes"] if nearest else []
     return replace(

@@ -471,7 +471,7 @@ def _obstacles(lines: Lines, plan: Plan) -> None:
         write_obstacles(lines, plan.obstacles)
         return
     shown = plan.obstacles[: lines.shown(len(plan.obstacles), 0) or 1]
-    lines.heading("BLOCKED BY", "policy settings that keep load on hot nodes")
+    lines.heading("BLOCKED BY", "what keeps most load on hot nodes")
     for obstacle in shown:
         lines.message(obstacle.sentence, 2, "yellow")
     lines.more(len(plan.obstacles) - len(shown), "setting or reason", plural="settings or reasons")

@@ -232,7 +232,22 @@ def _obstacle(prepared: PreparedInputs, setting: str, group: _Kept, total: float
         pods_kept_alone=len(alone),
         example=prepared.pods.full_name(example),
         because=kept.message,
+        remedy=_remedy(prepared, setting, group),
     )
+
+
+def _remedy(prepared: PreparedInputs, setting: str, group: _Kept) -> str:
+    """The setting that may help where the scheduler would put replacements on nodes that must have none."""
+    execution = prepared.policy.execution
+    if setting or all(kept.node is None for _, kept, _ in group):
+        return ""
+    if execution.steer == "none":
+        asked = "execution.steer: softTaint"
+    elif execution.steer_nodes == "hot":
+        asked = "execution.steerNodes: aboveCoolTo"
+    else:
+        return ""
+    return f"{asked} may send them elsewhere, rebalancer plan --advise says how many"
 
 
 def _alone(prepared: PreparedInputs, row: PodRow, kept: NotMoved) -> bool:

@@ -143,3 +143,32 @@ def test_a_pod_on_no_node_keeps_no_node_hot() -> None:
     kept = {**found.kept, pending: why}
     (obstacle,) = find_obstacles(prepared, replace(found, kept=kept))
     assert obstacle.pods == 9
+
+
+@pytest.mark.parametrize(
+    ("execution", "asked"),
+    [
+        ({}, "execution.steer: softTaint"),
+        ({"steer": "softTaint"}, "execution.steerNodes: aboveCoolTo"),
+        ({"steer": "softTaint", "steerNodes": "aboveCoolTo"}, ""),
+    ],
+)
+def test_where_replacements_would_land_on_hot_nodes_the_setting_that_sends_them_elsewhere_is_named(
+    execution: dict[str, str], asked: str
+) -> None:
+    """Node b has nothing but its use, which the scheduler does not see: it gets what leaves node a."""
+    policy = a_policy(execution=execution)
+    nodes = [a_node("a", cpu=10), a_node("b", cpu=10), a_node("c", cpu=10)]
+    workloads = [a_workload("web", ["a"] * 3, cpu="2"), a_workload("full", ["c"], cpu="8")]
+    inputs = planning_inputs(nodes, workloads, policy=policy, load={"a": 90, "b": 79, "c": 60})
+    (obstacle,) = plan_of(inputs).obstacles
+
+    assert (obstacle.setting, obstacle.reasons) == ("", ("NoBetterLanding",))
+    assert obstacle.remedy.startswith(asked)
+    assert bool(obstacle.remedy) == bool(asked)
+    assert obstacle.sentence.endswith(obstacle.remedy or "that could leave)")
+
+
+def test_a_setting_that_keeps_load_is_the_remedy_itself() -> None:
+    found = obstacles(a_workload("store", ["a"], cpu="9", spec=ON_DISK), policy=protecting("LocalStorage"))
+    assert [(item.setting, item.remedy) for item in found] == [("evictable.protect: LocalStorage", "")]
