@@ -219,7 +219,13 @@ class PodExplainer:
         """The explanation, with what the plan does with the pod."""
         prepared, row = self._prepared, self._row
         inputs, pods = prepared.inputs, prepared.table_of(row)
+        plan = plan_prepared(prepared)
+        verdict, verdict_because = verdict_of(plan, pods.uids[row], self._name())
         refusals = tuple(every_refusal(prepared.eviction_of(row), row))
+        unprotected = "nothing protects it"
+        if refusals and verdict == MOVED:  # its strategy lifts what protects it from others
+            strategy = next(move.strategy for move in plan.moves if move.pod.uid == pods.uids[row])
+            unprotected, refusals = f"nothing protects it from the strategy {strategy}", ()
         refusal = next(iter(refusals), None)
         known = not prepared.has_finished(row) and self._is_placed()
         placement, table = self._cycle() if known else (None, None)
@@ -232,7 +238,6 @@ class PodExplainer:
         landings = self._landings(evaluation if self._node >= 0 else placement)
         stays = self._node >= 0 and not prepared.has_finished(row)
         staying = self._staying(evaluation) if stays else None
-        verdict, verdict_because = verdict_of(plan_prepared(prepared), pods.uids[row], self._name())
         wishes = self._wishes()
         if wishes and verdict == NODE_NOT_HOT:
             name, why = next(iter(wishes.items()))
@@ -249,7 +254,7 @@ class PodExplainer:
             node=self._name(),
             evictable=refusal is None,
             reason=str(refusal.reason) if refusal else "",
-            because=refusal.message if refusal else "nothing protects it",
+            because=refusal.message if refusal else unprotected,
             refusals=tuple(
                 Refusal(reason=str(item.reason), because=item.message, setting=item.setting)
                 for item in refusals
@@ -477,13 +482,13 @@ def verdicts(prepared: PreparedInputs, plan: Plan) -> Callable[[PodRow], tuple[s
         node, uid = prepared.node_of(pod), prepared.pods.uids[pod]
         if node < 0:
             return _PENDING, "it is not bound to a node that was read"
-        refusal = None if prepared.hotness.hot[node] else why_protected(prepared.eviction, pod)
-        if refusal is not None:
-            return str(refusal.reason), refusal.message
         if uid in moves:
             return MOVED, f"wave {moves[uid].wave}: {moves[uid].because}"
         if uid in kept:
             return kept[uid].reason, kept[uid].because
+        refusal = None if prepared.hotness.hot[node] else why_protected(prepared.eviction, pod)
+        if refusal is not None:
+            return str(refusal.reason), refusal.message
         return EVICTABLE, "nothing protects it, and its node is not hot"
 
     return verdict

@@ -7,14 +7,25 @@ every rule that keeps it, not only the first.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.errors import InputError
-from rebalancer.planning.explanation import MOVED, PodExplainer, Refusal
+from rebalancer.planning.explanation import MOVED, NODE_NOT_HOT, PodExplainer, Refusal
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.plan import API_VERSION, PERCENT_DIGITS, Answer, Obstacle, Plan, UnmovedPod, Value
+from rebalancer.planning.plan import (
+    API_VERSION,
+    PERCENT_DIGITS,
+    Answer,
+    Move,
+    Obstacle,
+    Plan,
+    UnmovedPod,
+    Value,
+)
 from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.report import build_plan
@@ -78,6 +89,8 @@ def _of_the_cluster(prepared: PreparedInputs, plan: Plan, answer: WhyNot) -> Why
     if not plan.hot_count:
         nearest = _nearest(prepared, range(plan.node_count))
         verdict = f"no node is hot{_how_far(nearest)}"
+        if plan.moves:
+            verdict = f"{_moved(plan.moves)}: see rebalancer plan; {verdict}"
     elif not plan.moves:
         verdict = f"nothing is moved from {_count(plan.hot_count, 'hot node')}: {_most(plan.obstacles)}"
     elif plan.unsolved:
@@ -113,6 +126,9 @@ def _of_a_node(prepared: PreparedInputs, plan: Plan, row: NodeRow, answer: WhyNo
     elif not prepared.hotness.hot[row]:
         nearest = _nearest(prepared, [row])
         verdict = f"it is not hot{_how_far(nearest)}"
+        if moves:
+            leaving = [move for move in plan.moves if move.from_node == name]
+            verdict = f"{_moved(leaving)}: see rebalancer plan; {verdict}"
     elif name in plan.unsolved:
         lead = f"{_count(moves, 'pod')} would leave it, but it" if moves else "it"
         verdict = f"{lead} {plan.unsolved[name]}"
@@ -133,7 +149,7 @@ def _of_a_pod(prepared: PreparedInputs, plan: Plan, row: PodRow, answer: WhyNot)
         verdict = f"it would be moved, {verdict}"
     elif kept := next((item for item in plan.kept if item.pod.uid == pod.pod.uid and item.setting), None):
         verdict += _with_higher_limits(prepared, kept)
-    elif nearest:
+    elif nearest and pod.verdict == NODE_NOT_HOT:  # no strategy wishes to move it either
         verdict = f"its node is not hot{_how_far(nearest)}"
     return replace(
         answer,
@@ -144,6 +160,11 @@ def _of_a_pod(prepared: PreparedInputs, plan: Plan, row: PodRow, answer: WhyNot)
         nearest=nearest,
         next_steps=(f"rebalancer explain pod/{name}",),
     )
+
+
+def _moved(moves: Sequence[Move]) -> str:
+    """How many pods would be moved, and by which strategies."""
+    return f"{_count(len(moves), 'pod')} would be moved by {', '.join(sorted({it.strategy for it in moves}))}"
 
 
 def _with_higher_limits(prepared: PreparedInputs, kept: UnmovedPod) -> str:

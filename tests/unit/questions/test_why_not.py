@@ -139,6 +139,19 @@ def test_a_pod_of_a_cool_node_says_that_its_node_is_not_hot() -> None:
     assert answer(inputs, "pod/default/web-0").verdict.startswith("its node is not hot: cool is at 1.0 % cpu")
 
 
+def test_what_other_strategies_move_off_cool_nodes_is_said_before_how_far_they_are_from_hot() -> None:
+    policy = a_policy(strategies={"lifetime": {"maxAge": "1m"}})
+    inputs = planning_inputs(NODES, [a_workload("web", ["a", "a", "a"])], policy=policy)
+    (moved,) = make_plan(inputs).moves
+
+    assert answer(inputs).verdict.startswith("1 pod would be moved by lifetime: see rebalancer plan; no node")
+    assert answer(inputs, "node/a").verdict.startswith("1 pod would be moved by lifetime: see rebalancer pl")
+    sibling = next(name for name in ("web-0", "web-1", "web-2") if name != moved.pod.name)
+    assert answer(inputs, f"pod/default/{sibling}").verdict.startswith(
+        "1 of ReplicaSet/web moves in this run"
+    )
+
+
 def test_a_workload_is_left_to_explain() -> None:
     inputs = planning_inputs(NODES, [a_workload("web", ["cool"])])
 

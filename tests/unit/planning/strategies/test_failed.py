@@ -235,3 +235,14 @@ def test_a_job_that_runs_may_move_after_a_pod_that_has_failed_is_removed() -> No
     found = plan_of(planning_inputs(NODES, [job], pods=[a_failed_pod(owner="")], policy=policy))
 
     assert removed(found) == ["web-x", "batch-0"]
+
+
+def test_a_pod_that_is_removed_although_nothing_controls_it_is_not_explained_as_protected() -> None:
+    found = inputs(a_failed_pod(owner=""), barePods=True)
+    assert removed(plan_of(found)) == ["web-x"]
+
+    explained = explain(found, find_subject(found.snapshot, "pod/default/web-x"))
+
+    assert isinstance(explained, PodExplanation)
+    assert (explained.verdict, explained.evictable, explained.refusals) == ("Moved", True, ())
+    assert explained.because == "nothing protects it from the strategy failed"

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import InputError
+from rebalancer.planning.explanation import NodeExplanation, WorkloadExplanation, explain
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.revalidation import check_landing, revalidate_moves
+from rebalancer.planning.subjects import find_subject
 from rebalancer.policy.policy_file import parse_policy
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.state.run_state import RunState
@@ -208,6 +210,14 @@ def test_a_pod_that_is_not_ready_is_replaced_though_its_workload_has_too_few_tha
 
     assert order(found) == ["p"]
     assert kept(found) == {"web-0": "UnreadyReplicas"}
+    asked = inputs(workload)
+    explained = [explain(asked, find_subject(asked.snapshot, name)) for name in ("node/a", "rs/default/web")]
+    for answer in explained:
+        assert isinstance(answer, NodeExplanation | WorkloadExplanation)
+        assert {pod.pod.name: pod.verdict for pod in answer.pods} == {
+            "p": "Moved",
+            "web-0": "UnreadyReplicas",
+        }
 
 
 def test_old_pods_that_have_finished_are_removed_and_young_ones_stay() -> None:
