@@ -215,7 +215,7 @@ def operator_resource(work: Import, value: Mapping[str, Any]) -> None:
         key: custom[key] for key in ("thresholdPriority", "thresholdPriorityClassName") if key in custom
     }
     rules = Arguments({**evictor, **priority}, at, places)
-    map_rules(work, plugins, [rules], listed)
+    map_rules(work, plugins, [rules], listed, _SPARED)
     if plugins:
         why = "the operator spares these whatever its profiles say"
         work.add(listed, "evictable.namespaces.exclude", _SPARED, why)

@@ -13,6 +13,7 @@ from rebalancer.documents.models import did_you_mean
 from rebalancer.documents.reading import Path
 from rebalancer.planning.strategies import STRATEGIES
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
+from rebalancer.policy.schema import SYSTEM_NAMESPACE
 from rebalancer.policy_import.mapping import Import, KeyFate
 
 NO_SETTING = "no setting of ours does this"
@@ -41,6 +42,7 @@ _CHOOSING = (
 """Arguments without which a plugin would evict more."""
 _COMMON = {"labelSelector": "podSelector"}  # how strategies name what many plugins have
 _MEASURED = ("cpu", "memory", "pods")
+_PERCENT = 100
 
 
 class Arguments(msgspec.Struct, frozen=True):
@@ -158,7 +160,10 @@ def _argument(work: Import, plugin: Plugin, argument: str, value: Any, settings:
     elif value is not None and _fits(ours, {**settings, setting: value}):
         settings[setting] = value
         said = "" if argument in plugin.arguments.values else f": {value}, which is the default there"
-        work.note(where, KeyFate.MAPPED, f"{place}.{setting}{said}")
+        fate = KeyFate.MAPPED
+        if argument == "namespaces" and SYSTEM_NAMESPACE in (value.get("include") or ()):
+            fate, said = KeyFate.NARROWED, f": {SYSTEM_NAMESPACE} stays out, by evictable.namespaces"
+        work.note(where, fate, f"{place}.{setting}{said}")
     elif argument == "conditions" and (
         some := [item for item in value or () if _fits(ours, {**settings, setting: [item]})]
     ):
@@ -247,17 +252,20 @@ def _low_node_utilization(work: Import, plugin: Plugin) -> None:
 
 def _targets(work: Import, targets: Mapping[str, Any], at: Path, *, deviation: bool) -> None:
     thresholds = {}
+    rule = "deviation" if deviation else "utilization"
     for resource, percent in targets.items():
         if resource not in _MEASURED:
             said = f"no source measures {resource}; name it in load.signals with a query of yours"
             work.drop((*at, resource), said)
         elif not isinstance(percent, int | float) or isinstance(percent, bool):
             work.drop((*at, resource), "this is not a percentage")
+        elif not 0 < percent <= _PERCENT:
+            work.drop((*at, resource), f"hotNodes.any[].{rule} cannot be {percent}")
         else:
             thresholds[resource] = percent
     if thresholds:
-        rule = "deviation" if deviation else "utilization"
         rules = work.policy.setdefault("hotNodes", {}).setdefault("any", [])
-        rules.append({rule: thresholds, "coolTo": dict(thresholds)})
+        found = {rule: thresholds, "coolTo": dict(thresholds)}
+        rules += [found] if found not in rules else []
         why = "coolTo is the same level, as descheduler stops there; a lower one makes fewer moves later"
         work.note(at, KeyFate.CHANGED, f"hotNodes.any[].{rule}: {why}")

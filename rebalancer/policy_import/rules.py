@@ -14,6 +14,7 @@ from rebalancer.documents.reading import Path
 from rebalancer.planning.strategies import STRATEGIES
 from rebalancer.policy.model import PolicyModel
 from rebalancer.policy.schema import Evictable, Protection
+from rebalancer.policy.scopes import namespace_matches
 from rebalancer.policy.units import parse_duration
 from rebalancer.policy_import.mapping import Import, KeyFate
 from rebalancer.policy_import.plugins import (
@@ -31,7 +32,9 @@ from rebalancer.policy_import.strictest import strictest
 EVICTOR = "DefaultEvictor"
 _DISAGREE = "they are not alike for all of this file, and a policy has one {}: write one for each"
 _TWICE = "it is enabled before with other arguments, and a policy has each strategy once: write one for each"
-_ELSEWHERE = "it shares no namespace with the plugins before, and a policy has one {}: write one for each"
+_ELSEWHERE = (
+    "plugins before it and what is excluded leave it no namespace, as a policy has one {}: write one for each"
+)
 _STRICTEST = "the strictest of this file, for all strategies, as a policy has one"
 _UNDO = {"PodsWithLocalStorage": "LocalStorage"}
 _PROTECT = {"PodsWithPVC": "PersistentVolumes", "PodsWithoutPDB": "WithoutBudget"}
@@ -48,16 +51,26 @@ _NEVER = {
 }
 _BARE = ("evictFailedBarePods", "FailedBarePods")
 _LIFTING = ("evictLocalStoragePods", "evictFailedBarePods", "podProtections")  # what may lift a protection
+_ALWAYS = ("nodeFit", "noEvictionPolicy")  # what we do whatever they say
 _CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _NOBODY = -(2**31)  # no priority is below
 
 
-def map_rules(work: Import, plugins: Sequence[Plugin], evictors: Sequence[Arguments], at: Path) -> None:
-    """Map the plugins of a file and its rules of eviction; ``at`` is where both stand."""
+def map_rules(
+    work: Import,
+    plugins: Sequence[Plugin],
+    evictors: Sequence[Arguments],
+    at: Path,
+    spared: Sequence[str] = (),
+) -> None:
+    """Map the plugins of a file and its rules of eviction; ``at`` is where both stand.
+
+    ``spared`` are namespaces that no plugin acts in, whatever it includes.
+    """
     plugins = _once_each(work, plugins)
     if len({plugin.name for plugin in plugins}) > 1:
         work.narrowed |= {plugin.arguments.where("evictionLimits") for plugin in plugins}
-    plugins = _namespaces(work, plugins)
+    plugins = _namespaces(work, plugins, spared)
     _evictors(work, evictors, {plugin.name for plugin in plugins})
     _pod_selectors(work, plugins)
     for plugin in plugins:
@@ -93,11 +106,11 @@ def _evictors(work: Import, evictors: Sequence[Arguments], plugins: Collection[s
         value = values[0] if same else strictest(key, values)
         if (same or value is not None) and (len(found) == len(evictors) or key not in _LIFTING):
             alike[key] = value
-            if len(found) < len(evictors) or not same:
+            if (len(found) < len(evictors) or not same) and key not in _ALWAYS:
                 work.narrowed.add(found[0].where(key))
             for item in found[1:]:
                 work.seen.add(item.where(key))
-                if not same:
+                if not same and key not in _ALWAYS:
                     work.note(item.where(key), KeyFate.NARROWED, _STRICTEST)
         elif key == "podProtections":
             differ = found
@@ -321,20 +334,21 @@ def _are_alike(one: Plugin, other: Plugin) -> bool:
     return one.arguments.values == other.arguments.values
 
 
-def _namespaces(work: Import, plugins: Sequence[Plugin]) -> list[Plugin]:
+def _namespaces(work: Import, plugins: Sequence[Plugin], spared: Sequence[str]) -> list[Plugin]:
     """Map the namespaces of plugins: what one of them excludes is excluded, what all include is included.
 
     Returns those that share any with those before them.
     """
     stated, alike = _for_all(plugins, "namespaces", "namespaces")
-    excluded = {name for plugin in stated for name in _named(plugin, "exclude")}
+    excluded = (*spared, *(name for plugin in stated for name in _named(plugin, "exclude")))
     common: list[str] = []
     for plugin in stated:
         included = _named(plugin, "include")
-        names = [name for name in included if name not in excluded and (not common or name in common)]
+        names = [name for name in included if not namespace_matches(name, excluded)]
+        names = [name for name in names if not common or name in common]
         if included and not names:
             leave_out(work, plugin, _ELSEWHERE.format("evictable.namespaces"))
-            return _namespaces(work, [other for other in plugins if other is not plugin])
+            return _namespaces(work, [other for other in plugins if other is not plugin], spared)
         common = names or common
     paths = [plugin.arguments.where(plugin.namespaces) for plugin in stated]
     work.narrowed |= set() if alike else set(paths)

@@ -18,7 +18,9 @@ from rebalancer.policy_import.selectors import together
 def strictest(key: str, values: Sequence[Any]) -> Any:
     """The value that spares all that one of the values spares; None where there is none."""
     choose = _CHOICES.get(key)
-    return None if choose is None else choose(values)
+    if choose is None or any(type(value) is not type(values[0]) for value in values):
+        return None
+    return choose(values)
 
 
 def is_number(value: Any) -> bool:
@@ -45,6 +47,10 @@ def _any(values: Sequence[Any]) -> bool | None:
     return any(values) if all(isinstance(value, bool) for value in values) else None
 
 
+def _first(values: Sequence[Any]) -> str | None:
+    return min(values) if all(isinstance(value, str) for value in values) else None
+
+
 def _selector(values: Sequence[Any]) -> Mapping[str, Any] | None:
     return together(values) if all(isinstance(value, Mapping) for value in values) else None
 
@@ -68,6 +74,8 @@ _CHOICES: Mapping[str, Callable[[Sequence[Any]], Any]] = {
     "priorityThreshold": _threshold,
     "ignorePvcPods": _any,
     "ignorePodsWithoutPDB": _any,
+    "nodeFit": _any,
+    "noEvictionPolicy": _first,  # Mandatory comes before Preferred
     "labelSelector": _selector,
     "namespaceLabelSelector": _selector,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -209,7 +210,9 @@ def test_plugins_that_share_no_namespace_are_not_let_loose_on_all() -> None:
         {"LowNodeUtilization": {**LOAD, "evictableNamespaces": {"exclude": ["a"]}}},
     )
     assert Failed.settings_in(policy) is None
-    assert said(found, "RemoveFailedPods")[0].startswith("not mapped: it shares no namespace")
+    assert said(found, "RemoveFailedPods")[0].startswith(
+        "not mapped: plugins before it and what is excluded leave it"
+    )
 
 
 @pytest.mark.parametrize("more", [{}, {"maxPodLifeTimeSeconds": 60}])
@@ -254,3 +257,62 @@ def test_failed_pods_without_a_controller_are_no_reason_to_remove_those_that_suc
     assert isinstance(settings, LifetimeSettings)
     assert not settings.bare_pods
     assert said(found, "evictFailedBarePods")[0].startswith("not mapped: strategies.lifetime.barePods")
+
+
+def test_namespaces_that_the_operator_of_openshift_spares_are_not_included() -> None:
+    policy, found = imported("""
+apiVersion: operator.openshift.io/v1
+kind: KubeDescheduler
+spec:
+  profiles: [AffinityAndTaints]
+  profileCustomizations: {namespaces: {included: [kube-system, openshift-etcd, shop]}}
+""")
+
+    assert policy.evictable.namespaces.include == ("shop",)
+    assert found.policy["strategies"]
+
+    _, found = imported("""
+apiVersion: operator.openshift.io/v1
+kind: KubeDescheduler
+spec:
+  profiles: [AffinityAndTaints]
+  profileCustomizations: {namespaces: {included: [kube-system]}}
+""")
+    assert "strategies" not in found.policy
+
+
+@pytest.mark.parametrize("percent", [0, 101])
+def test_a_target_that_no_rule_of_ours_can_have_is_named(percent: int) -> None:
+    targets = {"cpu": percent, "memory": 20}
+    load = {"thresholds": {"cpu": 0}, "targetThresholds": targets, "useDeviationThresholds": True}
+    policy, found = of_profiles({"LowNodeUtilization": load}, {"LowNodeUtilization": copy.deepcopy(load)})
+
+    assert found.policy["hotNodes"]["any"] == [{"deviation": {"memory": 20}, "coolTo": {"memory": 20}}]
+    assert said(found, "cpu")[0] == f"not mapped: hotNodes.any[].deviation cannot be {percent}"
+    assert len(policy.hot_nodes.any) == 1
+
+
+def test_what_holds_whatever_a_file_says_is_no_difference_between_profiles() -> None:
+    _, found = of_profiles(
+        {"DefaultEvictor": {"nodeFit": True, "noEvictionPolicy": "Mandatory"}, "RemoveDuplicates": {}},
+        {"DefaultEvictor": {"nodeFit": False}, "RemovePodsViolatingNodeTaints": {}},
+        {"DefaultEvictor": {"noEvictionPolicy": "Preferred"}, "PodLifeTime": {"maxPodLifeTimeSeconds": 60}},
+    )
+
+    assert found.warning == ""
+    assert said(found, "nodeFit")[0].startswith("changed: always")
+    assert said(found, "noEvictionPolicy")[0].startswith("mapped")
+
+
+def test_a_plugin_that_may_act_in_kube_system_is_said_not_to() -> None:
+    policy, found = of_profiles(
+        {
+            "PodLifeTime": {"maxPodLifeTimeSeconds": 60, "namespaces": {"include": ["kube-system"]}},
+            "RemoveDuplicates": {},
+        }
+    )
+
+    assert not policy.evictable.namespaces.allows("kube-system")
+    assert said(found, "namespaces") == [
+        "narrowed: strategies.lifetime.namespaces: kube-system stays out, by evictable.namespaces"
+    ]
