@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import random
 import signal
@@ -60,6 +61,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 ALL_EXAMPLES = bool(os.environ.get("REBALANCER_ALL_EXAMPLES"))
 _SHARE_OF_EXAMPLES = 8  # one in so many
 _Case = TypeVar("_Case")
+_STATES = itertools.count()  # folders of tests
 
 
 def examples(most: int) -> int:
@@ -96,8 +98,11 @@ def pytest_collection_finish() -> None:
 def no_state_of_earlier_tests(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """A run without options keeps its state in the user's folder: each test has one of its own."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+    """A run without options keeps its state in the user's folder: each test has one of its own.
+
+    It is made by what first writes there: few tests do, and to make and to remove thousands takes long.
+    """
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / f"state-{next(_STATES)}"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
