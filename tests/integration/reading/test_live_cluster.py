@@ -23,6 +23,7 @@ from rebalancer.telemetry import Span, listening
 from rebalancer_demo import Fault, Sandbox
 from rebalancer_demo.api.requests import User, allow
 from tests.builders import a_node, a_pod
+from tests.conftest import some_of
 from tests.integration.demo.builders import START
 from tests.integration.reading.servers import a_sandbox, api_of, reading
 from tests.waiting import HANG_SECONDS, eventually
@@ -106,7 +107,8 @@ def pods_of(recording: Recording) -> tuple[str, ...]:
     return pods.names
 
 
-@pytest.mark.parametrize("moment", range(6))
+@pytest.mark.many_cases
+@pytest.mark.parametrize("moment", some_of(range(6)))
 def test_a_watch_that_is_cut_is_compared_with_a_list_and_goes_on_where_it_ended(
     moment: int, listed: Counter[str]
 ) -> None:

@@ -23,6 +23,7 @@ from rebalancer.run import run as run_module
 from rebalancer.signals import StopSignals
 from rebalancer_demo import Fault
 from rebalancer_demo.objects import Object
+from tests.conftest import some_of
 from tests.integration.running.hot_clusters import HotCluster, cluster, results
 from tests.unit.execution.fake_api import FakeTime
 from tests.waiting import present
@@ -272,15 +273,15 @@ def test_nothing_is_evicted_where_the_right_to_patch_nodes_lacks(cluster: HotClu
     assert tainted(cluster) == set()
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        *(Fault("status", code=code) for code in (409, 422, 429, 500, 504)),
-        Fault("reset-before"),
-        Fault("reset-after"),
-    ],
-    ids=lambda fault: f"{fault.effect} {fault.code}",
+FAILURES = (
+    *(Fault("status", code=code) for code in (409, 422, 429, 500, 504)),
+    Fault("reset-before"),
+    Fault("reset-after"),
 )
+
+
+@pytest.mark.many_cases
+@pytest.mark.parametrize("fault", some_of(FAILURES), ids=lambda fault: f"{fault.effect} {fault.code}")
 def test_one_change_of_a_node_that_fails_ends_no_run(cluster: HotCluster, fault: Fault) -> None:
     cluster.sandbox.faults.add(dataclasses.replace(fault, path="/api/v1/nodes/node-2", method="PATCH"))
     seen = while_evicting(steering(cluster))

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.inputs import PlanningInputs
@@ -18,9 +19,10 @@ from rebalancer.planning.landing.evaluation import Predecessor, with_predecessor
 from rebalancer.planning.planner import prepare_to_plan
 from rebalancer.planning.strategies.misplaced import MisplacedSettings
 from tests.builders import a_node
+from tests.conftest import examples
 from tests.unit.planning.builders import a_workload, planning_inputs
 
-_CLUSTERS = 200
+_CLUSTERS = examples(200)
 _KEYS = ("zone", "pool", "kubernetes.io/hostname")
 
 
@@ -92,6 +94,7 @@ def _cluster(random: Random, spec: Callable[[Random, str], dict[str, Any]] = _sp
     )
 
 
+@pytest.mark.many_cases
 def test_what_a_filter_would_reject_it_may_reject() -> None:
     rejected, missed = set[str](), list[tuple[int, str, str]]()
     for seed in range(_CLUSTERS):
@@ -111,6 +114,7 @@ def test_what_a_filter_would_reject_it_may_reject() -> None:
     assert rejected == {"TaintToleration", "NodeAffinity", "InterPodAffinity", "PodTopologySpread"}
 
 
+@pytest.mark.many_cases
 def test_where_another_node_would_score_higher_it_may() -> None:
     preferred, unasked, missed = set[str](), 0, list[tuple[int, str, str]]()
     for seed in range(2 * _CLUSTERS):
