@@ -315,12 +315,7 @@ def misfits(
     policy: RebalancePolicy, snapshot: Snapshot, configuration: SchedulerConfiguration
 ) -> Iterator[PlanWarning]:
     """Settings to which no pod, no plugin of the cluster and no other setting answers."""
-    execution = policy.execution
-    if execution.steer == "none" and execution.steer_nodes != "hot":
-        text = (
-            f"execution.steerNodes: {execution.steer_nodes} taints no node without execution.steer: softTaint"
-        )
-        yield PlanWarning(About.SETTING, text)
+    yield from _about(About.SETTING, policy.execution.without_effect())
     configured = configuration.scheduler_names
     acting = [name for name in policy.scheduler.profiles or configured if name in configured]
     used = {pod.scheduler_name for pod in snapshot.pods.classes}

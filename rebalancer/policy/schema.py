@@ -10,7 +10,7 @@ policy's value at every level.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
@@ -438,6 +438,14 @@ class Execution(PolicyModel):
         if self.first_wave > self.wave_size:
             raise ValueError(f"firstWave {self.first_wave} is larger than waveSize {self.wave_size}")
         return self
+
+    def without_effect(self) -> Iterator[str]:
+        """A sentence on each setting that says how to steer, where the policy does not steer."""
+        steering = ("steer_nodes", "steer_limit", "steer_karpenter") if self.steer == "none" else ()
+        for name in steering:
+            field = Execution.model_fields[name]
+            if getattr(self, name) != field.default:
+                yield f"execution.{field.alias} does nothing without execution.steer: softTaint"
 
 
 class Safety(PolicyModel):

@@ -80,6 +80,8 @@ def validate(paths: tuple[Path, ...], output: Output) -> int:
         for row, problems in checked:
             if row["valid"]:
                 sys.stdout.write(f"{row['source']}: valid, policy {row['name']}\n")
+            for said in row["warnings"]:
+                LOGGER.warning("%s: %s", row["source"], said)
             for problem in problems:
                 LOGGER.error("%s", problem)
     else:
@@ -101,10 +103,12 @@ def _checked(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
         "name": "",
         "inputs": "",
         "problem": "",
+        "warnings": [],
     }
     try:
         loaded = load_policy(path)
         row |= {"name": plain(loaded.policy.metadata.name), "inputs": loaded.digest}
+        row["warnings"] = list(loaded.policy.execution.without_effect())
         check_configuration(loaded)
     except InputError as error:
         return row | {"problem": plain(str(error))}, error.lines or (str(error),)

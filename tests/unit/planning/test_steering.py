@@ -186,7 +186,7 @@ def test_the_same_plan_is_made_where_only_hot_nodes_get_it_as_without_the_settin
 
 
 def test_a_plan_says_that_the_setting_does_nothing_where_nothing_steers() -> None:
-    said = "execution.steerNodes: aboveCoolTo taints no node without execution.steer: softTaint"
+    said = "execution.steerNodes does nothing without execution.steer: softTaint"
 
     assert said in make_plan(beside_a_warm_node(steer="none", steerNodes="aboveCoolTo")).warnings
     for quiet in ({"steerNodes": "aboveCoolTo"}, {"steer": "none"}, {}):

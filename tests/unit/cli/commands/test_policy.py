@@ -70,6 +70,23 @@ def test_validation_in_json_says_what_is_wrong_with_which(
     assert str(tmp_path / "absent") in rows[1]["problem"]
 
 
+def test_a_setting_that_does_nothing_without_another_is_named(
+    rebalancer_program: Program, tmp_path: Path
+) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(HEAD + "execution: {steerNodes: aboveCoolTo, steerLimit: 5m, steerKarpenter: true}\n")
+    shown = rebalancer_program("policy", "validate", str(path))
+    (row,) = json.loads(rebalancer_program("policy", "validate", str(path), "-o", "json").stdout)["policies"]
+
+    said = [
+        f"execution.{name} does nothing without execution.steer: softTaint"
+        for name in ("steerNodes", "steerLimit", "steerKarpenter")
+    ]
+    assert shown.exit_code == 0
+    assert shown.stderr.splitlines() == [f"warning: {path}: {text}" for text in row["warnings"]]
+    assert row["warnings"] == said
+
+
 def test_the_scheduler_configuration_beside_a_policy_is_checked_too(
     rebalancer_program: Program, tmp_path: Path
 ) -> None:
