@@ -66,8 +66,8 @@ ANNOTATIONS = {
         "of equally good pods the cheaper one is moved (`planning.weights.podDeletionCost`)"
     ),
     "rebalancer/evict": (
-        "`false`: the pod is never evicted (`Annotation`); any other value lifts the protections of the"
-        " policy, but none that always holds"
+        "`false`, also as `False`, `no`, `off`, `never` or `0`: the pod is never evicted (`Annotation`);"
+        " any other value lifts the protections of the policy, but none that always holds"
     ),
     "descheduler.alpha.kubernetes.io/evict": (
         "as `rebalancer/evict`; with `false` descheduler itself does the opposite"

@@ -26,7 +26,8 @@ Generated from the policy's schema, which `rebalancer policy schema` prints for 
 init` prints a commented policy to start from, and `rebalancer policy show FILE` one with every default
 filled in. Keys that mean the same in several places are explained at the first of them. Durations are
 written as `90s`, `15m` or `1h30m`, percentages as `80%` or, where no number may stand instead, as `80`;
-a switch is `true` or `false`. A policy begins with:
+a percentage of pods or nodes is rounded up, so that 10% of 3 is 1. A switch is `true` or `false`. A policy
+begins with:
 
 ```yaml
 apiVersion: rebalancer/v1alpha1

@@ -4,7 +4,7 @@ Four groups, asked in this order, and the first rule that refuses gives the reas
 
 * ``ALWAYS``: nothing lifts these; evicting such a pod would be wrong or futile whatever the policy says.
 * ``BY_POLICY``: what the policy protects; the annotation ``rebalancer/evict``, or descheduler's, on the pod
-  lifts all of them, and nothing else. With the value ``false`` it keeps the pod.
+  lifts all of them, and nothing else. With the value ``false``, or ``No``, it keeps the pod.
 * ``OF_THE_WORKLOAD``: the workload could not take the eviction well, whatever its owner wishes.
 * ``UNKNOWN``: the pod could be evicted, but not enough is known of its replacement, or not now.
 
@@ -45,6 +45,7 @@ PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 EVICTION_COST = "scheduling.koordinator.sh/eviction-cost"
+_NO = frozenset(("false", "f", "no", "n", "off", "0", "never"))
 _NEVER = str((1 << 31) - 1)  # the cost that koordinator takes for: never evict
 _STATIC_SOURCES = ("file", "http")
 
@@ -142,12 +143,17 @@ def priority(context: EvictionContext, row: PodRow) -> NotMoved | None:
     )
 
 
+def _says_no(value: str | None) -> bool:
+    """Whether an annotation says false, in whichever of the usual words: who writes No wants no eviction."""
+    return value is not None and value.strip().lower() in _NO
+
+
 def annotated(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Annotations that ask not to be evicted."""
     annotations = context.pods.annotations[row]
-    refusing = next((name for name in (*EVICT, SAFE_TO_EVICT) if annotations.get(name) == "false"), None)
+    refusing = next((name for name in (*EVICT, SAFE_TO_EVICT) if _says_no(annotations.get(name))), None)
     if refusing is not None:
-        return NotMoved(Reason.ANNOTATION, f'has the annotation {refusing}: "false"')
+        return NotMoved(Reason.ANNOTATION, f'has the annotation {refusing}: "{annotations[refusing][:40]}"')
     if PREFER_NO_EVICTION in annotations:
         return NotMoved(Reason.ANNOTATION, f"has the annotation {PREFER_NO_EVICTION}")
     if annotations.get(EVICTION_COST, "").strip() == _NEVER:
@@ -575,7 +581,7 @@ def every_refusal(context: EvictionContext, row: PodRow) -> Iterable[NotMoved]:
 def _asked(context: EvictionContext, row: PodRow) -> Iterator[NotMoved]:
     """What the rules say of one pod."""
     asked = {context.pods.annotations[row].get(name) for name in EVICT} - {None}
-    lifted = bool(asked) and "false" not in asked
+    lifted = bool(asked) and not any(map(_says_no, asked))
     for rules in (ALWAYS, (window,), () if lifted else BY_POLICY, OF_THE_WORKLOAD, UNKNOWN):
         for rule in rules:
             if context.finished and rule not in OF_FINISHED_PODS:

@@ -340,6 +340,17 @@ def test_our_own_annotation_opts_out_and_lifts_as_the_deschedulers_does(
 
 
 @pytest.mark.parametrize(
+    "name", ["rebalancer/evict", EVICT, "cluster-autoscaler.kubernetes.io/safe-to-evict"]
+)
+@pytest.mark.parametrize("no", ["False", " FALSE ", "no", "off", "0", "never"])
+def test_whoever_says_no_in_other_words_is_not_evicted(name: str, no: str) -> None:
+    plan = plan_for(case(), **{name: no})
+
+    assert kept(plan) == {"web-0": "Annotation"}
+    assert f'{name}: "{no}"' in because(plan, "web-0")
+
+
+@pytest.mark.parametrize(
     ("given", "words"),
     [
         (of_deployment(updatedReplicas=1), "Deployment/web has updated 1 of 2 replicas"),
