@@ -90,6 +90,21 @@ kind: RebalancePolicy
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.act .Values.rbac.create (not .Values.existingConfigMap) -}}
+{{- $policy := .Values.policy | default dict -}}
+{{- if and (not .Values.allowSteer) (eq (toString (($policy).execution).steer) "softTaint") -}}
+{{- fail "policy.execution.steer: softTaint needs the right to patch nodes; set allowSteer: true" -}}
+{{- end -}}
+{{- $consolidation := (($policy).strategies).consolidation -}}
+{{- if and (not .Values.allowSteer) (kindIs "map" $consolidation) -}}
+{{- if not (has (toString (dig "taintFor" "0s" $consolidation)) (list "0s" "0m" "0h")) -}}
+{{- fail "policy.strategies.consolidation.taintFor needs the right to patch nodes; set allowSteer: true" -}}
+{{- end -}}
+{{- end -}}
+{{- if and (not .Values.allowSurge) (eq (toString (($policy).evictable).singleReplica) "surge") -}}
+{{- fail "policy.evictable.singleReplica: surge needs the right to patch deployments; set allowSurge: true" -}}
+{{- end -}}
+{{- end -}}
 {{- range $option := list "policy" "lease" "state" "state-config-map" "max-duration" "metrics-push" "kubeconfig" "act" "listen" "from" -}}
 {{- if hasKey ($.Values.cmdOptions | default dict) $option -}}
 {{- fail (printf "cmdOptions.%s: the chart sets this option itself; use the value of its own" $option) -}}

@@ -133,3 +133,29 @@ def test_a_large_number_is_an_option_as_it_was_written(tmp_path: Path) -> None:
     (cron_job,) = (item for item in objects if item["kind"] == "CronJob")
     (container,) = cron_job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     assert {"--top=1000000", "--all", "--ratio=0.5"} <= set(container["args"])
+
+
+@pytest.mark.parametrize(
+    ("policy", "right"),
+    [
+        ({"execution": {"steer": "softTaint"}}, "allowSteer"),
+        ({"strategies": {"consolidation": {"taintFor": "30m"}}}, "allowSteer"),
+        ({"evictable": {"singleReplica": "surge"}}, "allowSurge"),
+    ],
+)
+def test_a_policy_that_needs_a_right_is_refused_without_it(
+    tmp_path: Path, policy: dict[str, Any], right: str
+) -> None:
+    """As each of its runs would be; where rights or the policy come from elsewhere nobody knows."""
+    acts = {"act": True, "policy": policy}
+
+    assert f"set {right}: true" in refusal(tmp_path, acts)
+    for more in ({right: True}, {"act": False}, {"rbac": {"create": False}}, {"existingConfigMap": "own"}):
+        assert rendered(tmp_path, {**acts, **more})
+
+
+@pytest.mark.parametrize("consolidation", [True, False, {"taintFor": "0s"}, {"maxNodes": 1}])
+def test_a_policy_that_needs_no_further_right_is_taken(tmp_path: Path, consolidation: Any) -> None:
+    policy = {"strategies": {"consolidation": consolidation}, "execution": {"steer": "none"}}
+
+    assert rendered(tmp_path, {"act": True, "policy": policy})
