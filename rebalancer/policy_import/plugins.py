@@ -126,7 +126,7 @@ def map_plugin(work: Import, plugin: Plugin) -> None:
             enabled.pop(ours.name, None)
         return
     chosen_alone = any(
-        "" not in (of.get(item, "") for item in stated[argument])
+        "" not in (of.get(str(item), "") for item in stated[argument])
         for argument, of in replaced.choices.items()
         if isinstance(stated.get(argument), list)
     )
@@ -148,7 +148,11 @@ def _argument(work: Import, plugin: Plugin, argument: str, value: Any, settings:
     setting = replaced.settings.get(argument, _COMMON.get(argument, argument))
     value, choices = _as_ours(argument, value), replaced.choices.get(argument, {})
     defaults = _DEFAULTS.get(plugin.name, {})
-    if choices and isinstance(value, list) and set(value) <= set(choices):
+    if (
+        choices
+        and isinstance(value, list)
+        and all(isinstance(item, str) and item in choices for item in value)
+    ):
         chosen = [choices[item] for item in value if choices[item]]
         settings.update(dict.fromkeys(chosen, True))
         work.note(where, KeyFate.MAPPED, ", ".join(f"{place}.{item}" for item in chosen) or place)
@@ -165,7 +169,11 @@ def _argument(work: Import, plugin: Plugin, argument: str, value: Any, settings:
             fate, said = KeyFate.NARROWED, f": {SYSTEM_NAMESPACE} stays out, by evictable.namespaces"
         work.note(where, fate, f"{place}.{setting}{said}")
     elif argument == "conditions" and (
-        some := [item for item in value or () if _fits(ours, {**settings, setting: [item]})]
+        some := [
+            item
+            for item in (value if isinstance(value, list) else ())
+            if _fits(ours, {**settings, setting: [item]})
+        ]
     ):
         settings[setting] = some  # a pod must meet one of them, so fewer conditions choose fewer pods
         work.drop(where, f"{place}.{setting} has only those that it can ask for")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rebalancer.errors import RebalancerError
 from rebalancer.planning.strategies.misplaced import Misplaced, MisplacedSettings
 from rebalancer.policy_import.mapping import KeyFate
 from tests.unit.policy_import.test_descheduler_line_by_line import a_profile, imported
@@ -124,3 +125,16 @@ def test_the_only_taints_that_count_there_are_the_only_ones_here(
     settings = Misplaced.settings_in(policy)
     assert (found.warning, isinstance(settings, MisplacedSettings)) == ("", True)
     assert getattr(settings, "included_taints", None) == included
+
+
+@pytest.mark.parametrize("plugin", ARGUMENTS)
+@pytest.mark.parametrize("wrong", [True, 7, -1, "x", [], [7], [{}], [None], {}, {"a": 1}], ids=repr)
+def test_an_argument_of_another_form_is_a_note_or_one_line(plugin: str, wrong: Any) -> None:
+    """As a number where a list of conditions belongs, and mappings where words do."""
+    for argument in ARGUMENTS[plugin]:
+        said = ""
+        try:
+            dropped(plugin, {**ARGUMENTS[plugin], argument: wrong})
+        except RebalancerError as error:
+            said = str(error)
+        assert "\n" not in said
