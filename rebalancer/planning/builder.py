@@ -317,6 +317,11 @@ class PlannedMove(msgspec.Struct, frozen=True, eq=False):
         return self.evaluation.candidate
 
 
+def _chance_of_none_bad(made: Sequence[Move]) -> float:
+    """The chance that all landings of these moves are acceptable; never 0."""
+    return max(math.prod(1.0 - move.risk for move in made), sys.float_info.min)
+
+
 class PlanBuilder:
     """Tries moves, and adds those that hold."""
 
@@ -330,7 +335,7 @@ class PlanBuilder:
         self._most = inputs.policy.planning.max_placements
         self._pods = inputs.snapshot.pods
         self._eviction = eviction
-        self._confidence = 1.0
+        self._confidence = _chance_of_none_bad(inputs.made)
         self._wave = 1
         self._in_wave = 0
         self._controllers: frozenset[str] = frozenset()  # whose pods this wave moves already
@@ -444,9 +449,7 @@ class PlanBuilder:
         holds = self._confidence * (1.0 - evaluation.unacceptable)
         if evaluation.refused and not (evaluation.sampled and holds >= wanted):
             if evaluation.sampled and 1.0 - evaluation.unacceptable >= wanted:
-                message = (
-                    f"{evaluation.refused.message}; the plan's confidence of {wanted:.2%} leaves no room"
-                )
+                message = f"{evaluation.refused.message}; planning.confidence of {wanted:.2%} leaves no room"
                 return NotMoved(Reason.CONFIDENCE, message)
             return evaluation.refused
         return AcceptedMove(evaluation, later)
@@ -514,7 +517,7 @@ class PlanBuilder:
     def resume(self, made: Sequence[Move]) -> None:
         """Go on with a plan of which these moves are made: they count for limits and for its confidence."""
         self.used = UsedLimits.of(self._inputs, made)
-        self._confidence = max(math.prod(1.0 - move.risk for move in made), sys.float_info.min)
+        self._confidence = _chance_of_none_bad((*self._inputs.made, *made))
 
     def landed(self, candidate: Candidate, node: NodeRow) -> None:
         """Place a move of this wave, counted by ``resume``, whose replacement is on a node by now."""

@@ -151,7 +151,7 @@ class Reason(StrEnum):
     LIMIT = "Limit", "a limit of the policy is reached", "limits"
     CONFIDENCE = (
         "Confidence",
-        "its risk of a bad landing is more than planning.confidence leaves for this plan",
+        "its risk of a bad landing is more than planning.confidence leaves for this run",
         "planning.confidence",
     )
     NOT_NEEDED = "NotNeeded", "its node becomes cool without moving it"

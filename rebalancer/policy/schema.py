@@ -240,7 +240,7 @@ class Planning(PolicyModel):
     )
     confidence: float = setting(
         LEVELS[DEFAULT_AGGRESSIVENESS].confidence,
-        "Minimum probability that every landing of the plan is acceptable.",
+        "Minimum probability that every landing of a run is acceptable, those of all its plans together.",
         gt=0,
         le=1,
     )

@@ -1,8 +1,11 @@
-"""Where the scheduler looks at a sample of the nodes, the whole plan holds with the policy's confidence."""
+"""Where the scheduler looks at a sample of the nodes, a whole run holds with the policy's confidence."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.builder import PlanBuilder
@@ -17,12 +20,19 @@ BAD = 5
 
 
 def a_cluster(
-    others: int, bad: int, *, confidence: float = 0.95, percentage: int = 0, seed: int = 0
+    others: int,
+    bad: int,
+    *,
+    confidence: float = 0.95,
+    percentage: int = 0,
+    seed: int = 0,
+    apps: Sequence[str] = ("web",),
 ) -> PlanningInputs:
     """One hot node, which takes none back, and others; ``bad`` of them are unknown."""
     names = [f"n{number:03}" for number in range(others)]
     nodes = [a_node("hot", cpu=10), *(a_node(name, cpu=10, labels={"pool": "x"}) for name in names)]
-    pods = [a_workload("web", ["hot"] * 10, spec={"nodeSelector": {"pool": "x"}})]
+    selecting = {"nodeSelector": {"pool": "x"}}
+    pods = [a_workload(app, ["hot"] * (10 // len(apps)), spec=selecting) for app in apps]
     return planning_inputs(
         nodes,
         pods,
@@ -52,6 +62,18 @@ def test_a_sampled_landing_may_be_bad_within_the_confidence() -> None:
 def test_the_confidence_is_of_the_whole_plan(confidence: float, moves: int) -> None:
     """Each move lands badly with a chance of 2 %: 98, 96 and 94 % that none does."""
     assert len(plan_of(a_cluster(249, BAD, confidence=confidence)).moves) == moves
+
+
+@pytest.mark.parametrize(("confidence", "moves"), [(0.975, 0), (0.955, 1), (0.935, 2)])
+def test_the_confidence_is_of_all_plans_of_a_run(confidence: float, moves: int) -> None:
+    """What the moves of earlier plans risked is not there to be risked again."""
+    inputs = a_cluster(249, BAD, confidence=confidence, apps=("api", "web"))
+    first = plan_of(inputs).moves[0]
+    later = plan_of(replace(inputs, made=(first,)))
+
+    assert first.risk == pytest.approx(0.02, abs=0.001)
+    assert len(later.moves) == moves
+    assert {move.pod.workload for move in later.moves}.isdisjoint({first.pod.workload})
 
 
 def test_chances_of_a_sampled_landing_sum_to_one() -> None:
