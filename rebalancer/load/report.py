@@ -31,6 +31,8 @@ from rebalancer.load.usage import (
     PodMethod,
     PodUsage,
     measured_usage,
+    most_plausible,
+    plausible_for_pods,
     possible,
     usage_of_requests,
     with_shares,
@@ -174,6 +176,15 @@ def _fresh(measured_at: FloatArray, now: float, max_age: float) -> BoolArray:
     with np.errstate(invalid="ignore"):
         age = now - measured_at
         return (age <= max_age) & (age >= -CLOCK_SKEW_SECONDS)
+
+
+def usable_of_pods(
+    figures: PodUsage, pods: PodTable, nodes: NodeTable, *, now: float, max_age_seconds: float
+) -> PodUsage:
+    """The figures of pods without those that a report would not use; it is the report that warns of them."""
+    believed = plausible_for_pods(figures, pods, most_plausible(nodes))
+    fresh = _fresh(figures.measured_at, now, max_age_seconds)
+    return msgspec.structs.replace(figures, usage=np.where(fresh[:, None], believed.usage, np.nan))
 
 
 def build_report(

@@ -17,7 +17,7 @@ from rebalancer.load.prometheus.discovery import prometheus_address
 from rebalancer.load.prometheus.reader import PrometheusQuestions, PrometheusReader, connection_of
 from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.load.raw_figures import RawFigures
-from rebalancer.load.report import LoadReport, build_report
+from rebalancer.load.report import LoadReport, build_report, usable_of_pods
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.load.usage import (
     NodeUsage,
@@ -93,7 +93,10 @@ def read_load(
             found = over_earlier_runs(found, snapshot.nodes, samples, window, now)
         if of_pods is not None:
             pod_figures.append(of_pods)
-            found = with_summed_peaks(found, of_pods, snapshot.pods, window)
+            usable = usable_of_pods(
+                of_pods, snapshot.pods, snapshot.nodes, now=now, max_age_seconds=policy.load.max_age
+            )
+            found = with_summed_peaks(found, usable, snapshot.pods, window)
         figures.append(found)
     if not figures:
         raise _no_source_answered(snapshot.source, failures, live=live)

@@ -299,7 +299,7 @@ def measured_usage(
     usage = np.full((len(pods), len(resources)), np.nan)
     warnings: list[str] = []
     for source, fresh in figures:
-        plausible = _plausible_for_pods(source, pods, most_plausible(nodes))
+        plausible = plausible_for_pods(source, pods, most_plausible(nodes))
         warnings += plausible.warnings
         for column, resource in enumerate(plausible.resources):
             if resource not in resources:
@@ -346,7 +346,7 @@ def with_shares(
     return EstimatedPodUsage(usage, methods, measured.warnings)
 
 
-def _plausible_for_pods(figures: PodUsage, pods: PodTable, most: FloatArray) -> PodUsage:
+def plausible_for_pods(figures: PodUsage, pods: PodTable, most: FloatArray) -> PodUsage:
     """Forget figures that no pod can have: far above its node's they would make its neighbours look idle."""
     limit = np.full((len(pods), len(figures.resources)), np.inf)
     bound = pods.node >= 0

@@ -23,6 +23,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PodTable
@@ -167,14 +168,16 @@ def over_earlier_runs(
     table = {node: position for position, node in enumerate(samples.nodes)}
     for row, name in enumerate(nodes.names):
         oldest = now
+        # A node that was made anew under its name is another machine than the one before.
+        created = times.parse_if_possible(nodes.records[row].metadata.creation_timestamp)
+        since = float(np.fmax(now - window.seconds, created))
         for column, resource in enumerate(figures.resources):
             if np.isnan(usage[row, column]) or not whole[row, column] > 0 or name not in table:
                 continue
             earlier = [
                 (sample.at, values[table[name]])
                 for sample in samples.taken
-                if now - window.seconds <= sample.at < now
-                and len(values := sample.percent.get(resource, ())) > table[name]
+                if since <= sample.at < now and len(values := sample.percent.get(resource, ())) > table[name]
             ]
             past = [(at, value) for at, value in earlier if value is not None]
             points = np.array([value / 100 * whole[row, column] for _, value in past] + [usage[row, column]])

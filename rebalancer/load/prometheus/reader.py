@@ -521,8 +521,10 @@ def read_pressure(reading: NodeReading) -> NodePressure:
         if rates is None or dates is None:
             continue
         found = reading.last_values(what, rates)
-        oldest = np.fmin(oldest, reading.last_values(what, dates, newest=True))
-        percent[resource] = np.where((found >= 0) & (since_boot > 0), found, np.nan)
+        moments = reading.last_values(what, dates, newest=True)
+        oldest = np.fmin(oldest, moments)
+        dated = ~np.isnan(moments)
+        percent[resource] = np.where((found >= 0) & (since_boot > 0) & dated, found, np.nan)
         reading.warn_about(np.isnan(percent[resource]) & (since_boot != 0), f"no {what} for")
     return NodePressure(percent, np.where(np.isinf(oldest), np.nan, oldest) - reading.skew)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rebalancer.cluster import times
 from rebalancer.load.usage import NodeUsage, PodUsage, node_usage_of_metrics, node_usage_of_requests
 from rebalancer.load.windows import (
     PRESENT,
@@ -132,3 +133,12 @@ def test_other_statistics_leave_the_figures_as_they_are() -> None:
 
 def test_the_nodes_own_prediction_is_three_deviations_above_its_mean() -> None:
     assert MetricWindow(900.0, "predictedPeak").of(np.array([1.0, 3.0])) == pytest.approx(2.0 + 3 * 1.0)
+
+
+def test_samples_of_another_node_that_had_the_same_name_do_not_count() -> None:
+    anew = a_node("n0")
+    anew["metadata"]["creationTimestamp"] = times.render(NOW - 400.0)
+    nodes, samples = a_snapshot(nodes=[anew, a_node("n1")]).nodes, after_runs((0.4, 0.4), (0.4, 0.4))
+    figures = over_earlier_runs(present(3.4, 3.4), nodes, samples, WINDOW, NOW)
+
+    assert figures.usage[:, 0].tolist() == pytest.approx([1900.0, 1400.0])
