@@ -11,6 +11,7 @@ for some pods replace those for all, so that they can be wider or narrower:
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 import zoneinfo
 from collections.abc import Iterable, Mapping
@@ -197,19 +198,37 @@ class Window(_Zoned):
         return (today in self.days and minute >= begins) or (yesterday in self.days and minute < ends)
 
     def next_begin(self, now: float) -> float:
-        """When it begins next, in Unix seconds, after a moment outside it."""
+        """When it begins next, in Unix seconds, after a moment outside it.
+
+        That is its time of day, of which there are two where clocks are put back, or the moment at which
+        clocks are put forward over that time, or back into the window.
+        """
         zone = self._zone()
         today = dt.datetime.fromtimestamp(now, zone).date()
         hour, minute = divmod(_minutes(self.from_time), 60)
         begins = (
-            dt.datetime.combine(today + dt.timedelta(days=days), dt.time(hour, minute), zone)
+            dt.datetime.combine(today + dt.timedelta(days=days), dt.time(hour, minute, fold=fold), zone)
             for days in range(len(_DAYS) + 1)
+            for fold in (0, 1)
         )
-        return next(
+        begin = min(
             begin.timestamp()
             for begin in begins
             if _DAYS[begin.weekday()] in self.days and begin.timestamp() > now
         )
+        change = self._clock_change(now, begin)
+        return change if change is not None and self.holds(change) else begin
+
+    def _clock_change(self, after: float, until: float) -> float | None:
+        """When clocks are put forward or back between two moments; None where they are not."""
+        before = self._at(after).utcoffset()
+        if before == self._at(until).utcoffset():
+            return None
+        early, late = math.floor(after), math.ceil(until)
+        while late - early > 1:
+            middle = (early + late) // 2
+            early, late = (middle, late) if self._at(middle).utcoffset() == before else (early, middle)
+        return float(late)
 
     def __str__(self) -> str:
         """In words."""
