@@ -46,6 +46,7 @@ _COOLING_POINTS = 15
 _SHARE_PER_RUN = 0.01  # of the pods that may move
 _MAX_SERVICES = 2
 _BESIDE_PROMETHEUS = ("adapter", "alert", "exporter", "operator", "push")  # in names of other services
+_PROMETHEUS_PORT = 9090
 _WIDTH = 80  # columns
 
 
@@ -157,7 +158,7 @@ def _values(facts: _Facts, threshold: int) -> dict[str, Any]:
         "missing": missing,
         "schedulers": facts.schedulers,
         "profiles": ", ".join(f"{name} {facts.schedulers[name]}" for name in profiles),
-        "prometheus_services": [item.metadata for item in _prometheus_services(facts)],
+        "prometheus_services": [(item.metadata, port) for item, port in _prometheus_services(facts)],
         "measured": facts.measured,
         "known": int(np.count_nonzero(load.known)),
         "nodes": len(facts.inputs.snapshot.nodes),
@@ -174,16 +175,31 @@ def _values(facts: _Facts, threshold: int) -> dict[str, Any]:
     }
 
 
-def _prometheus_services(facts: _Facts) -> list[Service]:
-    """Services that are named like a Prometheus server."""
+def _prometheus_services(facts: _Facts) -> list[tuple[Service, int]]:
+    """Services that are named like a Prometheus server, each with its port."""
     services = [
-        item
+        (item, port)
         for item in facts.inputs.snapshot.recording.records(SERVICES)
-        if "prometheus" in item.metadata.name
-        and not any(part in item.metadata.name for part in _BESIDE_PROMETHEUS)
+        if (port := _prometheus_port(item)) is not None
     ]
-    services.sort(key=lambda item: (item.metadata.namespace, item.metadata.name))
+    services.sort(key=lambda found: (found[0].metadata.namespace, found[0].metadata.name))
     return services[:_MAX_SERVICES]
+
+
+def _prometheus_port(service: Service) -> int | None:
+    """The port at which a service may be a Prometheus server; None where it is something else.
+
+    A chart gives its name to the services of all that it watches, such as prometheus-kubelet, so a port that
+    is not the usual one counts only where the name says what the service is.
+    """
+    name, ports = service.metadata.name, [item.port for item in service.spec.ports or ()]
+    if "prometheus" not in name or any(part in name for part in _BESIDE_PROMETHEUS):
+        return None
+    if _PROMETHEUS_PORT in ports:
+        return _PROMETHEUS_PORT
+    if not name.endswith(("prometheus", "prometheus-server")):
+        return None
+    return ports[0] if ports else _PROMETHEUS_PORT
 
 
 def _with_header(facts: _Facts, text: str, plan: Plan) -> str:

@@ -142,11 +142,12 @@ class Fit(Value, frozen=True):
     now: str
     pod: str  # Kind namespace/name of what was asked about
     profile: str  # the schedulerName
-    requests: dict[str, float]  # cpu in thousandths of a core, memory in bytes
+    requests: dict[str, float]  # cpu in thousandths of a core, memory in bytes, others as they are counted
     priority: int
     node_count: int
     fits: int = 0  # pods that land; the search ends at ``at_most``
     replicas: int | None = None  # that the file asks for; None where it says nothing
+    running: int = 0  # how many of them the cluster has already, of the same template
     at_most: int = 0
     landings: tuple[FittingPod, ...] = ()  # of the first pods
     by_node: tuple[NodeRoom, ...] = ()  # of all of them, the node with most first
@@ -167,25 +168,26 @@ def fit(
     progress: Callable[[str], None] = lambda _message: None,
 ) -> Fit:
     """Place pods one by one until one finds no node, or ``at_most`` have."""
+    running = len(_made_already(inputs.snapshot, asked))
     inputs, pod_class = with_asked(inputs, asked)
     prepared = prepare(inputs)
     pod = prepared.pods.classes[pod_class]
     unpredictable = asked.unpredictable or why_unpredictable(prepared, pod_class)
     state = prepared.state.copy()
     requests = state.classes.requests[pod_class].incoming
+    names = (*_REQUESTED, *sorted(name for name in requests if requests[name] and name not in _REQUESTED))
     answer = Fit(
         source=inputs.snapshot.source,
         inputs=inputs.digest,
         now=times.render(inputs.now),
         pod=asked.name,
         profile=pod.scheduler_name,
-        requests=dict(
-            zip(_REQUESTED, map(float, requested_amounts(requests, _REQUESTED).tolist()), strict=True)
-        ),
+        requests=dict(zip(names, map(float, requested_amounts(requests, names).tolist()), strict=True)),
         priority=pod.priority,
         node_count=len(inputs.snapshot.nodes),
         at_most=at_most,
         replicas=asked.replicas,
+        running=running,
         unpredictable=unpredictable,
         notes=_notes(prepared, asked),
     )
@@ -259,21 +261,27 @@ def with_asked(inputs: PlanningInputs, asked: AskedPod) -> tuple[PlanningInputs,
 
 def _same_workload(snapshot: Snapshot, asked: AskedPod) -> int | None:
     """The class of the newest pods that the same controller has made of the same template."""
+    pods = snapshot.pods
+    rows = [row for row in _made_already(snapshot, asked) if pods.ready[row] and pods.node[row] >= 0]
+    newest = max(rows, key=lambda row: (float(np.nan_to_num(pods.created[row])), row), default=None)
+    return None if newest is None else int(pods.pod_class[newest])
+
+
+def _made_already(snapshot: Snapshot, asked: AskedPod) -> list[PodRow]:
+    """The pods that the same controller has made of the same template, those that are Pending among them."""
     if asked.selector is None and asked.kind != "Job":
-        return None
+        return []
     pods, workloads = snapshot.pods, Workloads(snapshot)
     kind, _, name = asked.name.partition(" ")
     wanted = f"{asked.pod_class.namespace}/{kind}/{name.partition('/')[2]}"
-    usable = pods.ready & ~pods.terminating & (pods.node >= 0)
-    classes = {
+    classes = [
         index
         for index, pod in enumerate(pods.classes)
         if pod.namespace == asked.pod_class.namespace and not differences(asked.template, pod)
-    }
-    rows = [PodRow(row) for row in np.flatnonzero(usable).tolist() if int(pods.pod_class[row]) in classes]
-    rows = [row for row in rows if workloads.of(row).key == wanted]
-    newest = max(rows, key=lambda row: (float(np.nan_to_num(pods.created[row])), row), default=None)
-    return None if newest is None else int(pods.pod_class[newest])
+    ]
+    of_these = np.isin(pods.pod_class, classes) & ~pods.terminating
+    rows = map(PodRow, np.flatnonzero(of_these).tolist())
+    return [row for row in rows if workloads.of(row).key == wanted]
 
 
 def _with_controller(snapshot: Snapshot, asked: AskedPod) -> Snapshot:

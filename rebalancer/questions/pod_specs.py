@@ -19,13 +19,14 @@ import msgspec
 from msgspec.structs import replace
 
 from rebalancer.cluster import records
-from rebalancer.cluster.kinds import PRIORITY_CLASSES
+from rebalancer.cluster.kinds import PRIORITY_CLASSES, RUNTIME_CLASSES
 from rebalancer.cluster.malformed import admitted
 from rebalancer.cluster.pod_classes import ClassIndex, PodClass
 from rebalancer.cluster.selectors import matcher_of
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.documents import Document, parse
 from rebalancer.documents.reading import Path
+from rebalancer.planning.workloads.templates import admitted as with_runtime_class
 
 # Where each kind keeps its pod template, and the controller that makes its pods.
 _TEMPLATES: Mapping[str, tuple[Path, str, str]] = {
@@ -79,10 +80,16 @@ def read_pod(text: str, source: str, namespace: str | None = None) -> tuple[Docu
 
 
 def _replicas(document: Document) -> int | None:
-    """``spec.replicas`` of a controller, where it is a number."""
+    """``spec.replicas`` of a controller, where it is a number. InputError for one below 0."""
     spec = document.value.get("spec")
     found = spec.get("replicas") if isinstance(spec, dict) else None
-    return found if type(found) is int else None
+    if type(found) is not int:
+        return None
+    if found < 0:
+        raise document.error(
+            ("spec", "replicas"), f"{found} is below 0", hint="the API server would refuse it"
+        )
+    return found
 
 
 def asked_pod(document: Document, kind: str, snapshot: Snapshot, namespace: str | None = None) -> AskedPod:
@@ -175,22 +182,36 @@ def _as_stored(
     document: Document, path: Path, spec: records.PodSpec, snapshot: Snapshot
 ) -> tuple[records.PodSpec, tuple[str, ...]]:
     """The spec with the defaults of the API server, and what could not be filled in."""
-    priority, unknown = _priority(document, path, spec, snapshot)
+    spec, unknown_overhead = _of_runtime_class(document, path, spec, snapshot)
+    spec, unknown = _with_priority(document, path, spec, snapshot)
     stored = replace(
         spec,
         scheduler_name=spec.scheduler_name or "default-scheduler",
-        priority=priority,
         containers=[_container(item, spec) for item in spec.containers or ()],
         init_containers=[_container(item, spec) for item in spec.init_containers or ()] or None,
         resources=_pod_resources(spec),
         tolerations=_tolerations(spec),
     )
-    part: Any = document.value
-    for key in path:
-        part = part[key]
-    if (part.get("spec") or {}).get("runtimeClassName"):
-        unknown += ("the overhead of its runtimeClassName is not known and not counted",)
-    return stored, unknown
+    return stored, unknown + unknown_overhead
+
+
+def _of_runtime_class(
+    document: Document, path: Path, spec: records.PodSpec, snapshot: Snapshot
+) -> tuple[records.PodSpec, tuple[str, ...]]:
+    """The spec with what its RuntimeClass adds: overhead, a nodeSelector and tolerations."""
+    if not spec.runtime_class_name:
+        return spec, ()
+    if not snapshot.has(RUNTIME_CLASSES):
+        note = "the overhead of its runtimeClassName is not known and not counted"
+        return spec, () if spec.overhead else (note,)
+    classes = {item.metadata.name: item for item in snapshot.recording.records(RUNTIME_CLASSES)}
+    where, hint = (*path, "spec", "runtimeClassName"), "the API server would refuse the pod"
+    if spec.runtime_class_name not in classes:
+        raise document.error(where, f"there is no class {spec.runtime_class_name!a:.60}", hint=hint)
+    found = with_runtime_class(records.PodTemplate(spec=spec), classes)
+    if isinstance(found, str):
+        raise document.error(where, found, hint=hint)
+    return found.spec, ()
 
 
 def _container(container: records.Container, spec: records.PodSpec) -> records.Container:
@@ -233,26 +254,27 @@ def _tolerations(spec: records.PodSpec) -> list[records.Toleration]:
     return own + [records.Toleration(key=key, operator="Exists", effect="NoExecute") for key in added]
 
 
-def _priority(
+def _with_priority(
     document: Document, path: Path, spec: records.PodSpec, snapshot: Snapshot
-) -> tuple[int | None, tuple[str, ...]]:
-    """The priority that the pod's class gives, or the default class; and what is not known of it."""
+) -> tuple[records.PodSpec, tuple[str, ...]]:
+    """The spec with what its class, or the default class, says of its priority; and what is not known."""
     if not snapshot.has(PRIORITY_CLASSES):
         named = f" {spec.priority_class_name!a:.60}" if spec.priority_class_name else ""
         note = f"priority classes were not read: the priority of class{named} is taken as 0"
-        return spec.priority, () if spec.priority is not None or not named else (note,)
+        return spec, () if spec.priority is not None or not named else (note,)
     classes = snapshot.recording.records(PRIORITY_CLASSES)
     if spec.priority_class_name:
-        priority_class = next(
-            (item for item in classes if item.metadata.name == spec.priority_class_name), None
-        )
-        if priority_class is None:
+        found = next((item for item in classes if item.metadata.name == spec.priority_class_name), None)
+        if found is None:
             hint = "the API server would refuse the pod"
             where = (*path, "spec", "priorityClassName")
             raise document.error(where, f"there is no class {spec.priority_class_name!a:.60}", hint=hint)
-        return priority_class.value, ()
-    default = next((item for item in classes if item.global_default), None)
-    return (default.value if default is not None else spec.priority), ()
+    else:
+        found = next((item for item in classes if item.global_default), None)
+        if found is None:
+            return spec, ()
+    policy = spec.preemption_policy or found.preemption_policy
+    return replace(spec, priority=found.value, preemption_policy=policy), ()
 
 
 def _selector(document: Document, kind: str, labels: Mapping[str, str]) -> records.LabelSelector | None:

@@ -201,6 +201,7 @@ class PriorityClass(base.ApiObject, frozen=True):
 
     value: base.Int32 = 0
     global_default: bool = False
+    preemption_policy: str | None = None
 
 
 class TargetReference(base.Record, frozen=True):

@@ -21,6 +21,7 @@ from rebalancer.reporting.words import counted, plain, sample, words
 _MAX_PODS, _MAX_NODES, _MAX_COMPARED, _MAX_WHY = 10, 20, 8, 2
 _MAX_FIT_NODES, _MAX_REASONS = 3, 6
 _MIB = 1 << 20
+_IN_BYTES = ("ephemeral-storage",)
 _WORDS = {  # of one pod, and of several
     Fate.LANDS: ("lands", "land"),
     Fate.PENDING: ("fits nowhere", "fit nowhere"),
@@ -193,17 +194,26 @@ def _verdict(answer: Fit) -> str:
         return f"{answer.at_most} more pods fit, and perhaps others (--at-most)"
     verb = "fits" if answer.fits == 1 else "fit"
     nodes = f"on {counted(len(answer.by_node), 'node')}"
-    if answer.replicas and answer.fits < answer.replicas:
-        return f"{answer.fits:,} of its {answer.replicas:,} replicas {verb}, {nodes}"
-    lead = f"all {answer.replicas:,} replicas fit; " if answer.replicas else ""
+    missing = max(0, (answer.replicas or 0) - answer.running)
+    of_them = f"{missing:,} missing" if answer.running else f"{missing:,}"
+    if answer.fits < missing:
+        return f"{answer.fits:,} of its {of_them} replicas {verb}, {nodes}"
+    lead = "" if not missing else f"all {of_them} replicas fit; "
+    if missing == 1 and answer.running:
+        lead = "the missing replica fits; "
     return f"{lead}{counted(answer.fits, 'more pod')} {verb}, {nodes}"
 
 
 def _requests(answer: Fit) -> str:
-    """``500m cpu, 256 MiB``."""
+    """``500m cpu and 256 MiB of memory and 1 example.com/gpu``."""
     cpu, memory = answer.requests.get("cpu", 0.0), answer.requests.get("memory", 0.0)
     parts = [f"{cpu:.0f}m cpu"] if cpu else []
     parts += [f"{memory / _MIB:.0f} MiB of memory"] if memory else []
+    parts += [
+        f"{amount / _MIB:.0f} MiB of {plain(name)}" if name in _IN_BYTES else f"{amount:.0f} {plain(name)}"
+        for name, amount in answer.requests.items()
+        if name not in ("cpu", "memory")
+    ]
     return " and ".join(parts) or "nothing"
 
 

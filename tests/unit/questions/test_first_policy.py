@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
@@ -106,6 +108,37 @@ def test_a_scheduler_that_the_configuration_lacks_and_a_prometheus_are_named() -
     assert '# - prometheus: {address: "http://prometheus-server.monitoring:9090"' in found.text
     assert found.text.count("# - prometheus") == 1
     assert policy.scheduler.profiles == ()
+
+
+@pytest.mark.parametrize(
+    ("names", "addresses"),
+    [
+        (
+            {
+                "stack-kube-prometheus-coredns": 9153,
+                "stack-kube-prometheus-kubelet": 10250,
+                "prometheus-kube-state-metrics": 8080,
+                "stack-kube-prometheus-prometheus": 9090,
+            },
+            ["stack-kube-prometheus-prometheus.monitoring:9090"],
+        ),
+        (
+            {"prometheus-server": 80, "prometheus-kube-state-metrics": 8080},
+            ["prometheus-server.monitoring:80"],
+        ),
+        ({"prometheus-k8s": 9090, "grafana-for-prometheus-users": 80}, ["prometheus-k8s.monitoring:9090"]),
+    ],
+)
+def test_only_a_service_that_may_be_a_prometheus_server_is_suggested_by_its_own_port(
+    names: dict[str, int], addresses: list[str]
+) -> None:
+    services = [
+        {"metadata": {"name": name, "namespace": "monitoring"}, "spec": {"ports": [{"port": port}]}}
+        for name, port in names.items()
+    ]
+    found, _ = suggested(a_cluster(90.0, services=services))
+
+    assert re.findall('address: "http://([^"]*)"', found.text) == addresses
 
 
 def test_names_from_the_cluster_cannot_leave_their_comment() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.prepared import prepare
 from rebalancer.questions.fit import Fit, next_landing, with_asked
+from rebalancer.reporting.tables.questions import fit_table
 from tests.builders import a_node, a_pod, owned_by
 from tests.conftest import examples
 from tests.unit.planning.builders import a_workload, planning_inputs
@@ -99,6 +100,13 @@ def test_a_pod_of_higher_priority_is_said_to_preempt() -> None:
     assert answer.preemption == "it may preempt pods of lower priority on 1 node: on a 1, e.g. default/web-0"
 
 
+def test_a_pod_whose_priority_class_never_preempts_waits() -> None:
+    classes = [{"metadata": {"name": "patient"}, "value": 1000, "preemptionPolicy": "Never"}]
+    inputs = planning_inputs([a_node("a", cpu=1)], [a_workload("web", ["a"])], priorityclasses=classes)
+
+    assert fit_of(inputs, a_manifest(priorityClassName="patient")).preemption == ""
+
+
 def test_where_pods_of_an_unknown_scheduler_land_is_not_guessed() -> None:
     answer = fit_of(planning_inputs([a_node("a")]), a_manifest(schedulerName="other"))
 
@@ -126,6 +134,32 @@ def test_more_pods_of_a_workload_that_runs_are_of_its_class() -> None:
     assert changed is inputs
     assert changed.snapshot.pods.classes[index].owner.kind == "StatefulSet"
     assert nodes_of(fit_of(inputs, manifest)) == {"c": 1}
+
+
+def test_replicas_that_run_already_are_not_asked_for_again() -> None:
+    web = a_workload("new", ["a", "b"], kind="StatefulSet", spec={"affinity": APART})
+    inputs = planning_inputs([a_node("a"), a_node("b"), a_node("c")], [web])
+    manifest = a_manifest("StatefulSet", affinity=APART)
+
+    def said(replicas: int) -> str:
+        answer = fit_of(inputs, manifest | {"spec": manifest["spec"] | {"replicas": replicas}})
+        return fit_table(answer).plain.splitlines()[0]
+
+    assert said(2) == "StatefulSet default/new: 1 more pod fits, on 1 node"
+    assert said(3) == "StatefulSet default/new: the missing replica fits; 1 more pod fits, on 1 node"
+    assert said(4) == "StatefulSet default/new: 1 of its 2 missing replicas fits, on 1 node"
+
+
+def test_every_resource_that_a_pod_requests_is_named() -> None:
+    limits = {"cpu": "1", "example.com/gpu": 2, "ephemeral-storage": "1Gi"}
+    manifest = a_manifest(containers=[{"name": "main", "resources": {"limits": limits}}])
+
+    answer = fit_of(planning_inputs([a_node("a")]), manifest)
+
+    assert answer.requests["example.com/gpu"] == 2
+    assert "requests 1000m cpu and 1024 MiB of ephemeral-storage and 2 example.com/gpu" in " ".join(
+        fit_table(answer).plain.split()
+    )
 
 
 def test_pods_of_a_new_controller_spread_by_its_selector() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from rebalancer.cluster.records import Toleration
+from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError
 from rebalancer.questions.pod_specs import read_pod
 from rebalancer.scheduling.resources import pod_requests
@@ -15,10 +16,10 @@ from tests.unit.questions.builders import a_manifest, a_pod_spec, asked
 CLUSTER = a_snapshot(nodes=[a_node("a")], priorityclasses=[])
 
 
-def error_of(content: Any, **options: Any) -> str:
+def error_of(content: Any, cluster: Snapshot = CLUSTER, **options: Any) -> str:
     text = content if isinstance(content, str) else json.dumps(content)
     with pytest.raises(InputError) as caught:
-        asked(json.loads(text), CLUSTER, **options) if not isinstance(content, str) else read_pod(
+        asked(json.loads(text), cluster, **options) if not isinstance(content, str) else read_pod(
             text, "file"
         )
     line = str(caught.value)
@@ -93,6 +94,38 @@ def test_a_priority_class_gives_its_priority_and_the_default_class_its_own() -> 
     assert asked(a_manifest(priorityClassName="vital"), cluster).pod_class.priority == 1000
 
 
+def test_a_priority_class_says_whether_its_pods_preempt_unless_they_say_it_themselves() -> None:
+    classes = [{"metadata": {"name": "patient"}, "value": 1000, "preemptionPolicy": "Never"}]
+    cluster = a_snapshot(nodes=[a_node("a")], priorityclasses=classes)
+    own = a_manifest(priorityClassName="patient", preemptionPolicy="PreemptLowerPriority")
+
+    found = asked(a_manifest(priorityClassName="patient"), cluster).pod_class
+
+    assert found.spec.preemption_policy == "Never"
+    assert asked(own, cluster).pod_class.spec.preemption_policy == "PreemptLowerPriority"
+
+
+def test_a_runtime_class_adds_its_overhead_node_selector_and_tolerations() -> None:
+    scheduling = {"nodeSelector": {"vm": "true"}, "tolerations": [{"key": "vm", "operator": "Exists"}]}
+    kata = {"metadata": {"name": "kata"}, "overhead": {"podFixed": {"cpu": "250m"}}, "scheduling": scheduling}
+    cluster = a_snapshot(nodes=[a_node("a")], runtimeclasses=[kata])
+
+    found = asked(a_manifest(runtimeClassName="kata"), cluster)
+
+    assert pod_requests(found.pod_class).incoming["cpu"] == 1250
+    assert found.pod_class.spec.node_selector == {"vm": "true"}
+    assert Toleration(key="vm", operator="Exists") in (found.pod_class.spec.tolerations or ())
+    assert not any("overhead" in note for note in found.notes)
+    assert "there is no class 'gone'" in error_of(a_manifest(runtimeClassName="gone"), cluster=cluster)
+
+
+def test_an_overhead_that_the_pod_itself_names_is_counted_and_not_said_to_be_unknown() -> None:
+    found = asked(a_manifest(runtimeClassName="kata", overhead={"cpu": "250m"}), CLUSTER)
+
+    assert pod_requests(found.pod_class).incoming["cpu"] == 1250
+    assert not any("overhead" in note for note in found.notes)
+
+
 def test_priority_classes_that_were_not_read_are_said_to_be_unknown() -> None:
     found = asked(a_manifest(priorityClassName="vital"), a_snapshot(nodes=[a_node("a")]))
 
@@ -125,6 +158,7 @@ def test_a_namespace_is_that_of_the_file_or_of_the_option() -> None:
         ({"kind": "Deployment", "spec": {}}, "has no template"),
         ({"kind": "Deployment", "spec": "x"}, "has no template"),
         ({"kind": "Pod", "metadata": {}}, "has no containers"),
+        (a_manifest("Deployment") | {"spec": a_manifest("Deployment")["spec"] | {"replicas": -3}}, "below 0"),
         ({"kind": "Pod", "metadata": []}, "cannot be read"),
         ({"kind": "Pod", "metadata": "x"}, "should be a mapping"),
         ({"kind": "Pod", "metadata": {"name": "\u001b[2J"}}, "is not a name"),
