@@ -106,7 +106,7 @@ class Lifetime(Strategy):
             due = wanted.may_be_met(table)
             due &= self.prepared.inputs.now - table.created > (wanted.max_age or 0.0)
         due[[row for row, found in table.annotations.items() if MAX_LIFETIME in found]] = True
-        rows = np.flatnonzero(due & (table.node >= 0))
+        rows = np.flatnonzero(due & (table.node >= 0) & ~np.isnan(table.created))
         return list(zip(table.created[rows].tolist(), rows.tolist(), strict=True))
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:

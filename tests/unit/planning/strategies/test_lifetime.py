@@ -286,3 +286,15 @@ strategies:
     with pytest.raises(InputError, match="since when PodScheduled is True is not read"):
         parse_policy(text, "p.yaml")
     parse_policy(text.replace("type: PodScheduled", 'type: PodScheduled, status: "False"'), "p.yaml")
+
+
+def test_a_pod_of_unknown_age_is_not_replaced_and_does_not_keep_the_oldest_from_being_the_first() -> None:
+    workloads = [a_workload(name, ["a"], created=OLD, cpu="1m") for name in ("a-young", "b", "c-old")]
+    for workload, created in zip(workloads, (OLD, None, OLDER), strict=True):
+        workload.pods[0]["metadata"] |= {
+            "creationTimestamp": created,
+            "annotations": {"rebalancer/max-lifetime": "1h"},
+        }
+    policy = a_policy(strategies={"lifetime": True}, limits={"perRun": 1})
+
+    assert [move.pod.name for move in plan(*workloads, policy=policy).moves] == ["c-old-0"]
