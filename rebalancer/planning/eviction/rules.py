@@ -93,8 +93,9 @@ def evictions_read(context: EvictionContext, _row: PodRow) -> NotMoved | None:
 def node_ready(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods on a node that is not Ready: its kubelet would not confirm that they are gone."""
     node = int(context.pods.node[row])
-    is_ready = node >= 0 and context.nodes.ready[node]
-    return None if is_ready else NotMoved(Reason.NODE_NOT_READY, "its node is not Ready")
+    if node < 0:
+        return NotMoved(Reason.NODE_NOT_READY, "it is on no node that the cluster has")
+    return None if context.nodes.ready[node] else NotMoved(Reason.NODE_NOT_READY, "its node is not Ready")
 
 
 def node_leaving(context: EvictionContext, row: PodRow) -> NotMoved | None:

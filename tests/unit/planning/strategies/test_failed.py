@@ -246,3 +246,13 @@ def test_a_pod_that_is_removed_although_nothing_controls_it_is_not_explained_as_
     assert isinstance(explained, PodExplanation)
     assert (explained.verdict, explained.evictable, explained.refusals) == ("Moved", True, ())
     assert explained.because == "nothing protects it from the strategy failed"
+
+
+@pytest.mark.parametrize("node", ["", "gone"])
+def test_of_a_failed_pod_on_no_node_the_plan_does_not_say_that_its_node_is_not_ready(
+    node: str,
+) -> None:
+    pod = a_failed_pod()
+    pod["spec"]["nodeName"] = node
+
+    assert because(plan(pod), "web-x").startswith("it is on no node that the cluster has (failed: ")
