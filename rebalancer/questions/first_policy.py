@@ -62,7 +62,7 @@ class _Facts(msgspec.Struct, frozen=True, eq=False):
 
     inputs: PlanningInputs
     measured: bool  # the load was measured, not taken from requests
-    cpu: FloatArray  # (known nodes,) percent of allocatable
+    cpu: FloatArray  # (nodes of which it is known,) percent of allocatable
     memory: FloatArray
     movable: int  # pods that do not belong to their node
     schedulers: Counter[str]  # pods by schedulerName
@@ -71,7 +71,8 @@ class _Facts(msgspec.Struct, frozen=True, eq=False):
     @classmethod
     def of(cls, inputs: PlanningInputs, place: ConfigMapKey | None, *, measured: bool) -> _Facts:
         percent, counts = inputs.load.percent[inputs.load.known], _schedulers(inputs)
-        return cls(inputs, measured, percent[:, 0], percent[:, 1], counts.total(), counts, place)
+        cpu, memory = (figures[~np.isnan(figures)] for figures in percent[:, :2].T)
+        return cls(inputs, measured, cpu, memory, counts.total(), counts, place)
 
 
 def _schedulers(inputs: PlanningInputs) -> Counter[str]:

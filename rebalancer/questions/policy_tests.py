@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
@@ -159,16 +160,14 @@ class _Checks:
         title, pods = f"mustMove: {pattern}", self._pods(pattern)
         if not pods or any(map(self._is_moved, pods)):
             return _assertion(title, bool(pods), "matches no pod of the cluster")
-        reasons = "; ".join(map(self._fate, pods[:_SHOWN]))
-        more = f"; and {len(pods) - _SHOWN} more" if len(pods) > _SHOWN else ""
-        return _assertion(title, False, reasons + more)
+        return _assertion(title, False, _some(map(self._fate, pods), len(pods)))
 
     def _must_stay(self, pattern: str) -> Assertion:
         title, pods = f"mustStay: {pattern}", self._pods(pattern)
         moved = list(filter(self._is_moved, pods))
         if not pods or not moved:
             return _assertion(title, bool(pods), "matches no pod of the cluster")
-        return _assertion(title, False, "; ".join(map(self._fate, moved[:_SHOWN])))
+        return _assertion(title, False, _some(map(self._fate, moved), len(moved)))
 
     def _is_moved(self, pod: PodRow) -> bool:
         return self._snapshot.pods.uids[pod] in self._moved
@@ -199,8 +198,14 @@ class _Checks:
         for pattern in patterns:
             nodes = [node for node in self._plan.nodes if fnmatchcase(node.name, pattern)]
             wrong = [f"{node.name} {why}" for node in nodes if (why := why_not(node))]
-            because = "; ".join(wrong[:_SHOWN]) if nodes else "matches no node of the cluster"
+            because = _some(wrong, len(wrong)) if nodes else "matches no node of the cluster"
             yield _assertion(f"{field}: {pattern}", bool(nodes) and not wrong, because)
+
+
+def _some(items: Iterable[str], count: int) -> str:
+    """The first of several, and how many more there are."""
+    more = f"; and {count - _SHOWN} more" if count > _SHOWN else ""
+    return "; ".join(islice(items, _SHOWN)) + more
 
 
 def _why_not_cool(node: NodeReport) -> str:

@@ -141,6 +141,15 @@ def test_only_a_service_that_may_be_a_prometheus_server_is_suggested_by_its_own_
     assert re.findall('address: "http://([^"]*)"', found.text) == addresses
 
 
+def test_a_node_that_offers_no_cpu_yet_does_not_count() -> None:
+    new = a_node("new", cpu=0)
+    load = {"a": 90.0, "b": 10.0, "c": 10.0, "new": 10.0}
+    found, policy = suggested(planning_inputs((*NODES, new), [a_workload("web", ["a"] * 5)], load=load))
+
+    assert thresholds(policy) == (80, 65)
+    assert "1 of 3 nodes are above 80 %" in flat(found)
+
+
 def test_names_from_the_cluster_cannot_leave_their_comment() -> None:
     hostile = a_pod(
         "x",

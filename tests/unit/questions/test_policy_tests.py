@@ -68,6 +68,15 @@ def test_each_assertion_that_fails_says_what_the_plan_does_instead() -> None:
     assert found["cooledNodes: cool"] == "cool is not hot before the plan"
 
 
+def test_what_is_left_out_of_a_reason_is_counted() -> None:
+    inputs = planning_inputs([a_node(f"n{number}") for number in range(5)])
+    test = parse_policy_test(yaml.safe_dump(HEAD | {"hotNodes": ["n*"]}), "file")
+
+    found = check_plan(test, "file", make_plan(inputs), inputs.snapshot).assertions[0]
+
+    assert found.because == "n0 is not hot; n1 is not hot; n2 is not hot; and 2 more"
+
+
 @pytest.mark.parametrize("key", ["mustMove", "mustStay", "hotNodes", "coolNodes", "cooledNodes"])
 def test_a_pattern_that_matches_nothing_fails(key: str) -> None:
     pattern = "nothing" if key.endswith("Nodes") else "default/nothing-*"
