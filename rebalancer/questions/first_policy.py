@@ -8,7 +8,8 @@ itself, from the usual one downwards, and the first with which a plan moves a po
     coolTo 50 %                     15 points below it, and above the mean
 
 Nothing is weakened to get a plan: pods stay protected as they are by default. Where no threshold moves a pod,
-the policy keeps the usual one and says what stands in the way.
+the policy keeps the usual one and says what stands in the way. It keeps that too where the load is taken from
+requests, not measured: a node that is full of requests may be idle.
 """
 
 from __future__ import annotations
@@ -134,9 +135,12 @@ def _by_policy(inputs: PlanningInputs, text: str) -> PlanningInputs:
 
 
 def _thresholds(facts: _Facts) -> list[int]:
-    """Percentages of cpu to try: the usual one, then those at which the busiest nodes are hot."""
-    if not len(facts.cpu):
-        return []
+    """Percentages of cpu to try: the usual one, then those at which the busiest nodes are hot.
+
+    A load that is only requested is no reason for a lower one: such nodes may be idle.
+    """
+    if not facts.measured or not len(facts.cpu):
+        return [_USUAL]
     highest, mean = float(facts.cpu.max()), float(facts.cpu.mean())
     lowest = max(_LOWEST, math.ceil((mean + _ABOVE_MEAN) / _STEP) * _STEP)
     first = min(math.ceil(highest / _STEP) * _STEP - _STEP, _USUAL - _STEP)

@@ -150,6 +150,15 @@ def test_a_node_that_offers_no_cpu_yet_does_not_count() -> None:
     assert "1 of 3 nodes are above 80 %" in flat(found)
 
 
+def test_no_threshold_is_lowered_for_a_load_that_is_only_requested() -> None:
+    inputs = a_cluster(70.0)
+
+    assert thresholds(suggested(inputs)[1])[0] < 80
+    found = first_policy(inputs, measured=False)
+    assert thresholds(parse_policy(found.text, "suggested").policy) == (80, 65)
+    assert found.moves == 0
+
+
 def test_names_from_the_cluster_cannot_leave_their_comment() -> None:
     hostile = a_pod(
         "x",
