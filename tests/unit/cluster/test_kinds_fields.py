@@ -130,10 +130,7 @@ NOT_READ: Mapping[str, Mapping[str, str]] = {
     },
     "core/v1.Namespace": {"spec": _BOOKKEEPING},
     "core/v1.NamespaceStatus": {"conditions": "how far its deletion is"},
-    "scheduling/v1.PriorityClass": {
-        "description": _WORDS,
-        "preemptionPolicy": "a pod that has another than its template is not predicted",
-    },
+    "scheduling/v1.PriorityClass": {"description": _WORDS},
     "node/v1.RuntimeClass": {"handler": "what the kubelet runs its containers with"},
     "resource/v1.DeviceClassSpec": dict.fromkeys(
         ("config", "selectors"), "which devices it is of: pods that it serves are not predicted"
