@@ -56,7 +56,7 @@ def _selector(values: Sequence[Any]) -> Mapping[str, Any] | None:
 
 
 def _threshold(values: Sequence[Any]) -> Mapping[str, Any] | None:
-    """The lowest threshold; one by the name of a class, of which the value is not known, comes first."""
+    """The lowest threshold. One that names a class wins: its value is not known, so it may be the lowest."""
     if not all(isinstance(value, Mapping) for value in values):
         return None
     stated = [value for value in values if value]

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.conformance.ties import MINORS, Sequences, recorded, tied_cluster
-from tests.conftest import ALL_EXAMPLES, SUMMARY
+from tests.conftest import SUMMARY
 
 # One of so many recorded clusters is replayed; all of them: python -m tests.conformance.ties --replay
-ONE_OF = 4 if ALL_EXAMPLES else 8
+ONE_OF = 4
 # The most of the recorded sequences that a race may have turned; each has about seven pods.
 MOST_RACED = 0.15
 
@@ -24,19 +24,17 @@ def found() -> dict[str, Sequences]:
     return sequences
 
 
-@pytest.mark.many_cases
 @pytest.mark.parametrize("minor", MINORS)
 def test_every_recorded_sequence_is_one_that_the_model_expects(
     minor: str, found: dict[str, Sequences], record_property: Callable[[str, object], None]
 ) -> None:
     sequences = found[minor]
-    assert sequences.total == 256 // ONE_OF
+    assert sequences.total == 64
     assert sequences.outside == []
     assert sequences.fuller == []
     record_property(SUMMARY, f"conformance ties {sequences.line(minor)}")
 
 
-@pytest.mark.many_cases
 @pytest.mark.parametrize("minor", MINORS[1:])
 def test_from_a_start_that_is_known_a_sequence_is_certain_but_for_races(
     minor: str, found: dict[str, Sequences]
