@@ -97,12 +97,16 @@ class Import(msgspec.Struct):
 
     def set(self, path: Path, ours: str, value: Any, text: str = "") -> None:
         """Map the key at ``path`` to our key, such as ``limits.perNode``."""
+        self.write(ours, value)
+        self.note(path, KeyFate.CHANGED if text else KeyFate.MAPPED, f"{ours}{': ' if text else ''}{text}")
+
+    def write(self, ours: str, value: Any) -> None:
+        """Give our key a value, whatever is said of theirs."""
         at = self.policy
         *parents, last = ours.split(".")
         for name in parents:
             at = at.setdefault(name, {})
         at[last] = value
-        self.note(path, KeyFate.CHANGED if text else KeyFate.MAPPED, f"{ours}{': ' if text else ''}{text}")
 
     def add(self, path: Path, ours: str, values: Sequence[Any], text: str = "") -> None:
         """Add to a list of ours."""

@@ -271,8 +271,7 @@ def _priority(work: Import, values: Mapping[str, Any], value: str, name: str, at
     if str(named) in _CLASSES:
         work.set((*at, name), "evictable.priorityBelow", min(_CLASSES.values()))
         return
-    work.set((*at, name), "evictable.priorityBelow", _NOBODY)
-    work.notes.pop()
+    work.write("evictable.priorityBelow", _NOBODY)
     why = "evictable.priorityBelow keeps every pod until you write the value of that class there"
     work.drop((*at, name), f"{why}: kubectl get priorityclass {named!s:.60} -o jsonpath='{{.value}}'")
 
@@ -281,15 +280,18 @@ def only_nodes(work: Import, text: str, at: Path) -> None:
     """Let pods leave only the nodes of a selector that is written as text."""
     requirements = parse_selector(text)
     if requirements is None:
-        work.drop(at, "write it as hotNodes.nodeSelector and as limits.scoped, with matchExpressions")
+        work.write("limits.perRun", 0)
+        why = (
+            "limits.perRun 0 keeps every pod until you write it as hotNodes.nodeSelector and as limits.scoped"
+        )
+        work.drop(at, f"{why}, with matchExpressions, and your own perRun")
         return
     if not requirements:
         work.note(at, KeyFate.IDLE, "it selects all nodes")
         return
     work.nodes += [item for item in requirements if item not in work.nodes]
-    work.policy.setdefault("limits", {})["scoped"] = [
-        {"nodeSelector": as_selector([opposite(item)]), "perRun": 0} for item in work.nodes
-    ]
+    others = [{"nodeSelector": as_selector([opposite(item)]), "perRun": 0} for item in work.nodes]
+    work.write("limits.scoped", others)
     why = "with limits.scoped pods leave only these nodes; others still receive"
     work.set(at, "hotNodes.nodeSelector", as_selector(work.nodes), why)
 

@@ -66,10 +66,14 @@ def test_pods_leave_only_the_nodes_that_the_file_selects_whatever_the_strategy(
     assert found.warning == ""
 
 
-def test_a_selector_of_nodes_that_has_no_counterpart_is_not_mapped() -> None:
-    policy, found = of_profiles({"PodLifeTime": {"maxPodLifeTimeSeconds": 60}}, nodes="cores>4")
+@pytest.mark.parametrize("selector", ["cores>4", "a in (b"])
+def test_a_selector_of_nodes_that_has_no_counterpart_keeps_every_pod_until_it_is_written(
+    selector: str,
+) -> None:
+    policy, found = of_profiles({"PodLifeTime": {"maxPodLifeTimeSeconds": 60}}, nodes=selector)
 
     assert policy.limits.scoped == ()
+    assert policy.limits.per_run == 0
     assert "nodeSelector not mapped" in found.warning
 
 
