@@ -86,7 +86,7 @@ _answers = msgspec.json.Encoder()
 _Said = TypeVar("_Said")
 
 
-def _added(score: LiveScore, state: ClusterState, pod_class: int, rows: IntArray) -> IntArray | None:
+def _added(score: LiveScore, state: ClusterState, rows: IntArray, pod_class: int) -> IntArray | None:
     """(rows,) what a score adds to the answer for nodes; None: nothing. Raises what its plugin does."""
     added = score.plugin.answer(state, pod_class, rows, score.weight)
     if added is not None and added.shape != rows.shape:
@@ -94,12 +94,20 @@ def _added(score: LiveScore, state: ClusterState, pod_class: int, rows: IntArray
     return added
 
 
-def _reasons(score: LiveScore, state: ClusterState, pod_class: int, rows: IntArray) -> dict[int, str]:
-    """Why nodes are rejected, by their place in ``rows``; of −1 nothing is known. Raises as above."""
+def _reasons(
+    score: LiveScore, state: ClusterState, rows: IntArray, pod_class: int
+) -> dict[int, str] | None:
+    """Why nodes are rejected, by their place in ``rows``; of −1 nothing is known. Raises as above.
+
+    None: no node is rejected, and none has a figure by which it could be.
+    """
     codes = score.plugin.filter(state, pod_class)
     if codes.shape != (len(state.nodes),):
         raise ValueError(f"{codes.size} verdicts on {len(state.nodes)} nodes")
     rejected = np.flatnonzero(np.where(rows >= 0, codes[rows], 0)).tolist()
+    known = score.plugin.has_figures(state, pod_class)
+    if not rejected and known is not None and not known[rows[rows >= 0]].any():
+        return None
     return {at: str(score.plugin.reason(state, pod_class, int(codes[rows[at]]))) for at in rejected}
 
 
@@ -147,8 +155,10 @@ class Answers:
         failed: dict[str, str] = {}
         with self._watched.changed:
             state, pod_class, rows = self._numbers(asked)
-            for score in self.in_force.scores if pod_class is not None else ():
-                reasons = self._computed(score, partial(_reasons, score, state, pod_class or 0, rows))
+            for score in self.in_force.scores:
+                if not score.plugin.rejects:
+                    continue
+                reasons = self._computed(score, pod_class, partial(_reasons, score, state, rows))
                 for at, reason in (reasons or {}).items():
                     failed.setdefault(asked.names[at], reason)
         return _answers.encode(_Filtered([name for name in asked.names if name not in failed], failed))
@@ -196,26 +206,27 @@ class Answers:
         state, pod_class, rows = self._numbers(asked)
         total = np.zeros(len(rows), np.int64)
         known = np.unique(rows[rows >= 0])
+        pod_class = pod_class if len(known) else None
         for score in self.in_force.scores:
             if not score.weight:
                 continue
-            added = None
-            if pod_class is not None and len(known):
-                added = self._computed(score, partial(_added, score, state, pod_class, known))
-            if added is None:
-                self._neutral.labels(score.plugin.name).inc()
-            else:
+            added = self._computed(score, pod_class, partial(_added, score, state, known))
+            if added is not None:
                 total += np.where(rows >= 0, added[known.searchsorted(rows).clip(max=len(known) - 1)], 0)
         return total
 
-    def _computed(self, score: LiveScore, compute: Callable[[], _Said | None]) -> _Said | None:
-        """What a score says; None where it has no fresh figures, or its plugin fails."""
-        if self._clock() - score.read_at > self.in_force.stale_after:
-            return None
-        try:
-            return compute()
-        except Exception as error:  # noqa: BLE001 - an installed plugin may raise anything
-            if score.plugin.name not in self._said:
-                self._said.add(score.plugin.name)
-                LOGGER.error("%s fails: %s: %.200s", score.plugin.name, type(error).__name__, error)
-            return None
+    def _computed(
+        self, score: LiveScore, pod_class: int | None, compute: Callable[[int], _Said | None]
+    ) -> _Said | None:
+        """What a score says of a class; None, and counted, without fresh figures or where its plugin fails."""
+        said = None
+        if pod_class is not None and self._clock() - score.read_at <= self.in_force.stale_after:
+            try:
+                said = compute(pod_class)
+            except Exception as error:  # noqa: BLE001 - an installed plugin may raise anything
+                if score.plugin.name not in self._said:
+                    self._said.add(score.plugin.name)
+                    LOGGER.error("%s fails: %s: %.200s", score.plugin.name, type(error).__name__, error)
+        if said is None:
+            self._neutral.labels(score.plugin.name).inc()
+        return said

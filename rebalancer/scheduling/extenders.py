@@ -93,6 +93,7 @@ class ExtenderScore(Plugin):
         self._reject_above = score.reject_above
         self._step = MAX_SCORE // score.max_score
         self._filters = ExtensionPoint.FILTER in score.plugin.points
+        self.rejects = self._filters or score.reject_above is not None
         compares = inner.normalization.compares_nodes
         self.normalization = inner.normalization if compares else Normalization.EACH
 

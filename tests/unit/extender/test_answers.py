@@ -133,6 +133,19 @@ def test_nodes_with_too_large_values_are_rejected_with_a_reason() -> None:
     assert stale.filter() == (list(RUNNING), {})
 
 
+def test_a_filter_without_figures_rejects_nothing_and_is_counted_as_a_score_is() -> None:
+    stale = Extender(BUSY, PODS, values={"node1": 95.0}, read_at=-float("inf"))
+    without = Extender(BUSY, PODS, values={})
+    failing = Extender({"plugin": "Wordless"}, PODS)
+    for extender, score in ((stale, "Busy"), (without, "Busy"), (failing, "Wordless")):
+        assert extender.filter() == (list(RUNNING), {})
+        assert extender.neutral_answers(score) == 1
+        assert extender.neutral_answers("PodCapacityOfNode") == 0  # it never filters
+    known = Extender(BUSY, values={"node1": 50.0})
+    assert known.filter() == (list(RUNNING), {})
+    assert known.neutral_answers("Busy") == 0
+
+
 def test_where_scores_count_pods_an_answer_waits_for_the_pod_before() -> None:
     extender = Extender(PODS)
     extender.prioritize(pod="first")
