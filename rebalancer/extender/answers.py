@@ -94,9 +94,7 @@ def _added(score: LiveScore, state: ClusterState, rows: IntArray, pod_class: int
     return added
 
 
-def _reasons(
-    score: LiveScore, state: ClusterState, rows: IntArray, pod_class: int
-) -> dict[int, str] | None:
+def _reasons(score: LiveScore, state: ClusterState, rows: IntArray, pod_class: int) -> dict[int, str] | None:
     """Why nodes are rejected, by their place in ``rows``; of −1 nothing is known. Raises as above.
 
     None: no node is rejected, and none has a figure by which it could be.
@@ -218,7 +216,7 @@ class Answers:
     def _computed(
         self, score: LiveScore, pod_class: int | None, compute: Callable[[int], _Said | None]
     ) -> _Said | None:
-        """What a score says of a class; None, and counted, without fresh figures or where its plugin fails."""
+        """What a score says of a class; None, and counted, without fresh figures or if its plugin fails."""
         said = None
         if pod_class is not None and self._clock() - score.read_at <= self.in_force.stale_after:
             try:

@@ -8,7 +8,7 @@ to the plugins' total. It checks neither that an answer is at most ten, nor that
     answered with maxScore 100  84      80      77      added 840, 800, 770
 
 Each score of an extender is rounded down by itself and then weighted, so that in the model it is one plugin
-more. Of nodes without a figure it says 0; without any figure it says nothing.
+more. Of nodes without a figure it says 0, or missingScore; without any figure it says nothing.
 
 What an extender of others would do nobody can compute. Where a policy says so it is asked when the cluster is
 read, as the scheduler asks it, and what it answered stands for what it will answer: the nodes it rejects, and
@@ -91,6 +91,7 @@ class ExtenderScore(Plugin):
         self._inner = inner
         self._extender = extender
         self._reject_above = score.reject_above
+        self._missing = inner.missing_score if isinstance(inner, QueriedScore) else None
         self._step = MAX_SCORE // score.max_score
         self._filters = ExtensionPoint.FILTER in score.plugin.points
         self.rejects = self._filters or score.reject_above is not None
@@ -116,12 +117,15 @@ class ExtenderScore(Plugin):
         if not self._extender.is_interested(state.classes[pod_class]):
             return None
         raw = self._inner.raw_scores(state, pod_class, feasible)
-        if raw is not None and self._inner.may_fail and self._inner.fails(state, pod_class, feasible):
+        if raw is None:
+            return None
+        may_fail = self._inner.may_fail
+        if may_fail and (self._missing is not None or self._inner.fails(state, pod_class, feasible)):
             known = self._inner.has_figures(state, pod_class)
             if known is None or not known[feasible].any():
                 return None
             return np.where(known[feasible], raw, EXCLUDED)
-        return None if raw is None else np.asarray(raw, np.int64)
+        return np.asarray(raw, np.int64)
 
     @property
     def recent_pods(self) -> Iterable[int]:
@@ -133,10 +137,11 @@ class ExtenderScore(Plugin):
         return self._inner.has_figures(state, pod_class)
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
-        """The plugin's score rounded down to a step of the extender's; 0 for a node without a figure."""
+        """The plugin's score rounded down to a step of the extender; without a figure missingScore, or 0."""
         known = raw != EXCLUDED
         scores = self._inner.normalize(np.where(known, raw, 0), smallest, largest)
-        return np.where(known, np.clip(scores, 0, MAX_SCORE) // self._step * self._step, 0)
+        scores = np.clip(np.where(known, scores, self._missing or 0), 0, MAX_SCORE)
+        return np.asarray(scores // self._step * self._step, np.int64)
 
     def answer(self, state: ClusterState, pod_class: int, rows: IntArray, weight: int) -> IntArray | None:
         """(rows,) what this adds to the extender's answer for nodes, ascending; None: nothing."""

@@ -66,6 +66,7 @@ class QueriedScore(Plugin):
     """A score by the result of a PromQL query: one value a node."""
 
     may_fail = True
+    missing_score: int | None = None  # of a node without a value; None: its cycle fails
 
     def __init__(self, values: Mapping[str, float]) -> None:
         """``values`` by node name."""
@@ -101,11 +102,11 @@ class PrometheusScore(QueriedScore):
         )
         self._higher = definition.direction is Direction.HIGHER
         self._scale = definition.scale
-        self._missing = definition.missing_score
+        self.missing_score = definition.missing_score
 
     def fails(self, state: ClusterState, pod_class: int, feasible: IntArray) -> str:
         """A compared node without a value fails the cycle, unless ``missing_score`` is given."""
-        if self._missing is not None:
+        if self.missing_score is not None:
             return ""
         missing = self.without_value(state, feasible)
         return f"no value of node {missing}" if missing else ""
@@ -131,4 +132,4 @@ class PrometheusScore(QueriedScore):
                 width = largest - smallest
                 scores = MAX_SCORE * above // width if width > 0 else np.zeros_like(raw)
         scores = scores if self._higher else MAX_SCORE - scores
-        return np.where(known, scores, self._missing or 0)
+        return np.where(known, scores, self.missing_score or 0)

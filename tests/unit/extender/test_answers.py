@@ -124,6 +124,19 @@ def test_figures_that_are_missing_or_stale_make_all_nodes_equal_and_are_counted(
     assert stale.neutral_answers("Busy") == 1
 
 
+@pytest.mark.parametrize(("max_score", "of_missing"), [(100, 57), (10, 5)])
+def test_a_node_without_a_value_scores_what_the_file_says(max_score: int, of_missing: int) -> None:
+    query = {"address": ADDRESS, "query": QUERY, "normalization": "none", "missingScore": 57}
+    score = {"name": "Busy", "prometheusScore": query}
+    extender = Extender(score, values={"node1": 50.0}, max_score=max_score)
+    known = 50 * max_score // 100
+    assert extender.prioritize() == {"node1": known, "node2": of_missing, "node3": of_missing}
+    assert extender.prioritize("node1", "new") == {"node1": known, "new": 0}
+    without = Extender(score, values={})
+    assert set(without.prioritize().values()) == {0}
+    assert without.neutral_answers("Busy") == 1
+
+
 def test_nodes_with_too_large_values_are_rejected_with_a_reason() -> None:
     values = {"node1": 50.0, "node2": 90.5}
     passed, failed = Extender(BUSY, values=values).filter()
