@@ -15,6 +15,7 @@ from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.framework.plugin import PluginInputs
 from rebalancer.scheduling.registry import make_scheduler
 from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.simulation.cycles import NOWHERE, LandingDraws
 from rebalancer_demo.objects import Object, name_of, namespace_of
 from rebalancer_demo.scheduler import ClusterView, UnschedulableError
 
@@ -22,7 +23,7 @@ _READ = tuple(kind for kind in KINDS if kind not in METRICS and not kind.optiona
 
 
 class ModelDecider:
-    """Places pods by the profiles of a configuration; among equal totals it draws by a seed.
+    """Places pods by the profiles of a configuration; a seed draws at which node its searches start.
 
     ``watcher`` answers what load-watcher would, whatever its address; None where no plugin asks.
     """
@@ -36,7 +37,7 @@ class ModelDecider:
     ) -> None:
         self._configuration = configuration
         self._watcher = watcher
-        self._random = np.random.default_rng(seed)
+        self._draws = LandingDraws(np.random.default_rng(seed))
         self._listings: dict[str, tuple[int, Listing]] = {}
 
     def __call__(self, view: ClusterView, pod: Object) -> str | None:
@@ -55,14 +56,13 @@ class ModelDecider:
         scheduler = make_scheduler(self._configuration, profile, inputs)
         state = ClusterState.of(snapshot)
         placement = scheduler.place(state, state.pod_class[row])
-        if not len(placement.feasible) or not placement.chance.any():
+        node = self._draws.node(placement)
+        if node == NOWHERE:
             raise UnschedulableError(
                 placement.rejected
                 or _why_none(snapshot, scheduler.rejections(state, state.pod_class[row]).reasons)
             )
-        edges = np.cumsum(placement.chance)
-        drawn = int(np.searchsorted(edges, self._random.random() * edges[-1], side="right"))
-        return snapshot.nodes.names[int(placement.feasible[min(drawn, len(edges) - 1)])]
+        return snapshot.nodes.names[node]
 
     def _list(self, view: ClusterView, kind: Kind) -> Listing:
         """The typed records of a kind; kept while nothing of it changes."""
