@@ -142,7 +142,8 @@ def frame_of(rows: Sequence[Any], columns: Columns) -> DataFrame:
     for column, value in columns.items():
         values = [value(row) for row in rows]
         if column not in _BY_RESOURCE:
-            data[column] = values
+            numbers = {type(value) for value in values} == {int, type(None)}  # else they became floats
+            data[column] = pd.array(values, dtype="Int64") if numbers else values
             continue
         resources = {resource for figures in values for resource in figures}
         for resource in [*_RESOURCES, *sorted(resources - set(_RESOURCES))]:

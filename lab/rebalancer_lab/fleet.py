@@ -10,7 +10,7 @@ import contextlib
 import glob
 import operator
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -60,7 +60,7 @@ class ClusterRow(Value, frozen=True):
     policy: str = ""
     nodes: int = 0
     pods: int = 0
-    hot: int = 0  # nodes, before the plan
+    hot: int | None = 0  # nodes, before the plan; None: too little load is known
     movable: int = 0  # pods that no rule protects
     emptiable: int = 0  # nodes in use that could be empty at most, if requests alone decided
     moves: int = 0  # of the plan; of a simulation its evictions
@@ -283,7 +283,7 @@ def headline(fleet: Fleet) -> str:
         return f"{clusters}: {landed:,} of {counted(decisions, 'decision')} as computed"
     if _SIMULATED[0] in columns:
         return f"{clusters}: {counted(sum(row.moves for row in read), 'eviction')}"
-    hot = counted(sum(row.hot for row in read), "hot node")
+    hot = counted(sum(row.hot or 0 for row in read), "hot node")
     return f"{clusters}: {hot} and {counted(sum(row.moves for row in read), 'planned move')}"
 
 
@@ -306,8 +306,12 @@ def _held(row: ClusterRow) -> str | tuple[str, str]:
     return f"{row.held_by or 'the cluster'} {row.held_share:.0%}" if row.held_share else "-"
 
 
-def _of_run(of: Callable[[PolicyRun], float]) -> Callable[[ClusterRow], str]:
-    return lambda row: "-" if isinstance(row.simulated, UnsetType) else f"{of(row.simulated):.0f}"
+def _of_run(of: Callable[[PolicyRun], float | None]) -> Callable[[ClusterRow], str]:
+    def cell(row: ClusterRow) -> str:
+        found = None if isinstance(row.simulated, UnsetType) else of(row.simulated)
+        return "-" if found is None else f"{found:.0f}"
+
+    return cell
 
 
 def _agrees(row: ClusterRow) -> str:
@@ -316,7 +320,7 @@ def _agrees(row: ClusterRow) -> str:
 
 _PLANNED = [
     Column("NODES", _number(lambda row: row.nodes), right=True),
-    Column("HOT", _number(lambda row: row.hot), right=True),
+    Column("HOT", _number(lambda row: row.hot or 0), right=True),
     Column("MOVABLE", _number(lambda row: row.movable), right=True),
     Column("EMPTIABLE", _number(lambda row: row.emptiable), right=True),
     Column("MOVES", _number(lambda row: row.moves), right=True),
@@ -334,8 +338,8 @@ _SIMULATED = [
     Column("POLICY", lambda row: words(row.policy) or "not read"),
     Column("HOT", _of_run(lambda run: run.cycles[0].hot), right=True),
     Column("AFTER", _of_run(lambda run: run.after.hot), right=True),
-    Column("PEAK CPU", _of_run(lambda run: run.cycles[0].peak.get("cpu", float("nan"))), right=True),
-    Column("AFTER", _of_run(lambda run: run.after.peak.get("cpu", float("nan"))), right=True),
+    Column("PEAK CPU", _of_run(lambda run: run.cycles[0].peak.get("cpu")), right=True),
+    Column("AFTER", _of_run(lambda run: run.after.peak.get("cpu")), right=True),
     Column("EVICTIONS", _number(lambda row: row.moves), right=True),
     Column("AGAIN", _of_run(lambda run: run.again), right=True),
 ]
@@ -400,7 +404,33 @@ def ask_fleet(
 
 
 def frame(fleet: Fleet) -> Any:
-    """A data frame with one row per cluster."""
-    names = ["cluster", "policy", "nodes", "pods", "hot", "movable", "emptiable", "moves"]
-    names += ["held_by", "held_share", "minor", "decisions", "landed", "error"]
-    return analysis.frame_of(fleet.clusters, {name: operator.attrgetter(name) for name in names})
+    """A data frame with one row per cluster, and policy of a simulation."""
+    figures: Mapping[str, Callable[[Any], Any]] = {
+        name: operator.attrgetter(name) for name in ("decisions", "landed", "held_by")
+    }
+    if columns_of(fleet)[1:] == _SIMULATED:
+        figures = _OF_RUNS
+    elif columns_of(fleet)[1:] == _PLANNED:
+        names = ("nodes", "pods", "hot", "movable", "emptiable", "moves", "held_by", "held_share", "minor")
+        figures = {name: operator.attrgetter(name) for name in (*names, "decisions", "landed")}
+    columns: dict[str, Callable[[Any], Any]] = {
+        "cluster": lambda row: row.cluster,
+        "policy": lambda row: row.policy,
+        **{name: _unless_failed(of) for name, of in figures.items()},
+        "error": lambda row: row.error,
+    }
+    return analysis.frame_of(fleet.clusters, columns)
+
+
+def _unless_failed(of: Callable[[ClusterRow], Any]) -> Callable[[ClusterRow], Any]:
+    return lambda row: None if row.error else of(row)
+
+
+_OF_RUNS: Mapping[str, Callable[[Any], Any]] = {
+    "hot": lambda row: row.hot,
+    "hot_after": lambda row: row.simulated.after.hot,
+    "peak_cpu": lambda row: row.simulated.cycles[0].peak.get("cpu"),
+    "peak_cpu_after": lambda row: row.simulated.after.peak.get("cpu"),
+    "moves": lambda row: row.moves,
+    "again": lambda row: row.simulated.again,
+}

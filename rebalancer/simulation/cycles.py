@@ -427,18 +427,18 @@ def _cycle_value(
 
 
 def _spread(cluster: SimulatedCluster, hot_above: FloatArray | None) -> LoadSpread:
-    """Over the nodes whose load is known."""
+    """Over the nodes whose load is known; of a resource, over those at which it is."""
     percent = cluster.percent()
-    known = ~np.isnan(percent[:, : len(_MEASURED)]).any(axis=1)
-    hot = 0 if hot_above is None else int(np.count_nonzero((percent > hot_above).any(axis=1) & known))
-    if not known.any():
-        return LoadSpread(hot=hot, peak={}, deviation={})
-    measured = percent[known]
+    of_all = {name: column[~np.isnan(column)] for name, column in zip(_MEASURED, percent.T, strict=False)}
+    known = {name: column for name, column in of_all.items() if len(column)}
+    over = np.count_nonzero((percent[:, : len(_MEASURED)] > _COMMON_LEVEL).any(axis=1))
+    is_some = bool(cluster.known.any())
+    hot = (percent > hot_above).any(axis=1) & cluster.known if hot_above is not None and is_some else None
     return LoadSpread(
-        hot=hot,
-        peak={name: round(float(measured[:, at].max()), _DIGITS) for at, name in enumerate(_MEASURED)},
-        deviation={name: round(float(measured[:, at].std()), _DIGITS) for at, name in enumerate(_MEASURED)},
-        over80=int(np.count_nonzero((measured[:, : len(_MEASURED)] > _COMMON_LEVEL).any(axis=1))),
+        hot=None if hot is None else int(np.count_nonzero(hot)),
+        peak={name: round(float(column.max()), _DIGITS) for name, column in known.items()},
+        deviation={name: round(float(column.std()), _DIGITS) for name, column in known.items()},
+        over80=int(over) if is_some else None,
     )
 
 

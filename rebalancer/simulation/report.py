@@ -20,17 +20,18 @@ class SimulatedMove(Value, frozen=True):
 class LoadSpread(Value, frozen=True):
     """How the load lies over the nodes, by the true load of the moment."""
 
-    hot: int  # nodes, by the policy's own rules
+    hot: int | None  # nodes, by the policy's own rules; None: too little load is known for them
     peak: dict[str, float]  # the highest percent of allocatable of any node, by resource
     deviation: dict[str, float]  # standard deviation over the nodes, in points
-    over80: int = 0  # nodes with more than 80 % of cpu or memory in use: the same level for every policy
+    # nodes with more than 80 % of cpu or memory in use, for every policy alike; None: no node is known
+    over80: int | None = 0
 
 
 class Cycle(Value, frozen=True):
     """One cycle: what it found, and what it did."""
 
     cycle: int  # counted from 1
-    hot: int
+    hot: int | None  # as LoadSpread's
     peak: dict[str, float]
     deviation: dict[str, float]
     evictions: int
@@ -38,7 +39,7 @@ class Cycle(Value, frozen=True):
     moves: tuple[SimulatedMove, ...]
     stopped: str = ""  # why the cycle ended before its plan did, or planned nothing
     plans: int = 1  # that it made; the later ones by the cluster as the one before left it
-    over80: int = 0  # as LoadSpread's
+    over80: int | None = 0  # as LoadSpread's
 
 
 class PolicyRun(Value, frozen=True):

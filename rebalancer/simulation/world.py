@@ -78,6 +78,7 @@ class SimulatedCluster:
         self._shape = shape
         pods = inputs.snapshot.pods
         self.now = inputs.now
+        self.known = inputs.load.known  # (nodes,) has a figure of all that is required, which stays so
         self.node = pods.node.copy()  # (pods,) row of the node, -1 unbound
         self.pod_class = pods.pod_class.copy()
         self.gone = np.zeros(len(pods), np.bool_)  # (pods,) was terminating when recorded

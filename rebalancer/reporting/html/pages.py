@@ -235,7 +235,10 @@ def _charts(simulation: Simulation) -> list[LineChart | None]:
         return line_chart(f"{title}, before each cycle and after the last", figures)
 
     return [
-        over_cycles("nodes over 80 % cpu or memory", lambda spread: float(spread.over80)),
+        over_cycles(
+            "nodes over 80 % cpu or memory",
+            lambda spread: _UNKNOWN if spread.over80 is None else float(spread.over80),
+        ),
         over_cycles("highest cpu load of a node, percent", lambda spread: spread.peak.get("cpu", _UNKNOWN)),
         over_cycles(
             "standard deviation of the nodes' cpu load, points",

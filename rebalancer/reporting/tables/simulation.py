@@ -36,8 +36,8 @@ def _side_by_side(lines: Lines, runs: Sequence[PolicyRun]) -> None:
     )
     lines.heading("POLICIES", note + "where no plan allowed, or nowhere")
 
-    def span(before: float, after: float, digits: int = 0) -> str:
-        return f"{before:.{digits}f} {arrow} {after:.{digits}f}"
+    def span(before: float | None, after: float | None, digits: int = 0) -> str:
+        return f"{_figure(before, digits)} {arrow} {_figure(after, digits)}"
 
     columns = [
         Column("POLICY", lambda run: (plain(run.policy), "bold")),
@@ -56,8 +56,12 @@ def _side_by_side(lines: Lines, runs: Sequence[PolicyRun]) -> None:
     write_table(lines, columns, runs)
 
 
-def _cpu(values: dict[str, float]) -> float:
-    return values.get("cpu", float("nan"))
+def _cpu(values: dict[str, float]) -> float | None:
+    return values.get("cpu")
+
+
+def _figure(value: float | None, digits: int = 0) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def _cycles(lines: Lines, run: PolicyRun) -> None:
@@ -65,11 +69,11 @@ def _cycles(lines: Lines, run: PolicyRun) -> None:
     lines.heading(plain(run.policy).upper(), note)
 
     def figure(of: str, resource: str) -> Callable[[Cycle], str]:
-        return lambda cycle: f"{getattr(cycle, of).get(resource, float('nan')):.1f}"
+        return lambda cycle: _figure(getattr(cycle, of).get(resource), 1)
 
     columns = [
         Column("CYCLE", lambda cycle: str(cycle.cycle), right=True),
-        Column("HOT", lambda cycle: str(cycle.hot), right=True),
+        Column("HOT", lambda cycle: _figure(cycle.hot), right=True),
         Column("PEAK CPU", figure("peak", "cpu"), right=True),
         Column("MEM", figure("peak", "memory"), right=True),
         Column("DEV CPU", figure("deviation", "cpu"), right=True),

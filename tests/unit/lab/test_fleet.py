@@ -71,6 +71,24 @@ def test_rows_are_written_as_csv_and_names(rebalancer_program: Program, recorded
     assert names.stdout.splitlines() == ["cluster/broken", "cluster/eu", "cluster/us"]
 
 
+def test_what_is_not_known_of_a_cluster_is_empty_and_never_zero(
+    rebalancer_program: Program, recorded: Path
+) -> None:
+    (recorded / "us" / "nodemetrics.json").write_text('{"kind": "NodeMetricsList", "items": []}')
+    rows, table = (
+        rebalancer_program("simulate", "--from", f"{recorded}/*", "--cycles", "1", *more).stdout.splitlines()
+        for more in (("-o", "csv"), ())
+    )
+
+    assert rows[0] == "cluster,policy,hot,hot_after,peak_cpu,peak_cpu_after,moves,again,error"
+    assert rows[1].startswith("broken,,,,,,,,")
+    assert rows[2].startswith("eu,default,1,1,95.0,95.0,")
+    assert rows[3].startswith("us,default,,,,,0,0,")
+    assert table[4].split()[1:] == ["default", "-", "-", "-", "-", "0", "0"]
+    planned = rebalancer_program("plan", "--from", f"{recorded}/*", "-o", "csv").stdout.splitlines()
+    assert planned[1].startswith("broken,,,,,,,,")
+
+
 def test_a_page_has_the_rows_and_why_a_cluster_was_not_read(
     rebalancer_program: Program, recorded: Path
 ) -> None:

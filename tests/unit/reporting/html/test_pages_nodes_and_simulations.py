@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.reporting.html.chart import line_chart
 from rebalancer.reporting.html.pages import nodes_page, simulation_page
@@ -45,6 +46,17 @@ def test_the_page_of_a_simulation_compares_policies_before_and_after() -> None:
     assert "balanced (2)" in text, "policies of one name are numbered"
     assert "cycle 1: 2 hot nodes , 1 eviction" in text
     assert "… 10 more moves" in text
+
+
+def test_a_figure_of_a_simulation_that_is_not_known_is_a_dash() -> None:
+    run = a_simulation(runs=1).runs[0]
+    unknown = replace(run.after, hot=None, over80=None, peak={}, deviation={})
+    cycle = replace(run.cycles[0], hot=None)
+    found = replace(a_simulation(), runs=(replace(run, cycles=(cycle,), after=unknown),))
+    text = Page(simulation_page(found)).words
+
+    assert "balanced 2 1 0 2 → - - → - 89 → - 20.0 → -" in text
+    assert "cycle 1: hot nodes unknown , 1 eviction" in text
 
 
 def test_a_simulation_without_policies_is_a_page() -> None:
