@@ -178,6 +178,10 @@ class Reason(StrEnum):
     )
 
 
+NEVER_MOVE = frozenset({Reason.STATIC_POD, Reason.DAEMON_SET, Reason.TERMINATING, Reason.SYSTEM_COMPONENT})
+"""What keeps pods that nobody expects to leave: no answer to why nothing is moved."""
+
+
 class NotMoved(msgspec.Struct, frozen=True):
     """Why a pod may not be evicted: a code, the sentence for this very pod, and what the policy sets."""
 

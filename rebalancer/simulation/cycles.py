@@ -30,7 +30,7 @@ from rebalancer.planning.landing.scenarios import LandingDistribution
 from rebalancer.planning.plan import Move, Plan, PodReference, Progress
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.planning.reasons import Reason
+from rebalancer.planning.reasons import NEVER_MOVE, Reason
 from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
 from rebalancer.planning.warnings import sentences
 from rebalancer.scheduling.framework.cycle import Placement, waiting_pods
@@ -347,9 +347,12 @@ def _cycle(
 
 
 def _why_nothing(plan: Plan) -> str:
-    """What keeps most of the pods that would have to move."""
-    counted = Counter(item.because for item in plan.kept if item.setting)
-    return counted.most_common(1)[0][0] if counted else ""
+    """What keeps most of the pods that would have to move; of what differs from pod to pod, an example."""
+    kept = [item for item in plan.kept if item.reason not in NEVER_MOVE]
+    if not kept:
+        return "no pod on the hot nodes could ever move"
+    reason = Counter(item.reason for item in kept).most_common(1)[0][0]
+    return next(item.because for item in kept if item.reason == reason)
 
 
 class SimulatedRun:

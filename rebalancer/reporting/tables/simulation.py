@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from rich.text import Text
 
+from rebalancer.reporting.tables.plan import write_warnings
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
 from rebalancer.reporting.words import counted, plain, words
 from rebalancer.simulation.report import Cycle, PolicyRun, Simulation
@@ -25,6 +26,7 @@ def simulation_table(simulation: Simulation, style: Style = Style()) -> Text:
     _side_by_side(lines, simulation.runs)
     for run in simulation.runs:
         _cycles(lines, run)
+    write_warnings(lines, list(dict.fromkeys(text for run in simulation.runs for text in run.warnings)))
     return lines.text
 
 

@@ -5,9 +5,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import NodeRow
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import About, PlanningInputs, PlanWarning
 from rebalancer.reporting.render import to_json
 from rebalancer.reporting.tables.simulation import simulation_table
 from rebalancer.scheduling.framework.cycle import Placement
@@ -170,6 +171,37 @@ def test_a_run_that_may_not_act_says_why_and_evicts_nothing() -> None:
     assert all("minCoverage" in cycle.stopped for cycle in run.cycles)
 
 
+def test_a_figure_that_is_not_known_is_a_dash_and_never_zero() -> None:
+    lacking = _inputs(policy=a_policy(load={"minCoverage": "100%"}), load={"a": float("nan")})
+    unknown = _inputs(load=dict.fromkeys(["hot", "a", "b", "c"], float("nan")))
+    simulation = simulate([("lacking", lacking), ("unknown", unknown)], SimulationSettings(cycles=1))
+    known, nothing = (run.cycles[0] for run in simulation.runs)
+
+    assert (known.hot, known.over80, known.peak["cpu"]) == (None, 1, 85.0)
+    assert (nothing.hot, nothing.over80, "cpu" in nothing.peak) == (None, None, False)
+    text = simulation_table(simulation).plain
+    assert "nan" not in text
+    (row,) = (line for line in text.splitlines() if line.startswith("  unknown"))
+    assert row.split()[4:] == ["-", "→", "-"] * 4
+
+
+def test_what_keeps_most_pods_is_said_where_no_setting_does() -> None:
+    workloads = [a_workload("web", ["hot"] * 3, cpu="1"), a_workload("one", ["hot"], cpu="500m")]
+    policy = a_policy(evictable={"protect": ["SingleReplica"]})
+    alone = _run(planning_inputs([a_node("hot")], workloads, policy=policy), cycles=1)
+    empty = _run(planning_inputs([a_node("hot")], [], load={"hot": 90.0}), cycles=1)
+
+    assert alone.cycles[0].stopped.startswith("no node is feasible for its replacement")
+    assert empty.cycles[0].stopped == "no pod on the hot nodes could ever move"
+
+
+def test_the_table_warns_of_what_the_plans_would_warn_of() -> None:
+    inputs = replace(_inputs(), warnings=(PlanWarning(About.LOAD, "the load of a is not known"),))
+    text = simulation_table(simulate([("one", inputs), ("two", inputs)], SimulationSettings(cycles=1))).plain
+
+    assert text.endswith("WARNINGS\n  the load of a is not known\n")
+
+
 def test_a_node_must_be_hot_in_as_many_runs_as_the_policy_wants() -> None:
     rules = {"forRuns": 3, "any": [{"utilization": {"cpu": 80}, "coolTo": {"cpu": 65}}]}
     run = _run(_inputs(policy=a_policy(hotNodes=rules)), cycles=4)
@@ -183,6 +215,8 @@ def test_policies_are_compared_by_one_level_whatever_each_calls_hot() -> None:
     mild = {"any": [{"utilization": {"cpu": 99}, "coolTo": {"cpu": 90}}], "forRuns": 9}
     first, second = (_run(_inputs(policy=a_policy(hotNodes=rules)), cycles=1) for rules in (bold, mild))
 
+    assert first.after.hot is not None
+    assert second.after.hot is not None
     assert first.after.hot > second.after.hot
     assert first.after.over80 == second.after.over80 == first.cycles[0].over80 == 1
 

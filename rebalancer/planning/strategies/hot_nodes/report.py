@@ -26,10 +26,9 @@ from rebalancer.planning.builder import PartialPlan
 from rebalancer.planning.eviction import every_refusal
 from rebalancer.planning.plan import CHANCE_DIGITS, PERCENT_DIGITS, Benefit, Change, HottestNode, Obstacle
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.planning.reasons import NotMoved, Reason
+from rebalancer.planning.reasons import NEVER_MOVE, NotMoved, Reason
 from rebalancer.planning.strategies.hot_nodes.movable import NEGLIGIBLE
 
-_NEVER_MOVE = frozenset({Reason.STATIC_POD, Reason.DAEMON_SET, Reason.TERMINATING, Reason.SYSTEM_COMPONENT})
 # What the search and the state of a node say of pods that no rule keeps.
 _NO_RULE = frozenset(
     {
@@ -207,7 +206,7 @@ def _staying(prepared: PreparedInputs, plan: PartialPlan) -> Iterator[tuple[PodR
         for row, kept in plan.kept.items()
         if not prepared.has_finished(row)
         and is_left[row]
-        and kept.reason not in _NEVER_MOVE
+        and kept.reason not in NEVER_MOVE
         and movable[pods.pod_class[row]]
     ]
     rows = np.array([row for row, _ in found], np.int64)
