@@ -22,6 +22,7 @@ from rebalancer.cluster import records
 from rebalancer.cluster.kinds import PRIORITY_CLASSES, RUNTIME_CLASSES
 from rebalancer.cluster.malformed import admitted
 from rebalancer.cluster.pod_classes import ClassIndex, PodClass
+from rebalancer.cluster.quantities import parse as parse_quantity
 from rebalancer.cluster.selectors import matcher_of
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.documents import Document, parse
@@ -60,7 +61,7 @@ class AskedPod(msgspec.Struct, frozen=True):
 
 def read_pod(text: str, source: str, namespace: str | None = None) -> tuple[Document, str]:
     """The document of a pod or of a controller of pods, and its kind; InputError for anything else."""
-    document = parse(text, source)
+    document = _only_item(parse(text, source))
     value = document.value
     if not isinstance(value, dict):
         raise document.error((), "is not a Kubernetes object", hint=f"write one of {', '.join(_TEMPLATES)}")
@@ -77,6 +78,21 @@ def read_pod(text: str, source: str, namespace: str | None = None) -> tuple[Docu
     if namespace is not None and place not in (None, namespace):
         raise document.error(("metadata", "namespace"), f"{place!a:.60} is not -n {namespace!a:.60}")
     return document, kind
+
+
+def _only_item(document: Document) -> Document:
+    """The object of a ``List`` of one, as kubectl prints what a selector finds; else the document."""
+    if not isinstance(document.value, dict) or document.value.get("kind") != "List":
+        return document
+    items = document.value.get("items")
+    if not isinstance(items, list) or len(items) != 1:
+        count = len(items) if isinstance(items, list) else 0
+        raise document.error(("items",), f"a List of {count} objects", hint="give a file with one of them")
+    values, keys = (
+        {path[2:]: place for path, place in places.items() if path[:2] == ("items", 0)}
+        for places in (document.values, document.keys)
+    )
+    return Document(items[0], document.source, values, keys)
 
 
 def _replicas(document: Document) -> int | None:
@@ -121,6 +137,9 @@ def asked_pod(document: Document, kind: str, snapshot: Snapshot, namespace: str 
     classes = ClassIndex()
     try:
         classes.number_of(records.Pod(metadata=stored, spec=spec))
+        _check_limits("the pod", spec.resources)
+        for item in spec.every_container:
+            _check_limits(f"container {item.name!a:.70}", item.resources)
     except ValueError as error:
         raise document.error((*path, "spec"), str(error)) from error
     return AskedPod(
@@ -229,6 +248,24 @@ def _requested(resources: records.ResourceRequirements | None) -> records.Resour
     return records.ResourceRequirements(requests=requests, limits=resources.limits)
 
 
+def _check_limits(whose: str, resources: records.ResourceRequirements | None) -> None:
+    """ValueError where the API server would refuse the requests for their limits.
+
+    Source: kubernetes v1.35.0 pkg/apis/core/validation/validation.go:7864, helper.IsOvercommitAllowed.
+    """
+    limits = (resources and resources.limits) or {}
+    for name, request in sorted(((resources and resources.requests) or {}).items()):
+        limit, shown = limits.get(name), f"{whose} requests {name!a:.70}"
+        shared = ("/" not in name or "kubernetes.io/" in name) and not name.startswith("hugepages-")
+        if limit is None:
+            if not shared:
+                raise ValueError(f"{shown} without a limit, which has to be the same")
+        elif parse_quantity(request) > parse_quantity(limit):
+            raise ValueError(f"{shown} {request:.64}, more than its limit {limit:.64}")
+        elif not shared and parse_quantity(request) != parse_quantity(limit):
+            raise ValueError(f"{shown} {request:.64}, which has to be its limit {limit:.64}")
+
+
 def _pod_resources(spec: records.PodSpec) -> records.ResourceRequirements | None:
     """The resources of the whole pod; a limit counts as its request where no container requests any."""
     resources = spec.resources
@@ -281,17 +318,20 @@ def _selector(document: Document, kind: str, labels: Mapping[str, str]) -> recor
     """What the controller of the file selects; InputError when its own pods are not among that."""
     if kind not in ("Deployment", "ReplicaSet", "StatefulSet"):
         return None
-    value = (document.value.get("spec") or {}).get("selector")
+    value = document.value["spec"].get("selector")
+    hint = "the API server would refuse it"
     if value is None:
-        return None
+        raise document.error(("spec",), "has no selector", hint=hint)
     try:
         selects = matcher_of(value)(labels)
     except (ValueError, TypeError) as error:
         raise document.error(("spec", "selector"), f"is not a selector: {error}") from error
+    selector = msgspec.convert(value, records.LabelSelector)
+    if not (selector.match_labels or selector.match_expressions):
+        raise document.error(("spec", "selector"), "is empty", hint=hint)
     if not selects:
-        hint = "the API server would refuse it"
         raise document.error(("spec", "selector"), "does not select the pods of the template", hint=hint)
-    return msgspec.convert(value, records.LabelSelector)
+    return selector
 
 
 def _own_claims(document: Document, kind: str) -> str:

@@ -180,3 +180,61 @@ def test_a_selector_that_does_not_select_its_own_pods_is_refused() -> None:
     assert "does not select the pods of the template" in error_of(manifest)
     manifest["spec"]["selector"] = {"matchExpressions": [{"key": "app", "operator": "Like"}]}
     assert "is not a selector" in error_of(manifest)
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet"])
+def test_a_controller_without_a_selector_is_refused_as_the_api_server_does(kind: str) -> None:
+    manifest = a_manifest(kind)
+
+    assert "has no selector" in error_of(manifest | {"spec": {"template": manifest["spec"]["template"]}})
+    assert "spec.selector: is empty" in error_of(manifest | {"spec": manifest["spec"] | {"selector": {}}})
+
+
+@pytest.mark.parametrize(
+    ("requests", "limits", "words"),
+    [
+        ({"cpu": 2}, {"cpu": "1500m"}, "container 'main' requests 'cpu' 2, more than its limit 1500m"),
+        ({"memory": "1Gi"}, {"memory": "1G"}, "requests 'memory' 1Gi, more than its limit 1G"),
+        (
+            {"nvidia.com/gpu": 1},
+            {"nvidia.com/gpu": 2},
+            "requests 'nvidia.com/gpu' 1, which has to be its limit 2",
+        ),
+        ({"hugepages-2Mi": "2Mi"}, {}, "requests 'hugepages-2Mi' without a limit, which has to be the same"),
+        ({"cpu": 1}, {"cpu": "much"}, "is not a Kubernetes quantity"),
+    ],
+)
+def test_requests_that_the_api_server_refuses_for_their_limits_are_refused(
+    requests: dict[str, Any], limits: dict[str, Any], words: str
+) -> None:
+    resources = {"requests": requests, "limits": limits}
+    container = {"name": "main", "resources": resources}
+
+    assert words in error_of(a_manifest("Deployment", containers=[container]))
+    assert words in error_of(a_manifest(initContainers=[container]))
+    whole = error_of(a_manifest(resources=resources))
+    assert words.removeprefix("container 'main' ") in whole
+
+
+def test_requests_below_a_limit_that_may_be_overcommitted_are_taken() -> None:
+    resources = {"requests": {"cpu": 1, "a.kubernetes.io/b": 1}, "limits": {"cpu": 2, "nvidia.com/gpu": 1}}
+
+    found = asked(a_manifest(containers=[{"name": "main", "resources": resources}]), CLUSTER)
+
+    assert pod_requests(found.pod_class).incoming["nvidia.com/gpu"] == 1
+
+
+def test_the_list_of_one_object_that_kubectl_prints_for_a_selector_is_that_object() -> None:
+    one = {"apiVersion": "v1", "kind": "List", "items": [a_manifest("Deployment")]}
+    two = one | {"items": [a_manifest(), a_manifest()]}
+
+    assert asked(one, CLUSTER).name == "Deployment default/new"
+    assert "a List of 2 objects" in error_of(two)
+    assert "a List of 0 objects" in error_of({"kind": "List"})
+
+
+def test_a_mistake_in_the_only_object_of_a_list_is_shown_where_it_stands() -> None:
+    text = "kind: List\nitems:\n- kind: Deployment\n  metadata:\n    namespace: shop\n"
+
+    with pytest.raises(InputError, match=r"file:5:16 metadata.namespace: 'shop' is not -n 'other'"):
+        read_pod(text, "file", "other")
