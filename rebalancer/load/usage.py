@@ -320,8 +320,9 @@ def with_shares(
 ) -> EstimatedPodUsage:
     """Share out what nodes use beyond their measured pods and their system, by request.
 
-    What a node keeps for its system, capacity less allocatable, belongs to no pod. A resource that pods do
-    not request is shared out by their cpu requests. ``requests`` is (pods, 2): cpu and memory.
+    What a node keeps for its system, capacity less allocatable, belongs to no pod. A resource that no pod
+    can request is shared out by their cpu requests. What a pod without a request uses stays unknown.
+    ``requests`` is (pods, 2): cpu and memory.
     """
     usage, methods = measured.usage.copy(), measured.methods.copy()
     system = (nodes.capacity - nodes.allocatable)[:, [CPU, MEMORY]].astype(np.float64)
@@ -338,9 +339,10 @@ def with_shares(
         kept = np.maximum(system[:, column], 0.0) if column < len(RESOURCES) else 0.0
         rest = np.maximum(node_usage[:, column] - shown - kept, 0.0)
         node = pods.node[unmeasured]
-        share = np.where(
-            total[node] > 0, requested[unmeasured] / np.where(total > 0, total, 1.0)[node], np.nan
-        )
+        # What a pod without a request uses is part of the rest, but nobody knows which: 0 would favour
+        # every node that it may land on.
+        asked = requested[unmeasured]
+        share = np.where(asked > 0, asked / np.where(total > 0, total, 1.0)[node], np.nan)
         usage[unmeasured, column] = share * rest[node]
         methods[unmeasured & ~np.isnan(usage[:, column]), column] = PodMethod.SHARE
     return EstimatedPodUsage(usage, methods, measured.warnings)

@@ -447,7 +447,11 @@ def load_known(context: EvictionContext, row: PodRow) -> NotMoved | None:
         return None
     known = context.inputs.load.pod_load(row)
     unknown = [name for name in context.inputs.load.required if name not in known]
-    return NotMoved(Reason.UNKNOWN_LOAD, f"no load source reports what it uses of {' and '.join(unknown)}")
+    message = (
+        f"no load source reports what it uses of {' and '.join(unknown)}, and it has no request that tells "
+        "which share it is of what its node uses"
+    )
+    return NotMoved(Reason.UNKNOWN_LOAD, message)
 
 
 def cooldown(context: EvictionContext, row: PodRow) -> NotMoved | None:

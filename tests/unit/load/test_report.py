@@ -180,6 +180,16 @@ def test_unmeasured_pods_share_what_is_left_by_their_requests() -> None:
     assert np.isnan(found.pod_usage[5]).all()
 
 
+def test_what_a_pod_without_a_request_uses_is_unknown_where_only_its_node_is_measured() -> None:
+    requests = np.full((6, 2), 1.0)
+    requests[1] = [0.0, 1.0]
+    found = report(measured(100.0), None, requests)
+
+    assert found.pod_usage[:3, 0].tolist() == pytest.approx([50.0, np.nan, 50.0], nan_ok=True)
+    assert not np.isnan(found.pod_usage[:3, 1]).any()
+    assert less_exact(found)[:3].tolist() == [SHARE, UNKNOWN, SHARE]
+
+
 def test_where_requests_stand_for_load_they_do_for_pods_too() -> None:
     requests = np.arange(12, dtype=np.float64).reshape(6, 2)
     found = report([node_usage_of_requests(np.zeros((3, 2)), NOW)], None, requests)
