@@ -239,7 +239,7 @@ class SpreadConstraints:
         self, state: ClusterState, pod: PodRow, source: NodeRow, rows: IntArray, replacement: int
     ) -> Sequence[SpreadChanges]:
         """(nodes,) what it does that a pod is replaced on each of the ``rows``."""
-        leaves = self.counters_of(state, state.pod_class[pod])
+        leaves = {} if state.terminating[pod] else self.counters_of(state, state.pod_class[pod])
         comes = self.counters_of(state, replacement)
         found = [
             item.changes(state, source, rows, leaves.get(at, 0), comes.get(at, 0))

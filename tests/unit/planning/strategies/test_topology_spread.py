@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalancer.planning.explanation import PodExplanation, explain
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.spread import SpreadConstraints
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.revalidation import revalidate_moves
+from rebalancer.planning.subjects import SubjectName, find_subject
 from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import (
     Workload,
@@ -231,3 +233,17 @@ def test_a_terminating_pod_counts_for_no_constraint_and_is_not_looked_at() -> No
     policy = a_policy(strategies={"topologySpread": True})
     plan = plan_of(planning_inputs(zones(2), [found], policy=policy))
     assert moved(plan) == {"web-0": "b1"}, "b has none that stays"
+
+
+def test_an_explanation_of_a_terminating_pod_does_not_take_it_away_from_its_domain_once_more() -> None:
+    found = a_workload("web", ["a1", "b1"], spec=spread())
+    found.pods[0]["metadata"]["deletionTimestamp"] = "2026-06-01T11:59:00Z"
+    policy = a_policy(strategies={"topologySpread": True})
+    of = planning_inputs(zones(), [found], policy=policy)
+    told = explain(of, find_subject(of.snapshot, SubjectName("pod", "default/web-0")))
+    assert isinstance(told, PodExplanation)
+    assert told.table is not None
+    assert {item.node: item.unacceptable for item in told.table.nodes} == {
+        "a1": "a1 is the node it leaves",
+        "c1": "",
+    }
