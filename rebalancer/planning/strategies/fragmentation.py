@@ -116,10 +116,14 @@ class Fragmentation(Strategy):
         for wanted in self._room.wanted:
             if self._room.fits(wanted, builder.scenarios.all[0].after_termination):
                 continue
-            made, refused = self._made(wanted, builder)
-            kept = refused | kept
+            made, refused, why = self._made(wanted, builder)
+            wished = {
+                pod: replace(item, message=f"{item.message} ({self.name}: {self._wish(pod, wanted)})")
+                for pod, item in refused.items()
+            }
+            kept = wished | kept
             if made is None:
-                notes.append(f"{wanted.name} gets no room: {self._no_room(wanted, builder, refused)}")
+                notes.append(f"{wanted.name} gets no room: {self._no_room(wanted, builder, refused, why)}")
                 continue
             builder, pods, node = made
             uids = (self.prepared.pods.uids[pod] for pod in pods)
@@ -133,27 +137,33 @@ class Fragmentation(Strategy):
 
     def _made(
         self, wanted: Wanted, builder: PlanBuilder
-    ) -> tuple[tuple[PlanBuilder, Sequence[PodRow], str] | None, dict[PodRow, NotMoved]]:
-        """The plan with room for it, the pods that leave and the node; and what stays where that fails."""
+    ) -> tuple[tuple[PlanBuilder, Sequence[PodRow], str] | None, dict[PodRow, NotMoved], str]:
+        """The plan with room for it, the pods that leave and the node; else what stays, and why in words."""
         kept: dict[PodRow, NotMoved] = {}
+        words: list[str] = []
         for node, pods in self._room.choices(wanted, builder)[:_MAX_NODES]:
             tried = builder.copy()
-            refused = self._move(tried, pods, wanted, f"it makes room on {node} for {wanted.name}")
-            if not refused and self._room.place(wanted, tried, node):
-                return (tried, pods, node), kept
+            refused = self._move(tried, pods, wanted)
+            unfit = "" if refused else self._room.place(wanted, tried, node)
+            if not refused and not unfit:
+                return (tried, pods, node), kept, ""
+            name_of = self.prepared.pods.full_name
+            words += [f"{name_of(pod)} stays: {why.message}" for pod, why in refused.items()]
+            words += [f"{node} {unfit}"] if unfit else []
             kept |= {pod: why for pod, why in refused.items() if pod not in kept}
-        return None, kept
+        return None, kept, next(iter(words), "no node has pods enough that may leave it and land elsewhere")
 
-    def _no_room(self, wanted: Wanted, builder: PlanBuilder, refused: Mapping[PodRow, NotMoved]) -> str:
+    def _no_room(
+        self, wanted: Wanted, builder: PlanBuilder, refused: Mapping[PodRow, NotMoved], words: str
+    ) -> str:
         """Why there is none, what would make some, and on which nodes there may be some later."""
         names, excluded = self.prepared.nodes.names, self.prepared.landing_check.excluded
-        words = "no node has pods enough that land elsewhere"
         returns = (node for pod, why in refused.items() if (node := self.prepared.node_of(pod)) == why.node)
         back = next(returns, None)
         if back is not None:
             likely = builder.copy()
             likely.evaluator = builder.evaluator.taking_the_race_as_likely()
-            made, _ = self._made(wanted, likely)
+            made, *_ = self._made(wanted, likely)
             words = f"what would leave {names[back]} may land there again"
             words += (
                 f"; planning.terminationRace: likely would make room on {made[2]}"
@@ -164,18 +174,19 @@ class Fragmentation(Strategy):
         also = f" and {len(doubtful) - 1} more" * (len(doubtful) > 1)
         return f"{words}, and some are not counted on: {doubtful[0]}{also}" if doubtful else words
 
-    def _move(
-        self, builder: PlanBuilder, pods: Sequence[PodRow], wanted: Wanted, message: str
-    ) -> dict[PodRow, NotMoved]:
+    def _wish(self, pod: PodRow, wanted: Wanted) -> str:
+        return f"it makes room on {self.prepared.nodes.names[self.prepared.node_of(pod)]} for {wanted.name}"
+
+    def _move(self, builder: PlanBuilder, pods: Sequence[PodRow], wanted: Wanted) -> dict[PodRow, NotMoved]:
         """Move pods up to the first that may not; why that one stays."""
         from rebalancer.planning.landing.evaluation import Wish  # noqa: PLC0415 - imports numpy
 
-        wish = Wish(self.name, self.purpose, message, makes_room_for=wanted.pod)
         for pod in pods:
+            wish = Wish(self.name, self.purpose, self._wish(pod, wanted), makes_room_for=wanted.pod)
             settling = self.prepared.settling(self.prepared.node_of(pod))
             refusal = settling or builder.try_move(self.prepared.candidate(pod, wish))
             if refusal is not None:
-                return {pod: replace(refusal, message=f"{refusal.message} ({self.name}: {message})")}
+                return {pod: refusal}
         return {}
 
     def spoils(self, landings: Landings) -> BoolArray | None:

@@ -176,10 +176,13 @@ class Room:
         with state.without(chosen):
             return chosen if self.fits(wanted, state, node) else []
 
-    def place(self, wanted: Wanted, plan: PlanBuilder, name: str) -> bool:
-        """Put a Pending pod where there is room for it now; False where that is not so in every scenario."""
+    def place(self, wanted: Wanted, plan: PlanBuilder, name: str) -> str:
+        """Put a Pending pod where there is room for it now, in every scenario.
+
+        Else it says why that cannot be, in words that follow the name of the node.
+        """
         if name not in self._prepared.nodes.row:
-            return False
+            return "is not there any more"
         node = NodeRow(self._prepared.nodes.row[name])
         requests = plan.scenarios.all[0].after_termination.classes.requests[wanted.pod_class].incoming
         amounts = np.array(requested_amounts(requests, self._prepared.inputs.load.resources), np.float64)
@@ -187,11 +190,11 @@ class Room:
         for scenario in plan.scenarios.all:
             state, rows = scenario.after_termination, np.array([node])
             if not self.fits(wanted, state, node):
-                return False
+                return "would not have room for it in every scenario"
             if wanted.is_pending:
                 after = check.percent_after(rows, scenario.usage, state.pod_count, amounts)
                 if not ((after <= hotness.most(rows)) | np.isinf(hotness.most(rows))).all():
-                    return False
+                    return "would be too hot with it"
         if wanted.pod is not None and wanted.is_pending:
             plan.scenarios.bind_pending(wanted.pod, [node] * len(plan.scenarios.all), amounts)
-        return True
+        return ""

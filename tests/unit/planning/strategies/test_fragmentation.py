@@ -152,6 +152,31 @@ def test_where_the_scheduler_would_preempt_nothing_is_done_unless_asked_for() ->
     assert len(planned(high, policy=despite).moves) == 1
 
 
+@pytest.mark.parametrize(
+    ("sections", "says"),
+    [
+        ({"limits": {"perRun": 0}}, "default/api-0 stays: perRun 0 is reached"),
+        ({"limits": {"perNode": 0}}, "default/api-0 stays: perNode 0 is reached"),
+        (
+            {"planning": {"maxAfter": {"cpu": 1}}},
+            "default/api-0 stays: may land (100%) where it must not: b would be at ",
+        ),
+        ({"hotNodes": {"any": [{"utilization": {"cpu": 30}}]}}, "a would be too hot with it"),
+        (
+            {"evictable": {"protect": ["SingleReplica"]}},
+            "no node has pods enough that may leave it and land elsewhere",
+        ),
+    ],
+)
+def test_the_plan_says_why_there_is_no_room(sections: dict[str, Any], says: str) -> None:
+    race = {"terminationRace": "likely", **sections.get("planning", {})}
+    sections = {**sections, "planning": race, "strategies": {"fragmentation": True}}
+    plan = planned(pending(), policy=a_policy(**sections))
+
+    assert plan.moves == ()
+    assert plan.strategies["fragmentation"].message.startswith(f"Pending default/big-0 gets no room: {says}")
+
+
 @pytest.mark.parametrize("key", ["web", "a/b", "a/b/c\n", "a/b c/d", "a//b", "a/b/c/d"])
 def test_a_workload_is_named_as_namespace_kind_and_name(key: str) -> None:
     with pytest.raises(ValidationError, match="should match pattern"):
@@ -164,8 +189,8 @@ def test_where_nodes_are_not_counted_on_yet_the_plan_says_so() -> None:
     nodes = replace(fresh.snapshot.nodes, ready_since=np.array([NOW - 60.0] * 3))
     young = plan_of(replace(fresh, snapshot=replace(fresh.snapshot, nodes=nodes)))
     assert young.strategies["fragmentation"].message == (
-        "Pending default/big-0 gets no room: no node has pods enough that land elsewhere, and some are not "
-        "counted on: a became Ready only just now and 2 more"
+        "Pending default/big-0 gets no room: no node has pods enough that may leave it and land elsewhere, "
+        "and some are not counted on: a became Ready only just now and 2 more"
     )
 
     came = plan_of(inputs(pending(), created=at(-5), window=60.0))
