@@ -139,6 +139,15 @@ class SpreadConstraint(msgspec.Struct, frozen=True, eq=False):
         """False where it holds for as few pods as match at all; quicker to tell than whether it holds."""
         return state.most_counted(self.counter.counter) > self.counter.constraint.max_skew
 
+    @property
+    def lacks(self) -> str:
+        """That there are fewer domains than it asks for, in words; empty where there are enough."""
+        few, wanted = len(self.counter.populated), self.counter.constraint
+        if few >= wanted.min_domains:
+            return ""
+        domains = f"{few} domain{'s' * (few != 1)} of {wanted.topology_key}"
+        return f"pods of {self.counter.namespace} have {domains}, minDomains {wanted.min_domains}"
+
     def moves_left(self, counts: IntArray) -> int:
         """The fewest moves after which it holds; ``counts`` is (domains + 1,) matching pods."""
         skew, counts = self.counter.constraint.max_skew, counts[self.counter.populated]

@@ -108,5 +108,6 @@ class Duplicates(Strategy):
                 counts[at] += int(above[above > 0].sum())
         before, after = counts
         message = f"pods above an even share: {before}, after the plan {after}" if before else ""
+        message += f"; {spent} is reached" if after and (spent := plan.builder.used.spent) else ""
         figures = {"tooMany": float(before), "tooManyAfter": float(after)}
         return replace(super().report(plan), message=message, figures=figures)

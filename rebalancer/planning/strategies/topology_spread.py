@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from msgspec.structs import replace
 from pydantic import Field
 
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
@@ -23,10 +24,10 @@ from rebalancer.policy.model import PolicyModel, Unique
 
 if TYPE_CHECKING:
     from rebalancer.cluster.arrays import BoolArray, PodRow
-    from rebalancer.planning.builder import PlanBuilder
+    from rebalancer.planning.builder import PartialPlan, PlanBuilder
     from rebalancer.planning.landing.landing_check import Landings
     from rebalancer.planning.landing.spread import SpreadChanges, SpreadConstraints
-    from rebalancer.planning.plan import Move
+    from rebalancer.planning.plan import Move, StrategyReport
     from rebalancer.planning.prepared import PreparedInputs
 
 _NOTHING = "would leave its constraints as they are"
@@ -143,3 +144,21 @@ class TopologySpread(Strategy):
 
     def spoiled(self, landings: Landings, at: int) -> str:
         return "would bring a topology spread constraint further from its maxSkew"
+
+    def report(self, plan: PartialPlan) -> StrategyReport:
+        """How many constraints do not hold, before and after the plan, and what no move can mend."""
+        before, after = (
+            [
+                item
+                for item in self._constraints.all()
+                if item.moves_left(item.counter.counts(state, keep=False))
+            ]
+            for state in (self.prepared.state, plan.scenarios.all[0].after_termination)
+        )
+        words = (
+            [f"constraints that do not hold: {len(before)}, after the plan {len(after)}"] if before else []
+        )
+        words += [f"{spent} is reached"] if after and (spent := plan.builder.used.spent) else []
+        words += [item.lacks for item in after if item.lacks][:1]
+        figures = {"skewed": float(len(before)), "skewedAfter": float(len(after))}
+        return replace(super().report(plan), message="; ".join(words), figures=figures)

@@ -177,7 +177,9 @@ def test_under_limits_the_most_crowded_node_comes_first() -> None:
 
     assert [move.pod.name[:4] for move in found.moves] == ["many"]
     assert found.strategies["duplicates"].figures == {"tooMany": 3.0, "tooManyAfter": 2.0}
-    assert found.strategies["duplicates"].message == "pods above an even share: 3, after the plan 2"
+    assert found.strategies["duplicates"].message == (
+        "pods above an even share: 3, after the plan 2; perRun 1 is reached"
+    )
 
 
 def test_a_pod_whose_turn_the_limit_of_the_run_leaves_to_later_runs_is_explained() -> None:

@@ -93,6 +93,32 @@ def test_a_plan_says_which_constraint_it_is() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("on", "more", "limits", "says"),
+    [
+        ("abc", {}, {}, ""),
+        ("aaaa", {}, {}, "constraints that do not hold: 1, after the plan 0"),
+        ("aaaa", {}, {"perRun": 1}, "constraints that do not hold: 1, after the plan 1; perRun 1 is reached"),
+        ("aaaa", {}, {"perRun": 0}, "constraints that do not hold: 1, after the plan 1; perRun 0 is reached"),
+        (
+            "aabbcc",
+            {"minDomains": 4},
+            {},
+            f"constraints that do not hold: 1, after the plan 1; pods of default have 3 domains of {ZONE}, "
+            "minDomains 4",
+        ),
+    ],
+)
+def test_a_plan_says_which_constraints_it_leaves_as_they_are_and_why(
+    on: str, more: dict[str, Any], limits: dict[str, Any], says: str
+) -> None:
+    web = a_workload("web", [f"{zone}1" for zone in on], spec=spread(**more))
+    policy = a_policy(strategies={"topologySpread": True}, limits=limits)
+    assert (
+        plan_of(planning_inputs(zones(), [web], policy=policy)).strategies["topologySpread"].message == says
+    )
+
+
 def test_soft_constraints_count_only_if_asked_for() -> None:
     assert planned("aaaa", spread(SOFT)).moves == ()
     assert after("aaaa", spread(SOFT), strategies=BOTH) == {(2, 1, 1)}
