@@ -162,9 +162,12 @@ def node_usage_of_watcher(metrics: WatcherMetrics, nodes: NodeTable) -> NodeUsag
         if row is None:
             continue
         for column, kind in enumerate((CPU_TYPE, MEMORY_TYPE)):
-            percent = _preferred(figures, kind)
-            if percent is None:
+            percents = _preferred(figures, kind)
+            if len(percents) > 1:
+                warnings.append(f"load-watcher: node {name}: has two figures of {kind}; neither is used")
+            if len(percents) != 1:
                 continue
+            percent = percents[0]
             if percent < 0:
                 warnings.append(f"load-watcher: node {name}: {kind} is negative ({percent:g} %)")
                 continue
@@ -173,9 +176,9 @@ def node_usage_of_watcher(metrics: WatcherMetrics, nodes: NodeTable) -> NodeUsag
                 continue
             usage[row, column] = percent / 100 * capacity[row, column]
             measured_at[row, column] = metrics.window_end or metrics.timestamp or np.nan
-            deviation = next(
+            deviation = max(
                 (item.value for item in figures if (item.type, item.operator) == (kind, DEVIATION)),
-                np.nan,
+                default=np.nan,
             )
             spread[row, column] = deviation / 100 * capacity[row, column] if deviation >= 0 else np.nan
     averaged = any(item.operator == AVERAGE for figures in metrics.nodes.values() for item in figures)
@@ -187,12 +190,12 @@ def node_usage_of_watcher(metrics: WatcherMetrics, nodes: NodeTable) -> NodeUsag
     return NodeUsage("load-watcher", usage, measured_at, windows, tuple(warnings), deviation=spread)
 
 
-def _preferred(figures: tuple[Metric, ...], kind: str) -> float | None:
-    found = {figure.operator: figure.value for figure in figures if figure.type == kind}
-    for operator in (AVERAGE, LATEST, ""):
-        if operator in found:
-            return found[operator]
-    return None
+def _preferred(figures: tuple[Metric, ...], kind: str) -> list[float]:
+    found: dict[str, list[float]] = {}
+    for figure in figures:
+        if figure.type == kind:
+            found.setdefault(figure.operator, []).append(figure.value)
+    return next((found[operator] for operator in (AVERAGE, LATEST, "") if operator in found), [])
 
 
 def node_usage_of_requests(requested: FloatArray, now: float) -> NodeUsage:

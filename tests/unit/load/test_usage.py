@@ -98,6 +98,13 @@ def test_load_watchers_percentages_are_of_capacity_and_averages_come_first() -> 
     assert figures.window_seconds.tolist() == [900.0, 900.0]
 
 
+def test_of_two_averages_of_load_watcher_for_a_node_neither_is_used() -> None:
+    twice = [a_percentage("CPU", 90), a_percentage("CPU", 10), a_percentage("Memory", 25)]
+    figures = node_usage_of_watcher(a_watcher({"n1": twice}), NODES)
+    assert [value is None for value in known(figures.usage)[0]] == [True, False]
+    assert figures.warnings == ("load-watcher: node n1: has two figures of CPU; neither is used",)
+
+
 def test_load_watchers_deviation_alone_says_nothing_of_load() -> None:
     figures = node_usage_of_watcher(a_watcher({"n1": [a_percentage("CPU", 7, "STD")]}), NODES)
 
