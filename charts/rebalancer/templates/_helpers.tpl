@@ -72,6 +72,19 @@ kind: RebalancePolicy
 {{- end }}
 {{- end -}}
 
+{{- /* After how long a run that acts starts no wave. */ -}}
+{{- define "rebalancer.maxDuration" -}}
+{{- $own := "" -}}
+{{- if not .Values.existingConfigMap }}{{ $own = ((.Values.policy).execution).maxDuration }}{{ end -}}
+{{- default .Values.maxDuration $own -}}
+{{- end -}}
+
+{{- /* A duration in seconds, rounded down; 0 for what is none. */ -}}
+{{- define "rebalancer.seconds" -}}
+{{- $moment := toDate "2006-01-02" "2000-01-01" -}}
+{{- sub (dateModify (printf "+%s" .) $moment | unixEpoch) (unixEpoch $moment) -}}
+{{- end -}}
+
 {{- /* What the values cannot say, and why. */ -}}
 {{- define "rebalancer.check" -}}
 {{- if and (eq .Values.kind "Deployment") .Values.metricsPush -}}
@@ -88,6 +101,15 @@ kind: RebalancePolicy
 {{- if hasKey ($labels | default dict) $label -}}
 {{- fail (printf "%s: the chart sets the label %s itself; nameOverride changes the name" $value $label) -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.act (eq .Values.kind "CronJob") -}}
+{{- $longest := include "rebalancer.maxDuration" . -}}
+{{- $wave := "5m" -}}
+{{- if not .Values.existingConfigMap }}{{ $wave = ((.Values.policy).execution).waveTimeout | default $wave }}{{ end -}}
+{{- $end := add (include "rebalancer.seconds" $longest) (include "rebalancer.seconds" $wave) -}}
+{{- if gt $end (int64 .Values.activeDeadlineSeconds) -}}
+{{- fail (printf "activeDeadlineSeconds: %d kills the Job within a wave, which may start until %s (maxDuration) and take %s more (execution.waveTimeout); make it %d or more, or one of the others shorter" (int64 .Values.activeDeadlineSeconds) $longest $wave $end) -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.act .Values.rbac.create (not .Values.existingConfigMap) -}}
@@ -173,7 +195,7 @@ containers:
       {{- if .Values.act }}
       - --lease={{ $name }}   # in the namespace of this pod, as the state
       - --state-config-map={{ $name }}-state
-      {{- if not ((.Values.policy).execution).maxDuration }}
+      {{- if or .Values.existingConfigMap (not ((.Values.policy).execution).maxDuration) }}
       - --max-duration={{ .Values.maxDuration }}
       {{- end }}
       {{- if and .Values.metricsPush (eq .Values.kind "CronJob") }}

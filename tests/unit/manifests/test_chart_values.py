@@ -154,6 +154,37 @@ def test_a_policy_that_needs_a_right_is_refused_without_it(
         assert rendered(tmp_path, {**acts, **more})
 
 
+@pytest.mark.parametrize(
+    ("values", "least"),
+    [
+        ({"policy": {"execution": {"maxDuration": "9m0.5s"}}}, 840),
+        ({"policy": {"execution": {"maxDuration": "9m1s"}}}, 841),
+        ({"policy": {"execution": {"waveTimeout": "1h30m"}}}, 5700),
+        ({"maxDuration": "0.5h"}, 2100),
+        ({"maxDuration": "1h", "existingConfigMap": "own"}, 3900),
+    ],
+)
+def test_a_job_that_would_be_killed_within_a_wave_is_refused(
+    tmp_path: Path, values: dict[str, Any], least: int
+) -> None:
+    acts = {"act": True, **values}
+    taken = {"activeDeadlineSeconds": least}
+    if least > 840:
+        assert f"make it {least} or more" in refusal(tmp_path, acts)
+        assert f"make it {least} or more" in refusal(tmp_path, {**acts, "activeDeadlineSeconds": least - 1})
+    for more in (taken, {"act": False}, {"kind": "Deployment"}):
+        assert rendered(tmp_path, {**acts, **more})
+
+
+def test_a_maximum_of_a_policy_that_is_not_used_does_not_take_that_of_the_chart_away(tmp_path: Path) -> None:
+    policy = {"execution": {"maxDuration": "3m"}}
+    values = {"act": True, "existingConfigMap": "own", "policy": policy}
+    (cron_job,) = (item for item in rendered(tmp_path, values) if item["kind"] == "CronJob")
+    (container,) = cron_job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+
+    assert "--max-duration=5m" in container["args"]
+
+
 @pytest.mark.parametrize("consolidation", [True, False, {"taintFor": "0s"}, {"maxNodes": 1}])
 def test_a_policy_that_needs_no_further_right_is_taken(tmp_path: Path, consolidation: Any) -> None:
     policy = {"strategies": {"consolidation": consolidation}, "execution": {"steer": "none"}}
