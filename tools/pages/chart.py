@@ -44,6 +44,7 @@ _NARROWER: dict[str, dict[str, Any]] = {
     "maxDuration": {"pattern": "^[0-9]+(\\.[0-9]+)?(h|m|s)$"},
     "serviceMonitor.interval": {"pattern": "^[0-9]+(h|m|s)$"},
     "podMonitor.interval": {"pattern": "^[0-9]+(h|m|s)$"},
+    "activeDeadlineSeconds": {"minimum": 1},
     "prometheusRule.noSuccessSeconds": {"minimum": 60},
     "schedule": {"minLength": 1},
     "evictionNamespaces": {"items": {"type": "string", "minLength": 1}, "uniqueItems": True},
@@ -127,12 +128,17 @@ def values_schema(root: Path) -> str:
 
 def _of_mapping(path: str, found: dict[str, Any], comments: dict[str, str]) -> dict[str, Any]:
     properties: dict[str, Any] = {}
+    required: list[str] = []  # what no template can do without; null takes a value away
     for key, value in found.items():
         inner = f"{path}.{key}" if path else key
         properties[key] = _of_value(inner, value, comments)
         if comments.get(inner):
             properties[key]["description"] = comments[inner]
-    return {"type": "object", "properties": properties, "additionalProperties": False}
+        plain = isinstance(value, int | str) and not isinstance(value, bool) and value != ""
+        if plain or inner in CLOSED:
+            required.append(key)
+    needed = {"required": required} if required else {}
+    return {"type": "object", "properties": properties, "additionalProperties": False, **needed}
 
 
 def _of_value(path: str, value: object, comments: dict[str, str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,14 @@ def test_what_somebody_empties_is_empty_and_no_error_of_a_template(
 ) -> None:
     for kind in ("CronJob", "Deployment"):
         check(rendered(tmp_path, {**values, "kind": kind, "act": True}))
+
+
+@pytest.mark.parametrize(
+    "name", ["activeDeadlineSeconds", "terminationGracePeriodSeconds", "maxDuration", "kind", "image"]
+)
+def test_what_no_template_can_do_without_is_not_taken_away(tmp_path: Path, name: str) -> None:
+    """Numbers became 0: a Job was killed at once, and a run had no time to finish its eviction."""
+    assert re.search(f"missing propert(y|ies):? '{name}'", refusal(tmp_path, {name: None}))
 
 
 def test_a_large_number_is_an_option_as_it_was_written(tmp_path: Path) -> None:
