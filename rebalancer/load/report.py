@@ -131,11 +131,16 @@ class LoadReport(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def known(self) -> BoolArray:
-        """(nodes,) has a fresh figure of every resource that is required."""
+        """(nodes,) has a fresh figure of every resource that is required, and allocatable cpu and memory."""
         columns = [self.resources.index(resource) for resource in self.required]
         values = np.asarray(~np.isnan(self.usage[:, columns]).any(axis=1), np.bool_)
+        values &= (self.allocatable[:, : len(RESOURCES)] > 0.0).all(axis=1)
         values.flags.writeable = False  # computed once for everybody
         return values
+
+    def without_allocatable(self, row: int) -> list[str]:
+        """Which of cpu and memory a node has none of, so that no load is a percentage of it."""
+        return [name for column, name in enumerate(RESOURCES) if not self.allocatable[row, column] > 0]
 
     def statistic(self, row: int, column: int) -> str:
         """What of its window the figure of a node and resource is."""

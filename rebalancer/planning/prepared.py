@@ -372,7 +372,9 @@ def _why_uncovered(inputs: PlanningInputs) -> str:
         absent = int(np.count_nonzero(np.isnan(column)))
         if absent:
             found.append(f"{name} of {absent}")
-    text = f"no fresh figure of {', '.join(found)} nodes" if found else "no node is known in full"
+    text = (
+        f"no fresh figure of {', '.join(found)} nodes" if found else "others lack allocatable cpu or memory"
+    )
     return f"{text}; {load.warnings[0]}" if load.warnings else text
 
 

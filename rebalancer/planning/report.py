@@ -106,6 +106,9 @@ def _node_reports(prepared: PreparedInputs, after: Mapping[int, NodeAfter]) -> t
         because = hotness.because.get(row, ())
         if not inputs.load.known[row]:
             because = (f"{_unknown(inputs, row)}: {UNKNOWN_NODE}",)
+        elif lacking := _without_percentage(inputs, row):
+            neither = "" if hotness.hot[row] else f": {UNKNOWN_NODE}"
+            because = (*because, f"its {' and '.join(lacking)} in percent is not known{neither}")
         because = (*because, *(words[name] for words in said if name in words))
         if row in settling:
             because = (*because, f"settling: {settling[row]}")
@@ -136,9 +139,18 @@ def _levels(hotness: Hotness, row: int) -> dict[str, Level]:
 def _unknown(inputs: PlanningInputs, row: int) -> str:
     """What is not known of a node: its load, or only what a rule names beside cpu and memory."""
     load = inputs.load
+    if lacking := load.without_allocatable(row):
+        return f"no allocatable {' or '.join(lacking)}"
     missing = [name for name in load.required if np.isnan(load.usage[row, load.resources.index(name)])]
     others = [name for name in missing if name not in RESOURCES]
     return f"no fresh figure of {', '.join(others)}" if missing == others else "no fresh load figure"
+
+
+def _without_percentage(inputs: PlanningInputs, row: int) -> list[str]:
+    """The resources that rules name of which a node has a figure, and has none or nobody knows how much."""
+    load = inputs.load
+    percent = zip(load.percent_resources, load.percent[row], strict=True)
+    return [name for name, value in percent if name in load.required and np.isnan(value)]
 
 
 def _figures(inputs: PlanningInputs, row: int) -> dict[str, Figure]:

@@ -229,7 +229,8 @@ def of_plan(prepared: PreparedInputs) -> Iterator[PlanWarning]:
 def _of_figures(prepared: PreparedInputs) -> Iterator[str]:
     inputs = prepared.inputs
     if unknown := int(np.count_nonzero(~inputs.load.known)):
-        yield f"{unknown} nodes have no fresh load figure: neither hot nor a landing to count on"
+        nodes = "1 node has" if unknown == 1 else f"{unknown} nodes have"
+        yield f"{nodes} no fresh load figure: neither hot nor a landing to count on"
     runs = inputs.policy.hot_nodes.for_runs
     if inputs.state is None and inputs.policy.limits.rates:
         rates = " and ".join(inputs.policy.limits.rates)

@@ -60,7 +60,8 @@ def _unfit(inputs: PlanningInputs, row: int, *, known: bool) -> str:
     if not nodes.ready[row]:
         return "is not Ready"
     if not known:
-        return "has no fresh load figure"
+        lacking = inputs.load.without_allocatable(row)
+        return f"has no allocatable {' or '.join(lacking)}" if lacking else "has no fresh load figure"
     if nodes.incomplete[row]:
         return "runs a pod that could not be read"
     leaving = why_leaving(nodes.records[row])

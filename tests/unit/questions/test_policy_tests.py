@@ -3,15 +3,18 @@ from __future__ import annotations
 from typing import Any
 from xml.dom import minidom
 
+import numpy as np
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from rebalancer.errors import InputError
+from rebalancer.planning.landing.landing_check import excluded_destinations
 from rebalancer.planning.planner import make_plan
 from rebalancer.questions.policy_tests import PolicyTestReport, check_plan, parse_policy_test
 from rebalancer.reporting.tables.questions import junit_xml
 from tests.builders import a_node
-from tests.unit.planning.builders import a_workload, planning_inputs
+from tests.unit.planning.builders import NOW, a_workload, planning_inputs
 
 HEAD = {"apiVersion": "rebalancer/v1alpha1", "kind": "PolicyTest"}
 NODES = (a_node("a", cpu=10), a_node("cool", cpu=100), a_node("dark"))
@@ -66,6 +69,43 @@ def test_each_assertion_that_fails_says_what_the_plan_does_instead() -> None:
     assert found["coolNodes: a"].startswith("a is hot: cpu 90.0 %")
     assert found["coolNodes: dark"].startswith("dark is not known: no fresh load figure")
     assert found["cooledNodes: cool"] == "cool is not hot before the plan"
+
+
+@pytest.mark.parametrize("lacks", [{"cpu": 0}, {"memory": "0"}])
+def test_a_node_without_allocatable_is_not_known_to_be_cool_and_every_report_says_why(
+    lacks: dict[str, Any],
+) -> None:
+    inputs = planning_inputs([a_node("bare", **lacks), a_node("b")], load={"bare": (95.0, 95.0)})
+    test = parse_policy_test(yaml.safe_dump(HEAD | {"coolNodes": ["bare"]}), "file")
+    plan, name = make_plan(inputs), next(iter(lacks))
+
+    (found,) = check_plan(test, "file", plan, inputs.snapshot).assertions
+    because = f"no allocatable {name}: neither hot nor a landing to count on"
+    assert (found.holds, found.because) == (False, f"bare is not known: {because}")
+    assert (plan.known_count, [node.is_unknown for node in plan.nodes]) == (1, [False, True])
+    assert [*excluded_destinations(inputs, {}).values()] == [f"has no allocatable {name}"]
+    assert any(warning.startswith("1 node has no fresh load figure") for warning in plan.warnings)
+
+
+def test_a_node_of_which_nobody_knows_how_much_it_has_of_a_resource_is_not_known_to_be_cool() -> None:
+    load = INPUTS.load
+
+    def with_disk(figures: Any, disk: float) -> Any:
+        return np.column_stack([figures, np.full(len(figures), disk)])
+
+    names = (*load.resources, "disk")
+    columns = {"measured_at": NOW, "source": 0, "window_seconds": 0.0, "usage": 5.0, "allocatable": np.nan}
+    columns |= {"deviation": np.nan, "pod_usage": np.nan, "pod_methods": 0}
+    changed = {name: with_disk(getattr(load, name), disk) for name, disk in columns.items()}
+    statistics = tuple((*item, "mean") for item in load.statistics)
+    with_more = replace(load, resources=names, required=names, statistics=statistics, **changed)
+    inputs = replace(INPUTS, load=with_more)
+    nodes = {node.name: node for node in make_plan(inputs).nodes}
+
+    because = "its disk in percent is not known"
+    assert nodes["cool"].because == (f"{because}: neither hot nor a landing to count on",)
+    assert nodes["a"].because[-1] == because
+    assert (nodes["cool"].is_unknown, nodes["a"].is_unknown) == (True, False)
 
 
 def test_what_is_left_out_of_a_reason_is_counted() -> None:
