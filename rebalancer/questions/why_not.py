@@ -26,8 +26,8 @@ from rebalancer.planning.plan import (
     UnmovedPod,
     Value,
 )
-from rebalancer.planning.planner import search
-from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.planner import make_plan, prepare_to_plan, search
+from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.report import build_plan
 from rebalancer.planning.strategies.hot_nodes.limits import LIFTED
 from rebalancer.planning.strategies.hot_nodes.report import find_obstacles
@@ -69,7 +69,7 @@ def why_not(inputs: PlanningInputs, subject: Subject | None) -> WhyNot:
             "why-not asks about a node or a pod",
             hint=f"of a workload, with the same options: rebalancer explain {name}",
         )
-    prepared = prepare(inputs)
+    prepared = prepare_to_plan(inputs)
     searched = search(prepared)
     plan = build_plan(prepared, searched)
     answer = WhyNot(
@@ -78,7 +78,7 @@ def why_not(inputs: PlanningInputs, subject: Subject | None) -> WhyNot:
     if subject is None:
         return _of_the_cluster(prepared, plan, answer)
     if subject.kind == "pod":
-        return _of_a_pod(prepared, plan, PodRow(subject.row), answer)
+        return _of_a_pod(inputs, prepared, plan, PodRow(subject.row), answer)
     row = NodeRow(subject.row)
     held = replace(answer, obstacles=find_obstacles(prepared, searched, {row}))
     return _of_a_node(prepared, plan, row, held)
@@ -139,7 +139,9 @@ def _of_a_node(prepared: PreparedInputs, plan: Plan, row: NodeRow, answer: WhyNo
     return replace(answer, subject=subject, moves=moves, verdict=verdict, nearest=nearest, next_steps=steps)
 
 
-def _of_a_pod(prepared: PreparedInputs, plan: Plan, row: PodRow, answer: WhyNot) -> WhyNot:
+def _of_a_pod(
+    inputs: PlanningInputs, prepared: PreparedInputs, plan: Plan, row: PodRow, answer: WhyNot
+) -> WhyNot:
     pod = PodExplainer(prepared, row).explanation()
     name, node = prepared.table_of(row).full_name(row), prepared.node_of(row)
     at_rest = node < 0 or prepared.has_finished(row) or prepared.hotness.hot[node]
@@ -148,7 +150,7 @@ def _of_a_pod(prepared: PreparedInputs, plan: Plan, row: PodRow, answer: WhyNot)
     if pod.verdict == MOVED:
         verdict = f"it would be moved, {verdict}"
     elif kept := next((item for item in plan.kept if item.pod.uid == pod.pod.uid and item.setting), None):
-        verdict += _with_higher_limits(prepared, kept)
+        verdict += _with_higher_limits(inputs, kept)
     elif nearest and pod.verdict == NODE_NOT_HOT:  # no strategy wishes to move it either
         verdict = f"its node is not hot{_how_far(nearest)}"
     return replace(
@@ -167,16 +169,15 @@ def _moved(moves: Sequence[Move]) -> str:
     return f"{_count(len(moves), 'pod')} would be moved by {', '.join(sorted({it.strategy for it in moves}))}"
 
 
-def _with_higher_limits(prepared: PreparedInputs, kept: UnmovedPod) -> str:
+def _with_higher_limits(inputs: PlanningInputs, kept: UnmovedPod) -> str:
     """Whether the pod would move if the limits that keep it were none; empty where others do."""
     aliases = {f"limits.{field.alias}": name for name, field in Limits.model_fields.items()}
     names = [aliases.get(setting, "") for setting in kept.setting.split(" and ")]
     if not LIFTED.keys() >= set(names):
         return ""
-    limits = prepared.policy.limits.model_copy(update={name: LIFTED[name] for name in names})
-    policy = prepared.policy.model_copy(update={"limits": limits})
-    further = prepare(replace(prepared.inputs, policy=policy, explains=False))
-    found = build_plan(further, search(further))
+    limits = inputs.policy.limits.model_copy(update={name: LIFTED[name] for name in names})
+    policy = inputs.policy.model_copy(update={"limits": limits})
+    found = make_plan(replace(inputs, policy=policy, explains=False))
     moved, uid = {move.pod.uid for move in found.moves}, kept.pod.uid
     because = next((item.because for item in found.kept if item.pod.uid == uid), "its node cools without it")
     would = "the plan would move it" if uid in moved else f"it would stay all the same: {because}"

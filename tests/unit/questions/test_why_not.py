@@ -176,3 +176,20 @@ def test_names_of_a_recorded_cluster_are_not_looked_for_in_another_one(
     name = "zzzz" if kind == "node" else "zzzz/zzzz"
     with pytest.raises(InputError, match=re.escape(f"see what there is with: {told}")):
         find_subject(snapshot, f"{kind}/{name}")
+
+
+def test_nothing_is_said_to_move_that_a_plan_which_closes_nodes_leaves() -> None:
+    """While nothing is closed b could be emptied; once it is closed, the pods of a take its pod's room."""
+    workloads = [
+        a_workload("web", ["a", "a", "a"]),
+        a_workload("busy", ["b"], cpu="100m"),
+        a_workload("many", ["c", "c"], cpu="700m"),
+    ]
+    inputs = planning_inputs(
+        [a_node(name) for name in "abc"],
+        workloads,
+        policy=a_policy(strategies={"consolidation": {"taintFor": "30m"}}),
+        load={"a": 95.0, "b": 66.0, "c": 5.0},
+        pod_load={"busy-0": 0.4},
+    )
+    assert answer(inputs).moves == len(make_plan(inputs).moves) == 0
