@@ -296,6 +296,11 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     )
 
 
+def prepare_untouched(inputs: PlanningInputs) -> PreparedInputs:
+    """The same for placements that are no run's: none of the nodes has a taint that a plan gives it."""
+    return prepare(replace(inputs, tainted=(), closed=()))
+
+
 def _leaving(inputs: PlanningInputs) -> BoolArray:
     """(pods,) whose load is gone before the next run, whatever this one does."""
     ends = end_times(inputs.snapshot)

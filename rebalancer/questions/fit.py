@@ -29,7 +29,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.scenarios import LandingDistribution, mean_of
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.planning.plan import API_VERSION, CHANCE_DIGITS, PERCENT_DIGITS, Value
-from rebalancer.planning.prepared import PreparedInputs, prepare
+from rebalancer.planning.prepared import PreparedInputs, prepare_untouched
 from rebalancer.planning.warnings import not_modelled
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.planning.workloads.templates import differences
@@ -170,7 +170,7 @@ def fit(
     """Place pods one by one until one finds no node, or ``at_most`` have."""
     running = len(_made_already(inputs.snapshot, asked))
     inputs, pod_class = with_asked(inputs, asked)
-    prepared = prepare(inputs)
+    prepared = prepare_untouched(inputs)
     pod = prepared.pods.classes[pod_class]
     unpredictable = asked.unpredictable or why_unpredictable(prepared, pod_class)
     state = prepared.state.copy()

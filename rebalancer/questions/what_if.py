@@ -24,8 +24,8 @@ from rebalancer.planning.eviction.workload_rules import controller
 from rebalancer.planning.inputs import About, PlanningInputs
 from rebalancer.planning.landing.schedulers import neutral_everywhere
 from rebalancer.planning.plan import API_VERSION, Answer, Landing, Value, by_resource
-from rebalancer.planning.planner import make_plan, plan_prepared, prepare_to_plan
-from rebalancer.planning.prepared import PreparedInputs
+from rebalancer.planning.planner import make_plan
+from rebalancer.planning.prepared import PreparedInputs, prepare_untouched
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.report import possible_landings
 from rebalancer.planning.strategies.consolidation import Consolidation, ConsolidationSettings
@@ -328,6 +328,7 @@ class _Changed(msgspec.Struct, frozen=True, eq=False):
 
     fates: tuple[PodFate, ...]
     settled: PreparedInputs
+    later: PlanningInputs
     pending: int
     notes: tuple[str, ...]
 
@@ -338,8 +339,9 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
     Pending pods land whether anything is changed or not, so loads are compared with the cluster once they
     have. Raises InputError for a node or a workload that is not there.
     """
-    before = prepare_to_plan(replace(inputs, ignore_coverage=True))
-    theirs = before if other is None else prepare_to_plan(replace(other, ignore_coverage=True))
+    inputs = replace(inputs, ignore_coverage=True)
+    before = prepare_untouched(inputs)
+    theirs = before if other is None else prepare_untouched(replace(other, ignore_coverage=True))
     changed = _changed(theirs, changes)
     unchanged = _changed(before, Changes()).settled if before.pending.placed else before
     landed = ["Pending pods are counted where they land, before the change too"] * (unchanged is not before)
@@ -360,7 +362,7 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
         nodes=_nodes(unchanged, changed.settled, changes),
         hot=(_hot(unchanged), _hot(changed.settled)),
         pending=(before.pending.unplaced, changed.pending),
-        moves=(len(plan_prepared(before).moves), len(plan_prepared(changed.settled).moves)),
+        moves=(len(make_plan(inputs).moves), len(make_plan(changed.later).moves)),
         comparison=comparison,
         emptied=emptied,
         notes=(*changed.notes, *landed),
@@ -393,7 +395,7 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
     gone = np.flatnonzero(np.isin(pods.node, drained) & pods.terminating).tolist()  # or about to be
     inputs = with_cordoned(without_pods(inputs, gone), (*drained, *cordoned))
     inputs, guessed = _with_guesses(inputs, drained)
-    prepared = prepare_to_plan(inputs)
+    prepared = prepare_untouched(inputs)
     cluster = ChangedCluster(prepared, prepared.schedulers.state.copy(), fates=fates)
     for row in waiting_pods(cluster.state, prepared.pods):
         cluster.place_waiting(PodRow(row))
@@ -417,9 +419,11 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
     neutral = neutral_everywhere(inputs.scheduler.configuration)
     if neutral:
         notes.append(not_modelled(neutral))
+    later = _settled(inputs, cluster.placed)
     return _Changed(
         fates=tuple(cluster.fates),
-        settled=prepare_to_plan(_settled(inputs, cluster.placed)),
+        settled=prepare_untouched(later),
+        later=replace(later, tainted=None, closed=None),
         pending=sum(1 for item in cluster.fates if item.fate is Fate.PENDING),
         notes=tuple(notes),
     )

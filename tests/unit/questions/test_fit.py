@@ -14,7 +14,7 @@ from rebalancer.questions.fit import Fit, next_landing, with_asked
 from rebalancer.reporting.tables.questions import fit_table
 from tests.builders import a_node, a_pod, owned_by
 from tests.conftest import examples
-from tests.unit.planning.builders import a_workload, planning_inputs
+from tests.unit.planning.builders import a_policy, a_workload, planning_inputs
 from tests.unit.questions.builders import APART, LABELS, SPREAD, a_manifest, a_pod_spec, asked, fit_of
 
 
@@ -238,3 +238,11 @@ def test_every_landing_is_that_of_a_cluster_where_those_before_it_have_landed(
         assert float(np.max(found.landings.chance)) == pytest.approx(
             answer.landings[number].probability, abs=1e-6
         )
+
+
+def test_pods_are_placed_as_if_no_run_had_given_hot_nodes_its_taint() -> None:
+    nodes = [a_node("a", cpu=16), a_node("b", cpu=4)]
+    steering = a_policy(execution={"steer": "softTaint"})
+    inputs = planning_inputs(nodes, [a_workload("web", ["a", "b"])], load={"a": 90.0}, policy=steering)
+
+    assert [item.node for item in fit_of(inputs, a_manifest(), 1).landings] == ["a"]
