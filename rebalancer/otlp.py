@@ -208,6 +208,16 @@ class MetricsExport:
             _export(families, self._version)
 
 
+def export_seconds(environment: Mapping[str, str] = os.environ) -> float:
+    """How long a collector may take for metrics: the seconds of the variables, within our own bound."""
+    own, general = "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"
+    try:
+        seconds = float(environment.get(own) or environment.get(general) or EXPORT_SECONDS)
+    except ValueError:
+        return EXPORT_SECONDS
+    return seconds if 0 < seconds < EXPORT_SECONDS else EXPORT_SECONDS
+
+
 def _export(families: Sequence[Family], version: str) -> None:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415
     from opentelemetry.sdk.metrics.export import (  # noqa: PLC0415
@@ -221,9 +231,9 @@ def _export(families: Sequence[Family], version: str) -> None:
     scope = InstrumentationScope("rebalancer", version)
     metrics = [_metric(family) for family in families]
     data = MetricsData([ResourceMetrics(resource(version), [ScopeMetrics(scope, metrics, "")], "")])
-    exporter = OTLPMetricExporter(timeout=EXPORT_SECONDS)
+    exporter = OTLPMetricExporter(timeout=export_seconds())
     try:
-        if exporter.export(data, timeout_millis=EXPORT_SECONDS * 1000) is not MetricExportResult.SUCCESS:
+        if exporter.export(data) is not MetricExportResult.SUCCESS:
             LOGGER.warning("the collector did not take the metrics")
     finally:
         exporter.shutdown()

@@ -69,6 +69,34 @@ def test_another_protocol_is_refused_with_the_variable_to_set(
     assert "4318" in message
 
 
+@pytest.mark.parametrize(
+    ("metrics", "general", "seconds"),
+    [("", "", 10), ("", "2", 2), ("0.5", "2", 0.5), ("", "10000", 10), ("", "soon", 10), ("nan", "", 10)],
+)
+def test_metrics_wait_for_a_collector_as_long_as_the_variables_say_within_a_bound(
+    metrics: str, general: str, seconds: float
+) -> None:
+    variables = {"OTEL_EXPORTER_OTLP_METRICS_TIMEOUT": metrics, "OTEL_EXPORTER_OTLP_TIMEOUT": general}
+    assert traces.export_seconds(variables) == seconds
+
+
+def test_metrics_are_sent_with_that_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = pytest.importorskip("opentelemetry.exporter.otlp.proto.http.metric_exporter")
+    made: list[float] = []
+
+    class Exporter(module.OTLPMetricExporter):  # type: ignore[name-defined, misc]
+        def __init__(self, timeout: float) -> None:
+            made.append(timeout)
+            super().__init__(timeout=timeout)
+
+    monkeypatch.setattr(module, "OTLPMetricExporter", Exporter)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3")
+    with loopback.answering(lambda _: loopback.Answer()) as url:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
+        traces._export([], "1.0")
+    assert made == [3.0]
+
+
 # Traces hold up nobody.
 
 
