@@ -216,13 +216,15 @@ class Refresher:
         view = read_figures(snapshot, configuration, self._api, time.time())
         for address in view.missing.keys() - before.view.missing.keys():
             LOGGER.warning("no figures of %s: %s", address or "metrics-server", view.missing[address])
+        # A load-watcher that has just started answers without a node: that is no figure of any.
+        watchers = {address: found for address, found in view.watchers.items() if found.nodes}
         return _Figures(
             SchedulerView(
-                {**before.view.watchers, **view.watchers},
+                {**before.view.watchers, **watchers},
                 view.missing,
                 {**before.view.queries, **view.queries},
             ),
-            {**before.read_at, **dict.fromkeys((*view.watchers, *view.queries), began)},
+            {**before.read_at, **dict.fromkeys((*watchers, *view.queries), began)},
         )
 
     def _live(

@@ -11,24 +11,30 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from rebalancer.errors import InputError
+from rebalancer.extender import extender
 from rebalancer.extender.extender import (
     MAX_BODY_BYTES,
     READY,
     Application,
     ExtenderOptions,
     Metrics,
+    Refresher,
     TlsFiles,
     read_file,
 )
+from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.service import endpoints
 from rebalancer.service.endpoints import Health, answering
 from rebalancer.service.policy_in_force import FileInForce
 from tests.builders import a_pod
 from tests.unit.extender.test_answers import PODS, RUNNING, Extender
+from tests.unit.load.builders import a_percentage, a_watcher
 from tests.waiting import HANG_SECONDS
 
 BODY = json.dumps({"Pod": a_pod("p"), "Nodes": None, "NodeNames": list(RUNNING)}).encode()
@@ -143,6 +149,34 @@ def test_it_answers_by_https_and_takes_over_a_renewed_certificate(tmp_path: Path
     key.write_text("none")
     with pytest.raises(InputError, match="no certificate with its key"):
         TlsFiles(ExtenderOptions(config=tmp_path, certificate=certificate, key=key))
+
+
+def test_a_load_watcher_that_answers_without_a_node_is_as_one_that_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = "http://load-watcher:2020"
+    path = tmp_path / "scores.yaml"
+    path.write_text(FILE.replace("PLUGIN", f"TargetLoadPacking\n  args: {{watcherAddress: '{address}'}}"))
+    asked = Extender(PODS)
+    snapshot = asked.watched.counted.snapshot
+    watched = SimpleNamespace(counted=asked.watched.counted, is_stale=False, renew=lambda: snapshot)
+    file, metrics = FileInForce(path, read_file), Metrics()
+    refresher = Refresher(cast("Any", None), file, asked.answers, cast("Any", watched))
+    percentages = {name: [a_percentage("CPU", 40)] for name in RUNNING}
+    answers = iter([a_watcher({}), a_watcher(percentages), a_watcher({})])
+    monkeypatch.setattr(extender, "read_figures", lambda *_: SchedulerView(watchers={address: next(answers)}))
+
+    found = []
+    for _ in range(3):
+        refresher._figures_due = -float("inf")
+        refresher.tend(metrics)
+        (score,) = asked.answers.in_force.scores
+        found.append((score.read_at, asked.prioritize()["node1"] > 0))
+
+    (first, some), (second, others), (third, last) = found
+    assert (first, some, others, last) == (-float("inf"), False, True, True)
+    assert second == third
+    assert asked.neutral_answers("TargetLoadPacking") == 1
 
 
 @pytest.mark.parametrize(
