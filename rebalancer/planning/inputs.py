@@ -23,6 +23,7 @@ import numpy as np
 from msgspec.structs import replace
 from pydantic import BaseModel
 
+from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.dumps.writer import digest as recording_digest
 from rebalancer.cluster.snapshot import Snapshot
@@ -32,6 +33,7 @@ from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.report import LoadReport
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.planning.plan import Move
+from rebalancer.planning.reasons import NotMoved
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import ConfigurationText, PluginDescription, SchedulerConfiguration
@@ -140,6 +142,8 @@ class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     steers_further: bool = False
     # Nodes that it has closed with a hard taint while they are emptied; None as for ``tainted``.
     closed: tuple[str, ...] | None = None
+    # Why pods stay, by row, on nodes that are open because closing them would not empty them.
+    refused: Mapping[PodRow, NotMoved] = {}
 
 
 def digest_of(observation: Observation, policy: LoadedPolicy, state: RunState | None) -> str:

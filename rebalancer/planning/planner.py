@@ -59,24 +59,30 @@ def prepare_to_plan(inputs: PlanningInputs) -> PreparedInputs:
     prepared = prepare(inputs)
     if inputs.closed is not None or not any(item.may_close for item in strategies_of(prepared)):
         return prepared
-    closed, emptied = _closed_and_emptied(prepared)
+    closed, emptied, refused = _closed_and_emptied(prepared)
     while True:
-        prepared = prepare(replace(inputs, closed=tuple(sorted(closed))))
+        prepared = prepare(replace(inputs, closed=tuple(sorted(closed)), refused=refused))
         if not closed:
             return prepared
-        left = emptied & _closed_and_emptied(prepared)[0]
+        wanted, _, more = _closed_and_emptied(prepared)
+        left = emptied & wanted
         if left == emptied:
             return prepared
         # With the nodes that are emptied, those stay closed that are empty.
         closed, emptied = (closed - emptied | left if left else left), left
+        refused |= more
 
 
-def _closed_and_emptied(prepared: PreparedInputs) -> tuple[Set[str], Set[str]]:
-    """The nodes that strategies want closed for the moves that they find, and those that these leave."""
+def _closed_and_emptied(prepared: PreparedInputs) -> tuple[Set[str], Set[str], dict[PodRow, NotMoved]]:
+    """The nodes that strategies want closed for the moves that they find, and those that these leave.
+
+    And why pods stay of others that were tried.
+    """
     strategies = strategies_of(prepared)
     found = search(prepared, strategies)
     closed = {name for strategy in strategies for name in strategy.closes(found)}
-    return closed, closed & {prepared.nodes.names[move.candidate.source] for move in found.moves}
+    refused = {pod: why for strategy in strategies for pod, why in strategy.refused.items()}
+    return closed, closed & {prepared.nodes.names[move.candidate.source] for move in found.moves}, refused
 
 
 def plan_prepared(prepared: PreparedInputs) -> Plan:
@@ -103,7 +109,10 @@ def search(prepared: PreparedInputs, strategies: Sequence[Strategy] = ()) -> Par
     for strategy in strategies:
         attempt = partial(one_by_one, prepared, strategy, plan)
         plan = strategy.extend(plan) or strategy.choose(attempt)
-    return follow_all(prepared, plan, strategies) if plan.scenarios.are_some else plan
+    plan = follow_all(prepared, plan, strategies) if plan.scenarios.are_some else plan
+    moved = plan.builder.moved
+    refused = {pod: why for pod, why in prepared.inputs.refused.items() if pod not in moved}
+    return replace(plan, kept={**refused, **plan.kept}) if refused else plan
 
 
 def follow_all(prepared: PreparedInputs, plan: PartialPlan, strategies: Sequence[Strategy]) -> PartialPlan:

@@ -181,8 +181,12 @@ class Consolidation(Strategy):
             if found[0] > best[0]:
                 best, order = found, other
         plan = best[1]
-        refused = [why for pod, why in plan.kept.items() if self.prepared.node_of(pod) in order]
-        if not self.may_close and any(why.reason is Reason.NO_BETTER_LANDING for why in refused):
+        tried_nodes = {*order, *map(self.prepared.node_of, nodes.held)}
+        self.refused = {
+            pod: why for pod, why in plan.kept.items() if self.prepared.node_of(pod) in tried_nodes
+        }
+        no_better = any(why.reason is Reason.NO_BETTER_LANDING for why in self.refused.values())
+        if no_better and not self.may_close:
             self.closing = True
             more = len(tried(())[2])
             self.closing = False

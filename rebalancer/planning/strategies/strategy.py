@@ -34,7 +34,7 @@ import msgspec
 from pydantic.alias_generators import to_snake
 
 from rebalancer.planning.plan import StrategyReport
-from rebalancer.planning.reasons import Reason
+from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.policy.model import PolicyModel
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ class Strategy:
     replaces: ClassVar[Mapping[str, Replaced]] = {}
     """Plugins of descheduler whose place it takes, for ``policy import``."""
 
+    refused: Mapping[PodRow, NotMoved] = {}  # by pod that keeps a node which it would close: why it stays
     left: str = ""  # how many pods ``until_spent`` gave no more, in words
 
     def __init_subclass__(cls, **options: Any) -> None:

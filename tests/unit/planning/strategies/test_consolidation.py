@@ -20,7 +20,7 @@ from rebalancer.policy.policy_file import load_policy
 from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling.registry import load_configuration
 from rebalancer.state.run_state import RunState
-from tests.builders import a_node, a_pod, owned_by
+from tests.builders import a_budget, a_node, a_pod, owned_by
 from tests.unit.planning.builders import (
     DEFAULTS,
     NOW,
@@ -132,6 +132,21 @@ def test_a_node_that_would_not_be_emptied_once_it_is_closed_is_not_closed(most: 
     )
     plan = plan_of(found)
     assert set(plan.closed) <= {move.from_node for move in plan.moves if move.strategy == "consolidation"}
+
+
+def test_of_a_node_that_no_taint_would_empty_the_plan_says_which_pod_keeps_it_and_why() -> None:
+    plan = planned(DEFAULTS, USUAL, settings={"taintFor": "30m"}, load={"b": 70.0, "c": 70.0})
+    assert (plan.moves, plan.closed) == ((), ())
+    assert "b would be at 95.0 % cpu, hot above 80.0 % (consolidation: a is to be" in because(plan, "few-0")
+    assert because(plan, "many-0") == "it would move only together with default/many-1, which stays"
+
+
+def test_of_the_nodes_beside_one_that_a_taint_empties_the_plan_says_why_they_are_not() -> None:
+    budget = a_budget("few", labels={"app": "few"}, allowed=0)
+    plan = planned(DEFAULTS, USUAL, settings={"taintFor": "30m"}, poddisruptionbudgets=[budget])
+    assert plan.closed == ("b",)
+    assert list(moved(plan)) == ["many-0", "many-1"]
+    assert because(plan, "few-0").startswith("budget default/few allows 0")
 
 
 def test_a_pod_that_tolerates_every_taint_keeps_its_node() -> None:
