@@ -110,7 +110,7 @@ def read_space(text: str, source: str, today: LoadedPolicy) -> Space:
             if other is None or other.choose or other.below or setting.below == path:
                 hint = "name a setting of this file with from and to, and without below"
                 raise document.error((*where, "below"), f"{setting.below} is none to be below", hint=hint)
-        for value in dict.fromkeys((setting.values[0], setting.values[-1])):
+        for value in dict.fromkeys(setting.choose or (setting.values[0], setting.values[-1])):
             point: dict[str, Scalar] = {path: value}
             if setting.below:
                 point[setting.below] = found.settings[setting.below].values[-1]
@@ -118,7 +118,7 @@ def read_space(text: str, source: str, today: LoadedPolicy) -> Space:
                 space.policy(point)
             except (InputError, ValueError) as error:
                 said = error.message if isinstance(error, InputError) else str(error)
-                raise document.error(where, f"{value} cannot be used: {said}", key=True) from error
+                raise document.error(where, f"{value!s:.40} cannot be used: {said}", key=True) from error
     return space
 
 

@@ -97,6 +97,7 @@ class Tuning(Value, frozen=True):
     verdict: str
     better: bool = False
     chosen: Trial | None = None
+    failure: str = ""  # why the first of the failed trials did
     changes: tuple[ChangedSetting, ...] = ()
     margins: dict[str, Margin] = {}  # on the days held out, by the figure
     api_version: str = API_VERSION
@@ -166,7 +167,8 @@ def tune(
         excess=today.excess,
         cost=today.cost,
         front=tuple(replace(trial, blocks=()) for trial in front),
-        verdict="no better than today's on the days it was tuned on: keep today's policy",
+        failure=next((f"trial {trial.number} failed: {trial.error}" for trial in trials if trial.error), ""),
+        verdict=f"{_why_none(front, today, search.most_cost)}: keep today's policy",
     )
     return found if chosen is None else _judged(found, chosen, judging, search)
 
@@ -385,13 +387,35 @@ def _chosen(front: Sequence[Trial], today: Trial, most_cost: float) -> Trial | N
     """The least excess for the cost and Pending pods allowed; less than today's, whatever day is left out."""
     bound = most_cost * max(today.cost, _LEAST_COST)
     pending = fmean(item.pending for item in today.blocks)
+    allowed = (
+        trial
+        for trial in _better(front, today)
+        if trial.cost <= bound and fmean(item.pending for item in trial.blocks) <= pending
+    )
+    return min(allowed, key=lambda trial: (trial.excess, trial.number), default=None)
 
-    def is_better(trial: Trial) -> bool:
+
+def _better(front: Sequence[Trial], today: Trial) -> list[Trial]:
+    """Those with less excess than today's policy, whatever day is left out."""
+
+    def worst(trial: Trial) -> float:
         gains = [was.excess - item.excess for was, item in zip(today.blocks, trial.blocks, strict=True)]
-        worst = min(sum(gains) - (gain if len(gains) > 1 else 0.0) for gain in gains)
-        return worst > 0 and trial.cost <= bound and fmean(item.pending for item in trial.blocks) <= pending
+        return min(sum(gains) - (gain if len(gains) > 1 else 0.0) for gain in gains)
 
-    return min(filter(is_better, front), key=lambda trial: (trial.excess, trial.number), default=None)
+    return [trial for trial in front if worst(trial) > 0]
+
+
+def _why_none(front: Sequence[Trial], today: Trial, most_cost: float) -> str:
+    """Why no trial is chosen."""
+    if not front:
+        return "every trial failed"
+    better = _better(front, today)
+    if not better:
+        return "no better than today's on the days it was tuned on"
+    cheapest = min(trial.cost for trial in better) / max(today.cost, _LEAST_COST)
+    if cheapest > most_cost:
+        return f"less excess costs {cheapest:.2f} times today's or more, and --max-cost allows {most_cost:g}"
+    return "what has less excess for the cost allowed leaves pods Pending longer than today's"
 
 
 def _judged(found: Tuning, chosen: Trial, judging: _Judging, search: Search) -> Tuning:
@@ -457,8 +481,8 @@ def chosen_policy(found: Tuning, space: Space) -> str:
         f"It is {found.verdict}.",
     ]
     for name, margin in found.margins.items():
-        words = f"{margin.today:,.1f} -> {margin.chosen:,.1f}, difference {margin.mean:,.1f}"
-        lines.append(f"  {name} a day: {words} (95 %: {margin.low:,.1f} to {margin.high:,.1f})")
+        words = f"{margin.today:,.1f} -> {margin.chosen:,.1f}, difference {margin.mean:z,.1f}"
+        lines.append(f"  {name} a day: {words} (95 %: {margin.low:z,.1f} to {margin.high:z,.1f})")
     lines += [
         "What it changes:",
         *(f"  {item.setting}: {item.before} -> {item.after}" for item in found.changes),

@@ -92,6 +92,7 @@ def tuning_table(found: Tuning, style: Style = Style()) -> Text:
     days = f"{counted(len(found.tuned_on), 'block')} to tune on, {len(found.held_out)} held out"
     failed = f", {found.failed} of them failed" if found.failed else ""
     lines.message(f"{counted(found.trials, 'trial')}{failed}; {days}; seed {found.seed}", 0, "dim")
+    lines.message(found.failure, 0, "yellow")
     lines.heading(
         "FRONT", "a day, on the blocks that were tuned on: points times minutes of excess, and disruption"
     )
@@ -112,8 +113,8 @@ def tuning_table(found: Tuning, style: Style = Style()) -> Text:
         Column("FIGURE", lambda item: item[0]),
         Column("TODAY", lambda item: f"{item[1].today:,.1f}", right=True),
         Column("CHOSEN", lambda item: f"{item[1].chosen:,.1f}", right=True),
-        Column("LESS BY", lambda item: f"{item[1].mean:,.1f}", right=True),
-        Column("95 %", lambda item: f"{item[1].low:,.1f} to {item[1].high:,.1f}", right=True),
+        Column("LESS BY", lambda item: f"{item[1].mean:z,.1f}", right=True),
+        Column("95 %", lambda item: f"{item[1].low:z,.1f} to {item[1].high:z,.1f}", right=True),
     ]
     write_table(lines, columns, list(found.margins.items()))
     lines.heading("WHAT IT CHANGES")

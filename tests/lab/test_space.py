@@ -53,6 +53,8 @@ def test_the_shipped_space_suits_the_shipped_policies_at_all_its_ends(name: str)
         ("limits.perRun: {choose: [1], from: 1}", "write either choose"),
         ("limits.perRun: {from: 1, to: 2, step: 0}", "space.yaml:4:"),
         ("limits.perRun: {from: 1, to: 2, below: limits.perNode}", "limits.perNode is none to be below"),
+        ("limits.perWorkload: {choose: [10%, two, 50%]}", "limits.perWorkload: two cannot be used: "),
+        ("limits.perRun: {from: 1e300, to: 1e300}", f"limits.perRun: 1{'0' * 15}"),
         ("a..b: {choose: [1]}", "is no path of a setting"),
         ("hotNodes.any[7].coolTo.cpu: {choose: [1]}", "has no [7] there"),
         ("limits.perRun.more: {choose: [1]}", "should be a valid integer, not a mapping"),
@@ -65,6 +67,7 @@ def test_a_setting_that_cannot_be_used_is_one_line_with_its_place(settings: str,
 
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < 300
 
 
 def test_what_is_no_space_is_said() -> None:

@@ -21,6 +21,7 @@ from rebalancer.reporting.render import to_json
 from rebalancer_lab import tuning
 from rebalancer_lab.space import Space, read_space
 from rebalancer_lab.tuning import Search, Tuning, chosen_policy, tune
+from rebalancer_lab.tuning_command import tuning_table
 from rebalancer_lab.workers import Block, Figures, Task, Workers
 
 SPACE = """\
@@ -89,6 +90,9 @@ def test_nothing_is_chosen_where_every_policy_costs_more_than_it_may(space: Spac
 
     assert (found.better, found.chosen, found.changes) == (False, None, ())
     assert found.verdict.endswith("keep today's policy")
+    assert re.match(
+        r"less excess costs 1\.\d\d times today's or more, and --max-cost allows 0: ", found.verdict
+    )
 
 
 def test_no_trial_of_the_front_is_beaten_in_both_figures(space: Space) -> None:
@@ -201,8 +205,36 @@ def test_a_trial_that_fails_costs_itself_only(space: Space, monkeypatch: pytest.
     found = tuned(space, search=replace(SEARCH, trials=24))
 
     assert found.failed < found.trials == 24
-    assert whole.failed == 0
+    assert re.fullmatch(r"trial \d+ failed: its worker died 3 times", found.failure)
+    assert found.failure in tuning_table(found).plain
+    assert (whole.failed, whole.failure) == (0, "")
     assert all(trial.point["limits.perRun"] != 50 for trial in found.front)
+
+
+def test_where_every_trial_fails_that_is_said(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    known, today = figures_of, space.text({})
+
+    def failing(task: Task) -> Figures | str:
+        return known(task) if task.policy == today else "no moment can be replayed"
+
+    monkeypatch.setitem(globals(), "figures_of", failing)
+    found = tuned(space)
+
+    assert found.verdict == "every trial failed: keep today's policy"
+    assert found.failure == "trial 0 failed: no moment can be replayed"
+
+
+def test_no_better_policy_is_chosen_that_leaves_pods_pending_for_longer(
+    space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, today = figures_of, space.text({})
+
+    def waiting(task: Task) -> Figures | str:
+        found = known(task)
+        return replace(found, pending=1.0) if task.policy != today and isinstance(found, Figures) else found
+
+    monkeypatch.setitem(globals(), "figures_of", waiting)
+    assert "leaves pods Pending longer than today's: keep today's policy" in tuned(space).verdict
 
 
 def fragile(task: Task) -> Figures | str:
