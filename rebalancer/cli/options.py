@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import math
 import os
 import re
 import shlex
@@ -57,6 +58,17 @@ class Text(click.ParamType[Parsed]):
             return self._parse(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class FloatRange(click.FloatRange):
+    """A range of numbers; for click, NaN is in every range, and compares with nothing."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number that the text stands for."""
+        found: float = super().convert(value, param, ctx)
+        if math.isnan(found):
+            self.fail(f"{value} is not a number", param, ctx)
+        return found
 
 
 def option(flag: str, kind: Any, metavar: str | None, meaning: str | None, **more: Any) -> Option:

@@ -40,6 +40,7 @@ def test_the_table_says_the_verdict_the_front_and_what_is_changed() -> None:
         (("--space", str(SHIPPED), "--write", str(SHIPPED), "{tmp}"), "already exists"),
         (("--space", str(SHIPPED), "--write", "{tmp}/no/chosen.yaml", "{tmp}"), "no such folder"),
         (("--space", str(SHIPPED), "--max-cost", "-1", "{tmp}"), "max-cost"),
+        (("--space", str(SHIPPED), "--max-cost", "nan", "{tmp}"), "nan is not a number"),
     ],
 )
 def test_what_cannot_be_used_is_one_line_before_anything_is_replayed(

@@ -17,6 +17,7 @@ from rebalancer.cli.options import (
     PLAN,
     ROW_FORMATS,
     SHARE,
+    FloatRange,
     option,
     output_options,
 )
@@ -160,7 +161,7 @@ def _page(simulation: Simulation) -> str:
     show_default=True,
 )
 @option(
-    *("--max-cost most_cost", click.FloatRange(0, 100), "TIMES"),
+    *("--max-cost most_cost", FloatRange(0, 100), "TIMES"),
     "Disruption that the chosen policy may cause, as a multiple of today's.",
     default=1.0,
     show_default=True,

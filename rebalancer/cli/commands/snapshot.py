@@ -18,6 +18,7 @@ from rebalancer.cli.options import (
     PATH,
     PLAN,
     RECORDED,
+    FloatRange,
     max_size_option,
     option,
     output_options,
@@ -99,10 +100,10 @@ def record(folder: Path, every: float, lasts: float | None, max_size: int, optio
     *("--recording", FILE, "FILE"),
     "Instead of a Prometheus: what kube-scheduler-simulator's recorder wrote, in JSON lines.",
 )
-@option("--days", click.FloatRange(0.01, 365), "N", "How far back.", default=7.0, show_default=True)
+@option("--days", FloatRange(0.01, 365), "N", "How far back.", default=7.0, show_default=True)
 @option("--every", DURATION, "DURATION", "Time between two moments.", default="5m", show_default=True)
 @option(
-    *("--queries-per-second per_second", click.FloatRange(0.01, 100), "N", "Ask no more often than that."),
+    *("--queries-per-second per_second", FloatRange(0.01, 100), "N", "Ask no more often than that."),
     default=5.0,
     show_default=True,
 )
