@@ -401,6 +401,17 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
         cluster.place_waiting(PodRow(row))
     for node in drained:
         cluster.drain(node)
+    lost = [item.row for item in cluster.placed if _has_empty_dir(prepared, item.row)]
+    if lost:
+        others = f" and {len(lost) - 1} more" * (len(lost) > 1)
+        notes.append(
+            f"{prepared.pods.full_name(lost[0])}{others} would lose the data in emptyDir volumes: "
+            "kubectl drain asks for --delete-emptydir-data"
+        )
+    if any(item.fate is Fate.PENDING for item in cluster.fates):
+        notes.append(
+            "an autoscaler, which may add nodes for pods that fit nowhere, is not modelled: see --add-node"
+        )
     if guessed:
         notes.append(f"what {guessed} pods use is not known: they are counted with their requests")
     if changes.added:
@@ -427,6 +438,12 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
         pending=sum(1 for item in cluster.fates if item.fate is Fate.PENDING),
         notes=tuple(notes),
     )
+
+
+def _has_empty_dir(prepared: PreparedInputs, pod: PodRow) -> bool:
+    """Whether a pod has run on a node, and has a volume whose data does not outlive it."""
+    volumes = prepared.pods.class_of(pod).spec.volumes or ()
+    return prepared.pods.node[pod] >= 0 and any(item.empty_dir is not None for item in volumes)
 
 
 def _scaled(
