@@ -13,6 +13,7 @@ from rich.text import Text
 from rebalancer.cli.output import Output, Rows, emit, progress, progress_bar
 from rebalancer.cluster import times
 from rebalancer.cluster.snapshot import build_snapshot
+from rebalancer.counting import counted
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError, StopRequestedError
 from rebalancer.load.prometheus.client import LivePrometheus
@@ -33,7 +34,7 @@ from rebalancer.policy.policy_file import LoadedPolicy, default_policy, load_pol
 from rebalancer.reporting.html.chart import LineChart, line_chart
 from rebalancer.reporting.html.pages import render_page
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
-from rebalancer.reporting.words import counted, plain, sample
+from rebalancer.reporting.words import plain, sample
 from rebalancer.signals import stop_on_signal
 from rebalancer_lab import frames
 from rebalancer_lab.backfill import Backfilled, backfill

@@ -23,6 +23,7 @@ from rebalancer import analysis
 from rebalancer.cli.output import Output, Rows, emit, progress_bar
 from rebalancer.cli.studies import Cluster
 from rebalancer.cluster.dumps.listing import build_decoders
+from rebalancer.counting import counted
 from rebalancer.errors import ExitCode, InputError, InternalError, RebalancerError
 from rebalancer.observe.plan_options import PlanOptions, policy_of
 from rebalancer.planning.eviction import why_protected
@@ -36,7 +37,7 @@ from rebalancer.questions.policy_tests import PolicyTestReport
 from rebalancer.reporting.html.pages import render_page
 from rebalancer.reporting.render import DOCUMENTS
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
-from rebalancer.reporting.words import counted, plain, words
+from rebalancer.reporting.words import plain, words
 from rebalancer.run.agreement import watch_agreement
 from rebalancer.run.plan import plan_inputs
 from rebalancer.run.questions import Tests, check_policy, inputs_by_policy

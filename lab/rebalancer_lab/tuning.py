@@ -30,6 +30,7 @@ from filelock import FileLock, Timeout
 from msgspec.structs import replace
 
 from rebalancer import files
+from rebalancer.counting import counted
 from rebalancer.documents import to_yaml as dump_yaml
 from rebalancer.errors import InputError
 from rebalancer.planning.plan import API_VERSION, ChangedSetting, Value
@@ -439,11 +440,12 @@ def _judged(found: Tuning, chosen: Trial, judging: _Judging, search: Search) -> 
     better = excess.low > 0 and cheap
     share = f"{excess.mean:,.0f} points times minutes a day less excess"
     share += f" (95 %: {excess.low:,.0f} to {excess.high:,.0f})"
-    verdict = f"better than today's on {len(days)} days held out: {share}"
+    held_out = f"{counted(len(days), 'day')} held out"
+    verdict = f"better than today's on {held_out}: {share}"
     if not better:
-        verdict = f"not better than today's on {len(days)} days held out: {share}; keep today's policy"
+        verdict = f"not better than today's on {held_out}: {share}; keep today's policy"
         if excess.low > 0:
-            verdict = f"costs more than it may on {len(days)} days held out; keep today's policy"
+            verdict = f"costs more than it may on {held_out}; keep today's policy"
     space = judging.space
     changes = changed_settings(space.today.policy, space.policy(chosen.point).policy)
     return replace(
@@ -477,7 +479,7 @@ def chosen_policy(found: Tuning, space: Space) -> str:
     assert found.chosen is not None
     policy = space.policy(found.chosen.point).policy
     lines = [
-        f"Chosen by rebalancer tune from {found.trials} trials, instead of {found.today}.",
+        f"Chosen by rebalancer tune from {counted(found.trials, 'trial')}, instead of {found.today}.",
         f"It is {found.verdict}.",
     ]
     for name, margin in found.margins.items():

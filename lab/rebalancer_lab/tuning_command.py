@@ -13,12 +13,13 @@ from rich.text import Text
 from rebalancer import files
 from rebalancer.cli.invocation import LOGGER
 from rebalancer.cli.output import Output, emit, progress_bar
+from rebalancer.counting import counted
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError
 from rebalancer.policy.policy_file import default_policy, load_policy, shown
 from rebalancer.policy.units import format_duration
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
-from rebalancer.reporting.words import counted, plain, words
+from rebalancer.reporting.words import plain, words
 from rebalancer_lab.space import Point, read_space
 from rebalancer_lab.tuning import Search, Trial, Tuning, blocks_of, chosen_policy, tune
 from rebalancer_lab.workers import dask_cluster, processes

@@ -23,6 +23,7 @@ import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.counting import counted
 from rebalancer.planning.plan import API_VERSION, Value
 from rebalancer.scheduling.resources import pod_requests, requested_amounts
 
@@ -203,12 +204,11 @@ class _Counts:
         """What edits pods on their way, by the plugin that looks at it."""
         for plugin, count in self.edited.most_common():
             elsewhere = self.elsewhere[plugin]
-            pods = "1 pod" if count == 1 else f"{count} pods"
             yield Suspect(
                 what=plugin,
-                sentence=f"{pods} of {scheduler} came with other {self.fields[plugin]} than pods of their "
-                f"controller that were there, {elsewhere} of them to a node that those would not go to: does "
-                f"an admission webhook edit what {plugin} looks at?",
+                sentence=f"{counted(count, 'pod')} of {scheduler} came with other {self.fields[plugin]} than "
+                f"pods of their controller that were there, {elsewhere} of them to a node that those would "
+                f"not go to: does an admission webhook edit what {plugin} looks at?",
                 explained=elsewhere,
                 decisions=count,
                 compared=self.inside + self.results[Result.MISSED],
@@ -239,8 +239,9 @@ class _Counts:
             if 2 * count >= missed:
                 yield Suspect(
                     what=plugin,
-                    sentence=f"{plugin} rejects the node chosen in {count} of {missed} misses of "
-                    f"{scheduler}: is this filter off, or does it see something else?",
+                    sentence=f"{plugin} rejects the node chosen in {count:,} of "
+                    f"{counted(missed, 'miss', 'misses')} of {scheduler}: is this filter off, or "
+                    "does it see something else?",
                     explained=count,
                     decisions=self.inside + count,
                     compared=self.inside + missed,
@@ -255,8 +256,9 @@ class _Counts:
             how = "did not score" if best == 0 else f"had {found} instead of {present}"
             yield Suspect(
                 what=plugin,
-                sentence=f"if {plugin} {how}, {fitting[best]} of the {self.compared[plugin]} decisions of "
-                f"{scheduler} that it took part in would be as computed, and not {fitting[present]}",
+                sentence=f"if {plugin} {how}, {fitting[best]:,} of the "
+                f"{counted(self.compared[plugin], 'decision')} of {scheduler} that it took part in would be "
+                f"as computed, and not {fitting[present]}",
                 explained=explained,
                 decisions=int(fitting[best]),
                 compared=self.compared[plugin],

@@ -22,6 +22,7 @@ from rebalancer.cluster import records
 from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.lists import read_list
+from rebalancer.counting import counted
 from rebalancer.execution.observed_pods import OBSERVED_PODS, ObservedCondition, ObservedPod
 from rebalancer.execution.scheduler_health import SchedulerHealth, scheduler_health
 from rebalancer.planning.scheduler_facts import SchedulerLocation
@@ -141,7 +142,8 @@ def too_many_not_ready_nodes(safety: Safety, health: ClusterHealth) -> str:
     if count <= most:
         return ""
     names, limit = _some(health.not_ready_nodes), safety.max_not_ready_nodes
-    return f"{count} of {health.node_count} nodes are not ready ({names}); the limit is {limit}"
+    of_all = counted(health.node_count, "node is", "nodes are")
+    return f"{count:,} of {of_all} not ready ({names}); the limit is {limit}"
 
 
 def too_many_pending_pods(safety: Safety, health: ClusterHealth) -> str:
@@ -149,9 +151,10 @@ def too_many_pending_pods(safety: Safety, health: ClusterHealth) -> str:
     count, limit = len(health.pending_pods), safety.max_pending_pods
     if count <= limit.of(health.pod_count):
         return ""
-    of_all = f" of {health.pod_count}" if limit.percent else ""
+    of_all = f"{count:,} of " if limit.percent else ""
+    pods = counted(health.pod_count if limit.percent else count, "pod is", "pods are")
     setting = f"the limit is {limit} (safety.maxPendingPods)"
-    return f"{count}{of_all} pods are Pending ({_some(health.pending_pods)}); {setting}"
+    return f"{of_all}{pods} Pending ({_some(health.pending_pods)}); {setting}"
 
 
 def scheduler_not_alive(_safety: Safety, health: ClusterHealth) -> str:

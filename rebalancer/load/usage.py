@@ -22,6 +22,7 @@ from rebalancer.cluster.nodes import CPU, MEMORY, NodeTable
 from rebalancer.cluster.pods import PodTable
 from rebalancer.cluster.quantities import MAX_AMOUNT
 from rebalancer.cluster.records import NodeMetrics
+from rebalancer.counting import counted
 from rebalancer.load.scheduler_view import (
     AVERAGE,
     CPU_TYPE,
@@ -365,8 +366,8 @@ def plausible_for_pods(figures: PodUsage, pods: PodTable, most: FloatArray) -> P
         return figures
     first = pods.full_name(int(np.flatnonzero(broken)[0]))
     warning = (
-        f"figures of {int(broken.sum())} pods, negative or far above their node's capacity, are not used, "
-        f"e.g. {first}"
+        f"figures of {counted(int(broken.sum()), 'pod')}, negative or far above their node's capacity, are "
+        f"not used, e.g. {first}"
     )
     usage = np.where(broken[:, None], np.nan, figures.usage)
     return PodUsage(usage, figures.measured_at, (*figures.warnings, warning), figures.resources)

@@ -30,6 +30,7 @@ from rebalancer import files, http
 from rebalancer.addresses import checked_address
 from rebalancer.cluster import records
 from rebalancer.cluster.pod_classes import PodClass
+from rebalancer.counting import counted
 from rebalancer.errors import InternalError, RebalancerError, StopRequestedError
 from rebalancer.http import RETRIED_STATUSES, NoAnswerError, TooLargeError, retry_after_seconds
 from rebalancer.load.scheduler_view import EMPTY_VIEW
@@ -169,7 +170,7 @@ class _Asking:
                 for item in asked:
                     verdicts += len(item.nodes)
                     if len(found) == MAX_CLASSES or verdicts > MAX_VERDICTS:
-                        kinds = f"{len(found)} of {len(asked)} kinds of pods"
+                        kinds = f"{len(found)} of {counted(len(asked), 'kind')} of pods"
                         more["unasked"] = f"it was asked about {kinds}, those with the most"
                         break
                     answer = self._answer(pool, item)
@@ -180,7 +181,7 @@ class _Asking:
         except (_SilentError, RebalancerError) as error:
             more["unasked"] = f"it gave no answer when it was asked: {_line(error)}"
             if self._retries.run.seconds_left <= 0:
-                kinds = f"{len(found)} of {len(asked)} kinds of pods"
+                kinds = f"{len(found)} of {counted(len(asked), 'kind')} of pods"
                 more["unasked"] = f"it was asked for {MAX_SECONDS:g} s, which was enough for {kinds}"
         return ExtenderAnswers(found, tuple(sets), **more)
 

@@ -20,6 +20,7 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, 
 from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PHASE_INDEX, PodTable
+from rebalancer.counting import counted
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import RecentLoad, correct, end_times, leaving_pods, recent_load
 from rebalancer.load.report import LoadReport
@@ -376,10 +377,8 @@ def _why_uncovered(inputs: PlanningInputs) -> str:
         column = load.usage[:, load.resources.index(name)]
         absent = int(np.count_nonzero(np.isnan(column)))
         if absent:
-            found.append(f"{name} of {absent}")
-    text = (
-        f"no fresh figure of {', '.join(found)} nodes" if found else "others lack allocatable cpu or memory"
-    )
+            found.append(f"{name} of {counted(absent, 'node')}")
+    text = f"no fresh figure of {', '.join(found)}" if found else "others lack allocatable cpu or memory"
     return f"{text}; {load.warnings[0]}" if load.warnings else text
 
 
@@ -394,8 +393,9 @@ def _check_coverage(inputs: PlanningInputs) -> None:
             f"; {answering}no source gives {' or '.join(dark)}, which the policy's rules name" if dark else ""
         )
         raise SafetyError(
-            f"only {coverage.known} of {coverage.counted} nodes have a fresh load figure "
-            f"({coverage.share:.0%}), load.minCoverage is {least:.0%}; {_why_uncovered(inputs)}{nobody}",
+            f"only {coverage.known:,} of {counted(coverage.counted, 'node has', 'nodes have')} a fresh load "
+            f"figure ({coverage.share:.0%}), load.minCoverage is {least:.0%}; "
+            f"{_why_uncovered(inputs)}{nobody}",
             where=inputs.snapshot.source,  # not the sources that answered: it is another that is missing
             hint="see which nodes are unknown with: rebalancer nodes",
         )

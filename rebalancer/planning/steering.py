@@ -35,6 +35,7 @@ from rebalancer.cluster import times
 from rebalancer.cluster.arrays import BoolArray
 from rebalancer.cluster.records import Node, Taint
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.counting import counted
 from rebalancer.planning.plan import Plan
 from rebalancer.policy.schema import Execution
 
@@ -173,7 +174,7 @@ def advice(without: Plan, with_taints: Plan, with_more: Plan) -> tuple[str, ...]
         f"with execution.steer: softTaint {_summary(with_taints)}; without it {_summary(without)}",
         *(others if with_more.tainted != with_taints.tainted else ()),
         *(
-            f"the taint on {node} lets {_pods(count)} more leave it"
+            f"the taint on {node} lets {counted(count, 'pod')} more leave it"
             for node, count in sorted(more.items(), key=lambda item: (-item[1], item[0]))
             if count > 0
         ),
@@ -186,14 +187,10 @@ def _summary(plan: Plan) -> str:
         return "no pod moves"
     nodes, excess = plan.benefit.hot_nodes, plan.benefit.excess
     return (
-        f"{_pods(plan.benefit.pods_moved)} would move, "
-        f"{nodes.after:.0f} of {nodes.before:.0f} hot nodes stay hot, "
+        f"{counted(plan.benefit.pods_moved, 'pod')} would move, "
+        f"{nodes.after:.0f} of {counted(round(nodes.before), 'hot node stays', 'hot nodes stay')} hot, "
         f"{excess.after:.0f} of {excess.before:.0f} points are left"
     )
-
-
-def _pods(count: int) -> str:
-    return f"{count} pod{'s' * (count != 1)}"
 
 
 def _moves_by_node(plan: Plan) -> Mapping[str, int]:

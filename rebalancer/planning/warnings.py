@@ -23,6 +23,7 @@ from rebalancer.cluster.leaving_nodes import matches_taint
 from rebalancer.cluster.pods import PHASES
 from rebalancer.cluster.records.pods import CONFIG_FLAG, flag_values
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.counting import counted
 from rebalancer.documents.models import did_you_mean
 from rebalancer.load.report import LoadReport, named
 from rebalancer.load.scheduler_view import SchedulerView
@@ -189,7 +190,7 @@ def _of_cluster(snapshot: Snapshot) -> Iterator[str]:
         if pods.class_of(PodRow(row)).owner.kind not in OF_THEIR_NODE
     ]
     if lost:
-        who = f"{len(lost)} pods run on nodes" if len(lost) > 1 else "1 pod runs on a node"
+        who = counted(len(lost), "pod runs on a node", "pods run on nodes")
         such = f"{who} that the cluster does not have, e.g. {pods.full_name(lost[0])}"
         yield f"{such}: they, and what replaces them, count nowhere"
 
@@ -229,7 +230,7 @@ def of_plan(prepared: PreparedInputs) -> Iterator[PlanWarning]:
 def _of_figures(prepared: PreparedInputs) -> Iterator[str]:
     inputs = prepared.inputs
     if unknown := int(np.count_nonzero(~inputs.load.known)):
-        nodes = "1 node has" if unknown == 1 else f"{unknown} nodes have"
+        nodes = counted(unknown, "node has", "nodes have")
         yield f"{nodes} no fresh load figure: neither hot nor a landing to count on"
     runs = inputs.policy.hot_nodes.for_runs
     if inputs.state is None and inputs.policy.limits.rates:
@@ -246,15 +247,16 @@ def _of_pods(prepared: PreparedInputs) -> Iterator[str]:
     pressure, pending = pressure_after_cooling(prepared.inputs, prepared.hotness), prepared.pending
     yield from (f"{name}: {words}" for name, words in pressure.items())
     if pending.unplaced:
-        yield f"{pending.unplaced} Pending pods do not fit on any node now"
+        yield f"{counted(pending.unplaced, 'Pending pod does', 'Pending pods do')} not fit on any node now"
     if others := pending.of_others:
         yield (
-            f"{sum(others.values())} Pending pods have a scheduler that is not configured "
-            f"({', '.join(sorted(others))}): which nodes they take is not known, "
+            f"{counted(sum(others.values()), 'Pending pod has', 'Pending pods have')} a scheduler that is "
+            f"not configured ({', '.join(sorted(others))}): which nodes they take is not known, "
             "and no landing allows for them"
         )
     if prepared.pods.nominated:
-        yield f"{len(prepared.pods.nominated)} Pending pods are nominated to a node by preemption"
+        nominated = counted(len(prepared.pods.nominated), "Pending pod is", "Pending pods are")
+        yield f"{nominated} nominated to a node by preemption"
 
 
 _CONTRADICTING_POINTS = 10.0  # of allocatable: windows and clocks explain less

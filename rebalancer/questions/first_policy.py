@@ -29,6 +29,7 @@ from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.kinds import SERVICES
 from rebalancer.cluster.records import Service
+from rebalancer.counting import counted
 from rebalancer.planning.coverage import OF_THEIR_NODE
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Plan
@@ -125,7 +126,7 @@ def _template() -> Template:
         keep_trailing_newline=True,
     )
     environment.filters.update(comment=lambda text, indent: _comment(indent, text), json=json.dumps)
-    environment.globals["percent"] = "{:.0f} %".format
+    environment.globals.update(percent="{:.0f} %".format, counted=counted)
     return environment.get_template("first_policy.yaml.jinja")
 
 
@@ -211,7 +212,10 @@ def _with_header(facts: _Facts, text: str, plan: Plan) -> str:
     """The policy, preceded by what it was made from and what a plan by it does now."""
     inputs = facts.inputs
     after = sum(1 for node in plan.nodes if node.hot and (node.after is None or node.after.hot))
-    now = f"{len(plan.moves)} pods move, and {after} of {plan.hot_count} hot nodes stay hot"
+    now = (
+        f"{counted(len(plan.moves), 'pod moves', 'pods move')}, and {after} of "
+        f"{counted(plan.hot_count, 'hot node stays', 'hot nodes stay')} hot"
+    )
     if not plan.moves:
         now = why_not(_by_policy(inputs, text), None).verdict
     return (
@@ -222,7 +226,8 @@ def _with_header(facts: _Facts, text: str, plan: Plan) -> str:
         )
         + _comment(
             0,
-            f"Seen: {len(inputs.snapshot.nodes)} nodes and {len(inputs.snapshot.pods)} pods of "
+            f"Seen: {counted(len(inputs.snapshot.nodes), 'node')} and "
+            f"{counted(len(inputs.snapshot.pods), 'pod')} of "
             f"{inputs.snapshot.source} at {times.render(inputs.now)}.",
         )
         + _comment(0, f"A plan by it, now: {now}.")

@@ -24,6 +24,7 @@ from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.cluster.kinds import BY_NAME, RESOURCE_QUOTAS
 from rebalancer.cluster.records import Metadata, Workload, WorkloadSpec
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.counting import counted
 from rebalancer.planning.explanation import RejectedNodes, grouped
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.scenarios import LandingDistribution, mean_of
@@ -314,7 +315,7 @@ def _preemption(prepared: PreparedInputs, state: ClusterState, pod_class: int) -
     if not len(preemption.nodes):
         return ""
     nodes, snapshot = len(preemption.nodes), prepared.inputs.snapshot
-    where = "1 node" if nodes == 1 else f"{nodes} nodes"
+    where = counted(nodes, "node")
     known = [pod for pod in preemption.victims if pod < len(snapshot.pods)]
     example = f", e.g. {snapshot.pods.full_name(known[0])}" if known else ""
     return (
@@ -338,8 +339,8 @@ def _notes(prepared: PreparedInputs, asked: AskedPod) -> tuple[str, ...]:
     pending, notes = prepared.pending, list(asked.notes)
     if pending.placed or pending.unplaced:
         notes.append(
-            f"of {pending.placed + pending.unplaced} pods that are Pending now, {pending.placed} fit and are "
-            "placed first"
+            f"of {counted(pending.placed + pending.unplaced, 'pod that is', 'pods that are')} Pending now, "
+            f"{counted(pending.placed, 'fits and is', 'fit and are')} placed first"
         )
     if not prepared.inputs.snapshot.has(RESOURCE_QUOTAS):
         notes.append("ResourceQuotas were not read: whether one stops the pods is not known")

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import NodeRow, PodRow
+from rebalancer.counting import counted
 from rebalancer.planning.coverage import OF_THEIR_NODE
 from rebalancer.planning.eviction.rules import budgets_read, daemon_set, overlapping, static
 from rebalancer.planning.eviction.workload_rules import controller
@@ -186,7 +187,8 @@ class ChangedCluster(msgspec.Struct, eq=False):
             return None
         for budget in spending.budgets:
             if self._spent[budget.name] >= budget.allowed:
-                waiting = f", and {self._spent[budget.name]} of its pods wait" * bool(budget.allowed)
+                wait = counted(self._spent[budget.name], "of its pods waits", "of its pods wait")
+                waiting = f", and {wait}" * bool(budget.allowed)
                 return NotMoved(Reason.BUDGET, f"budget {budget.name} {budget.message}{waiting}")
         return None
 
@@ -413,7 +415,8 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
             "an autoscaler, which may add nodes for pods that fit nowhere, is not modelled: see --add-node"
         )
     if guessed:
-        notes.append(f"what {guessed} pods use is not known: they are counted with their requests")
+        what = counted(guessed, "pod uses is not known: it is", "pods use is not known: they are")
+        notes.append(f"what {what} counted with {'its' if guessed == 1 else 'their'} requests")
     if changes.added:
         notes.append(
             "a new node is taken to be as busy as its template without the pods that are not of a DaemonSet"

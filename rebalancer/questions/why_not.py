@@ -13,6 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import NodeRow, PodRow
+from rebalancer.counting import counted
 from rebalancer.errors import InputError
 from rebalancer.planning.explanation import MOVED, NODE_NOT_HOT, PodExplainer, Refusal
 from rebalancer.planning.inputs import PlanningInputs
@@ -92,15 +93,16 @@ def _of_the_cluster(prepared: PreparedInputs, plan: Plan, answer: WhyNot) -> Why
         if plan.moves:
             verdict = f"{_moved(plan.moves)}: see rebalancer plan; {verdict}"
     elif not plan.moves:
-        verdict = f"nothing is moved from {_count(plan.hot_count, 'hot node')}: {_most(plan.obstacles)}"
+        verdict = f"nothing is moved from {counted(plan.hot_count, 'hot node')}: {_most(plan.obstacles)}"
     elif plan.unsolved:
         verdict = (
-            f"{_count(len(plan.moves), 'pod')} would be moved; {len(plan.unsolved)} of "
-            f"{_count(plan.hot_count, 'hot node')} stay above coolTo: {_most(plan.obstacles)}"
+            f"{counted(len(plan.moves), 'pod')} would be moved; {len(plan.unsolved):,} of "
+            f"{counted(plan.hot_count, 'hot node stays', 'hot nodes stay')} above coolTo: "
+            f"{_most(plan.obstacles)}"
         )
     else:
         verdict = (
-            f"{_count(len(plan.moves), 'pod')} would be moved, and every hot node cools: see rebalancer plan"
+            f"{counted(len(plan.moves), 'pod')} would be moved, and every hot node cools: see rebalancer plan"
         )
     changeable = any(item.setting for item in plan.obstacles)
     steps = ["rebalancer plan --diff OTHER_POLICY.yaml"] if changeable else []
@@ -130,10 +132,10 @@ def _of_a_node(prepared: PreparedInputs, plan: Plan, row: NodeRow, answer: WhyNo
             leaving = [move for move in plan.moves if move.from_node == name]
             verdict = f"{_moved(leaving)}: see rebalancer plan; {verdict}"
     elif name in plan.unsolved:
-        lead = f"{_count(moves, 'pod')} would leave it, but it" if moves else "it"
+        lead = f"{counted(moves, 'pod')} would leave it, but it" if moves else "it"
         verdict = f"{lead} {plan.unsolved[name]}"
     else:
-        verdict = f"{_count(moves, 'pod')} would leave it, and it cools: see rebalancer plan"
+        verdict = f"{counted(moves, 'pod')} would leave it, and it cools: see rebalancer plan"
     steps = (f"rebalancer explain node/{name}",)
     subject = f"node/{name}"
     return replace(answer, subject=subject, moves=moves, verdict=verdict, nearest=nearest, next_steps=steps)
@@ -166,7 +168,9 @@ def _of_a_pod(
 
 def _moved(moves: Sequence[Move]) -> str:
     """How many pods would be moved, and by which strategies."""
-    return f"{_count(len(moves), 'pod')} would be moved by {', '.join(sorted({it.strategy for it in moves}))}"
+    return (
+        f"{counted(len(moves), 'pod')} would be moved by {', '.join(sorted({it.strategy for it in moves}))}"
+    )
 
 
 def _with_higher_limits(inputs: PlanningInputs, kept: UnmovedPod) -> str:
@@ -222,7 +226,3 @@ def _most(obstacles: tuple[Obstacle, ...]) -> str:
     if not obstacles:
         return "no pod there could ever move: they belong to their nodes, or to what plans rely on"
     return obstacles[0].sentence
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -14,12 +14,13 @@ from rich.console import Console
 from rich.progress import TaskID
 from rich.text import Text
 
+from rebalancer.counting import counted
 from rebalancer.execution import events
 from rebalancer.execution.evict import Attempt, Verdict
 from rebalancer.execution.outcomes import Outcome, PlanOfRun
 from rebalancer.planning.plan import Plan
 from rebalancer.reporting.console import step_bar
-from rebalancer.reporting.words import counted, words
+from rebalancer.reporting.words import words
 
 # What drawing on a closed stream raises; an IndexError comes from rich when a write fails inside a live bar.
 _STREAM_ERRORS = (OSError, ValueError, IndexError)

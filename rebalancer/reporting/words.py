@@ -34,11 +34,6 @@ def shortened(text: str, width: int, more: str = "…") -> str:
     return text if len(text) <= width else text[: max(width - len(more), 1)] + more
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """``1 node``, ``2,000 nodes``."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
 def sample(names: Sequence[str], most: int) -> str:
     """The first names, and how many more there are: ``a, b and 3 more``."""
     if len(names) <= most:

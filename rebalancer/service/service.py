@@ -32,6 +32,7 @@ from rebalancer.cluster.changes import ChangeLog
 from rebalancer.cluster.dumps.listing import free_cycles
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
+from rebalancer.counting import counted
 from rebalancer.deadlines import CLOSING_SECONDS, Deadline
 from rebalancer.errors import ExitCode, RebalancerError, StopRequestedError
 from rebalancer.execution.lease import DURATION_SECONDS, HeldLease, LeaseWatch, RunLease, holder_identity
@@ -47,7 +48,7 @@ from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.reporting.metrics import LEADER, NEXT_RUN, POLICY_CURRENT, RunMetrics
 from rebalancer.reporting.run_observers import LogObserver
 from rebalancer.reporting.tables.outcomes import measured_words
-from rebalancer.reporting.words import counted, words
+from rebalancer.reporting.words import words
 from rebalancer.run.agreement import Following, keep_agreement
 from rebalancer.run.memory import Finding, finding
 from rebalancer.run.run import Run, RunEnvironment

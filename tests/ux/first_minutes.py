@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from rebalancer.reporting.words import counted
+from rebalancer.counting import counted
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = f"--from {ROOT}/examples/hot-cluster"

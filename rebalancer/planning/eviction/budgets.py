@@ -14,6 +14,7 @@ from rebalancer.cluster.pods import PodTable
 from rebalancer.cluster.records import DisruptionBudget
 from rebalancer.cluster.selectors import Matcher, matcher
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.counting import counted
 from rebalancer.scheduling.matching import PodSelector, SelectorIndex, label_match
 
 ALWAYS_ALLOW = "AlwaysAllow"
@@ -38,8 +39,8 @@ def allowed_by(budget: DisruptionBudget) -> tuple[int, str]:
     if status.observed_generation < budget.metadata.generation:
         return 0, "has a status older than its spec"
     message = (
-        f"allows {status.disruptions_allowed}: {status.current_healthy} of {status.expected_pods} pods "
-        f"healthy, {status.desired_healthy} needed"
+        f"allows {status.disruptions_allowed}: {status.current_healthy:,} of "
+        f"{counted(status.expected_pods, 'pod')} healthy, {status.desired_healthy} needed"
     )
     return max(status.disruptions_allowed, 0), message
 

@@ -16,6 +16,7 @@ from rebalancer.cluster import times
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.pod_classes import Owner
 from rebalancer.cluster.records import Workload
+from rebalancer.counting import counted
 from rebalancer.planning.eviction.context import EvictionContext
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.workloads import jobs, stateful_sets
@@ -131,7 +132,8 @@ def minimum_replicas(context: EvictionContext, row: PodRow) -> NotMoved | None:
     if workload.desired is None or workload.desired >= least:
         return None
     return NotMoved(
-        Reason.MIN_REPLICAS, f"{workload.name} wants {workload.desired} replicas, minReplicas {least}"
+        Reason.MIN_REPLICAS,
+        f"{workload.name} wants {counted(workload.desired, 'replica')}, minReplicas {least}",
     )
 
 
@@ -151,7 +153,9 @@ def unready_replicas(context: EvictionContext, row: PodRow) -> NotMoved | None:
     wanted = workload.desired or 0
     if ready >= wanted:
         return None
-    return NotMoved(Reason.UNREADY_REPLICAS, f"{workload.name} has {ready} of {wanted} replicas ready")
+    return NotMoved(
+        Reason.UNREADY_REPLICAS, f"{workload.name} has {ready:,} of {counted(wanted, 'replica')} ready"
+    )
 
 
 def rollout(context: EvictionContext, row: PodRow) -> NotMoved | None:
@@ -165,7 +169,7 @@ def rollout(context: EvictionContext, row: PodRow) -> NotMoved | None:
             return NotMoved(Reason.ROLLOUT, f"the status of {name} is older than its spec")
         wanted = 1 if wanted is None else wanted
         if kind == "Deployment" and status.updated_replicas < min(wanted, status.replicas):
-            message = f"{name} has updated {status.updated_replicas} of {wanted} replicas"
+            message = f"{name} has updated {status.updated_replicas:,} of {counted(wanted, 'replica')}"
             return NotMoved(Reason.ROLLOUT, message)
         if kind == "Deployment" and status.replicas > max(status.updated_replicas, wanted):
             return NotMoved(Reason.ROLLOUT, f"{name} still has pods of an older revision, or too many")
@@ -285,9 +289,11 @@ def _why_not_wanted(context: EvictionContext, row: PodRow) -> str:
         return f"{name} {why}" if why else ""
     wanted = workload.desired or 0
     if active > wanted:
-        return f"{name} wants {wanted} pods and has {active}: the next {active - wanted} are not replaced"
+        surplus = active - wanted
+        lost = "the next one is" if surplus == 1 else f"the next {surplus:,} are"
+        return f"{name} wants {counted(wanted, 'pod')} and has {active:,}: {lost} not replaced"
     if kind == "StatefulSet" and stateful_sets.is_superfluous(record, context.pods.names[row]):
-        return f"{name} wants {wanted} pods, and this one is not among them"
+        return f"{name} wants {counted(wanted, 'pod')}, and this one is not among them"
     return ""
 
 
@@ -346,7 +352,9 @@ def autoscaler(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """A workload that a HorizontalPodAutoscaler is scaling, or scaled just now."""
     for name, status in context.autoscalers.of(context.workloads.chain(row), context.pods.namespaces[row]):
         if status.desired_replicas != status.current_replicas:
-            message = f"{name} wants {status.desired_replicas} replicas, there are {status.current_replicas}"
+            wanted, found = status.desired_replicas, status.current_replicas
+            there = f"there {'is' if found == 1 else 'are'} {found:,}"
+            message = f"{name} wants {counted(wanted, 'replica')}, {there}"
             return NotMoved(Reason.AUTOSCALING, message)
         ago = context.inputs.now - context.autoscalers.scaled_at(status)
         if not math.isnan(ago) and ago < _JUST_SCALED_SECONDS:

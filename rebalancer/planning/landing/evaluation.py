@@ -32,6 +32,7 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodClassIndex, PodRow
 from rebalancer.cluster.nodes import BASE_RESOURCES
+from rebalancer.counting import counted
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.landing_check import LandingCheck, Landings, Purpose
 from rebalancer.planning.landing.scenarios import (
@@ -222,7 +223,7 @@ class NoLanding:
         node = inputs.snapshot.nodes.names[int(found.nodes[0])]
         victims = ", ".join(inputs.snapshot.pods.full_name(pod) for pod in found.victims[:_MAX_VICTIMS])
         more = ", …" if len(found.victims) > _MAX_VICTIMS else ""
-        where = "1 node" if len(found.nodes) == 1 else f"{len(found.nodes)} nodes"
+        where = counted(len(found.nodes), "node")
         return f"it would preempt pods of lower priority on {where}, e.g. on {node} {victims}{more}"
 
 

@@ -20,6 +20,7 @@ from rebalancer.cluster.records import (
     ResourceRequirements,
 )
 from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.counting import counted
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.planning.hotness import NodeScores, RuleScore, score_key
 from rebalancer.planning.inputs import PlanningInputs
@@ -171,7 +172,7 @@ def _query_reason(
         return ""
     nodes = snapshot.nodes
     lacking = [name for row, name in enumerate(nodes.names) if nodes.ready[row] and name not in values]
-    others = f" and {len(lacking) - 1} others" if len(lacking) > 1 else ""
+    others = f" and {counted(len(lacking) - 1, 'other')}" if len(lacking) > 1 else ""
     return f"Prometheus {query.address} has no value of node {lacking[0]}{others}" if lacking else ""
 
 

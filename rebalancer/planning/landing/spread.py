@@ -28,6 +28,7 @@ import numpy as np
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodRow
 from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PodTable
+from rebalancer.counting import counted
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.domains import DomainCounter
@@ -200,7 +201,7 @@ class SpreadConstraint(msgspec.Struct, frozen=True, eq=False):
         key, skew = self.counter.constraint.topology_key, self.counter.constraint.max_skew
         names, here = state.nodes.labels.column(key).names, int(values[node])
         return (
-            f"{key} {names[here]} has {counts[here]} pods of its constraint, "
+            f"{key} {names[here]} has {counted(int(counts[here]), 'pod')} of its constraint, "
             f"{names[emptiest]} {counts[emptiest]}, maxSkew {skew}"
         )
 

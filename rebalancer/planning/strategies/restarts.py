@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from rebalancer.counting import counted
 from rebalancer.planning.reasons import Reason
 from rebalancer.planning.strategies.chosen_pods import ChosenStates
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
@@ -84,6 +85,5 @@ class Restarts(Strategy):
         if restarts < wanted.threshold or not wanted.chooses(table.class_of(pod)):
             return ""
         states = wanted.words(table.fields(pod), self.prepared.inputs.now)
-        return (
-            "" if states is None else ", ".join((f"its containers were restarted {restarts} times", *states))
-        )
+        said = f"its containers were restarted {counted(restarts, 'time')}"
+        return "" if states is None else ", ".join((said, *states))

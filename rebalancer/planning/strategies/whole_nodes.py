@@ -12,6 +12,7 @@ import numpy as np
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import BoolArray, IntArray, NodeRow, PodRow
 from rebalancer.cluster.pods import PodTable
+from rebalancer.counting import counted
 from rebalancer.planning.builder import PartialPlan, PlanBuilder
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.prepared import PreparedInputs
@@ -191,15 +192,15 @@ class WholeNodes:
             **{f"{name}Before": value for name, value in before.items()},
             **{f"{name}After": value for name, value in after.items()},
         }
-        words = f"none of {count} nodes in use can be emptied now, {most} at most by requests"
+        words = f"none of {counted(count, 'node')} in use can be emptied now, {most} at most by requests"
         if emptied:
             cpu, memory, cores, gib = (
                 f"{x:.{d}f} → {y:.{d}f}"
                 for x, y, d in zip(before.values(), after.values(), (0, 0, 1, 1), strict=True)
             )
             words = (
-                f"{len(emptied)} of {count} nodes in use emptied ({most} at most by requests), {each:.1f} "
-                f"evictions each; requested of nodes in use: {cpu} % cpu, {memory} % memory; "
+                f"{len(emptied):,} of {counted(count, 'node')} in use emptied ({most} at most by requests), "
+                f"{each:.1f} evictions each; requested of nodes in use: {cpu} % cpu, {memory} % memory; "
                 f"largest pod that fits: {cores} cores and {gib} GiB"
             )
         elif spent := plan.builder.used.spent:

@@ -27,6 +27,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from rebalancer.cluster.pods import USUAL_CONDITIONS
 from rebalancer.cluster.records import OnExitCodes, PodFailureRule, Workload
+from rebalancer.counting import counted
 
 _DISRUPTION = "DisruptionTarget"  # the condition that the API sets on a pod it evicts
 _OF_THE_KUBELET = USUAL_CONDITIONS | {"PodResizePending", "PodResizeInProgress", "AllContainersRestarting"}
@@ -76,7 +77,7 @@ def why_not_replaced(job: Workload, active: int, elapsed: float) -> str:
         wanted = min(wanted, max(spec.completions - succeeded, 0))
     elif succeeded:
         return "makes no more pods, as one has succeeded"
-    return f"wants {wanted} pods and has {active}" if active > wanted else ""
+    return f"wants {counted(wanted, 'pod')} and has {active:,}" if active > wanted else ""
 
 
 def why_it_would_fail(
@@ -103,7 +104,7 @@ def why_it_would_fail(
             return "how often the pod's index has failed cannot be read"
         if failed >= spec.backoff_limit_per_index:
             return (
-                f"the pod's index has failed {failed} times, "
+                f"the pod's index has failed {counted(failed, 'time')}, "
                 f"backoffLimitPerIndex {spec.backoff_limit_per_index}"
             )
     limit = spec.backoff_limit
@@ -111,8 +112,9 @@ def why_it_would_fail(
         limit = _DEFAULT_BACKOFF_LIMIT if spec.backoff_limit_per_index is None else None
     failed = _failed(job, uncounted)
     if limit is not None and failed + 1 > limit:
-        beside = f", {failed - job.status.failed} more are not counted yet" * (failed > job.status.failed)
-        return f"it has failed {job.status.failed} times{beside}, backoffLimit {limit}"
+        more = counted(failed - job.status.failed, "more is", "more are")
+        beside = f", {more} not counted yet" * (failed > job.status.failed)
+        return f"it has failed {counted(job.status.failed, 'time')}{beside}, backoffLimit {limit}"
     return ""
 
 

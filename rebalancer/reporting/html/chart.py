@@ -20,9 +20,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from rebalancer.counting import counted
 from rebalancer.planning.hotness import short_level
 from rebalancer.planning.plan import Level, NodeReport
-from rebalancer.reporting.words import counted
 
 WIDTH, HEIGHT = 720, 150
 _MAX_COLUMNS = 240

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from rebalancer.agreement.decisions import Agreement
 from rebalancer.cluster import times
+from rebalancer.counting import counted
 from rebalancer.execution.outcomes import Outcomes
 from rebalancer.execution.outcomes import encode as encode_outcomes
 from rebalancer.planning.explanation import SchedulingTable
@@ -52,7 +53,7 @@ from rebalancer.reporting.tables.plan import (
     strategy_messages,
     verdict,
 )
-from rebalancer.reporting.words import amounts, counted, plain, words
+from rebalancer.reporting.words import amounts, plain, words
 from rebalancer.simulation.report import Cycle, LoadSpread, Simulation
 
 CHARTED = ("cpu", "memory")  # resources that every page shows
@@ -115,7 +116,7 @@ def nodes_page(
         ],
         origins=origin_words(all_nodes),
         charts=node_charts([replace(node, after=None) for node in listing.nodes]),  # as they are now
-        chosen=f"{len(listing.nodes)} of {len(all_nodes)} nodes: {chosen_by}" if chosen_by else "",
+        chosen=f"{len(listing.nodes)} of {counted(len(all_nodes), 'node')}: {chosen_by}" if chosen_by else "",
         rows=rows,
         left_out=len(listing.nodes) - len(rows),
         resources=sorted({*CHARTED, *(name for node in rows for name in node.load)}),

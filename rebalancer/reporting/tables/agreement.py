@@ -15,9 +15,10 @@ from rebalancer.agreement.decisions import (
     Result,
     WhyThere,
 )
+from rebalancer.counting import counted
 from rebalancer.reporting.tables.explain import initials
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
-from rebalancer.reporting.words import counted, plain, words
+from rebalancer.reporting.words import plain, words
 
 _MAX_PROFILES, _MAX_MISSES, _MAX_SUSPECTS, _MAX_NODES = 12, 5, 5, 8
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from rich.text import Text
 
+from rebalancer.counting import counted
 from rebalancer.planning.explanation import (
     EVICTABLE,
     MOVED,
@@ -22,7 +23,7 @@ from rebalancer.planning.explanation import (
 from rebalancer.planning.plan import NodeAfter, NodeReport
 from rebalancer.reporting.tables.plan import landing_words, write_node
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
-from rebalancer.reporting.words import amounts, counted, plain, sample, words
+from rebalancer.reporting.words import amounts, plain, sample, words
 
 _MAX_NODES, _MAX_REASONS, _MAX_PODS = 8, 5, 12
 _NEVER = frozenset({"DaemonSet", "StaticPod"})

@@ -10,11 +10,12 @@ from functools import partial
 from msgspec.structs import replace
 from rich.text import Text
 
+from rebalancer.counting import counted
 from rebalancer.planning.plan import API_VERSION, Answer, Figure, ListedNode, NodeReport, Plan
 from rebalancer.policy.units import format_duration
 from rebalancer.reporting.tables.plan import ALWAYS_SHOWN, load_columns, peak, write_warnings
 from rebalancer.reporting.tables.text import Column, Glyphs, Lines, Style, write_table
-from rebalancer.reporting.words import counted, plain
+from rebalancer.reporting.words import plain
 
 _MAX_NODES, _MAX_LEVELS = 20, 3
 _MIN_SHOWN_WINDOW = 60.0  # seconds; the few seconds that metrics-server averages over are not mentioned

@@ -7,10 +7,11 @@ from collections import Counter
 from rich.text import Text
 
 from rebalancer.cluster import times
+from rebalancer.counting import counted
 from rebalancer.errors import ExitCode
 from rebalancer.execution.outcomes import Measured, NodeMeasured, Outcome, Outcomes, PlanOfRun
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
-from rebalancer.reporting.words import counted, plain, words
+from rebalancer.reporting.words import plain, words
 from rebalancer.state.results import Result
 
 _MAX_MOVES = 20

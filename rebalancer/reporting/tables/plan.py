@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.text import Text
 
+from rebalancer.counting import counted
 from rebalancer.planning.plan import (
     Benefit,
     Change,
@@ -23,7 +24,7 @@ from rebalancer.planning.plan import (
 )
 from rebalancer.policy.strategies import ALWAYS_ON
 from rebalancer.reporting.tables.text import Column, Lines, Style, bar, write_table
-from rebalancer.reporting.words import amounts, counted, plain, sample, words
+from rebalancer.reporting.words import amounts, plain, sample, words
 
 _MAX_MOVES = 20
 _FEW_LANDINGS = 3
@@ -364,7 +365,9 @@ def gain_words(benefit: Benefit, arrow: str) -> str:
 def cost_words(benefit: Benefit) -> str:
     """``4 of 24 pods (17 %), cost 4.7; score 8.7 points per unit``."""
     share = 100.0 * benefit.pods_moved / max(benefit.pods, 1)
-    moved = f"{benefit.pods_moved:,} of {benefit.pods:,} pods ({share:.2g} %), cost {benefit.cost:.1f}"
+    moved = (
+        f"{benefit.pods_moved:,} of {counted(benefit.pods, 'pod')} ({share:.2g} %), cost {benefit.cost:.1f}"
+    )
     return f"{moved}; score {benefit.score:.1f} points per unit"
 
 

@@ -9,6 +9,7 @@ from html import escape
 
 from rich.text import Text
 
+from rebalancer.counting import counted
 from rebalancer.planning.plan import API_VERSION, Landing, NodeAfter, NodeReport, Value
 from rebalancer.questions.fit import Fit, FittingPod
 from rebalancer.questions.policy_tests import PolicyTestReport
@@ -16,7 +17,7 @@ from rebalancer.questions.what_if import ChangedNode, Comparison, Fate, PodFate,
 from rebalancer.questions.why_not import WhyNot
 from rebalancer.reporting.tables.plan import load_bar, write_obstacles, write_warnings
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
-from rebalancer.reporting.words import counted, plain, sample, words
+from rebalancer.reporting.words import plain, sample, words
 
 _MAX_PODS, _MAX_NODES, _MAX_COMPARED, _MAX_WHY = 10, 20, 8, 2
 _MAX_FIT_NODES, _MAX_REASONS = 3, 6
@@ -191,7 +192,7 @@ def _verdict(answer: Fit) -> str:
     if not answer.fits:
         return "no more of these pods fits"
     if answer.fits == answer.at_most:
-        return f"{answer.at_most} more pods fit, and perhaps others (--at-most)"
+        return f"{counted(answer.at_most, 'more pod fits', 'more pods fit')}, and perhaps others (--at-most)"
     verb = "fits" if answer.fits == 1 else "fit"
     nodes = f"on {counted(len(answer.by_node), 'node')}"
     missing = max(0, (answer.replicas or 0) - answer.running)
@@ -199,8 +200,8 @@ def _verdict(answer: Fit) -> str:
     if answer.fits < missing:
         return f"{answer.fits:,} of its {of_them} replicas {verb}, {nodes}"
     lead = "" if not missing else f"all {of_them} replicas fit; "
-    if missing == 1 and answer.running:
-        lead = "the missing replica fits; "
+    if missing == 1:
+        lead = f"{'the missing' if answer.running else 'its only'} replica fits; "
     return f"{lead}{counted(answer.fits, 'more pod')} {verb}, {nodes}"
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 from rich.text import Text
 
+from rebalancer.counting import counted
 from rebalancer.reporting.tables.plan import write_warnings
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
-from rebalancer.reporting.words import counted, plain, words
+from rebalancer.reporting.words import plain, words
 from rebalancer.simulation.report import Cycle, PolicyRun, Simulation
 
 _MAX_CYCLES = 12

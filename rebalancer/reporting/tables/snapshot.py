@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from rebalancer.counting import counted
 from rebalancer.planning.plan import API_VERSION, Value
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
-from rebalancer.reporting.words import counted, plain
+from rebalancer.reporting.words import plain
 
 _MAX_MALFORMED = 5
 

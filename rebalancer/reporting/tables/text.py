@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 import msgspec
 from rich.text import Text
 
-from rebalancer.reporting.words import counted, plain, shortened, words
+from rebalancer.counting import counted
+from rebalancer.reporting.words import plain, shortened, words
 
 _MEANS_SOMETHING = re.compile(r"([\\`*_{}\[\]#|~!])")
 _LINKS = re.compile(

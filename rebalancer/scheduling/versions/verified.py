@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from rebalancer.cluster.pod_classes import PodClass
+from rebalancer.counting import counted
 from rebalancer.scheduling.versions.release import REFERENCE, Release, Rule, minor_of
 from rebalancer.scheduling.versions.rules import RULES
 
@@ -126,7 +127,7 @@ def _unverified(version: str, minor: int) -> str:
     if not rules:
         return f"scheduler {version} was read but not compared ({verified_in_words()} were); it decides alike"
     named = ", ".join(rules[:_RULES_NAMED])
-    others = f" and {len(rules) - _RULES_NAMED} others" if len(rules) > _RULES_NAMED else ""
+    others = f" and {counted(len(rules) - _RULES_NAMED, 'other')}" if len(rules) > _RULES_NAMED else ""
     return (
         f"scheduler {version} was read but not compared ({verified_in_words()} were); run refuses a plan "
         f"that moves pods which depend on {named}{others}"

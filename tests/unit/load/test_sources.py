@@ -72,7 +72,7 @@ def test_a_figure_that_no_pod_can_have_raises_no_predicted_peak() -> None:
     report = read({"web-0": "2", "web-1": "1e12"})
 
     assert report.usage[0, 0] == pytest.approx(2000.0)
-    assert any("figures of 1 pods, negative or far above" in words for words in report.warnings)
+    assert any("figures of 1 pod, negative or far above" in words for words in report.warnings)
 
 
 def test_figures_of_pods_that_are_too_old_raise_no_predicted_peak() -> None:

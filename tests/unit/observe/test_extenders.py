@@ -277,7 +277,7 @@ def test_beyond_the_bounds_pods_stay_and_are_told_so(
     ("name", "most", "why"),
     [
         ("MAX_NODES", 2, "it is asked about 2 nodes at most"),
-        ("MAX_SECONDS", 1e-9, "it was asked for 1e-09 s, which was enough for 0 of 1 kinds of pods"),
+        ("MAX_SECONDS", 1e-9, "it was asked for 1e-09 s, which was enough for 0 of 1 kind of pods"),
         ("MAX_BYTES", 1 << 5, "a request would be larger than 0 MiB"),
     ],
 )

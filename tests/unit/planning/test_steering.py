@@ -232,7 +232,7 @@ def test_a_plan_is_not_said_to_change_nothing_where_taints_would_let_fewer_pods_
     assert advice(moving, moving, moving) == advice(still, still, still) == nothing
     assert advice(moving, still, still) == (
         "with execution.steer: softTaint no pod moves; without it 1 pod would move, "
-        "0 of 1 hot nodes stay hot, 0 of 35 points are left",
+        "0 of 1 hot node stays hot, 0 of 35 points are left",
     )
 
 
@@ -241,10 +241,10 @@ def test_a_plan_is_not_said_to_change_nothing_where_taints_would_let_fewer_pods_
 )
 def test_a_plan_advises_what_more_taints_would_do(execution: dict[str, str]) -> None:
     inputs = beside_a_warm_node(**execution)
-    stays = "0 pods would move, 1 of 1 hot nodes stay hot, 35 of 35 points are left"
+    stays = "0 pods would move, 1 of 1 hot node stays hot, 35 of 35 points are left"
 
     assert advised(make_plan(inputs), inputs).advice == (
         f"with execution.steer: softTaint {stays}; without it {stays}",
-        "with execution.steerNodes: aboveCoolTo as well, 1 pod would move, 0 of 1 hot nodes stay hot, "
+        "with execution.steerNodes: aboveCoolTo as well, 1 pod would move, 0 of 1 hot node stays hot, "
         "0 of 35 points are left",
     )

@@ -68,7 +68,7 @@ def test_pods_that_are_pending_take_their_room_first() -> None:
     answer = fit_of(planning_inputs([a_node("a", cpu=4)], pods=[waiting]), a_manifest())
 
     assert answer.fits == 1
-    assert "of 1 pods that are Pending now, 1 fit and are placed first" in answer.notes
+    assert "of 1 pod that is Pending now, 1 fits and is placed first" in answer.notes
 
 
 def test_the_search_ends_at_the_number_asked_for() -> None:

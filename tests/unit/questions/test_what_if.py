@@ -131,7 +131,7 @@ def test_a_pod_of_unknown_load_is_counted_with_its_requests() -> None:
     answer = what_if(inputs, changes(drain=["a"]))
 
     assert load(answer, "b") == (10.0, 60.0)
-    assert any("1 pods use is not known" in note for note in answer.notes)
+    assert "what 1 pod uses is not known: it is counted with its requests" in answer.notes
 
 
 def test_nothing_lands_on_a_cordoned_node() -> None:

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.reporting.words import amounts, counted, plain, sample, shortened, words
+from rebalancer.reporting.words import amounts, plain, sample, shortened, words
 
 
 @given(st.text())
@@ -27,11 +26,6 @@ def test_an_escape_sequence_is_shown_instead_of_obeyed() -> None:
 
 def test_a_message_of_many_lines_becomes_one() -> None:
     assert words("first\n  second\tthird ") == "first second third"
-
-
-@pytest.mark.parametrize(("number", "expected"), [(0, "0 nodes"), (1, "1 node"), (2, "2 nodes")])
-def test_a_count_agrees_with_its_noun(number: int, expected: str) -> None:
-    assert counted(number, "node") == expected
 
 
 def test_a_cut_text_says_that_it_was_cut() -> None:

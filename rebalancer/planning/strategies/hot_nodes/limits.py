@@ -19,6 +19,7 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
+from rebalancer.counting import counted
 from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import Reason
@@ -62,7 +63,9 @@ class RaisedLimits:
         found += self._bolder(now)
         best = min(found, key=lambda item: (round(item.excess, 6), -item.cool, item.words), default=now)
         if best.cool > now.cool:
-            gain = f"bring {best.cool} of {len(self._pods.nodes)} hot nodes to coolTo, not {now.cool}"
+            gain = (
+                f"bring {best.cool} of {counted(len(self._pods.nodes), 'hot node')} to coolTo, not {now.cool}"
+            )
         elif best.excess < now.excess - _WORTH_NAMING:
             gain = f"leave {best.excess:.1f} points of excess, not {now.excess:.1f}"
         else:

@@ -67,7 +67,7 @@ def test_nobody_knows_where_a_pod_of_a_scheduler_that_is_not_configured_goes() -
     inputs = planning_inputs([a_node("cool", cpu=8)], [waiting("web", schedulerName="volcano")])
     assert placed(waiting("web", schedulerName="volcano")) == {}
     assert plan_of(inputs).warnings == (
-        "1 Pending pods have a scheduler that is not configured (volcano): which nodes they take is not "
+        "1 Pending pod has a scheduler that is not configured (volcano): which nodes they take is not "
         "known, and no landing allows for them",
     )
 
@@ -119,7 +119,7 @@ def test_a_pending_pod_that_would_take_the_room_keeps_the_pod() -> None:
         )
     )
     only("RoomTaken", "a Pending pod of default/huge would fit where it leaves", plan)
-    assert "1 Pending pods do not fit on any node now" in plan.warnings
+    assert "1 Pending pod does not fit on any node now" in plan.warnings
 
 
 def test_a_pending_pod_that_fits_nowhere_even_then_keeps_nothing() -> None:
