@@ -136,7 +136,7 @@ def _write_packed(path: Path, pieces: Iterable[bytes]) -> None:
     """Pack a file piece by piece, whole or not at all."""
     with (
         files.replacing(path) as raw,
-        zstandard.ZstdCompressor(level=_LEVEL).stream_writer(raw, closefd=False) as packed,
+        zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).stream_writer(raw, closefd=False) as packed,
     ):
         for piece in pieces:
             packed.write(piece)

@@ -208,3 +208,14 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match="cannot write: Not a directory"):
         save(a_recording(), tmp_path / "file" / "saved", 1.0)
+
+
+def test_a_saved_file_of_which_one_bit_is_another_is_refused_and_not_read_otherwise(tmp_path: Path) -> None:
+    save(a_recording(None, pods=[a_pod("web-1", cpu="137m")]), tmp_path, 1.0)
+    path = tmp_path / "pods.json.zst"
+    content = path.read_bytes()
+
+    for at in range(6, len(content)):  # behind what says how it is packed
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :])
+        with pytest.raises(InputError, match="truncated or damaged"):
+            DumpReader(tmp_path).read()
