@@ -112,6 +112,12 @@ def _of_scheduler(policy: RebalancePolicy, snapshot: Snapshot, scheduler: Schedu
             f"the scheduler is started with --config={files}, which was not given: the defaults are assumed; "
             "name it in scheduler.configMap or scheduler.file"
         )
+    place = policy.scheduler.config_map
+    if place and configuration.source == "defaults":  # a live cluster without it is refused
+        yield (
+            f"configmap {place.namespace}/{place.name}, which scheduler.configMap names, was not recorded: the "
+            "defaults are assumed; add it as scheduler-config.yaml, or give it by --scheduler-config"
+        )
     if scheduler.version:
         yield from version_warnings(scheduler.version, configuration.api_version)
     if neutral := neutral_everywhere(configuration):

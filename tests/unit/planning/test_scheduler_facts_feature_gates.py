@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.cluster.dumps.writer import save
@@ -156,3 +157,16 @@ def test_defaults_that_are_assumed_of_a_scheduler_with_a_configuration_are_warne
     settings = RebalancePolicy.model_validate({"scheduler": policy})
     found = _of_scheduler(settings, _snapshot(container), SchedulerFacts(FIRST, version="1.36"))
     assert any("the defaults are assumed" in text for text in found) is warns
+
+
+@pytest.mark.parametrize(("source", "warns"), [("defaults", True), ("recorded/scheduler-config.yaml", False)])
+def test_a_configuration_that_the_policy_names_and_the_recording_lacks_is_warned_of(
+    source: str, warns: bool
+) -> None:
+    place = {"namespace": "kube-system", "name": "theirs"}
+    settings = RebalancePolicy.model_validate({"scheduler": {"configMap": place}})
+    configuration = replace(FIRST, source=source)
+    found = _of_scheduler(settings, _snapshot({}), SchedulerFacts(configuration, version="1.36"))
+    said = [text for text in found if "the defaults are assumed" in text]
+    assert bool(said) is warns
+    assert all(text.startswith("configmap kube-system/theirs, which") for text in said)
