@@ -115,8 +115,8 @@ def _of_scheduler(policy: RebalancePolicy, snapshot: Snapshot, scheduler: Schedu
     place = policy.scheduler.config_map
     if place and configuration.source == "defaults":  # a live cluster without it is refused
         yield (
-            f"configmap {place.namespace}/{place.name}, which scheduler.configMap names, was not recorded: the "
-            "defaults are assumed; add it as scheduler-config.yaml, or give it by --scheduler-config"
+            f"configmap {place.namespace}/{place.name}, which scheduler.configMap names, was not recorded: "
+            "the defaults are assumed; add it as scheduler-config.yaml, or give it by --scheduler-config"
         )
     if scheduler.version:
         yield from version_warnings(scheduler.version, configuration.api_version)

@@ -134,9 +134,7 @@ def save(recording: Recording, folder: Path, now: float) -> None:
 
 def _write_packed(path: Path, pieces: Iterable[bytes]) -> None:
     """Pack a file piece by piece, whole or not at all."""
-    with (
-        files.replacing(path) as raw,
-        zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).stream_writer(raw, closefd=False) as packed,
-    ):
+    compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+    with files.replacing(path) as raw, compressor.stream_writer(raw, closefd=False) as packed:
         for piece in pieces:
             packed.write(piece)
