@@ -212,8 +212,8 @@ def replay_table(found: Replay, style: Style = Style()) -> Text:
         Column("policy", lambda run: (plain(run.policy), "bold")),
         Column("hot-min", lambda run: f"{run.hot_node_minutes:,.0f}", right=True),
         Column("excess-min", lambda run: f"{run.excess_minutes:,.0f}", right=True),
-        Column("cpu", lambda run: f"{run.peak.get('cpu', 0.0):.0f}", right=True),
-        Column("mem", lambda run: f"{run.peak.get('memory', 0.0):.0f}", right=True),
+        Column("cpu", lambda run: f"{run.peak['cpu']:.0f}" if "cpu" in run.peak else "-", right=True),
+        Column("mem", lambda run: f"{run.peak['memory']:.0f}" if "memory" in run.peak else "-", right=True),
         Column("evicted", lambda run: f"{run.evictions}", right=True),
         Column("cost", lambda run: f"{run.disruption_cost:.1f}", right=True),
         Column("twice", lambda run: f"{run.moved_twice}", right=True),
@@ -251,6 +251,7 @@ def about(found: Replay) -> list[str]:
         f"{counted(happened.restarts, 'restart')}, {happened.oom_kills} out of memory, "
         f"{happened.evicted} evicted by nodes, {happened.own_moves} moved by rebalancer."
     )
+    said += [f"{plain(run.policy)} {run.refusal}" for run in found.runs if run.refusals]
     if found.left_out:
         said.append(f"{counted(len(found.left_out), 'moment')} left out: {found.left_out[0]}")
     return said

@@ -106,6 +106,14 @@ class Measures(Value, frozen=True):
     refusals: int  # moments at which the policy would not act
     moments: tuple[ReplayedMoment, ...] = ()
 
+    @property
+    def refusal(self) -> str:
+        """At how many moments it would not act, and why at the first of them; empty where at none."""
+        if not self.refusals:
+            return ""
+        why = next(item.stopped for item in self.moments if item.stopped and not item.moves)
+        return f"would not act at {self.refusals} of {len(self.moments)} moments: {why}"
+
 
 class Reproduction(Value, frozen=True):
     """How closely the model alone reproduces the recording, with no policy; points of percent."""
@@ -465,8 +473,9 @@ class _Row:
             hot_node_minutes=round(sum(item.hot * item.minutes for item in moments), _DIGITS),
             excess_minutes=round(sum(item.excess * item.minutes for item in moments), _DIGITS),
             peak={
-                name: max((item.peak[name] for item in moments if name in item.peak), default=0.0)
+                name: max(item.peak[name] for item in moments if name in item.peak)
                 for name in _MEASURED
+                if any(name in item.peak for item in moments)
             },
             evictions=len(moves),
             disruption_cost=round(sum(move.cost for move in moves), _DIGITS),
@@ -488,10 +497,8 @@ def _after(state: RunState, inputs: PlanningInputs, hot: Sequence[str], made: Se
 
 
 def _peak(percent: FloatArray) -> dict[str, float]:
-    known = percent[~np.isnan(percent[:, : len(_MEASURED)]).any(axis=1)]
-    if not len(known):
-        return {}
-    return {name: round(float(known[:, at].max()), _DIGITS) for at, name in enumerate(_MEASURED)}
+    known = {name: column[~np.isnan(column)] for name, column in zip(_MEASURED, percent.T, strict=False)}
+    return {name: round(float(column.max()), _DIGITS) for name, column in known.items() if len(column)}
 
 
 class _Check:

@@ -75,6 +75,8 @@ def evaluate(task: Task) -> Figures | str:
     except RebalancerError as error:
         return str(error)
     days, run = found.minutes / 1440.0, found.runs[0]
+    if run.refusals == len(run.moments):
+        return run.refusal
     return Figures(
         excess=run.excess_minutes / days,
         hot=run.hot_node_minutes / days,

@@ -10,13 +10,17 @@ from msgspec.structs import replace
 from rebalancer.errors import InputError
 from rebalancer.planning.assemble import assemble
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
+from rebalancer.policy.policy_file import parse_policy
 from rebalancer.state.run_state import RunState
 from rebalancer_lab import frames
+from rebalancer_lab.commands import _page as page_of
+from rebalancer_lab.commands import about, replay_table
 from rebalancer_lab.descheduler import LowNodeUtilization
 from rebalancer_lab.replay import DESCHEDULER, NOTHING, RECORDED, Measures, Replay, replay
 from rebalancer_lab.timeline import Timeline
+from rebalancer_lab.workers import Block, Figures, Task, evaluate
 from tests.builders import a_node
-from tests.unit.lab.recorded_days import EVERY, NOW, a_policy, an_observation, pods_on, recorded
+from tests.unit.lab.recorded_days import EVERY, NOW, POLICY, a_policy, an_observation, pods_on, recorded
 
 HOT = {f"web-{number}": "a" for number in range(6)}  # 6 × 600 of 4,000 millicores, and 100 of the node's own
 USE = dict.fromkeys(HOT, 600)
@@ -193,3 +197,32 @@ def test_frames_hold_every_moment_and_move(tmp_path: Path) -> None:
     assert hours.loc[NOTHING, "hot_node_minutes"].sum() == pytest.approx(
         run_of(found, NOTHING).hot_node_minutes
     )
+
+
+PROMETHEUS = "load: {sources: [{prometheus: {address: 'http://p:9090'}}]}"
+
+
+def test_a_policy_that_would_not_act_says_why_and_is_no_trial(tmp_path: Path) -> None:
+    timeline = recorded(tmp_path, *(an_observation(NOW + EVERY * at, pods_on(HOT), USE) for at in range(3)))
+    text = POLICY.replace("load: {sources: [{metricsServer: {}}]}", PROMETHEUS)
+    found = replay(timeline, [("a", a_policy()), ("b", parse_policy(text, "b.yaml"))], seed=1)
+
+    said = "would not act at 3 of 3 moments: "
+    assert run_of(found, "b").refusal.startswith(said)
+    assert "http://p:9090: not recorded" in run_of(found, "b").refusal
+    assert [line for line in about(found) if "would not act" in line] == [f"b {run_of(found, 'b').refusal}"]
+    block = Block(str(tmp_path), NOW, NOW + 2 * EVERY)
+    tried, today = (evaluate(Task(block, policy, POLICY, "today.yaml", 1)) for policy in (text, POLICY))
+    assert isinstance(tried, str)
+    assert tried.startswith(said)
+    assert isinstance(today, Figures)
+
+
+def test_a_peak_that_is_not_known_is_a_dash_in_every_table(tmp_path: Path) -> None:
+    timeline = recorded(tmp_path, an_observation(NOW, pods_on(HOT), USE))
+    found = replay(timeline, [("test", a_policy())], seed=1)
+    found = replace(found, runs=tuple(replace(run, peak={}) for run in found.runs))
+
+    (row,) = (line for line in replay_table(found).plain.splitlines() if line.startswith("  test"))
+    assert row.split()[3:5] == ["-", "-"]
+    assert '<td class="n">-</td><td class="n">-</td>' in page_of(found)
