@@ -19,6 +19,7 @@ from rebalancer.reporting.words import plain
 
 _MAX_NODES, _MAX_LEVELS = 20, 3
 _MIN_SHOWN_WINDOW = 60.0  # seconds; the few seconds that metrics-server averages over are not mentioned
+_NOT_MEASURED = {"requests": "not measured"}  # what figures of a source are, instead of their age
 
 
 class NodeListing(Answer, frozen=True):
@@ -46,8 +47,9 @@ def figure_words(figures: Mapping[str, Figure]) -> str:
     """``cpu, memory from metrics-server, 12s old``; resources with the same origin are named together."""
     by_origin: dict[str, list[str]] = {}
     for resource, figure in figures.items():
-        age = format_duration(round(max(figure.age_seconds, 0.0)))
-        by_origin.setdefault(f"from {figure.source}, {age} old{_window(figure)}", []).append(resource)
+        age = f"{format_duration(round(max(figure.age_seconds, 0.0)))} old"
+        age = _NOT_MEASURED.get(figure.source, age)
+        by_origin.setdefault(f"from {figure.source}, {age}{_window(figure)}", []).append(resource)
     return "; ".join(f"{', '.join(resources)} {origin}" for origin, resources in by_origin.items())
 
 
@@ -210,11 +212,12 @@ def mean_p95_max(loads: Sequence[float]) -> tuple[float, float, float]:
 
 def origin_words(nodes: Sequence[NodeReport]) -> list[str]:
     """``figures of 6 nodes from metrics-server, at most 12s old``, for each origin of figures."""
-    return [
-        f"figures of {counted(count, 'node')} {origin}, "
-        + (f"at most {format_duration(round(oldest))} old" if round(oldest) else "just measured")
-        for origin, count, oldest in _origins(nodes)
-    ]
+    found = []
+    for origin, count, oldest in _origins(nodes):
+        age = f"at most {format_duration(round(oldest))} old" if round(oldest) else "just measured"
+        age = _NOT_MEASURED.get(origin.removeprefix("from "), age)
+        found.append(f"figures of {counted(count, 'node')} {origin}, {age}")
+    return found
 
 
 def _histogram(loads: Sequence[float], glyphs: Glyphs) -> str:

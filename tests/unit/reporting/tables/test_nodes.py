@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 
-from rebalancer.planning.plan import ListedNode, NodeReport
+from rebalancer.planning.plan import Figure, ListedNode, NodeReport
 from rebalancer.reporting.render import to_json
-from rebalancer.reporting.tables.nodes import node_listing, nodes_table, sorted_nodes
+from rebalancer.reporting.tables.nodes import (
+    figure_words,
+    node_listing,
+    nodes_table,
+    origin_words,
+    sorted_nodes,
+)
 from rebalancer.reporting.tables.text import Style
 from tests.unit.reporting.builders import a_node, a_plan
 
@@ -53,3 +60,14 @@ def test_a_wide_listing_shows_amounts_and_the_labels_that_are_asked_for() -> Non
     assert "/3.0Gi/0.0Gi of 16.0Gi" in row
     assert "7 of 110" in row
     assert {"PODS", "ZONE"} < set(next(line for line in shown.splitlines() if "CORES" in line).split())
+
+
+def test_requests_that_stand_for_a_load_are_not_called_measured() -> None:
+    figures = {"cpu": Figure("requests", 0.0), "memory": Figure("metrics-server", 0.0)}
+    node = replace(a_node("node-0001", 50.0, hot=False, because=""), figures=figures)
+
+    assert origin_words((node,)) == [
+        "figures of 1 node from metrics-server, just measured",
+        "figures of 1 node from requests, not measured",
+    ]
+    assert figure_words(figures) == "cpu from requests, not measured; memory from metrics-server, 0s old"
