@@ -20,7 +20,12 @@ from pathlib import Path
 import msgspec
 
 from rebalancer.cluster.dumps import streams
-from rebalancer.cluster.dumps.listing import NOT_IN_DUMP, ListingBuilder, Recording, collector_paused
+from rebalancer.cluster.dumps.listing import (
+    NOT_IN_DUMP,
+    ListingBuilder,
+    Recording,
+    collector_paused,
+)
 from rebalancer.cluster.kinds import BY_NAME, BY_PLURAL, KINDS, Kind
 from rebalancer.cluster.malformed import Encoded
 from rebalancer.cluster.wire.json_items import Page, decode_page, header
@@ -31,6 +36,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # which some Windows programs write before UT
 
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _AS_UTF_8 = f"{WRITE_IT_WITH} | Out-File -Encoding utf8 FILE"
+_MESSAGE = re.compile(rb"Warning: |[IWE]\d{4} \d\d:")  # of kubectl on stderr, which 2>&1 puts first
 _ERROR = re.compile(rb"(?:Error from server|error:|Unable to connect|The connection to|No resources found)")
 _TABLE = re.compile(rb"(?:NAMESPACE|NAME|LAST SEEN) {2,}[A-Z]|NAME[ \t]+[A-Z]")
 _YAML = re.compile(rb"(?:---|[A-Za-z]+:(?: |\r?\n))")
@@ -73,6 +79,13 @@ _SIGNS: tuple[tuple[Callable[[bytes], object], Callable[[bytes], tuple[str, str]
         lambda first: (
             f"holds an error that kubectl printed: {_quoted(first)}",
             "fix that, and record it again",
+        ),
+    ),
+    (
+        _MESSAGE.match,
+        lambda first: (
+            f"begins with a message of kubectl: {_quoted(first)}",
+            "write to it only what kubectl prints on stdout, without 2>&1",
         ),
     ),
     (_TABLE.match, lambda _: ("is a table, as kubectl get prints it without -o json", WRITE_IT_WITH)),
@@ -178,6 +191,7 @@ _MAX_MALFORMED = 10_000  # objects of a kind; beyond it the file is something el
 _MAX_FILES = 1000
 _MAX_UNUSED_NAMED = 50  # kinds that are listed as not used
 _FIRST_BLOCK = 1 << 20
+_YAML_ENDINGS = (".yaml", ".yml")
 _STANDARD_INPUT = ("-", "/dev/stdin")  # a dump is read more than once
 _DAMAGED = "the file is truncated or damaged; record it again"
 DOCUMENTS = (
@@ -217,14 +231,13 @@ class DumpReader:
             for path in self._files():
                 name = _plain_name(path)
                 if name in DOCUMENTS:
-                    collected.documents[name] = streams.read_bytes(
-                        path, _MAX_DOCUMENT_BYTES, collected.allowance
-                    )
-                elif name.endswith(".yaml"):
+                    content = streams.read_bytes(path, _MAX_DOCUMENT_BYTES, collected.allowance)
+                    collected.documents[name] = content.removeprefix(BYTE_ORDER_MARK)
+                elif name.endswith(_YAML_ENDINGS):
                     collected.warnings.append(
                         f"{path.name}: not read; of YAML files only scheduler-config.yaml is"
                     )
-                    collected.unusable[name.removesuffix(".yaml")] = f"{path.name} is YAML: {WRITE_IT_WITH}"
+                    collected.unusable[name.rpartition(".")[0]] = f"{path.name} is YAML: {WRITE_IT_WITH}"
                 else:
                     progress(name)
                     _read_list(path, collected)
@@ -258,7 +271,7 @@ class DumpReader:
                 for entry in path.iterdir()
                 if entry.is_file()
                 and not entry.name.startswith(".")
-                and _plain_name(entry).endswith((".json", ".yaml"))
+                and _plain_name(entry).endswith((".json", *_YAML_ENDINGS))
             )
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error

@@ -19,7 +19,8 @@ from rebalancer.errors import InputError
 from tests.builders import a_node, a_pod
 from tests.waiting import no_hang
 
-VERSIONS = {"Node": "v1", "Pod": "v1", "NodeMetrics": "metrics.k8s.io/v1beta1"}
+METRICS = "metrics.k8s.io/v1beta1"
+VERSIONS = {"Node": "v1", "Pod": "v1", "NodeMetrics": METRICS, "PodMetrics": METRICS}
 
 
 def a_list(kind: str, *items: dict[str, Any]) -> bytes:
@@ -107,6 +108,18 @@ def test_documents_beside_the_kinds_are_kept_as_they_are(folder: Path) -> None:
     (folder / "watcher.json.gz").write_bytes(gzip.compress(b"{}"))
 
     assert DumpReader(folder).read().documents == {"scheduler-config.yaml": b"kind: X", "watcher.json": b"{}"}
+    (folder / "watcher.json.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf{}"))
+    assert DumpReader(folder).read().documents["watcher.json"] == b"{}"
+
+
+def test_yaml_by_either_ending_is_why_a_kind_was_not_read(folder: Path) -> None:
+    (folder / "services.yml").write_text("kind: List")
+    (folder / "jobs.yaml").write_text("kind: List")
+
+    unread = DumpReader(folder).read().unread
+
+    assert unread["services"] == "services.yml is YAML: write it with: kubectl get KIND -A -o json"
+    assert unread["jobs"].startswith("jobs.yaml is YAML: ")
 
 
 @pytest.mark.parametrize(
@@ -114,6 +127,14 @@ def test_documents_beside_the_kinds_are_kept_as_they_are(folder: Path) -> None:
     [
         (b"", "is empty"),
         (b"apiVersion: v1", "is YAML"),
+        (
+            b"Warning: v1 Endpoints is deprecated\n{}",
+            "message of kubectl: Warning: v1 Endpoints",
+        ),
+        (
+            b'E1128 11:00:01.1 7 memcache.go:265] "down"\n{}',
+            "message of kubectl: E1128 11:00:01.1 7",
+        ),
         (b"[1, 2]", "not JSON as kubectl writes it"),
         (b'{"kind": "PodList"}', "missing required field `items`"),
         (b'{"kind": "PodList", "items": [', "not JSON as kubectl writes it"),
