@@ -14,7 +14,7 @@ JSON parser's complaint about a byte does not show:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -22,13 +22,16 @@ import msgspec
 from rebalancer.cluster.dumps import streams
 from rebalancer.cluster.dumps.listing import (
     NOT_IN_DUMP,
+    Listing,
     ListingBuilder,
     Recording,
     collector_paused,
 )
-from rebalancer.cluster.kinds import BY_NAME, BY_PLURAL, KINDS, Kind
+from rebalancer.cluster.kinds import BY_NAME, BY_PLURAL, KINDS, POD_METRICS, PODS, Kind
 from rebalancer.cluster.malformed import Encoded
+from rebalancer.cluster.metrics import PackedPodMetrics
 from rebalancer.cluster.wire.json_items import Page, decode_page, header
+from rebalancer.counting import counted
 from rebalancer.errors import InputError
 
 WRITE_IT_WITH = "write it with: kubectl get KIND -A -o json"
@@ -255,7 +258,8 @@ class DumpReader:
         }
         missing = sorted(kind.plural for kind in kinds if kind.plural not in listings and not kind.optional)
         unread = {plural: collected.unusable.get(plural, NOT_IN_DUMP) for plural in missing}
-        return Recording(str(self._path), listings, unread, collected.documents, tuple(collected.warnings))
+        warnings = (*collected.warnings, *_of_other_pods(listings))
+        return Recording(str(self._path), listings, unread, collected.documents, warnings)
 
     def _files(self) -> list[Path]:
         path = self._path
@@ -281,6 +285,22 @@ class DumpReader:
         if len(found) > _MAX_FILES:
             raise InputError(f"more than {_MAX_FILES} files", where=str(path), hint="is this a cluster dump?")
         return found
+
+
+def _of_other_pods(listings: Mapping[str, Listing]) -> Iterator[str]:
+    """That most figures are of pods which the dump lacks: a few come and go while it is made."""
+    pods, metrics = listings.get(PODS.plural), listings.get(POD_METRICS.plural)
+    if pods is None or pods.pods is None or metrics is None:
+        return
+    assert isinstance(metrics.records, PackedPodMetrics)
+    columns = pods.pods.columns
+    there = set(zip(columns.texts("namespace"), columns.texts("name"), strict=True))
+    of_others = [figure[:2] for figure in metrics.records.packed if figure[:2] not in there]
+    if 2 * len(of_others) > len(metrics):
+        yield (
+            f"{len(of_others):,} of {counted(len(metrics), 'pod')} with figures were not read, e.g. "
+            f"{'/'.join(of_others[0])}: nodes look emptier than they are; {WRITE_IT_WITH}"
+        )
 
 
 class _Collected(msgspec.Struct):

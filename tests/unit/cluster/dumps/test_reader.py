@@ -112,6 +112,21 @@ def test_documents_beside_the_kinds_are_kept_as_they_are(folder: Path) -> None:
     assert DumpReader(folder).read().documents["watcher.json"] == b"{}"
 
 
+def test_a_dump_of_one_namespace_is_told_by_figures_of_pods_that_it_lacks(folder: Path) -> None:
+    def warnings(*others: str) -> tuple[str, ...]:
+        figures = [{"metadata": {"name": name, "namespace": "default"}} for name in ("web-1", *others)]
+        (folder / "podmetrics.json").write_bytes(a_list("PodMetrics", *figures))
+        return DumpReader(folder).read().warnings
+
+    assert warnings("gone-1") == ()
+    assert warnings("other-1", "other-2") == (
+        "2 of 3 pods with figures were not read, e.g. default/other-1: nodes look emptier than they are; "
+        "write it with: kubectl get KIND -A -o json",
+    )
+    (folder / "pods.json").unlink()
+    assert warnings("other-1", "other-2") == ()
+
+
 def test_yaml_by_either_ending_is_why_a_kind_was_not_read(folder: Path) -> None:
     (folder / "services.yml").write_text("kind: List")
     (folder / "jobs.yaml").write_text("kind: List")
