@@ -56,6 +56,13 @@ class DefaultPreemptionArguments(Arguments):
     min_candidate_nodes_absolute: int = Field(default=100, ge=0)
 
 
+GANGS = frozenset({"GangScheduling", "Coscheduling"})
+"""Plugins that hold back pods of pod groups and pass all others.
+
+Source: kubernetes v1.36.0 pkg/scheduler/framework/plugins/gangscheduling/gangscheduling.go,
+scheduler-plugins v0.34.7 pkg/coscheduling/coscheduling.go.
+"""
+
 # They run elsewhere in the cycle, or are taken to be neutral.
 # Source: kubernetes v1.34.4 pkg/scheduler/apis/config/v1/default_plugins.go:30.
 NOT_MODELLED = (
@@ -67,6 +74,12 @@ NOT_MODELLED = (
     PluginDescription("DefaultBinder", frozenset({P.BIND})),
     PluginDescription("NodeDeclaredFeatures", frozenset({P.PRE_FILTER, P.FILTER})),
     PluginDescription("GangScheduling", frozenset({P.PRE_ENQUEUE, P.RESERVE, P.PERMIT})),
+    PluginDescription(
+        "Coscheduling",
+        frozenset({P.QUEUE_SORT, P.PRE_FILTER, P.POST_FILTER, P.RESERVE, P.PERMIT}),
+        RawArguments,
+    ),
+    PluginDescription("PreemptionToleration", frozenset({P.POST_FILTER}), RawArguments),
     PluginDescription(
         "CinderLimits",
         frozenset({P.FILTER}),
@@ -138,9 +151,9 @@ CATALOGUE: Mapping[str, PluginDescription] = {
 def neutral_plugins(configuration: SchedulerConfiguration, profile: Profile) -> tuple[str, ...]:
     """Plugins that take part in deciding landings without a model: they pass and score all nodes alike.
 
-    Without those of a rule of versions, by which the pods that the plugin concerns are unpredictable.
+    Without those of a rule of versions, and those of gangs: the pods that these concern are unpredictable.
     """
-    deciding = {name for point in _DECIDING for name in profile.enabled(point)} - BY_RULES
+    deciding = {name for point in _DECIDING for name in profile.enabled(point)} - BY_RULES - GANGS
     return tuple(sorted(name for name in deciding if _make_of(configuration, name) is None))
 
 

@@ -6,7 +6,7 @@ Renew it, and docs/scheduler-versions.md, with: make pages
 from __future__ import annotations
 
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.registry import BY_RULES, CATALOGUE, MODELLED
+from rebalancer.scheduling.registry import BY_RULES, CATALOGUE, GANGS, MODELLED
 from rebalancer.scheduling.versions.release import REFERENCE
 from rebalancer.scheduling.versions.rules import RULES
 from rebalancer.scheduling.versions.verified import verified_in_words
@@ -116,7 +116,7 @@ def _neutral() -> str:
     names = [
         name
         for name, description in sorted(CATALOGUE.items())
-        if name not in BY_RULES and name not in MODELLED and description.points & {*_DECIDING}
+        if name not in BY_RULES | GANGS and name not in MODELLED and description.points & {*_DECIDING}
     ]
     return ", ".join(names)
 
@@ -142,7 +142,9 @@ def scheduling_page() -> str:
         "## Plugins\n\nA score by a resource follows how much of it is used. Models were checked against\n"
         "decisions of the scheduler, its source, or the log that an article prints.\n\n" + _plugins(),
         f"Not modelled: {_neutral()}, of old configurations. Plans assume they reject no node and score all\n"
-        "alike, and say so. Nothing that [a rule](scheduler-versions.md) makes `Unpredictable` is one.\n",
+        "alike, and say so. Nothing that [a rule](scheduler-versions.md) makes `Unpredictable` is one. Of "
+        + " and ".join(sorted(GANGS))
+        + "\nonly pods of a pod group take notice, and those are `Unpredictable`.\n",
         _ON_VERSIONS,
         _TAIL,
     )

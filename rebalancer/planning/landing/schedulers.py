@@ -43,7 +43,13 @@ from rebalancer.scheduling.framework.plugin import (
     last_forgot_at,
 )
 from rebalancer.scheduling.matching import BindingLabelReaders
-from rebalancer.scheduling.registry import UnreadInputs, make_scheduler, neutral_plugins, queries_of
+from rebalancer.scheduling.registry import (
+    GANGS,
+    UnreadInputs,
+    make_scheduler,
+    neutral_plugins,
+    queries_of,
+)
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.volumes import claim_names
 from rebalancer.scheduling.versions.release import Release, Rule
@@ -62,6 +68,8 @@ _BINDING_LABELS_ARE_READ = (
 )
 # Its webhook gives these pods a scheduling gate (Kueue v0.10 pkg/controller/jobs/pod/pod_webhook.go).
 _KUEUE_LABEL = "kueue.x-k8s.io/managed"
+# The label of Coscheduling's pod groups (scheduler-plugins v0.34.7 apis/scheduling/v1alpha1/types.go:112).
+_POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 
 
 def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
@@ -98,7 +106,7 @@ def _profile_reason(
     profile: Profile, configuration: SchedulerConfiguration, view: SchedulerView, snapshot: Snapshot
 ) -> str:
     """Why no pod of a profile can be placed by the model."""
-    permitting = profile.enabled(ExtensionPoint.PERMIT)
+    permitting = [name for name in profile.enabled(ExtensionPoint.PERMIT) if name not in GANGS]
     if permitting:
         return f"plugin {permitting[0]} may hold it back (permit)"
     for name in sorted(profile.plugin_names):
@@ -197,6 +205,8 @@ def _class_reason(
     """Why pods of a class cannot be placed by the model, whatever their profile."""
     if pod.labels.get(_KUEUE_LABEL) == "true":
         return "Kueue admitted it: its replacement waits at a gate until Kueue has admitted that one too"
+    if group := pod.labels.get(_POD_GROUP_LABEL):
+        return f"it belongs to pod group {group}, whose pods are placed together, which is not modelled"
     return (
         why_not_placed(pod.spec)
         or unpredictable_rule(release, pod, (*settled, DRA_EXTENDED_RESOURCES))

@@ -30,9 +30,9 @@ from tests.unit.planning.builders import (
 GPU = "nvidia.com/gpu"
 
 
-def configured(**document: Any) -> SchedulerConfiguration:
+def configured(*, assume_neutral: tuple[str, ...] = (), **document: Any) -> SchedulerConfiguration:
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    return load_configuration(json.dumps(head | document), "test")
+    return load_configuration(json.dumps(head | document), "test", assume_neutral=assume_neutral)
 
 
 def workload_asking(
@@ -138,6 +138,46 @@ def test_the_replacement_of_a_pod_that_kueue_admitted_waits_at_its_gate() -> Non
     workload = a_workload("web", ["hot", "hot"], cpu="3", labels={"kueue.x-k8s.io/managed": "true"})
 
     assert "Kueue admitted it" in because(plan_of(inputs_with(workload)), "web-0")
+
+
+def permitting(plugin: str, *, assume_neutral: tuple[str, ...] = ()) -> SchedulerConfiguration:
+    profile: dict[str, Any] = {"plugins": {"permit": {"enabled": [{"name": plugin}]}}}
+    if plugin == "Coscheduling":
+        profile["plugins"]["multiPoint"] = profile["plugins"].pop("permit")
+        profile["plugins"]["queueSort"] = {"enabled": [{"name": plugin}], "disabled": [{"name": "*"}]}
+        profile["pluginConfig"] = [{"name": plugin, "args": {"permitWaitingTimeSeconds": 10}}]
+    return configured(profiles=[profile], assume_neutral=assume_neutral)
+
+
+@pytest.mark.parametrize("plugin", ["Coscheduling", "GangScheduling"])
+def test_beside_a_plugin_of_gangs_only_pods_of_a_group_stay(plugin: str) -> None:
+    label = {"scheduling.x-k8s.io/pod-group": "training"}
+    alone, grouped = (
+        plan_of(
+            inputs_with(
+                a_workload("web", ["hot", "hot"], cpu="3", labels=labels), configuration=permitting(plugin)
+            )
+        )
+        for labels in ({}, label)
+    )
+
+    assert (moved(alone), alone.warnings) == ({"web-0": "cold"}, ())
+    assert because(grouped, "web-0").startswith("it belongs to pod group training")
+
+
+def test_a_pod_group_is_one_whatever_its_scheduler_is_known_to_run() -> None:
+    workload = a_workload(
+        "web", ["hot", "hot"], cpu="3", labels={"scheduling.x-k8s.io/pod-group": "training"}
+    )
+
+    assert kept(plan_of(inputs_with(workload))) == {"web-0": "Unpredictable", "web-1": "Unpredictable"}
+
+
+def test_a_plugin_that_may_hold_back_any_pod_keeps_all_that_its_profile_places() -> None:
+    configuration = permitting("Quorum", assume_neutral=("Quorum",))
+    plan = plan_of(inputs_with(a_workload("web", ["hot", "hot"], cpu="3"), configuration=configuration))
+
+    assert because(plan, "web-0") == "plugin Quorum may hold it back (permit)"
 
 
 LIST = {"name": "PodTopologySpread", "args": {"defaultingType": "List"}}
