@@ -85,6 +85,10 @@ class Reason(StrEnum):
     LABELS = "Labels", "the policy's podSelector does not select it", "evictable.podSelector"
     ANNOTATION = "Annotation", "one of its annotations forbids or discourages eviction"
     DEBUGGED = "Debugged", "somebody debugs it: an ephemeral container runs in it, as kubectl debug adds one"
+    RESTARTS_TOGETHER = (
+        "RestartsTogether",
+        "all pods of its group restart with it, as those of a LeaderWorkerSet do",
+    )
     # Its workload could not take the eviction; nothing lifts that.
     JOB_WOULD_FAIL = (
         "JobWouldFail",

@@ -502,6 +502,7 @@ BY_POLICY: tuple[Rule, ...] = (
     workload_rules.ends_soon,
     annotated,
     debugged,
+    workload_rules.restarts_together,
     local_storage,
     persistent_volumes,
     storage_class,

@@ -24,6 +24,8 @@ from rebalancer.planning.workloads.lookup import RECREATING, grace_period_second
 from rebalancer.planning.workloads.rolling_updates import min_ready_seconds, why_no_surge
 from rebalancer.policy.schema import Protection
 
+_LEADER_WORKER_SET = "leaderworkerset.sigs.k8s.io/name"  # label of its pods
+
 
 def controller(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods without a controller that would recreate them."""
@@ -46,6 +48,21 @@ def controller(context: EvictionContext, row: PodRow) -> NotMoved | None:
             Reason.NO_CONTROLLER, f"its controller {owner.kind}/{owner.name} does not exist any more"
         )
     return None
+
+
+def restarts_together(context: EvictionContext, row: PodRow) -> NotMoved | None:
+    """Pods of a LeaderWorkerSet, which recreates a whole group when a pod of it ends, unless told otherwise.
+
+    Source: lws v0.6.2 pkg/controllers/pod_controller.go:192.
+    """
+    name = context.pods.class_of(row).labels.get(_LEADER_WORKER_SET)
+    if not name:
+        return None
+    message = (
+        f"LeaderWorkerSet {name} may restart all pods of its group with it (restartPolicy); the annotation "
+        'rebalancer/evict: "true" says that it does not'
+    )
+    return NotMoved(Reason.RESTARTS_TOGETHER, message)
 
 
 def _is_named(context: EvictionContext, owner: Owner) -> bool:

@@ -216,6 +216,7 @@ BY_POLICY: list[tuple[Reason, str, Case]] = [
     (Reason.SINGLE_REPLICA, "", case(the_pod(replicas=1), policy=protecting("SingleReplica"))),
     (Reason.JOB, "", case(the_pod(kind="Job"))),
     (Reason.DEBUGGED, "", case(change=debugged)),
+    (Reason.RESTARTS_TOGETHER, "", case(the_pod(labels={"leaderworkerset.sigs.k8s.io/name": "llm"}))),
     *(
         (Reason.ANNOTATION, f"{name}={value}", case(the_pod(annotations={name: value})))
         for name, value in (
