@@ -1,4 +1,4 @@
-"""Trimaran of scheduler-plugins beside a scheduler newer than its last release, which is for 1.34.
+"""Plugins of scheduler-plugins beside a scheduler newer than the last release of these, which is for 1.34.
 
 From 1.35 on the interfaces of the scheduler that it names are in another package. Nothing else has to change,
 so a build gets a copy of its sources that names them there.
@@ -16,6 +16,7 @@ from pathlib import Path
 from tests import go_programs
 
 _TRIMARAN = "sigs.k8s.io/scheduler-plugins"
+_PARTS = ("apis", "pkg/noderesources", "pkg/trimaran")
 _FITS_UNTIL = 34
 _MOVED = "Handle|Plugin|ScorePlugin|ScoreExtensions|NodeScoreList|MaxNodeScore|MinNodeScore"
 _OLD_PACKAGE = '\t"k8s.io/kubernetes/pkg/scheduler/framework"\n'
@@ -43,7 +44,8 @@ def module_file(
         raise go_programs.BuildError(f"{_TRIMARAN} could not be fetched: {found.stderr.strip()[-300:]}")
     original = Path(json.loads(found.stdout)["Dir"])
     copy = folder / "scheduler-plugins"
-    for path in (original / "go.mod", *_sources(original / "apis"), *_sources(original / "pkg" / "trimaran")):
+    sources = [source for part in _PARTS for source in _sources(original / part)]
+    for path in (original / "go.mod", *sources):
         target = copy / path.relative_to(original)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(move_interfaces(path.read_text()))
@@ -58,7 +60,7 @@ def _sources(folder: Path) -> list[Path]:
 
 
 def move_interfaces(source: str) -> str:
-    """A file of Trimaran with the interfaces that moved named at their new place."""
+    """A file of scheduler-plugins with the interfaces that moved named at their new place."""
     moved = re.sub(rf"\bframework\.({_MOVED})\b", r"fwk.\1", source)
     if moved == source:
         return source

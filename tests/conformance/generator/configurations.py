@@ -26,12 +26,21 @@ FILTERS = (
     "InterPodAffinity",
 )
 TRIMARAN = ("TargetLoadPacking", "LoadVariationRiskBalancing", "LowRiskOverCommitment")
+_ALLOCATABLE = "NodeResourcesAllocatable"
 WATCHER = "http://127.0.0.1:9321/watched"
 
 
 def _resources(draws: Draws, weighted: bool) -> list[Object]:
     names = draws.some(("cpu", "memory", "ephemeral-storage", GPU), 4, 1)
     return [{"name": name, "weight": draws.one((1, 2, 100), 3) if weighted else 1} for name in names]
+
+
+def _allocatable(draws: Draws) -> Object:
+    names = draws.some(("cpu", "memory", "ephemeral-storage", GPU, "pods"), 3, 1)
+    resources = [{"name": name, "weight": draws.one((1, 1 << 20, 7))} for name in names]
+    return without_empty(
+        {"mode": draws.one(("Least", "Most", "")), "resources": resources if draws.chance(0.6) else []}
+    )
 
 
 def _shape(draws: Draws) -> list[Object]:
@@ -166,6 +175,9 @@ def _profile(draws: Draws, emphasis: frozenset[str], name: str) -> Object:
     often = 0.25 if "config" in emphasis else 0.02
     filters = _some_disabled(draws, FILTERS, often)
     multi_point = _multi_point(draws, often)
+    if "config" in emphasis and draws.chance(0.2):
+        arguments[_ALLOCATABLE] = _allocatable(draws)
+        score.setdefault("enabled", []).append({"name": _ALLOCATABLE, "weight": draws.number(1, 5)})
     if emphasis & {"trimaran", "peaks"}:
         plugin = "Peaks" if "peaks" in emphasis else draws.one(TRIMARAN)
         arguments[plugin] = _trimaran_arguments(draws, plugin)

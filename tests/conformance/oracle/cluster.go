@@ -18,6 +18,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 	_ "sigs.k8s.io/scheduler-plugins/apis/config/scheme" // the arguments of the plugins below
+	"sigs.k8s.io/scheduler-plugins/pkg/noderesources"
 	"sigs.k8s.io/scheduler-plugins/pkg/trimaran/loadvariationriskbalancing"
 	"sigs.k8s.io/scheduler-plugins/pkg/trimaran/lowriskovercommitment"
 	"sigs.k8s.io/scheduler-plugins/pkg/trimaran/peaks"
@@ -79,6 +80,7 @@ func newCluster(ctx context.Context, asked *request) (*cluster, error) {
 		loadvariationriskbalancing.Name: loadvariationriskbalancing.New,
 		lowriskovercommitment.Name:      lowriskovercommitment.New,
 		peaks.Name:                      peaks.New,
+		noderesources.AllocatableName:   noderesources.NewAllocatable,
 	}
 	if asked.Landings != nil && asked.Landings.Workers > 0 {
 		loaded.Parallelism = asked.Landings.Workers
