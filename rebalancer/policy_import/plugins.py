@@ -38,6 +38,7 @@ _CHOOSING = (
     "maxPodLifeTimeSeconds",
     "minPodLifetimeSeconds",
     "podRestartThreshold",
+    "thresholds",
 )
 """Arguments without which a plugin would evict more."""
 _COMMON = {"labelSelector": "podSelector"}  # how strategies name what many plugins have

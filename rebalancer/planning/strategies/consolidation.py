@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec.structs import replace
 from pydantic import Field
@@ -37,7 +37,7 @@ _MAX_FAILED = 100_000  # nodes of one order that are not emptied, times all node
 _TAKEN = "is empty, or is to be emptied"
 _DIFFERENCE = (
     "empties whole nodes, and only where the scheduler places each of their pods on nodes that stay in use; "
-    "no threshold chooses them, but what that saves for each eviction"
+    "those first that save most for each eviction"
 )
 
 
@@ -46,6 +46,11 @@ class ConsolidationSettings(PolicyModel):
 
     node_selector: Selector = Field(
         default=Selector.model_construct(), description="Labels of the nodes that may be emptied."
+    )
+    thresholds: Mapping[Literal["cpu", "memory", "pods"], Annotated[float, Field(ge=0, le=100)]] = Field(
+        default={},
+        description="Percent of allocatable up to which each of these is requested on nodes that may be "
+        "emptied, for pods their number. By default it does not matter.",
     )
     max_nodes: int = Field(default=2, ge=1, description="Most nodes emptied in a run.")
     keep: AmountField = Field(default=Amount(1), description="Least nodes that stay in use.")

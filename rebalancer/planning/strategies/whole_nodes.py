@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import BoolArray, IntArray, NodeRow, PodRow
+from rebalancer.cluster.nodes import BASE_RESOURCES
 from rebalancer.cluster.pods import PodTable
 from rebalancer.counting import counted
 from rebalancer.planning.builder import PartialPlan, PlanBuilder
@@ -51,6 +52,7 @@ class EmptyingSettings(Protocol):
     """What a policy says of the nodes that may be emptied."""
 
     node_selector: Selector
+    thresholds: Mapping[Literal["cpu", "memory", "pods"], float]
     min_node_age: float
     settle: float
     taint_for: float
@@ -91,6 +93,16 @@ class WholeNodes:
         return [max(unknown if price is None else price, 0.0) for price in self._prices]
 
     @cached_property
+    def _above(self) -> BoolArray:
+        """(nodes,) of which more is requested than the thresholds allow."""
+        state, found = self._prepared.state, np.zeros(len(self.leaving), np.bool_)
+        for name, most in self._settings.thresholds.items():
+            column = BASE_RESOURCES.index(name)
+            used = state.pod_count if name == "pods" else state.requested[:, column]
+            found |= 100.0 * used > most * state.classes.allocatable[:, column]
+        return found
+
+    @cached_property
     def _settling(self) -> set[str]:
         inputs = self._prepared.inputs
         moves = inputs.state.moves if inputs.state else ()
@@ -117,6 +129,7 @@ class WholeNodes:
             and not _CONTROL_PLANE & labels.keys()
             and not any(annotations.get(key, "false") != "false" for key in _KEEP)
             and settings.node_selector.matches(labels)
+            and not self._above[node]
             and (not settings.taint_for or closed is None or record.metadata.name in closed)
             and (
                 not age
@@ -230,6 +243,8 @@ class WholeNodes:
         wrong = [name for name, price in priced if price is not None and price < 0]
         if large:
             yield f"{name} {most} keeps {large} with more pods"
+        if above := np.count_nonzero(self._above & ~self.empty):
+            yield f"thresholds keep {above} of which more is requested"
         if karpenters and not self._settings.allow_karpenter:
             yield f"{karpenters} left to Karpenter (allowKarpenter)"
         if wrong:

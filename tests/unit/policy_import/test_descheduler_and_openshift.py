@@ -160,13 +160,14 @@ def test_a_plugin_whose_place_a_strategy_takes_hands_on_its_arguments() -> None:
     assert str(policy.evictable.pod_selector) == "app=web,tier=web"
 
 
-def test_a_plugin_that_empties_nodes_becomes_consolidation_which_chooses_them_otherwise() -> None:
+def test_a_plugin_that_empties_nodes_becomes_consolidation_of_the_nodes_that_it_chooses() -> None:
     text = CURRENT.replace("{maxPodLifeTimeSeconds: 86400}", "{thresholds: {cpu: 20}, numberOfNodes: 3}")
     policy, found = imported(text.replace("PodLifeTime", "HighNodeUtilization"))
 
-    assert Consolidation.settings_in(policy) == ConsolidationSettings()
+    assert Consolidation.settings_in(policy) == ConsolidationSettings(thresholds={"cpu": 20})
     said = notes(found)
     assert said["HighNodeUtilization"].startswith("changed: strategies.consolidation: empties whole nodes")
+    assert said["thresholds"] == "mapped: strategies.consolidation.thresholds"
 
 
 def test_conditions_and_kinds_of_owners_are_mapped_where_they_mean_the_same() -> None:

@@ -77,7 +77,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 NOT_MAPPED = {
     "LowNodeUtilization": ["numberOfNodes"],
-    "HighNodeUtilization": ["thresholds", "numberOfNodes", "evictionModes"],
+    "HighNodeUtilization": ["numberOfNodes", "evictionModes"],
     "PodLifeTime": ["includingEphemeralContainers"],
     "RemovePodsViolatingTopologySpreadConstraint": ["topologyBalanceNodeFit"],
 }
@@ -107,6 +107,11 @@ def test_an_argument_that_does_nothing_there_is_no_difference(
     plugin: str, argument: str, nothing: Any
 ) -> None:
     assert argument not in dropped(plugin, {**ARGUMENTS[plugin], argument: nothing})
+
+
+def test_a_plugin_that_empties_nodes_by_thresholds_that_cannot_be_said_here_is_left_out() -> None:
+    thresholds = {"cpu": 20, "nvidia.com/gpu": 5}
+    assert dropped("HighNodeUtilization", {"thresholds": thresholds}) == ["HighNodeUtilization", "thresholds"]
 
 
 def test_what_a_file_includes_and_excludes_at_once_leaves_a_valid_policy() -> None:

@@ -249,6 +249,36 @@ def test_no_node_is_filled_above_max_requested(packing: Any) -> None:
     assert next(item for item in plan.kept).setting == "strategies.consolidation.maxRequested"
 
 
+@pytest.mark.parametrize(
+    ("thresholds", "left"),
+    [
+        ({"cpu": 25}, {"a"}),  # as much as is requested
+        ({"cpu": 24.9}, set()),
+        ({"cpu": 50}, {"a", "b", "c"}),
+        ({"pods": 10}, {"a"}),
+        ({"pods": 0}, set()),
+        ({"cpu": 100, "memory": 0}, set()),
+        ({}, {"a", "b", "c"}),
+    ],
+)
+def test_only_nodes_of_which_no_more_is_requested_than_the_thresholds_allow_are_emptied(
+    packing: Any, thresholds: dict[str, float], left: set[str]
+) -> None:
+    nodes = [a_node(name, pods=10) for name in "abc"]
+    plan = planned(packing, USUAL, nodes, {"thresholds": thresholds, "maxNodes": 1})
+    assert {move.from_node for move in plan.moves} <= left
+    assert bool(plan.moves) == bool(left)
+    message = plan.strategies["consolidation"].message
+    kept_open = f"thresholds keep {3 - len(left)} of which more is requested"
+    assert (kept_open in message) == (len(left) < 3)
+
+
+@pytest.mark.parametrize("wrong", [{"cpu": -1}, {"cpu": 101}, {"gpu": 5}, {"cpu": float("nan")}])
+def test_a_threshold_is_a_percentage_of_cpu_memory_or_pods(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValidationError):
+        a_policy(strategies={"consolidation": {"thresholds": wrong}})
+
+
 def test_limits_hold_and_a_node_with_more_pods_is_not_begun(packing: Any) -> None:
     plan = planned(packing, USUAL, limits={"perNode": 1}, settings={"maxNodes": 3})
     assert list(moved(plan)) == ["few-0"]
