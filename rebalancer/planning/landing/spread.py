@@ -151,7 +151,8 @@ class SpreadConstraint(msgspec.Struct, frozen=True, eq=False):
 
     def moves_left(self, counts: IntArray) -> int:
         """The fewest moves after which it holds; ``counts`` is (domains + 1,) matching pods."""
-        skew, counts = self.counter.constraint.max_skew, counts[self.counter.populated]
+        # The API admits no skew below 1; an edited dump may have one.
+        skew, counts = max(self.counter.constraint.max_skew, 0), counts[self.counter.populated]
         if len(counts) < self.counter.constraint.min_domains:  # as if there were an empty domain
             return int(np.maximum(counts - skew, 0).sum())
         if not len(counts) or counts.max() - counts.min() <= skew:
@@ -159,7 +160,7 @@ class SpreadConstraint(msgspec.Struct, frozen=True, eq=False):
         up_to = np.bincount(counts).cumsum()  # by number of pods: the domains that have no more
         lacking = np.concatenate([[0], up_to.cumsum()[:-1]])  # pods until every domain has so many
         beyond = (up_to[-1] - up_to)[::-1].cumsum()[::-1]  # pods that domains have beyond so many
-        return int(np.maximum(lacking[:-skew], beyond[skew:]).min())
+        return int(np.maximum(lacking[: len(lacking) - skew], beyond[skew:]).min())
 
     def changes(
         self, state: ClusterState, source: NodeRow, rows: IntArray, leaves: int, comes: int

@@ -229,6 +229,12 @@ def test_other_strategies_do_not_skew_what_it_spreads() -> None:
     assert "b1 would bring a topology spread constraint further from its maxSkew" in because(both, "lone-0")
 
 
+@pytest.mark.parametrize("skew", [-(2**31), -1, 0])
+def test_a_skew_below_any_that_the_api_admits_keeps_pods_and_ends_no_plan(skew: int) -> None:
+    assert planned("aabbcc", spread(skew=skew)).moves == ()
+    assert set(kept(planned("aaabbc", spread(skew=skew))).values()) == {"NoLanding"}
+
+
 @given(st.lists(st.integers(0, 7), min_size=1, max_size=5), st.integers(1, 3))
 def test_moves_left_are_the_fewest_that_any_order_of_moves_needs(counts: list[int], skew: int) -> None:
     on = [f"{'abcdef'[zone]}1" for zone, number in enumerate(counts) for _ in range(number)]
