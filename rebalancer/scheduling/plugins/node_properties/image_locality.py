@@ -22,6 +22,7 @@ from rebalancer.scheduling.versions.rules import IMAGE_VOLUMES, IMAGE_VOLUMES_IN
 _MEBIBYTE = 1 << 20
 _LOWEST = 23 * _MEBIBYTE
 _HIGHEST_A_CONTAINER = 1000 * _MEBIBYTE
+_MAX_BYTES = 1 << 50  # of one image: whatever a node says, far above what is told apart, and no overflow
 # Combinations of sizes of one pod's images that are all tried. Of more, some are drawn for the chances, and
 # the smallest and the largest sizes bound which nodes can be chosen.
 MAX_SIZE_COMBINATIONS = 1024
@@ -104,7 +105,8 @@ def _scores(state: ClusterState, images: _Images, sizes: Mapping[str, int]) -> I
     for name, times in images.names.items():
         rows = state.nodes.images[name].rows
         spread = float(len(rows)) / float(len(state.nodes))
-        sums[rows] += times * int(float(sizes[name]) * spread)
+        size = min(max(sizes[name], -_MAX_BYTES), _MAX_BYTES)
+        sums[rows] += times * int(float(size) * spread)
     highest = max(images.counted, 1) * _HIGHEST_A_CONTAINER
     clamped = np.clip(sums, _LOWEST, highest)
     return np.asarray(MAX_SCORE * (clamped - _LOWEST) // (highest - _LOWEST), np.int64)
