@@ -256,7 +256,7 @@ class _Standard:
 
     def __init__(self, judged: PlanningInputs) -> None:
         self.load, hotness = hotness_of(judged)
-        self.hot_above: FloatArray = hotness.hot_above
+        self._hot_above: FloatArray = hotness.makes_hot
         self.workloads = Workloads(judged.snapshot)
         self._disruption = Disruption(judged, self.workloads)
 
@@ -267,7 +267,7 @@ class _Standard:
     def points(self, percent: FloatArray) -> FloatArray:
         """(nodes,) points above the thresholds, by the worst resource of each; an unknown load has none."""
         with np.errstate(invalid="ignore"):
-            over = percent - self.hot_above
+            over = percent - self._hot_above
         return np.asarray(np.where(over > 0.0, over, 0.0).max(axis=1), np.float64)
 
 

@@ -50,6 +50,9 @@ class Hotness(msgspec.Struct, frozen=True, eq=False, dict=True):
     overload: float = 0.0  # how much more a point above the threshold counts than one above coolTo
     # (nodes,) not hot, but not known to be cool either, of those that may be hot and that a pod may move to
     warm: BoolArray = _NONE
+    # (nodes, resources) hot_above where a node may be hot by it: no rule leaves the node out, and pods wait
+    # there where a rule asks for that; else inf
+    makes_hot: FloatArray = np.zeros((0, 0))
 
     def is_cool(self, row: int, percent: FloatArray) -> bool:
         """Whether no (resources,) percent is above its level to cool to; an unknown one is not above."""
@@ -127,7 +130,7 @@ class LevelBuilder:
         self.percent = percent
         self.eligible = eligible  # (nodes,) may be hot at all: known
         shape = percent.shape
-        self.hot_above = np.full(shape, np.inf)
+        self.hot_above, self.makes_hot = np.full(shape, np.inf), np.full(shape, np.inf)
         self.cool_to = np.full(shape, np.inf)
         self.resources = np.zeros(shape, np.bool_)
         self.because: dict[int, list[str]] = {}
@@ -146,9 +149,11 @@ class LevelBuilder:
         Landings are held to the threshold on every node: whether pods will wait there cannot be predicted.
         """
         column = self.names.index(resource)
-        hot = self.eligible & (self.percent[:, column] > above)
+        may_be = self.eligible.copy()
         if waits is not None:
-            hot &= np.isin(np.arange(len(hot)), list(waits))
+            may_be &= np.isin(np.arange(len(may_be)), list(waits))
+        hot = may_be & (self.percent[:, column] > above)
+        self.makes_hot[may_be, column] = np.minimum(self.makes_hot[:, column], above)[may_be]
         self.hot_above[:, column] = np.minimum(self.hot_above[:, column], above)
         self.cool_to[:, column] = np.minimum(self.cool_to[:, column], cool_to)
         self.resources[:, column] |= hot
@@ -294,7 +299,7 @@ def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore], leav
     counted = np.asarray(nodes.ready & known & ~unschedulable & reachable, np.bool_)
     names = inputs.load.percent_resources
     shape = percent.shape
-    hot_above, cool_to = np.full(shape, np.inf), np.full(shape, np.inf)
+    hot_above, cool_to, makes_hot = (np.full(shape, np.inf) for _ in range(3))
     resources: BoolArray = np.zeros(shape, np.bool_)
     because: dict[int, tuple[str, ...]] = {}
     waiting: dict[int, str] = {}
@@ -314,13 +319,14 @@ def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore], leav
                     if rows[row] and levels.eligible[row] and not levels.resources[row].any()
                 }
         hot_above[rows], cool_to[rows] = levels.hot_above[rows], levels.cool_to[rows]
+        makes_hot[rows] = levels.makes_hot[rows]
         resources[rows], may_be_hot[rows] = levels.resources[rows], group.may_be_hot
         because |= {row: tuple(sentences) for row, sentences in levels.because.items()}
     hot: BoolArray = np.asarray(resources.any(axis=1), np.bool_)
     overload = inputs.policy.planning.overload
     cool = known & ~np.any(percent > cool_to, axis=1)
     warm = np.asarray(may_be_hot & reachable & ~hot & ~cool, np.bool_)
-    return Hotness(hot, resources, hot_above, cool_to, because, names, waiting, overload, warm)
+    return Hotness(hot, resources, hot_above, cool_to, because, names, waiting, overload, warm, makes_hot)
 
 
 def _apply(
@@ -399,11 +405,13 @@ def _apply_score(
     with np.errstate(invalid="ignore"):
         low = levels.eligible & (found.score < rule.score.below)
     above = low & (excess.max(axis=1) > 0)
-    levels.hot_above[low & ~above] = np.fmin(levels.hot_above[low & ~above], mean)
+    for level in (levels.hot_above, levels.makes_hot):
+        level[low & ~above] = np.fmin(level[low & ~above], mean)
     for row in np.flatnonzero(above).tolist():
         column = int(np.argmax(excess[row]))
         levels.resources[row, column] = True
-        levels.hot_above[row, column] = min(levels.hot_above[row, column], mean[column])
+        for level in (levels.hot_above, levels.makes_hot):
+            level[row, column] = min(level[row, column], mean[column])
         levels.cool_to[row, column] = min(levels.cool_to[row, column], mean[column])
         levels.because.setdefault(row, []).append(
             f"score {found.score[row]:.0f} of 100 by {', '.join(found.plugins)}, hot below "

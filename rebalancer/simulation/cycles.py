@@ -319,7 +319,7 @@ def _cycle(
     except SafetyError as error:
         spread = _spread(cluster, hot_above)
         return _cycle_value(number, spread, (), cluster, str(error), 0), state, hot_above
-    hot_above = prepared.hotness.hot_above
+    hot_above = prepared.hotness.makes_hot
     spread = _spread(cluster, hot_above)
     plan = plan_prepared(prepared)
     hot = [node.name for node in plan.nodes if node.hot]
@@ -436,7 +436,7 @@ def _spread(cluster: SimulatedCluster, hot_above: FloatArray | None) -> LoadSpre
     known = {name: column for name, column in of_all.items() if len(column)}
     over = np.count_nonzero((percent[:, : len(_MEASURED)] > _COMMON_LEVEL).any(axis=1))
     is_some = bool(cluster.known.any())
-    hot = (percent > hot_above).any(axis=1) & cluster.known if hot_above is not None and is_some else None
+    hot = (percent > hot_above).any(axis=1) if hot_above is not None and is_some else None
     return LoadSpread(
         hot=None if hot is None else int(np.count_nonzero(hot)),
         peak={name: round(float(column.max()), _DIGITS) for name, column in known.items()},

@@ -199,6 +199,15 @@ def test_frames_hold_every_moment_and_move(tmp_path: Path) -> None:
     )
 
 
+def test_nodes_that_the_judging_policy_never_calls_hot_have_no_hot_minutes(tmp_path: Path) -> None:
+    timeline = recorded(tmp_path, *(an_observation(NOW + EVERY * at, pods_on(HOT), USE) for at in range(2)))
+    only_b = "forRuns: 1, nodeSelector: {matchLabels: {kubernetes.io/hostname: b}}"
+    judge = parse_policy(POLICY.replace("forRuns: 1", only_b), "judge.yaml")
+    found = replay(timeline, [("test", judge)], seed=1)
+
+    assert (run_of(found, NOTHING).hot_node_minutes, run_of(found, NOTHING).excess_minutes) == (0.0, 0.0)
+
+
 PROMETHEUS = "load: {sources: [{prometheus: {address: 'http://p:9090'}}]}"
 
 

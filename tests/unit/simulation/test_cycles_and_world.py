@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import NodeRow
 from rebalancer.planning.inputs import About, PlanningInputs, PlanWarning
+from rebalancer.planning.planner import make_plan
 from rebalancer.reporting.render import to_json
 from rebalancer.reporting.tables.simulation import simulation_table
 from rebalancer.scheduling.framework.cycle import Placement
@@ -208,6 +209,35 @@ def test_a_node_must_be_hot_in_as_many_runs_as_the_policy_wants() -> None:
 
     assert [cycle.evictions for cycle in run.cycles] == [0, 0, 1, 0]
     assert "hot in run 1 of the 3 wanted" in run.cycles[0].stopped
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"nodeSelector": {"matchLabels": {"kubernetes.io/hostname": "a"}}},
+        {
+            "pools": [
+                {"name": "p", "nodeSelector": {"matchLabels": {"kubernetes.io/hostname": "hot"}}, "any": []}
+            ]
+        },
+    ],
+)
+def test_a_node_that_no_rule_may_call_hot_is_not_counted_as_hot(rules: dict[str, object]) -> None:
+    levels = {"forRuns": 1, "any": [{"utilization": {"cpu": 30}, "coolTo": {"cpu": 20}}], **rules}
+    inputs = _inputs(policy=a_policy(hotNodes=levels))
+    run = _run(inputs, cycles=1)
+
+    assert run.cycles[0].hot == make_plan(inputs).hot_count
+    assert run.cycles[0].over80 == 1
+
+
+def test_a_node_on_which_nothing_waits_is_not_counted_as_hot_by_a_rule_that_asks_for_that() -> None:
+    rule = {"utilization": {"cpu": 30}, "coolTo": {"cpu": 20}, "pressure": {"cpu": 20}}
+    inputs = _inputs(policy=a_policy(hotNodes={"forRuns": 1, "any": [rule]}))
+    waiting = {"cpu": np.array([50.0 if name == "b" else 0.0 for name in inputs.snapshot.nodes.names])}
+    run = _run(replace(inputs, load=replace(inputs.load, pressure=waiting)), cycles=1)
+
+    assert run.cycles[0].hot == 1
 
 
 def test_policies_are_compared_by_one_level_whatever_each_calls_hot() -> None:
