@@ -19,6 +19,7 @@ from rebalancer.reporting.words import plain
 
 _MAX_NODES, _MAX_LEVELS = 20, 3
 _MIN_SHOWN_WINDOW = 60.0  # seconds; the few seconds that metrics-server averages over are not mentioned
+_BOTH = 54  # columns of the figures of a resource and, beside them, its histogram
 _NOT_MEASURED = {"requests": "not measured"}  # what figures of a source are, instead of their age
 
 
@@ -164,13 +165,13 @@ def _summary(lines: Lines, listing: NodeListing) -> None:
         loads = known_loads(nodes, resource)
         if loads:
             mean, p95, most = mean_p95_max(loads)
-            lines.add(
-                (f"  {resource:<7}", "dim"),
-                f"mean {mean:3.0f}  p95 {p95:3.0f}  max {most:3.0f}   ",
-                ("0 ", "dim"),
-                (_histogram(loads, lines.style.glyphs), "cyan"),
-                (" 100", "dim"),
-            )
+            figures = (f"  {resource:<7}", "dim"), f"mean {mean:3.0f}  p95 {p95:3.0f}  max {most:3.0f}   "
+            histogram = ("0 ", "dim"), (_histogram(loads, lines.style.glyphs), "cyan"), (" 100", "dim")
+            if lines.style.columns >= _BOTH or lines.style.markdown:
+                lines.add(*figures, *histogram)
+            else:
+                lines.add(*figures)
+                lines.add(" " * 9, *histogram)
     for levels in _levels(nodes):
         lines.message(levels, 2, "dim")
     for origin in origin_words(nodes):

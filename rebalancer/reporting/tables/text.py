@@ -28,6 +28,7 @@ _NOT_A_LIST, _ESCAPED = re.compile(r"^(\d*)([-+=.)])"), r"\1\\\2"  # nor a rule,
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _NAMES = re.compile(r"[\w.-]+")
 MIN_WIDTH = 40  # columns; lines are not made narrower
+_LEAST_BESIDE = 20  # columns for a message beside its label
 Item = TypeVar("Item")
 
 
@@ -239,7 +240,7 @@ class Lines:
             self.add(" " * indent, (line, style))
 
     def labelled(self, label: str, message: str, style: str = "", label_style: str = "dim") -> None:
-        """Add a message whose lines stand beside its label, or below it where a name of it is too long.
+        """Add a message whose lines stand beside its label, or below it where there is too little room.
 
         Nothing is added for an empty one.
         """
@@ -252,7 +253,7 @@ class Lines:
                 self._item(f"**{escaped(words(label))}** {escaped(words(message))}")
             return
         text, width = words(self.without_ending(message)), self.style.columns - len(label)
-        if max(map(len, text.split()), default=0) > width:
+        if max(_LEAST_BESIDE, *map(len, text.split())) > width:
             self.add((label, label_style))
             self.message(text, 4, style)
             return
@@ -262,7 +263,7 @@ class Lines:
 
     @staticmethod
     def _wrapped(text: str, width: int) -> list[str]:
-        return textwrap.wrap(text, max(width, 20), break_on_hyphens=False, break_long_words=False)
+        return textwrap.wrap(text, max(width, _LEAST_BESIDE), break_on_hyphens=False, break_long_words=False)
 
     def more(self, hidden: int, noun: str, indent: int = 2, plural: str = "") -> None:
         """Add a line that says how many rows are hidden, if they have a noun, and how to see them."""

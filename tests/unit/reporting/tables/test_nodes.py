@@ -71,3 +71,11 @@ def test_requests_that_stand_for_a_load_are_not_called_measured() -> None:
         "figures of 1 node from requests, not measured",
     ]
     assert figure_words(figures) == "cpu from requests, not measured; memory from metrics-server, 0s old"
+
+
+def test_the_summary_fits_the_narrowest_terminal() -> None:
+    nodes = (a_node("node-0001", 95.0), a_node("node-0002", 5.0, hot=False, because=""))
+    shown = nodes_table(node_listing(a_plan(), nodes), Style(width=40)).plain
+
+    assert max(map(len, shown.splitlines())) <= 40
+    assert "mean  50  p95  95  max  95\n         0 █        █ 100\n" in shown

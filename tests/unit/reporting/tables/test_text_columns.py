@@ -69,3 +69,13 @@ def test_every_line_fits_the_width_and_holds_its_names_in_whole(
     for _, pod, node, _ in rows:
         assert any(pod in line for line in lines)
         assert any(node in line for line in lines)
+
+
+def test_a_message_stands_below_its_label_where_too_little_is_left_beside_it() -> None:
+    def labelled(label: str) -> list[str]:
+        lines = Lines(Style(width=40))
+        lines.labelled(label, "pods of a budget")
+        return lines.text.plain.splitlines()
+
+    assert labelled("Limit" + " " * 15) == ["Limit               pods of a budget"]
+    assert labelled("Limit" + " " * 16) == ["Limit", "    pods of a budget"]
