@@ -143,7 +143,8 @@ def too_many_not_ready_nodes(safety: Safety, health: ClusterHealth) -> str:
         return ""
     names, limit = _some(health.not_ready_nodes), safety.max_not_ready_nodes
     of_all = counted(health.node_count, "node is", "nodes are")
-    return f"{count:,} of {of_all} not ready ({names}); the limit is {limit}"
+    setting = f"the limit is {limit} (safety.maxNotReadyNodes)"
+    return f"{count:,} of {of_all} not ready ({names}); {setting}"
 
 
 def too_many_pending_pods(safety: Safety, health: ClusterHealth) -> str:

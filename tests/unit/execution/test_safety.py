@@ -111,7 +111,8 @@ def test_a_scheduler_that_is_not_known_to_decide_as_computed_is_a_brake_where_th
 def test_nodes_that_are_not_ready_are_counted_against_the_share_of_all() -> None:
     safety = Safety(max_not_ready_nodes=Amount(50, percent=True))
     nodes = [a_node("a"), a_node("b", "False"), a_node("c", "Unknown"), {"metadata": {"name": "d"}}]
-    assert why_stop(safety, health(nodes=nodes)) == "3 of 4 nodes are not ready (b, c, d); the limit is 50%"
+    setting = "the limit is 50% (safety.maxNotReadyNodes)"
+    assert why_stop(safety, health(nodes=nodes)) == f"3 of 4 nodes are not ready (b, c, d); {setting}"
     assert why_stop(safety, health(nodes=[a_node("a"), a_node("b", "False")])) == ""
 
 
