@@ -322,17 +322,26 @@ def decode(content: bytes, where: str) -> RunState:
             f"the state is {len(content)} bytes, more than any that was written", where=where, hint=hint
         )
     try:
+        head = _head_decoder.decode(content)
+        if (head.api_version, head.kind) != (API_VERSION, KIND):  # as any file of somebody else's
+            found = f"{head.kind[:60]!a} of {head.api_version[:60]!a}" if head.kind else "something else"
+            hint = f"name another place with --state or --state-config-map; if it was the state, {hint}"
+            raise InputError(f"holds {found}, not a {KIND} of {API_VERSION}", where=where, hint=hint)
         state = _decoder.decode(content)
     except (ValueError, RecursionError) as error:
         raise InputError(f"not a {KIND}: {str(error)[:300]}", where=where, hint=hint) from error
-    if (state.api_version, state.kind) != (API_VERSION, KIND):
-        found = f"{state.kind[:60]!a} of {state.api_version[:60]!a}"
-        raise InputError(f"holds {found}, not a {KIND} of {API_VERSION}", where=where, hint=hint)
     ordered = tuple(sorted(state.moves, key=_order))
     return bounded(replace(state, moves=ordered))
 
 
-_decoder = msgspec.json.Decoder(RunState)
+class _Head(Value, frozen=True):
+    """What a text says that it is; nothing where it says nothing."""
+
+    api_version: str = ""
+    kind: str = ""
+
+
+_head_decoder, _decoder = msgspec.json.Decoder(_Head), msgspec.json.Decoder(RunState)
 
 
 def _order(move: PastMove) -> tuple[float, str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -82,6 +84,7 @@ def test_a_later_account_of_a_pod_replaces_the_earlier() -> None:
     assert [(move.result, move.to_node) for move in state.moves] == [("Landed", "cool")]
 
 
+HEAD = b'{"apiVersion": "rebalancer/v1alpha1", "kind": "RunState", '
 NAMES = st.text(max_size=20)
 MOVES = st.builds(
     PastMove,
@@ -220,15 +223,15 @@ def test_a_cluster_of_thousands_of_hot_nodes_is_remembered_whole() -> None:
         b"[]",
         b"\xff",
         b"[" * 100_000,
-        b'{"moves":' + b"[" * 100_000,
-        b'{"moves": [{}]}',
-        b'{"hotStreaks": {"a": 0}}',
-        b'{"hotStreaks": {"a": 1e99}}',
-        b'{"hotStreaks": {"a": 99999999999999999999999}}',
-        b'{"updatedAt": -1}',
-        b'{"updatedAt": 1e999}',
-        b'{"updatedAt": "now"}',
-        b'{"hotStreaks": {"' + b"n" * 600 + b'": 1}}',
+        HEAD + b'"moves":' + b"[" * 100_000,
+        HEAD + b'"moves": [{}]}',
+        HEAD + b'"hotStreaks": {"a": 0}}',
+        HEAD + b'"hotStreaks": {"a": 1e99}}',
+        HEAD + b'"hotStreaks": {"a": 99999999999999999999999}}',
+        HEAD + b'"updatedAt": -1}',
+        HEAD + b'"updatedAt": 1e999}',
+        HEAD + b'"updatedAt": "now"}',
+        HEAD + b'"hotStreaks": {"' + b"n" * 600 + b'": 1}}',
         b'{"kind": "Plan"}',
         b'{"apiVersion": "rebalancer/v9"}',
         b"{}" + b" " * (3 * MAX_BYTES),
@@ -252,4 +255,15 @@ def test_any_bytes_are_a_state_or_an_input_error(content: bytes) -> None:
 
 
 def test_fields_of_a_later_version_do_no_harm() -> None:
-    assert decode(b'{"hotStreaks": {"a": 2}, "mood": "good"}', "state").hot_runs("a") == 2
+    later = {**json.loads(encode(RunState(hot_streaks={"a": 2}))), "mood": "good"}
+    assert decode(json.dumps(later).encode(), "state").hot_runs("a") == 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"{}", b'{"name": "my-app", "version": "1"}', b'{"hotStreaks": {"a": 2}}', b'{"kind": "RunState"}'],
+)
+def test_what_does_not_say_that_it_is_a_state_is_none_and_so_not_written_over(content: bytes) -> None:
+    with pytest.raises(InputError, match="not a RunState of rebalancer/v1alpha1") as caught:
+        decode(content, "package.json")
+    assert caught.value.hint.startswith("name another place with --state")
