@@ -34,6 +34,11 @@ def shortened(text: str, width: int, more: str = "…") -> str:
     return text if len(text) <= width else text[: max(width - len(more), 1)] + more
 
 
+def minutes(seconds: float) -> str:
+    """``10 min``, ``1.5 min``; ``30 s`` where it is less than one."""
+    return f"{seconds / 60:g} min" if seconds >= 60 else f"{seconds:g} s"
+
+
 def sample(names: Sequence[str], most: int) -> str:
     """The first names, and how many more there are: ``a, b and 3 more``."""
     if len(names) <= most:

@@ -84,6 +84,7 @@ class SimulatedCluster:
         self.gone = np.zeros(len(pods), np.bool_)  # (pods,) was terminating when recorded
         self._created, self._started = pods.created.copy(), pods.started.copy()
         self._uids = list(pods.uids)
+        self._seconds, self._steps = 0.0, 0  # that have passed
         self._moves = np.zeros(len(pods), np.int64)
         self._removed: set[str] = set()  # uids of finished pods
         base = _base_usage(inputs)
@@ -102,8 +103,13 @@ class SimulatedCluster:
 
     def advance(self, seconds: float) -> None:
         """Let time pass; load changes and metrics are taken every step."""
-        for _ in range(max(1, round(seconds / STEP_SECONDS))):
+        self._seconds += seconds
+        steps = round(self._seconds / STEP_SECONDS) - self._steps
+        for _ in range(steps):
             self._load.step()
+            self._sample()
+        self._steps += steps
+        if not steps and self._window == 1:  # figures that show the moment show what was changed
             self._sample()
         self.now += seconds
         self.gone |= self._inputs.snapshot.pods.terminating

@@ -53,7 +53,7 @@ from rebalancer.reporting.tables.plan import (
     strategy_messages,
     verdict,
 )
-from rebalancer.reporting.words import amounts, plain, words
+from rebalancer.reporting.words import amounts, minutes, plain, words
 from rebalancer.simulation.report import Cycle, LoadSpread, Simulation
 
 CHARTED = ("cpu", "memory")  # resources that every page shows
@@ -73,7 +73,9 @@ def render_page(template: str, package: str = _PACKAGE, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(plain=plain, words=_sentence, points=lambda figures: amounts(figures.items()))
+    environment.filters.update(
+        plain=plain, words=_sentence, minutes=minutes, points=lambda figures: amounts(figures.items())
+    )
     environment.globals.update(counted=counted, width=WIDTH, height=HEIGHT)
     return environment.get_template(template).render(values)
 
@@ -206,7 +208,7 @@ def agreement_page(found: Agreement) -> str:
 def simulation_page(simulation: Simulation) -> str:
     """The whole page."""
     cycles = len(simulation.runs[0].cycles) if simulation.runs else 0
-    every = f"{simulation.interval_seconds / 60:g} min"
+    every = minutes(simulation.interval_seconds)
     return render_page(
         "simulation.html.jinja",
         simulation=simulation,

@@ -9,7 +9,7 @@ from rich.text import Text
 from rebalancer.counting import counted
 from rebalancer.reporting.tables.plan import write_warnings
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
-from rebalancer.reporting.words import plain, words
+from rebalancer.reporting.words import minutes, plain, words
 from rebalancer.simulation.report import Cycle, PolicyRun, Simulation
 
 _MAX_CYCLES = 12
@@ -19,10 +19,10 @@ def simulation_table(simulation: Simulation, style: Style = Style()) -> Text:
     """The simulation as text; single moves are listed only when the style shows everything."""
     lines = Lines(style)
     cycles = len(simulation.runs[0].cycles) if simulation.runs else 0
-    every = f"every {simulation.interval_seconds / 60:g} min"
+    every = f"every {minutes(simulation.interval_seconds)}"
     lines.message(f"Simulation: {counted(cycles, 'cycle')}, {every}", 0, "bold")
     shape = f"noise {simulation.noise:.0%}, daily curve {simulation.daily:.0%}"
-    shape += f", metrics averaged over {simulation.lag_seconds / 60:g} min" if simulation.lag_seconds else ""
+    shape += f", metrics averaged over {minutes(simulation.lag_seconds)}" if simulation.lag_seconds else ""
     lines.message(f"{simulation.source} at {simulation.now}; {shape}, seed {simulation.seed}", 0, "dim")
     _side_by_side(lines, simulation.runs)
     for run in simulation.runs:

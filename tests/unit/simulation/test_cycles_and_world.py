@@ -123,6 +123,28 @@ def test_the_daily_curve_peaks_after_six_hours() -> None:
     assert load.now().tolist() == [[150.0, 150.0]]
 
 
+@pytest.mark.parametrize(("seconds", "times"), [(10.0, 2160), (90.0, 240), (600.0, 36)])
+def test_the_curve_of_a_day_lasts_as_long_whatever_the_interval_is(seconds: float, times: int) -> None:
+    inputs = _inputs()
+    cluster = SimulatedCluster(inputs, LoadShape(daily=0.5), np.random.default_rng(0))
+    for _ in range(times):
+        cluster.advance(seconds)
+
+    assert cluster.now == inputs.now + 6 * 3600
+    assert cluster.percent()[0, 0] == pytest.approx(1.5 * inputs.load.percent[0, 0])
+
+
+def test_what_was_moved_shows_after_less_than_a_step() -> None:
+    inputs = _inputs()
+    cluster = SimulatedCluster(inputs, LoadShape(), np.random.default_rng(0))
+    nodes, pods = inputs.snapshot.nodes.row, inputs.snapshot.pods
+    row = pods.row["default", "web-0"]
+    cluster.place(row, nodes["c"], int(pods.pod_class[row]))
+    cluster.advance(10)
+
+    assert cluster.inputs(RunState()).load.percent[nodes["c"], 0] == 37.5
+
+
 def test_landings_are_drawn_by_their_chances() -> None:
     placement = Placement(np.array([3, 7]), {}, np.array([0.25, 0.75]))
     draws = LandingDraws(np.random.default_rng(0))

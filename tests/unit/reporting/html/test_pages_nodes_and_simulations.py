@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from rebalancer.reporting.html.chart import line_chart
 from rebalancer.reporting.html.pages import nodes_page, simulation_page
 from rebalancer.reporting.tables.nodes import NodeListing, node_listing
+from rebalancer.reporting.tables.simulation import simulation_table
 from tests.unit.reporting.builders import a_node, a_plan
 from tests.unit.reporting.html.parsed import HOSTILE, Page
 from tests.unit.reporting.html.simulations import a_simulation
@@ -57,6 +58,14 @@ def test_a_figure_of_a_simulation_that_is_not_known_is_a_dash() -> None:
 
     assert "balanced 2 1 0 2 → - - → - 89 → - 20.0 → -" in text
     assert "cycle 1: hot nodes unknown , 1 eviction" in text
+
+
+def test_less_than_a_minute_is_written_in_seconds() -> None:
+    found = replace(a_simulation(), interval_seconds=1.0, lag_seconds=10.0)
+
+    for text in (Page(simulation_page(found)).words, simulation_table(found).plain):
+        assert "Simulation: 2 cycles, every 1 s" in text
+        assert "metrics averaged over 10 s, seed 7" in " ".join(text.split())
 
 
 def test_a_simulation_without_policies_is_a_page() -> None:
