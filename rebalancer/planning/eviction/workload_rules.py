@@ -84,13 +84,14 @@ def controllers_read(context: EvictionContext, row: PodRow) -> NotMoved | None:
 
 
 def replicas_known(context: EvictionContext, row: PodRow) -> NotMoved | None:
-    """Pods of a controller whose number of replicas was not read."""
+    """Pods of a controller whose number of replicas was not read, or that is gone."""
     workload = context.workload(row)
-    if workload.desired is None:
-        return NotMoved(
-            Reason.UNPREDICTABLE, f"{workload.owner.kind}s were not read: how many it wants is unknown"
-        )
-    return None
+    if workload.desired is not None:
+        return None
+    message = "no controller says how many are wanted"
+    if workload.owner.kind and not context.workloads.was_read(workload.owner):
+        message = f"{workload.owner.kind}s were not read: how many it wants is unknown"
+    return NotMoved(Reason.UNPREDICTABLE, message)
 
 
 def single_replica(context: EvictionContext, row: PodRow) -> NotMoved | None:

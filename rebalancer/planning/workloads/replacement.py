@@ -109,7 +109,9 @@ class Replacements:
             return own.unpredictable(f"{kind}s are not read, and no ready sibling shows what comes back")
         if template is None:
             if workload.record is None and not self._workloads.was_read(workload.owner):
-                return own.unpredictable(f"{workload.owner.kind}s were not read, so its template is unknown")
+                kind = workload.owner.kind
+                why = f"{kind}s were not read, so its template is unknown" if kind else "it has no template"
+                return own.unpredictable(why)
             if newest is None or newest.index == own.index:
                 return Replacement(own.index)
             return own.unpredictable(

@@ -9,7 +9,7 @@ from rebalancer.planning.explanation import NodeExplanation, PodExplanation, Wor
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.subjects import find_subject, parse_subject
 from rebalancer.reporting.tables.explain import explain_table
-from tests.builders import a_node
+from tests.builders import a_node, a_pod
 from tests.unit.planning.builders import a_policy, a_workload, planning_inputs
 
 
@@ -88,6 +88,20 @@ def test_a_protected_pod_is_explained_with_every_reason_and_the_setting_behind_i
     table = " ".join(explain_table(explained).plain.split())
     assert "protected (LocalStorage): volume cache is an emptyDir [evictable.protect: LocalStorage]" in table
     assert "also protected (MinReplicas): " in table
+
+
+def test_what_is_unknown_of_a_pod_without_a_controller_is_not_called_unread() -> None:
+    """Of a controller that is gone the kind was read; a pod that never had one names no kind."""
+    lost = a_workload("web", ["hot"])
+    inputs = planning_inputs([a_node("hot")], pods=[*lost.pods, a_pod("bare", node="hot")])
+    unread = planning_inputs([a_node("hot")], pods=lost.pods, unread=["replicasets"])
+
+    for name in ("web-0", "bare"):
+        because = [item.because for item in _pod(inputs, f"pod/default/{name}").refusals]
+        assert "no controller says how many are wanted" in because
+        assert not any("not read" in words for words in because)
+    because = [item.because for item in _pod(unread, "pod/default/web-0").refusals]
+    assert "ReplicaSets were not read: how many it wants is unknown" in because
 
 
 def test_scores_by_plugin_add_up_to_the_total_and_the_best_node_has_the_chance() -> None:
