@@ -135,7 +135,9 @@ def _no_source_answered(where: str, failures: list[RebalancerError], *, live: bo
     if live:
         hint = "see load.sources of the policy, or try with load.sources: [{requests: {}}]"
         return UnreachableError(f"no load source answered: {tried}", where=where, hint=hint)
-    hint = "add nodemetrics.json: kubectl get --raw /apis/metrics.k8s.io/v1beta1/nodes"
+    # What another source lacks, it says itself.
+    add = "add nodemetrics.json: kubectl get --raw /apis/metrics.k8s.io/v1beta1/nodes"
+    hint = add if NODE_METRICS.plural in tried else ""
     return InputError(f"no load figures: {tried}", where=where, hint=hint)
 
 

@@ -390,7 +390,9 @@ def _check_coverage(inputs: PlanningInputs) -> None:
         dark = [name for name, figures in columns.items() if np.isnan(figures).all()]
         answering = f"{', '.join(load.sources)} answered, and " if load.sources else ""
         nobody = (
-            f"; {answering}no source gives {' or '.join(dark)}, which the policy's rules name" if dark else ""
+            f"; {answering}no source gives {' or '.join(dark)}, without which a node is unknown"
+            if dark
+            else ""
         )
         raise SafetyError(
             f"only {coverage.known:,} of {counted(coverage.counted, 'node has', 'nodes have')} a fresh load "

@@ -78,6 +78,16 @@ def test_a_dump_that_lacks_what_every_plan_needs_says_how_to_add_it(
     assert hint in line
 
 
+def test_a_source_that_was_not_recorded_is_not_answered_with_another_one(
+    refusal: Refusal, dump: Dump, items: Items, tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(f"{HEAD}load: {{sources: [{{prometheus: {{address: 'http://p:9090'}}}}]}}\n")
+    line = refusal(2, "plan", "--from", dump(items), "--policy", policy)
+
+    assert line.endswith("http://p:9090: not recorded (record the cluster with this policy)")
+
+
 def test_kinds_that_are_missing_for_one_reason_are_one_warning(
     rebalancer_program: Program, dump: Dump, items: Items
 ) -> None:

@@ -64,7 +64,7 @@ def test_a_resource_that_no_source_gives_is_named() -> None:
     nodes = [a_node("a"), a_node("b")]
     load = {"a": (50.0, float("nan")), "b": (50.0, float("nan"))}
     inputs = planning_inputs(nodes, load=load, policy=a_policy(load={"minCoverage": "80%"}))
-    with pytest.raises(SafetyError, match="no source gives memory, which the policy's rules name") as caught:
+    with pytest.raises(SafetyError, match="gives memory, without which a node is unknown") as caught:
         plan_of(inputs)
     assert caught.value.where == inputs.snapshot.source  # a source that answered is not to blame
     assert f"{', '.join(inputs.load.sources)} answered, and no source" in caught.value.message
