@@ -147,13 +147,13 @@ def tune(
     tuned_on = tuple(block for block in blocks if not block.held_out)
     held_out = tuple(block for block in blocks if block.held_out)
     judging = _Judging(space, workers)
-    (today,) = judging.trials([{}], tuned_on, search.seed)
-    if today.error:
-        raise InputError(
-            f"today's policy cannot be replayed: {today.error}", where=plainly(tuned_on[0].folder)
-        )
     with _held(storage) as lock:
-        study = _study(storage, lock, _digest(space, blocks, search))
+        study = _study(storage, lock, _digest(space, blocks, search))  # before days are replayed
+        (today,) = judging.trials([{}], tuned_on, search.seed)
+        if today.error:
+            raise InputError(
+                f"today's policy cannot be replayed: {today.error}", where=plainly(tuned_on[0].folder)
+            )
         trials = _searched(study, judging, space, tuned_on, search, progress)
     done = [trial for trial in trials if not trial.error]
     front = _front(done)

@@ -148,6 +148,11 @@ def test_a_storage_of_another_search_or_of_none_is_refused_in_one_line(space: Sp
         assert "\n" not in str(raised.value)
 
 
+def test_a_storage_is_refused_before_anything_is_replayed(space: Space, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="in a folder that is not there"):
+        tuned(space, tmp_path / "nowhere" / "trials.log", most=0)
+
+
 def test_a_storage_that_was_refused_stays_that_of_its_own_search(space: Space, tmp_path: Path) -> None:
     storage = tmp_path / "trials.log"
     found = tuned(space, storage)
