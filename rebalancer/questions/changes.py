@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -20,7 +20,7 @@ from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, LEAVING_TAINTS, m
 from rebalancer.cluster.malformed import admitted
 from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PHASES, PodFields
-from rebalancer.cluster.records import CsiNode, Node, Taint
+from rebalancer.cluster.records import CsiNode, Node, Taint, Workload
 from rebalancer.errors import InputError
 from rebalancer.load.scheduler_view import (
     AVERAGE,
@@ -37,6 +37,7 @@ from rebalancer.planning.disruption_cost import DELETION_COST, annotated_cost
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.subjects import Subject, SubjectName, find_subject, parse_subject
+from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.planning.workloads.stateful_sets import own_claims
 from rebalancer.scheduling.resources import pod_requests, requested_amounts
 
@@ -353,9 +354,46 @@ class Rescaled(msgspec.Struct, frozen=True, eq=False):
     """What a scaling adds and removes; ``unpredictable`` is why its new replicas cannot be placed."""
 
     workload: Subject
+    controllers: frozenset[str] = frozenset()  # uids of those that made its pods
     added: tuple[AddedPod, ...] = ()
     removed: tuple[PodRow, ...] = ()
     unpredictable: str = ""
+
+
+def with_replicas(inputs: PlanningInputs, controllers: Collection[str]) -> PlanningInputs:
+    """The inputs where these controllers, and those above them, want the pods that they have.
+
+    ``controllers`` are uids. What is Pending is not ready.
+    """
+    pods, lookup = inputs.snapshot.pods, Workloads(inputs.snapshot)
+    wanted, ready = Counter[str](), Counter[str]()
+    for row in map(PodRow, range(len(pods))):
+        if pods.class_of(row).owner.uid in controllers and not pods.terminating[row]:
+            uids = [record.metadata.uid for _, record in lookup.chain(row)]
+            wanted.update(uids)
+            ready.update(uids if pods.ready[row] else ())
+    workloads = dict(inputs.snapshot.workloads)
+    for uid, number in wanted.items():
+        if uid in workloads:
+            kind, record = workloads[uid]
+            workloads[uid] = kind, _with_count(record, number, ready[uid])
+    return replace(inputs, snapshot=replace(inputs.snapshot, workloads=workloads))
+
+
+def _with_count(record: Workload, wanted: int, ready: int) -> Workload:
+    spec, status = record.spec, record.status
+    is_updated = status.updated_replicas >= status.replicas
+    return replace(
+        record,
+        spec=replace(spec, replicas=wanted, parallelism=None if spec.parallelism is None else wanted),
+        status=replace(
+            status,
+            replicas=wanted,
+            ready_replicas=ready,
+            available_replicas=ready,
+            updated_replicas=wanted if is_updated else status.updated_replicas,
+        ),
+    )
 
 
 def rescaled(prepared: PreparedInputs, scaling: Scaling) -> Rescaled:
@@ -378,9 +416,10 @@ def rescaled(prepared: PreparedInputs, scaling: Scaling) -> Rescaled:
         and not pods.terminating[row]
         and key in (prepared.eviction.workload(PodRow(row)).key, _controller(prepared, row))
     ]
+    controllers = frozenset(pods.class_of(row).owner.uid for row in rows)
     if scaling.replicas <= len(rows):
         leaving = _first_to_go(prepared, workload, rows)[: len(rows) - scaling.replicas]
-        return Rescaled(workload, removed=tuple(leaving))
+        return Rescaled(workload, controllers, removed=tuple(leaving))
     if not rows:
         raise InputError(
             f"no pod of {workload.kind.lower()}/{workload.namespace}/{workload.name} shows what its pods are "
@@ -399,6 +438,7 @@ def rescaled(prepared: PreparedInputs, scaling: Scaling) -> Rescaled:
     usage = usage_like(prepared.inputs, rows, int(replacement.pod_class))
     return Rescaled(
         workload,
+        controllers,
         added=tuple(
             AddedPod(
                 namespace=workload.namespace,

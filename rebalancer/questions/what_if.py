@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import NodeRow, PodRow
+from rebalancer.cluster.kinds import DISRUPTION_BUDGETS
 from rebalancer.counting import counted
 from rebalancer.planning.coverage import OF_THEIR_NODE
 from rebalancer.planning.eviction.rules import budgets_read, daemon_set, overlapping, static
@@ -43,6 +44,7 @@ from rebalancer.questions.changes import (
     with_added_nodes,
     with_cordoned,
     with_pods,
+    with_replicas,
     without_pods,
 )
 from rebalancer.questions.fit import NO_POD, next_landing, why_nowhere, why_unpredictable
@@ -390,7 +392,7 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
     cordoned = [_node_row(inputs, name) for name in changes.cordoned]
     templates = [(_node_row(inputs, item.template), item.count) for item in changes.added]
     known = inputs.load.known
-    inputs, fates, added, notes = _scaled(before, changes.scaled)
+    inputs, fates, added, notes, controllers = _scaled(before, changes.scaled)
     for template, count in templates:
         inputs = with_added_nodes(inputs, template, count)
     pods = inputs.snapshot.pods
@@ -433,7 +435,7 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
     neutral = neutral_everywhere(inputs.scheduler.configuration)
     if neutral:
         notes.append(not_modelled(neutral))
-    later = _settled(inputs, cluster.placed)
+    later = with_replicas(_settled(inputs, cluster.placed), controllers)
     return _Changed(
         fates=tuple(cluster.fates),
         settled=prepare_untouched(later),
@@ -451,12 +453,13 @@ def _has_empty_dir(prepared: PreparedInputs, pod: PodRow) -> bool:
 
 def _scaled(
     before: PreparedInputs, scaled: tuple[Scaling, ...]
-) -> tuple[PlanningInputs, list[PodFate], list[AddedPod], list[str]]:
-    """The inputs with workloads scaled, what that removes, what it adds, and what is taken for granted."""
+) -> tuple[PlanningInputs, list[PodFate], list[AddedPod], list[str], set[str]]:
+    """The inputs with workloads scaled, what that removes and adds, what is taken for granted, and whose."""
     fates: list[PodFate] = []
     added: list[AddedPod] = []
     removed: list[PodRow] = []
     notes: list[str] = []
+    controllers: set[str] = set()
     names = before.inputs.snapshot.nodes.names
     for scaling in scaled:
         scale = rescaled(before, scaling)
@@ -470,11 +473,14 @@ def _scaled(
             fates.append(_NextPod(Fate.UNPREDICTABLE, scale.unpredictable).fate_of(new, workload))
         removed += scale.removed
         added += scale.added
+        controllers |= scale.controllers
     if removed:
         notes.append("which replicas a smaller number leaves is the choice of the controller")
     if added:
         notes.append("a new replica is counted with what its siblings use on average")
-    return with_pods(without_pods(before.inputs, removed), added), fates, added, notes
+    if scaled and before.inputs.snapshot.recording.records(DISRUPTION_BUDGETS):
+        notes.append("disruption budgets are taken to allow what they allow now")
+    return with_pods(without_pods(before.inputs, removed), added), fates, added, notes, controllers
 
 
 def _node_row(inputs: PlanningInputs, name: str) -> NodeRow:
