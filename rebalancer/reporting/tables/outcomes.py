@@ -129,7 +129,7 @@ def summary_words(outcomes: Outcomes) -> str:
         return others
     would = f"dry run: would evict {counted(evicted, 'pod')}"
     would += f" and restart {counted(restarts, 'Deployment')}" if restarts else ""
-    would += "; the API server agrees"
+    would += "; the API server agrees" if evicted or restarts else ""  # else it was not asked, or refused
     return f"{would}; {others}" if others else would
 
 

@@ -134,6 +134,16 @@ def test_a_dry_run_says_so_first_and_never_that_it_evicted(
     assert "evicting" not in result.output
 
 
+@pytest.mark.parametrize("result", [Result.SKIPPED, Result.REFUSED])
+def test_a_dry_run_without_an_answer_that_agrees_does_not_say_that_one_did(
+    rebalancer_program: Program, pipeline: FakePipeline, result: Result
+) -> None:
+    pipeline.outcomes = replace(some_outcomes(an_outcome(result)), dry_run=True)
+    shown = rebalancer_program("run", "--dry-run").stdout
+
+    assert f"Outcome: dry run: would evict 0 pods; 1 {result.value}\n" in shown
+
+
 def test_a_journal_is_shown_with_its_evictions_of_unknown_outcome(
     rebalancer_program: Program, tmp_path: Path
 ) -> None:
