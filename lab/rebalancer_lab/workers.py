@@ -11,12 +11,15 @@ the other; a task that kills its worker again costs its own trial only:
 
 from __future__ import annotations
 
+import os
 import platform
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
-from functools import lru_cache, partial
-from multiprocessing import get_context
+from functools import lru_cache
+from multiprocessing import get_context, parent_process
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import msgspec
@@ -147,8 +150,19 @@ class Workers:
 
 def processes(count: int) -> Workers:
     """So many processes of this machine."""
-    ignore = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who waits for them
-    return Workers(lambda: ProcessPoolExecutor(count, get_context("spawn"), ignore))
+    return Workers(lambda: ProcessPoolExecutor(count, get_context("spawn"), _begin))
+
+
+def _begin() -> None:
+    """What a process does first: leave Ctrl-C to the one that waits for it, and end once that was killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if (parent := parent_process()) is not None:
+        threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
+
+
+def _end_after(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
 
 
 def dask_cluster(address: str, folders: Sequence[str]) -> Workers:

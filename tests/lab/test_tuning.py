@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import re
+import subprocess
+import sys
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -23,6 +25,7 @@ from rebalancer_lab.space import Space, read_space
 from rebalancer_lab.tuning import Search, Tuning, chosen_policy, tune
 from rebalancer_lab.tuning_command import tuning_table
 from rebalancer_lab.workers import Block, Figures, Task, Workers
+from tests.waiting import no_hang
 
 SPACE = """\
 apiVersion: rebalancer/v1alpha1
@@ -264,6 +267,18 @@ def test_a_worker_that_dies_costs_the_trial_that_kills_it_and_no_other(tmp_path:
         workers.close()
 
     assert found == ["a", "its worker died 3 times", "b", policies[3], "c"]
+
+
+def test_no_worker_outlives_a_search_that_was_killed() -> None:
+    search = "import os, sys; from rebalancer_lab.workers import processes; workers = processes(1);"
+    search += "print(workers._submit('task').exception() is not None, flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", search]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as begun:
+        assert begun.stdout is not None
+        with no_hang("the worker, which has the search's output open, ends"):
+            assert begun.stdout.readline() == b"True\n"
+            begun.kill()
+            assert begun.stdout.read() == b""
 
 
 def test_results_do_not_depend_on_how_many_workers_compute_them(space: Space) -> None:
