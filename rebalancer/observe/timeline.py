@@ -200,7 +200,13 @@ class Timeline:
     def full_moment(self, name: str) -> bytes:
         """What a full moment's file unpacks to; InputError when it is damaged."""
         if self._full[0] != name:
-            self._full = name, read_bytes(self.folder / name, self._max_bytes)
+            content = read_bytes(self.folder / name, self._max_bytes)
+            try:  # one that is cut off unpacks without an error, and what leans on it to something else
+                _decoder.decode(content)
+            except (ValueError, RecursionError) as error:
+                hint = "remove the file; its moment and those up to the next full one are lost"
+                raise _damaged(self.folder / name, str(error), hint) from error
+            self._full = name, content
         return self._full[1]
 
 
@@ -341,12 +347,8 @@ def _stamp(moment: float) -> str:
     return f"{datetime.fromtimestamp(millis // 1000, UTC):%Y%m%dT%H%M%S}.{millis % 1000:03d}Z"
 
 
-def _damaged(path: Path, what: str) -> InputError:
-    return InputError(
-        f"not what snapshot record writes: {what}",
-        where=str(path),
-        hint="remove the file, its moment is lost",
-    )
+def _damaged(path: Path, what: str, hint: str = "remove the file, its moment is lost") -> InputError:
+    return InputError(f"not what snapshot record writes: {what}", where=str(path), hint=hint)
 
 
 def _writing(folder: Path) -> contextlib.AbstractContextManager[None]:

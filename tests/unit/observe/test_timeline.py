@@ -161,6 +161,21 @@ def test_a_damaged_file_is_one_error_and_loses_nothing_else(
     assert same(timeline.observation(NOW), an_observation())
 
 
+@pytest.mark.parametrize("share", [0, 0.5, 0.99])
+def test_a_full_moment_that_is_cut_off_is_named_and_nothing_leans_on_it_again(
+    tmp_path: Path, share: float
+) -> None:
+    written(tmp_path, an_observation(), an_observation(NOW + 300, pods=4))
+    (full,) = tmp_path.glob("*.full.zst")
+    content = full.read_bytes()
+    full.write_bytes(content[: int(len(content) * share)])
+
+    assert refused(Timeline.open(tmp_path), NOW + 300).startswith(str(full))
+    written(tmp_path, an_observation(NOW + 600, pods=5))
+    assert len(list(tmp_path.glob("*.full.zst"))) == 2
+    assert same(Timeline.open(tmp_path).observation(NOW + 600), an_observation(NOW + 600, pods=5))
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(content=st.binary(max_size=200), packed=st.booleans(), name=st.sampled_from(["full", "diff"]))
 def test_a_folder_of_anything_is_refused_in_one_line(
@@ -189,7 +204,7 @@ def packed(content: bytes, base: bytes = b"") -> bytes:
     [
         (None, "leans on no full moment"),
         (packed(b"y" * 1000), "cannot unpack"),  # another one than it was packed with
-        (b"nothing", "cannot unpack"),
+        (b"nothing", "full.zst: not what snapshot record writes"),
     ],
 )
 def test_a_moment_that_leans_on_what_is_not_there_is_refused(
