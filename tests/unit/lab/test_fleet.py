@@ -103,7 +103,8 @@ def test_a_page_has_the_rows_and_why_a_cluster_was_not_read(
 
 def test_the_agreement_that_was_measured_is_a_column(rebalancer_program: Program, recorded: Path) -> None:
     state = {"agreement": {"decisions": 400, "landed": 399, "until": 1.0}}
-    (recorded / "eu" / "state.json").write_text(json.dumps({"version": 1, **state}))
+    head = {"apiVersion": "rebalancer/v1alpha1", "kind": "RunState"}
+    (recorded / "eu" / "state.json").write_text(json.dumps(head | state))
     rows = rebalancer_program("plan", "--from", f"{recorded}/[eu]*").stdout.splitlines()
     assert "AGREES" in rows[1]
     assert " 99.8% " in rows[2]
