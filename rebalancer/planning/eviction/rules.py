@@ -29,7 +29,7 @@ from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.kinds import NAMESPACES, PRIORITY_CLASSES, RESOURCE_QUOTAS
 from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.cluster.pod_classes import PodClass
-from rebalancer.cluster.pods import EVICTION_IN_PROGRESS, MIRROR_ANNOTATION
+from rebalancer.cluster.pods import EVICTION_IN_PROGRESS, FINISHED, MIRROR_ANNOTATION
 from rebalancer.cluster.records import PersistentVolumeClaim, Volume
 from rebalancer.planning.eviction import workload_rules
 from rebalancer.planning.eviction.context import EvictionContext
@@ -94,7 +94,9 @@ def node_ready(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods on a node that is not Ready: its kubelet would not confirm that they are gone."""
     node = int(context.pods.node[row])
     if node < 0:
-        return NotMoved(Reason.NODE_NOT_READY, "it is on no node that the cluster has")
+        waits = not (context.pods.node_unknown[row] or context.pods.phase[row] in FINISHED)
+        why = "it is Pending: it runs on no node" if waits else "it is on no node that the cluster has"
+        return NotMoved(Reason.NODE_NOT_READY, why)
     return None if context.nodes.ready[node] else NotMoved(Reason.NODE_NOT_READY, "its node is not Ready")
 
 
@@ -442,8 +444,8 @@ def placement_known(context: EvictionContext, row: PodRow) -> NotMoved | None:
 
 
 def load_known(context: EvictionContext, row: PodRow) -> NotMoved | None:
-    """Pods whose usage is not known in every resource that a rule needs."""
-    if not context.load_unknown[row]:
+    """Pods on a node whose usage is not known in every resource that a rule needs."""
+    if not context.load_unknown[row] or context.pods.node[row] < 0:
         return None
     known = context.inputs.load.pod_load(row)
     unknown = [name for name in context.inputs.load.required if name not in known]

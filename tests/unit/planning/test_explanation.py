@@ -175,6 +175,8 @@ def test_a_pending_pod_is_explained_with_its_own_cycle_not_with_that_of_one_afte
     assert [(row.node, row.after["cpu"]) for row in explained.table.nodes] == [("one", 62.5), ("other", 87.5)]
     assert [(item.node, item.probability) for item in explained.landings] == [("one", 1.0)]
     assert (explained.node, explained.staying) == ("", None)
+    assert explained.because == "it is Pending: it runs on no node"
+    assert len(explained.refusals) == 1
 
 
 def test_a_node_is_explained_with_why_it_is_hot_and_every_pod_with_share_and_verdict() -> None:
