@@ -196,7 +196,7 @@ def test_no_node_is_relieved_because_what_it_has_of_a_resource_is_not_known_any_
     dark = replace(read, load=replace(read.load, allocatable=allocatable))
     found = by_name(Reading((0.0, dark)).measured())["a"]
 
-    assert (found.after, found.hot_after, found.because) == ({}, None, "it has no fresh figure of cpu")
+    assert (found.after, found.hot_after, found.because) == ({}, None, "it has no fresh load figure")
 
 
 def test_a_pod_that_was_still_there_may_have_gone_no_sooner_than_the_look_that_misses_it() -> None:
