@@ -129,10 +129,15 @@ class MeasuredAgreement(msgspec.Struct, frozen=True, rename="camel", kw_only=Tru
 
 
 def the_one_to_keep(before: MeasuredAgreement | None, new: MeasuredAgreement) -> MeasuredAgreement:
-    """What was measured last, unless it says nothing yet and what was known before does."""
-    return (
-        before if before is not None and before.is_known(new.until) and not new.is_known(new.until) else new
-    )
+    """What was measured last; what was known before, while that says too little and is no worse.
+
+    It is worse from the first misses on that the fewest decisions which say something could not make up for:
+    a scheduler that was just changed is not trusted for what was measured before.
+    """
+    if before is None or new.is_known(new.until) or not before.is_known(new.until):
+        return new
+    missed = (new.decisions - new.landed) / MIN_DECISIONS
+    return new if missed > 1 - before.share else before
 
 
 def why_refused(safety: Safety, measured: MeasuredAgreement | None, now: float) -> str:

@@ -89,6 +89,15 @@ def test_a_process_that_has_just_begun_does_not_forget_what_was_known() -> None:
     assert the_one_to_keep(GOOD, later) == later
 
 
+def test_misses_of_a_scheduler_that_was_just_changed_are_not_hidden_by_what_was_known() -> None:
+    changed = MeasuredAgreement(decisions=40, landed=2, until=NOW)
+
+    assert the_one_to_keep(GOOD, changed) == changed
+    assert "2 landed as computed (5.00%), which is fewer than 100" in why_refused(STRICT, changed, NOW)
+    poor = replace(GOOD, landed=GOOD.decisions // 2)
+    assert the_one_to_keep(poor, changed) == poor
+
+
 def test_it_is_part_of_the_state_and_a_forged_one_is_no_state() -> None:
     state = RunState(agreement=GOOD)
 
