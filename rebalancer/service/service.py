@@ -365,7 +365,7 @@ class Service:
         """Make a run at every interval; under a lease for as long as it is held, without one only plans."""
         self.metrics.set(LEADER, 1)
         began = self._last_began(runs) if held is not None else -float("inf")
-        early = EarlyRuns(runs.sight, self.metrics.checked)
+        early = EarlyRuns(runs.sight, self.metrics.checked, time.monotonic)
         early.planned(runs.hot_nodes)
         while self._waited(began, signals, held, early, runs):
             self._tend()  # the newest policy is the one of the run

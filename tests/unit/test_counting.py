@@ -16,7 +16,7 @@ NEVER_ONE = re.compile(
     r"""
       \{[\w.]*[A-Z_]{3,}(:g)?\}\ (nodes|times)         # a limit of the program
     | (any|one)\ of\ \{ | pods\ that\ leave | an\ even\ share | pods\ like\ it | it\ wants\ \{replicas\}
-    | replicas\ (fit;|\{verb\}) | nodes\ are\ available | times\ the\ request | times\ in\ a\ row
+    | replicas\ (fit;|\{verb\}) | nodes\ are\ available | times\ (the\ request|today's) | times\ in\ a\ row
     | of\ pods:                                       # the load of pods
     | (scores\ of|verdicts\ on)\ \{                   # of all nodes, where some code of ours is wrong
     """,
