@@ -54,7 +54,7 @@ _TAIL = """\
 * **Several landings** are followed together, in up to a hundred scenarios of such indices. A move that does
   not hold in one of them stays out; if there are more scenarios, a warning says so.
 * **Pending pods** are placed first, in the order of the queue.
-* **Sampling.** In clusters of 100 nodes and more the scheduler compares a sample, which begins where its
+* **Sampling.** In clusters of more than 100 nodes the scheduler compares a sample, which begins where its
   last search ended and is found by several workers in a race. Every start and every number of workers up to
   `scheduler.cores` is equally likely, and the chances of nodes follow from that.
 * **Preemption** is reported, not predicted. Room is kept on the node that a preemption has nominated.
