@@ -147,7 +147,7 @@ class SchedulerSettings(PolicyModel):
     )
     cores: int | None = setting(
         None,
-        "Processor cores of the scheduler, which matter on more than 100 nodes; by default those of its node.",
+        "Processor cores of the scheduler, which matter beyond 100 nodes; by default those of its node.",
         ge=1,
         le=4096,
     )

@@ -25,18 +25,16 @@ def simulation_table(simulation: Simulation, style: Style = Style()) -> Text:
     shape += f", metrics averaged over {minutes(simulation.lag_seconds)}" if simulation.lag_seconds else ""
     lines.message(f"{simulation.source} at {simulation.now}; {shape}, seed {simulation.seed}", 0, "dim")
     _side_by_side(lines, simulation.runs)
-    for run in simulation.runs:
-        _cycles(lines, run)
+    for number, run in enumerate(simulation.runs):
+        _cycles(lines, run, explained=not number)
     write_warnings(lines, list(dict.fromkeys(text for run in simulation.runs for text in run.warnings)))
     return lines.text
 
 
 def _side_by_side(lines: Lines, runs: Sequence[PolicyRun]) -> None:
     arrow = lines.style.glyphs.arrow
-    note = f"before the first cycle {arrow} at the end: nodes over 80 % cpu or memory, nodes hot by the "
-    note += (
-        "policy's own rules, cpu peak and deviation; again: moved within its cooldown; unexpected: landed "
-    )
+    note = f"before {arrow} at the end: nodes over 80 % cpu or memory, nodes hot by the policy's own rules, "
+    note += "cpu peak and deviation; again: moved within its cooldown; unexpected: landed "
     lines.heading("POLICIES", note + "where no plan allowed, or nowhere")
 
     def span(before: float | None, after: float | None, digits: int = 0) -> str:
@@ -67,9 +65,9 @@ def _figure(value: float | None, digits: int = 0) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def _cycles(lines: Lines, run: PolicyRun) -> None:
+def _cycles(lines: Lines, run: PolicyRun, *, explained: bool) -> None:
     note = "before each cycle, percent and deviation in points; and what it evicted"
-    lines.heading(plain(run.policy).upper(), note)
+    lines.heading(plain(run.policy).upper(), note * explained)
 
     def figure(of: str, resource: str) -> Callable[[Cycle], str]:
         return lambda cycle: _figure(getattr(cycle, of).get(resource), 1)

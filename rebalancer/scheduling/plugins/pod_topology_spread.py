@@ -156,7 +156,7 @@ class _Soft(msgspec.Struct, frozen=True, eq=False):
 class PodTopologySpread(Plugin):
     """Hard constraints reject domains that are too full, soft ones prefer the emptier.
 
-    In a sampled cluster (more than 100 nodes) a raw score depends on the sample: on its number of nodes, which
+    In a sampled cluster (over 100 nodes) a raw score depends on the sample: on its number of nodes, which
     is known, and on the topology values in it, for which those of all feasible nodes are taken. Exact as
     long as every sample has a node of every zone, and none lacks a required key.
     """
