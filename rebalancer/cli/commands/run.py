@@ -36,6 +36,7 @@ from rebalancer.cli.options import (
     refuse_unread_journal,
 )
 from rebalancer.cli.output import Output, Rows, console, emit, show, style, write_page
+from rebalancer.counting import counted
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions, policy_of
 from rebalancer.otlp import MetricsExport, exported_traces, is_wanted
@@ -258,7 +259,7 @@ def _show_plan(plan: Plan, *, output: Output, dry_run: bool = False, ask: bool =
             ) from error
     if ask and plan.moves:
         count = len(plan.moves)
-        question = f"Evict {count} pod{'' if count == 1 else 's'} now?"
+        question = f"Evict {counted(count, 'pod')} now?"
         if not _confirmed(question):
             raise StopRequestedError("not confirmed: nothing was evicted")
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from rebalancer import files, http
 from rebalancer.addresses import checked_address
 from rebalancer.cluster.live import RawApi, object_path
+from rebalancer.counting import counted
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import InputError, UnreachableError
 from rebalancer.http import RETRIED_STATUSES, Answer, NoAnswerError, retry_after_seconds, short_reason
@@ -106,7 +107,7 @@ class LivePrometheus:
             return self._retries.call(f"query {where}", attempt, _again)
         except _FailedAttemptError as error:
             hint = "are the credentials right?" if str(error).startswith(("HTTP 401", "HTTP 403")) else ""
-            times = f"{attempts} attempt{'s' if attempts > 1 else ''}"
+            times = counted(attempts, "attempt")
             raise UnreachableError(f"{error} ({times})", where=where, hint=hint) from error
 
     def _ask_once(self, question: PrometheusQuery, where: str, limit: Deadline) -> bytes:

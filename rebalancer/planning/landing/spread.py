@@ -146,7 +146,7 @@ class SpreadConstraint(msgspec.Struct, frozen=True, eq=False):
         few, wanted = len(self.counter.populated), self.counter.constraint
         if few >= wanted.min_domains:
             return ""
-        domains = f"{few} domain{'s' * (few != 1)} of {wanted.topology_key}"
+        domains = f"{counted(few, 'domain')} of {wanted.topology_key}"
         return f"pods of {self.counter.namespace} have {domains}, minDomains {wanted.min_domains}"
 
     def moves_left(self, counts: IntArray) -> int:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec.structs import replace
 from pydantic import Field
 
+from rebalancer.counting import counted
 from rebalancer.planning.reasons import Reason
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
 from rebalancer.policy.model import Percent, PolicyModel, Selector
@@ -113,7 +114,7 @@ class Consolidation(Strategy):
         if node < 0 or not self.nodes.saves(node):
             return ""
         name, count = self.prepared.nodes.names[node], int(self.nodes.leaving[node])
-        return f"{name} is to be emptied: {count} pod{'s' * (count != 1)} must leave it"
+        return f"{name} is to be emptied: {counted(count, 'pod')} must leave it"
 
     def why_still(self, pod: PodRow, plan: PlanBuilder) -> str:
         """Its node is still being emptied, unless a pod is there which the plan does not move."""
@@ -196,7 +197,7 @@ class Consolidation(Strategy):
             more = len(tried(())[2])
             self.closing = False
             if more > len(best[2]):
-                words = f"{more} node{'s' * (more != 1)} could be emptied with a taint meanwhile"
+                words = f"{counted(more, 'node')} could be emptied with a taint meanwhile"
                 plan = replace(plan, notes={**plan.notes, self.name: f"{words} (taintFor)"})
         self.emptying = best[2]
         return plan

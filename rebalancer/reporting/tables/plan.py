@@ -419,11 +419,11 @@ def verdict(plan: Plan) -> str:
     if plan.moves:
         relieved = sum(1 for node in plan.nodes if node.hot and node.after and not node.after.hot)
         left = plan.hot_count - relieved
-        stay = f", {left} stay{'s' * (left == 1)} hot" if left else ""
+        stay = f", {counted(left, 'stays hot', 'stay hot')}" if left else ""
         removed = sum(1 for move in plan.moves if move.finished)
         restart = len(plan.moves) - removed
-        of_all = f" of {plan.benefit.pods:,}" if plan.benefit else ""
-        pods = f"{restart:,}{of_all} pod{'' if restart == 1 and not of_all else 's'}"
+        of_all = plan.benefit and f"{restart:,} of {counted(plan.benefit.pods, 'pod')}"
+        pods = of_all or counted(restart, "pod")
         hot = counted(plan.hot_count, "hot node")
         parts = [f"{relieved} of {hot} relieved{stay}"] if plan.hot_count else []
         parts += [f"{pods} {'restarts' if restart == 1 else 'restart'}"] if restart else []

@@ -22,7 +22,7 @@ from rebalancer.scheduling.versions.rules import IMAGE_VOLUMES, IMAGE_VOLUMES_IN
 _MEBIBYTE = 1 << 20
 _LOWEST = 23 * _MEBIBYTE
 _HIGHEST_A_CONTAINER = 1000 * _MEBIBYTE
-_MAX_BYTES = 1 << 50  # of one image: whatever a node says, far above what is told apart, and no overflow
+_MAX_BYTES = 1 << 50  # of one image: scores tell no sizes apart that are larger, and sums cannot overflow
 # Combinations of sizes of one pod's images that are all tried. Of more, some are drawn for the chances, and
 # the smallest and the largest sizes bound which nodes can be chosen.
 MAX_SIZE_COMBINATIONS = 1024
