@@ -183,8 +183,9 @@ def _node(lines: Lines, node: NodeExplanation) -> None:
     write_node(lines, report)
     for because in node.because:
         lines.message(because, 2, "red" if node.hot else "yellow")
-    for resource in sorted(node.levels):
-        lines.message(f"{resource}: {node.levels[resource]}", 2, "dim")
+    for resource, level in sorted(node.levels.items()):
+        if not any(said.startswith(f"{resource} ") and said.endswith(level) for said in node.because):
+            lines.message(f"{resource}: {level}", 2, "dim")
     if node.score is not None:
         lines.message(
             f"the scheduler scores it {node.score:.0f} of 100 for a pod without constraints", 2, "dim"

@@ -59,8 +59,12 @@ def test_the_pods_of_a_node_read_as_sentences_too() -> None:
         load={"cpu": 91.0},
         after={"cpu": 68.0},
         hot=True,
-        because=("cpu 91 % is above 80 %",),
-        levels={"cpu": "hot above 80 %, cool at 65 %"},
+        because=("cpu 91.0 %: hot above 80 %, cool at 65 %",),
+        levels={
+            "cpu": "hot above 80 %, cool at 65 %",
+            "memory": "hot above 85 %, cool at 75 %",
+            "example.com/cpu": "hot above 80 %, cool at 65 %",
+        },
         score=12.0,
         uncounted="",
         unsolved="",
@@ -74,3 +78,7 @@ def test_the_pods_of_a_node_read_as_sentences_too() -> None:
     assert "      moved in wave 1: it is large\n" in text
     assert "      evictable: its node is not hot\n" in text
     assert "      stays (DaemonSet): agent\n" in text
+    assert text.count("cpu 91.0 %: hot above 80 %, cool at 65 %\n") == 1
+    assert "  cpu: " not in text  # its levels are in the line above
+    assert "  memory: hot above 85 %, cool at 75 %\n" in text
+    assert "  example.com/cpu: hot above 80 %, cool at 65 %\n" in text
