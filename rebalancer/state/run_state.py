@@ -149,7 +149,9 @@ def why_refused(safety: Safety, measured: MeasuredAgreement | None, now: float) 
     if measured is None:
         return f"whether the scheduler decides as computed is not known, and {needed}; {_HOW}"
     if not measured.is_known(now):
-        doubt = f"fewer than {MIN_DECISIONS}" if measured.decisions < MIN_DECISIONS else "too long ago"
+        doubt = "too long ago" if measured.until < now else "dated more than 30 days after this run"
+        if measured.decisions < MIN_DECISIONS:
+            doubt = f"fewer than {MIN_DECISIONS}"
         return f"{measured.sentence()}, which is {doubt}, and {needed}; {_HOW}"
     return (
         f"{measured.sentence()}, and {needed}; rebalancer agreement shows why"

@@ -46,7 +46,7 @@ def test_enough_decisions_as_computed_let_a_run_act() -> None:
         ),
         (replace(GOOD, decisions=MIN_DECISIONS - 1, landed=MIN_DECISIONS - 1), "fewer than 100"),
         (replace(GOOD, until=NOW - 2 * MAX_AGE_SECONDS), "too long ago"),
-        (replace(GOOD, until=NOW + 2 * MAX_AGE_SECONDS), "too long ago"),
+        (replace(GOOD, until=NOW + 2 * MAX_AGE_SECONDS), "which is dated more than 30 days after this run"),
         (
             replace(GOOD, decisions=MIN_DECISIONS, landed=MIN_DECISIONS, until=NOW - 2 * MAX_AGE_SECONDS),
             "too long ago",
