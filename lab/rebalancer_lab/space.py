@@ -14,10 +14,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from rebalancer.documents import parse
 from rebalancer.documents import to_yaml as dump_yaml
@@ -34,10 +34,17 @@ Point = Mapping[str, Scalar]
 """A value for each setting, by its path; of a setting with ``below`` the distance."""
 
 
+def _scalar(value: Any) -> Any:
+    """The value itself; ValueError once where each type that it may have would complain for itself."""
+    if not isinstance(value, Scalar):
+        raise ValueError("is neither a number nor text nor true or false")
+    return value
+
+
 class Setting(PolicyModel):
     """The values that one setting may take: those listed, or numbers in equal steps."""
 
-    choose: tuple[Scalar, ...] = Field(default=(), max_length=50)
+    choose: tuple[Annotated[Scalar, BeforeValidator(_scalar)], ...] = Field(default=(), max_length=50)
     first: float | None = Field(default=None, alias="from")
     last: float | None = Field(default=None, alias="to")
     step: float = Field(default=1, gt=0)

@@ -46,6 +46,11 @@ def test_the_shipped_space_suits_the_shipped_policies_at_all_its_ends(name: str)
             "space.yaml:4:3 settings.limits.perRum: 1 cannot be used: unknown field",
         ),
         ("limits.perRun: {choose: [-1]}", "space.yaml:4:3 settings.limits.perRun: -1 cannot be used: "),
+        (
+            "limits.perRun: {choose: [null]}",
+            "space.yaml:4:28 settings.limits.perRun.choose[0]: is neither a number nor text nor true or",
+        ),
+        ("limits.perRun: {choose: [1, [2]]}", "settings.limits.perRun.choose[1]: is neither a number nor"),
         ("limits.perRun: {from: 1, to: 1e9}", "has more than 1000 values"),
         ("limits.perRun: {from: 9, to: 1}", "from is the smaller one"),
         ("limits.perRun: {from: 1}", "from and to are both needed"),
@@ -67,6 +72,7 @@ def test_a_setting_that_cannot_be_used_is_one_line_with_its_place(settings: str,
 
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
+    assert "; space.yaml" not in str(raised.value)
     assert len(str(raised.value)) < 300
 
 
