@@ -373,7 +373,9 @@ class ProfileSchedulers:
         return scores if scores is not None and scores.by_plugin else None
 
     def _acting(self) -> tuple[Profile, ...]:
-        """The profiles the policy acts for, in its order."""
+        """The profiles the policy acts for, in its order; none where there is no node to score."""
+        if not self.inputs.snapshot.nodes:
+            return ()
         configuration = self.inputs.scheduler.configuration
         names = self.inputs.policy.scheduler.profiles or configuration.scheduler_names
         return tuple(found for found in map(configuration.profile, names) if found is not None)

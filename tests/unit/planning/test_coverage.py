@@ -57,7 +57,9 @@ def test_a_node_that_is_about_to_be_removed_does_not_count() -> None:
 
 
 def test_a_cluster_without_nodes_is_covered() -> None:
-    assert coverage_of(planning_inputs([])).share == 1.0
+    inputs = planning_inputs([], [a_workload("waiting", [""])])
+    assert coverage_of(inputs).share == 1.0
+    assert plan_of(inputs).nodes == ()  # it has a plan, in which nothing moves
 
 
 def test_a_resource_that_no_source_gives_is_named() -> None:
