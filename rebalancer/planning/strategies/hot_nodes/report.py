@@ -27,6 +27,7 @@ from rebalancer.planning.eviction import every_refusal
 from rebalancer.planning.plan import CHANCE_DIGITS, PERCENT_DIGITS, Benefit, Change, HottestNode, Obstacle
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NEVER_MOVE, NotMoved, Reason
+from rebalancer.planning.steering import nodes_to_steer
 from rebalancer.planning.strategies.hot_nodes.movable import NEGLIGIBLE
 
 # What the search and the state of a node say of pods that no rule keeps.
@@ -236,15 +237,22 @@ def _obstacle(prepared: PreparedInputs, setting: str, group: _Kept, total: float
 
 
 def _remedy(prepared: PreparedInputs, setting: str, group: _Kept) -> str:
-    """The setting that may help where the scheduler would put replacements on nodes that must have none."""
-    execution = prepared.policy.execution
+    """The setting that may help where the scheduler would put replacements on nodes that must have none.
+
+    It is none where no further node would get a taint by it, such as the only node of a pool.
+    """
+    execution, hotness = prepared.policy.execution, prepared.hotness
     if setting or all(kept.node is None for _, kept, _ in group):
         return ""
     if execution.steer == "none":
-        asked = "execution.steer: softTaint"
+        asked, changed = "execution.steer: softTaint", {"steer": "softTaint"}
     elif execution.steer_nodes == "hot":
-        asked = "execution.steerNodes: aboveCoolTo"
+        asked, changed = "execution.steerNodes: aboveCoolTo", {"steer_nodes": "aboveCoolTo"}
     else:
+        return ""
+    execution = execution.model_copy(update=changed)
+    snapshot, tainted = prepared.inputs.snapshot, prepared.tainted
+    if len(nodes_to_steer(snapshot, hotness.hot, hotness.warm, execution, tainted)) == len(tainted):
         return ""
     return f"{asked} may send them elsewhere, rebalancer plan --advise says how many"
 

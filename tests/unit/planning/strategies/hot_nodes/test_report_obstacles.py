@@ -169,6 +169,18 @@ def test_where_replacements_would_land_on_hot_nodes_the_setting_that_sends_them_
     assert obstacle.sentence.endswith(obstacle.remedy or "that could leave)")
 
 
+@pytest.mark.parametrize("steer", ["none", "softTaint"])
+def test_no_taint_is_named_that_no_node_would_get(steer: str) -> None:
+    """A taint on the only node of its pool would send nothing elsewhere: none is set there."""
+    policy = a_policy(execution={"steer": steer})
+    inputs = planning_inputs(
+        [a_node("a", cpu=10)], [a_workload("web", ["a"] * 3)], policy=policy, load={"a": 90}
+    )
+    (obstacle,) = plan_of(inputs).obstacles
+
+    assert (obstacle.reasons, obstacle.remedy) == (("NoBetterLanding",), "")
+
+
 def test_a_setting_that_keeps_load_is_the_remedy_itself() -> None:
     found = obstacles(a_workload("store", ["a"], cpu="9", spec=ON_DISK), policy=protecting("LocalStorage"))
     assert [(item.setting, item.remedy) for item in found] == [("evictable.protect: LocalStorage", "")]
