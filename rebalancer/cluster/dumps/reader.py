@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from rebalancer.cluster import kinds as kinds_read
 from rebalancer.cluster.dumps import streams
 from rebalancer.cluster.dumps.listing import (
     NOT_IN_DUMP,
@@ -258,6 +259,9 @@ class DumpReader:
         }
         missing = sorted(kind.plural for kind in kinds if kind.plural not in listings and not kind.optional)
         unread = {plural: collected.unusable.get(plural, NOT_IN_DUMP) for plural in missing}
+        partial = _of_one_namespace(listings, collected.from_kubectl)
+        listings = {plural: found for plural, found in listings.items() if plural not in partial}
+        unread |= partial
         warnings = (*collected.warnings, *_of_other_pods(listings))
         return Recording(str(self._path), listings, unread, collected.documents, warnings)
 
@@ -303,6 +307,66 @@ def _of_other_pods(listings: Mapping[str, Listing]) -> Iterator[str]:
         )
 
 
+_NAMESPACED = {
+    kind.plural
+    for kind in (
+        *kinds_read.WORKLOADS,
+        kinds_read.DISRUPTION_BUDGETS,
+        kinds_read.CLAIMS,
+        kinds_read.CSI_CAPACITIES,
+        kinds_read.SERVICES,
+        kinds_read.HORIZONTAL_AUTOSCALERS,
+        kinds_read.VERTICAL_AUTOSCALERS,
+        kinds_read.RESOURCE_QUOTAS,
+        kinds_read.LIMIT_RANGES,
+        kinds_read.EVICTION_REQUESTS,
+        kinds_read.EVICTIONS,
+    )
+}
+
+
+def _of_one_namespace(listings: Mapping[str, Listing], from_kubectl: set[str]) -> dict[str, str]:
+    """Why kinds are not believed that kubectl listed without ``-A``: they have one namespace, or none.
+
+    What they lack, others name. A kind that nobody names, such as budgets, is not believed beside one that is
+    proven to lack some, unless it has objects of another namespace than that one has.
+    """
+    suspects: dict[str, set[str]] = {}
+    for plural in sorted(_NAMESPACED & from_kubectl & set(listings)):
+        found = listings[plural]
+        there = {item.metadata.namespace for item in found.records}
+        there.update(item.namespace for item in found.malformed)
+        if len(there) <= 1:
+            suspects[plural] = there
+    for plural, namespace, name in _named_by_others(listings):
+        here = suspects.get(plural)
+        if here is not None and namespace not in here:
+            why = f"made without -A, as the {plural} lack {namespace}/{name}; {WRITE_IT_WITH}"
+            return {other: why for other, there in suspects.items() if not here or there <= here}
+    return {}
+
+
+def _named_by_others(listings: Mapping[str, Listing]) -> Iterator[tuple[str, str, str]]:
+    """The plural, namespace and name of what surely exists: owners, and the claims of pods on a node."""
+    pods, replica_sets = listings.get(PODS.plural), listings.get(kinds_read.REPLICA_SETS.plural)
+    if pods is not None and pods.pods is not None:
+        columns = pods.pods.columns
+        of_pods = columns.integers("pod_class")[: pods.pods.unfinished].tolist()
+        bound = {number for number, node in zip(of_pods, columns.texts("node_name"), strict=False) if node}
+        for item in (pods.pods.classes[number] for number in sorted(bound)):
+            owner = BY_NAME.get(item.owner.kind)
+            if owner is not None and owner.api_version == item.owner.api_version:
+                yield owner.plural, item.namespace, item.owner.name
+            for volume in item.spec.volumes or ():
+                if volume.persistent_volume_claim is not None:
+                    claim = volume.persistent_volume_claim.claim_name
+                    yield kinds_read.CLAIMS.plural, item.namespace, claim
+    for record in replica_sets.records if replica_sets is not None else ():
+        for reference in record.metadata.owner_references or ():
+            if reference.kind == kinds_read.DEPLOYMENTS.name:
+                yield kinds_read.DEPLOYMENTS.plural, record.metadata.namespace, reference.name
+
+
 class _Collected(msgspec.Struct):
     """What the files of a dump held so far."""
 
@@ -311,6 +375,7 @@ class _Collected(msgspec.Struct):
     documents: dict[str, bytes] = {}
     warnings: list[str] = []
     unusable: dict[str, str] = {}  # plural -> why the file of that name holds none
+    from_kubectl: set[str] = set()  # plurals from a ``List``, as kubectl get prints it of one namespace too
 
     def builder(self, kind: Kind) -> ListingBuilder:
         """The builder of a kind; from now on the kind counts as read."""
@@ -392,6 +457,7 @@ def _take_page(path: Path, page: Page, content: bytes, collected: _Collected) ->
         stem = _plain_name(path).removesuffix(".json")
         if not page.items and stem in BY_PLURAL:
             collected.builder(BY_PLURAL[stem])  # the kind of an empty list is its file's name
+            collected.from_kubectl.add(stem)
         return
     _take_typed(path, page, page.items, collected)
 
@@ -438,6 +504,7 @@ def _sort_mixed(path: Path, mixed: Iterable[Encoded], collected: _Collected) -> 
                 unused.add(f"{api_version} {name}"[:80])
         else:
             _add(path, collected.builder(kind), item)
+            collected.from_kubectl.add(kind.plural)
     if strangers:
         what = "an item that is not a Kubernetes object"
         what = what if strangers == 1 else f"{strangers} items that are not Kubernetes objects"

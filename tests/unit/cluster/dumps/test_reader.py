@@ -16,7 +16,7 @@ from rebalancer.cluster.dumps.streams import ByteAllowance, read_bytes
 from rebalancer.cluster.dumps.writer import digest
 from rebalancer.cluster.kinds import KINDS, NODES, PODS
 from rebalancer.errors import InputError
-from tests.builders import a_node, a_pod
+from tests.builders import a_node, a_pod, owned_by
 from tests.waiting import no_hang
 
 METRICS = "metrics.k8s.io/v1beta1"
@@ -125,6 +125,63 @@ def test_a_dump_of_one_namespace_is_told_by_figures_of_pods_that_it_lacks(folder
     )
     (folder / "pods.json").unlink()
     assert warnings("other-1", "other-2") == ()
+
+
+def test_kinds_that_kubectl_listed_of_one_namespace_are_unread_as_what_others_name_is_not_in_them(
+    folder: Path,
+) -> None:
+    def named(name: str, namespace: str, kind: str = "ReplicaSet", **fields: Any) -> dict[str, Any]:
+        return {
+            "apiVersion": "apps/v1",
+            "kind": kind,
+            "metadata": {"name": name, "namespace": namespace},
+        } | fields
+
+    def unread(**lists: list[dict[str, Any]]) -> dict[str, str]:
+        for plural, items in lists.items():
+            (folder / f"{plural}.json").write_bytes(a_mixed_list(*items))
+        return {plural: why for plural, why in DumpReader(folder).read().unread.items() if plural in lists}
+
+    budgets = [named("web", "default", "PodDisruptionBudget", apiVersion="policy/v1")]
+    of_shop = owned_by("ReplicaSet", "api", namespace="shop")
+    pods = [a_pod("web-1", node="n1"), a_pod("api-1", node="n1", namespace="shop", owner=of_shop)]
+    (folder / "pods.json").write_bytes(a_list("Pod", *pods))
+    whole = [named("web", "default"), named("api", "shop")]
+    why = "made without -A, as the replicasets lack shop/api; write it with: kubectl get KIND -A -o json"
+
+    assert unread(replicasets=whole, poddisruptionbudgets=budgets, resourcequotas=[]) == {}
+    alone = unread(replicasets=whole[:1], poddisruptionbudgets=budgets, resourcequotas=[])
+    assert alone == dict.fromkeys(("replicasets", "poddisruptionbudgets", "resourcequotas"), why)
+    others = [named("api", "shop", "PodDisruptionBudget", apiVersion="policy/v1")]
+    assert unread(replicasets=whole[:1], poddisruptionbudgets=others) == {"replicasets": why}
+    (folder / "replicasets.json").write_bytes(
+        json.dumps({"apiVersion": "apps/v1", "kind": "ReplicaSetList", "items": []}).encode()
+    )
+    assert unread(poddisruptionbudgets=budgets) == {}, "an API server answers for all namespaces"
+
+
+def test_deployments_and_claims_that_others_name_show_that_their_namespace_was_not_listed(
+    folder: Path,
+) -> None:
+    reference = owned_by("Deployment", "web", namespace="shop")
+    owned = {"name": "web-1", "namespace": "shop", "ownerReferences": [reference]}
+    replica_set = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": owned}
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "orders"}}
+    for plural, items in {
+        "replicasets": [replica_set],
+        "deployments": [],
+        "persistentvolumeclaims": [],
+    }.items():
+        (folder / f"{plural}.json").write_bytes(a_mixed_list(*items))
+
+    assert "the deployments lack shop/web;" in DumpReader(folder).read().unread["persistentvolumeclaims"]
+    (folder / "deployments.json").unlink()
+    (folder / "pods.json").write_bytes(a_list("Pod", a_pod("db", namespace="shop", volumes=[volume])))
+    assert "persistentvolumeclaims" not in DumpReader(folder).read().unread, "it waits for its claim"
+    (folder / "pods.json").write_bytes(
+        a_list("Pod", a_pod("db", namespace="shop", volumes=[volume], node="n1"))
+    )
+    assert "lack shop/orders;" in DumpReader(folder).read().unread["persistentvolumeclaims"]
 
 
 def test_yaml_by_either_ending_is_why_a_kind_was_not_read(folder: Path) -> None:
