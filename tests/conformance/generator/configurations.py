@@ -31,7 +31,7 @@ WATCHER = "http://127.0.0.1:9321/watched"
 
 
 def _resources(draws: Draws, weighted: bool) -> list[Object]:
-    names = draws.some(("cpu", "memory", "ephemeral-storage", GPU), 4, 1)
+    names = draws.some(("cpu", "memory", "ephemeral-storage", GPU, "pods"), 4, 1)
     return [{"name": name, "weight": draws.one((1, 2, 100), 3) if weighted else 1} for name in names]
 
 

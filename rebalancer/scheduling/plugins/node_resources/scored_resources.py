@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from rebalancer.cluster.arrays import IntArray
-from rebalancer.cluster.nodes import CPU, MEMORY
+from rebalancer.cluster.nodes import CPU, MEMORY, PODS_COLUMN
 from rebalancer.profiles.types import Arguments
 from rebalancer.scheduling.resources import divide_toward_zero, is_scalar
 from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
@@ -85,11 +85,11 @@ def amounts(
     """(rows,) requested with the pod, and allocatable; None when it does not count.
 
     ``defaults``: of containers that request nothing; without them pod-level requests are honoured.
-    A scalar the pod does not request is not counted (noderesources/resource_allocation.go).
+    A scalar the pod does not request is not counted, nor are pods (noderesources/resource_allocation.go).
     """
     column, requests = state.classes.column.get(resource), state.classes.requests[pod_class]
     own = (requests.incoming_scored if defaults else requests.incoming).get(resource, 0)
-    if column is None or (is_scalar(resource) and own == 0):
+    if column in (None, PODS_COLUMN) or (is_scalar(resource) and own == 0):
         return None
     counted = defaults and resource in _WITH_DEFAULTS
     there = state.scored[rows, _WITH_DEFAULTS[resource]] if counted else state.requested[rows, column]
