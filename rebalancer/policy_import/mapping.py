@@ -12,7 +12,6 @@ import msgspec
 
 from rebalancer.documents.reading import Document, Path
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.policy_import.selectors import Requirement
 from rebalancer.policy_import.strictest import is_number
 
 _MAX_NAME = 253  # characters of metadata.name
@@ -93,7 +92,6 @@ class Import(msgspec.Struct):
     notes: list[tuple[Path, KeyFate, str]] = []
     seen: set[Path] = msgspec.field(default_factory=set)
     narrowed: set[Path] = msgspec.field(default_factory=set)  # keys of some plugins that hold for all here
-    nodes: list[Requirement] = []  # that the nodes must meet which pods may leave
 
     def set(self, path: Path, ours: str, value: Any, text: str = "") -> None:
         """Map the key at ``path`` to our key, such as ``limits.perNode``."""

@@ -247,9 +247,14 @@ def _selection(work: Import, evictor: Arguments) -> None:
             work.take(places["minPodAge"], values, "minPodAge", str, "evictable.minAge")
         else:
             work.drop(evictor.where("minPodAge"), f"evictable.minAge cannot be {age!r:.40}")
-    if isinstance(selector := values.get("nodeSelector"), str):
-        work.narrowed.add(evictor.where("nodeSelector"))
-        only_nodes(work, selector, evictor.where("nodeSelector"))
+    if values.get("nodeSelector"):  # of nodes that pods may go to; that of the file is of those they leave
+        where = evictor.where("nodeSelector")
+        if values.get("nodeFit") is True:
+            work.drop(
+                where, "one of these nodes must take a pod there; here it may land on any that serves it"
+            )
+        else:
+            work.note(where, KeyFate.IDLE, "it takes effect only with nodeFit")
 
 
 def _is_duration(text: str) -> bool:
@@ -289,11 +294,11 @@ def only_nodes(work: Import, text: str, at: Path) -> None:
     if not requirements:
         work.note(at, KeyFate.IDLE, "it selects all nodes")
         return
-    work.nodes += [item for item in requirements if item not in work.nodes]
-    others = [{"nodeSelector": as_selector([opposite(item)]), "perRun": 0} for item in work.nodes]
-    work.write("limits.scoped", others)
+    others = [as_selector([opposite(item)]) for item in requirements]
+    kept = [item for at, item in enumerate(others) if item not in others[:at]]
+    work.write("limits.scoped", [{"nodeSelector": item, "perRun": 0} for item in kept])
     why = "with limits.scoped pods leave only these nodes; others still receive"
-    work.set(at, "hotNodes.nodeSelector", as_selector(work.nodes), why)
+    work.set(at, "hotNodes.nodeSelector", as_selector(requirements), why)
 
 
 # Where plugins act.

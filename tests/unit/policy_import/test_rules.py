@@ -77,14 +77,29 @@ def test_a_selector_of_nodes_that_has_no_counterpart_keeps_every_pod_until_it_is
     assert "nodeSelector not mapped" in found.warning
 
 
-def test_the_selectors_of_the_file_and_of_the_evictor_both_hold() -> None:
+@pytest.mark.parametrize(
+    ("node_fit", "note"),
+    [
+        (False, "no effect: it takes effect only with nodeFit"),
+        (
+            True,
+            "not mapped: one of these nodes must take a pod there; here it may land on any that serves it",
+        ),
+    ],
+)
+def test_the_selector_of_the_evictor_is_of_nodes_that_pods_go_to_and_not_of_those_they_leave(
+    node_fit: bool, note: str
+) -> None:
+    """PreEvictionFilter of descheduler's defaultevictor.go uses it for PodFitsAnyOtherNode alone."""
     policy, found = of_profiles(
-        {"DefaultEvictor": {"nodeSelector": "zone=a"}, "RemoveDuplicates": {}}, nodes="pool=web"
+        {"DefaultEvictor": {"nodeSelector": "zone=a", "nodeFit": node_fit}, "RemoveDuplicates": {}},
+        nodes="pool=web",
     )
 
-    assert str(policy.hot_nodes.node_selector) == "pool=web,zone=a"
-    assert len(policy.limits.scoped) == 2
-    assert found.warning.endswith("nodeSelector narrowed, see the notes")
+    assert str(policy.hot_nodes.node_selector) == "pool=web"
+    assert len(policy.limits.scoped) == 1
+    assert said(found, "nodeSelector")[-1] == note
+    assert bool(found.warning) is node_fit
 
 
 def test_the_least_of_the_limits_of_a_file_is_ours() -> None:
