@@ -426,34 +426,19 @@ def limit_ranges(context: EvictionContext, row: PodRow) -> NotMoved | None:
     return NotMoved(Reason.NO_REPLACEMENT, refusal) if refusal else None
 
 
-def placement_known(context: EvictionContext, row: PodRow) -> NotMoved | None:
-    """Pods whose replacement no scheduler places, or that cannot be predicted or placed by the model."""
-    replacement = context.replacement(row)
-    if replacement.bound_to:
-        message = (
-            f"its template names node {replacement.bound_to} (spec.nodeName): its replacement is bound there "
-            "and no scheduler places it"
-        )
-        return NotMoved(Reason.NO_BETTER_LANDING, message)
-    if context.policy.scheduler.allow_unpredictable:
-        return None
-    unpredictable_reason = replacement.unpredictable_reason or context.unpredictable.get(
-        replacement.pod_class, ""
-    )
-    return NotMoved(Reason.UNPREDICTABLE, unpredictable_reason) if unpredictable_reason else None
-
-
 def load_known(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods on a node whose usage is not known in every resource that a rule needs."""
-    if not context.load_unknown[row] or context.pods.node[row] < 0:
+    load, node = context.inputs.load, context.pods.node[row]
+    if not context.load_unknown[row] or node < 0:
         return None
-    known = context.inputs.load.pod_load(row)
-    unknown = [name for name in context.inputs.load.required if name not in known]
-    message = (
-        f"no load source reports what it uses of {' and '.join(unknown)}, and it has no request that tells "
-        "which share it is of what its node uses"
+    known = load.pod_load(row)
+    unknown = [name for name in load.required if name not in known]
+    why = "and it has no request that tells which share it is of what its node uses"
+    if any(math.isnan(load.usage[node, load.resources.index(name)]) for name in unknown):
+        why = "nor what its node uses"
+    return NotMoved(
+        Reason.UNKNOWN_LOAD, f"no load source reports what it uses of {' and '.join(unknown)}, {why}"
     )
-    return NotMoved(Reason.UNKNOWN_LOAD, message)
 
 
 def cooldown(context: EvictionContext, row: PodRow) -> NotMoved | None:
@@ -537,7 +522,7 @@ UNKNOWN: tuple[Rule, ...] = (
     workload_rules.vertical_autoscaler,
     quotas_read,
     quota,
-    placement_known,
+    workload_rules.placement_known,
     load_known,
     budget_allows,
     cooldown,

@@ -389,3 +389,20 @@ def vertical_autoscaler(context: EvictionContext, row: PodRow) -> NotMoved | Non
     return NotMoved(
         Reason.VERTICAL_AUTOSCALING, f"{name} in mode {mode} may give its replacement other requests"
     )
+
+
+def placement_known(context: EvictionContext, row: PodRow) -> NotMoved | None:
+    """Pods whose replacement no scheduler places, or that cannot be predicted or placed by the model."""
+    replacement = context.replacement(row)
+    if replacement.bound_to:
+        message = (
+            f"its template names node {replacement.bound_to} (spec.nodeName): its replacement is bound there "
+            "and no scheduler places it"
+        )
+        return NotMoved(Reason.NO_BETTER_LANDING, message)
+    if context.policy.scheduler.allow_unpredictable:
+        return None
+    unpredictable_reason = replacement.unpredictable_reason or context.unpredictable.get(
+        replacement.pod_class, ""
+    )
+    return NotMoved(Reason.UNPREDICTABLE, unpredictable_reason) if unpredictable_reason else None
