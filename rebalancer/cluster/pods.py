@@ -32,6 +32,8 @@ from rebalancer.cluster.pod_classes import POD_ITSELF, ClassIndex, PodClass, cla
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 # Set by whoever moves a pod in the background, such as KubeVirt, while that is under way.
 EVICTION_IN_PROGRESS = "descheduler.alpha.kubernetes.io/eviction-in-progress"
+# What koordinator's Coscheduling places together (apis/extension/coscheduling.go).
+GANG = "gang.scheduling.koordinator.sh/name"
 # Of a pod's annotations only those that affect eviction are kept.
 HONOURED_ANNOTATIONS = frozenset(
     {
@@ -39,6 +41,7 @@ HONOURED_ANNOTATIONS = frozenset(
         "kubernetes.io/config.source",
         "descheduler.alpha.kubernetes.io/evict",
         EVICTION_IN_PROGRESS,
+        GANG,
         "descheduler.alpha.kubernetes.io/prefer-no-eviction",
         "cluster-autoscaler.kubernetes.io/safe-to-evict",
         "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes",

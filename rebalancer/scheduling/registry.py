@@ -60,7 +60,7 @@ GANGS = frozenset({"GangScheduling", "Coscheduling"})
 """Plugins that hold back pods of pod groups and pass all others.
 
 Source: kubernetes v1.36.0 pkg/scheduler/framework/plugins/gangscheduling/gangscheduling.go,
-scheduler-plugins v0.34.7 pkg/coscheduling/coscheduling.go.
+scheduler-plugins v0.34.7 pkg/coscheduling/coscheduling.go. That of koordinator acts after binding as well.
 """
 
 # They run elsewhere in the cycle, or are taken to be neutral.
@@ -76,7 +76,7 @@ NOT_MODELLED = (
     PluginDescription("GangScheduling", frozenset({P.PRE_ENQUEUE, P.RESERVE, P.PERMIT})),
     PluginDescription(
         "Coscheduling",
-        frozenset({P.QUEUE_SORT, P.PRE_FILTER, P.POST_FILTER, P.RESERVE, P.PERMIT}),
+        frozenset({P.QUEUE_SORT, P.PRE_FILTER, P.POST_FILTER, P.RESERVE, P.PERMIT, P.PRE_BIND, P.POST_BIND}),
         RawArguments,
     ),
     PluginDescription("PreemptionToleration", frozenset({P.POST_FILTER}), RawArguments),

@@ -76,6 +76,7 @@ ANNOTATIONS = {
         "somebody evicts the pod in the background already: it is leaving (`Terminating`)"
     ),
     "descheduler.alpha.kubernetes.io/prefer-no-eviction": "the pod is never evicted (`Annotation`)",
+    "gang.scheduling.koordinator.sh/name": "the pod is placed together with others (`Unpredictable`)",
     "karpenter.sh/do-not-disrupt": (
         "a duration: the pod is not evicted before it is that old; any other value but `false`: never"
         " (`Annotation`)"

@@ -24,7 +24,7 @@ from rebalancer.counting import counted
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.planning.hotness import NodeScores, RuleScore, score_key
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.workloads.templates import why_not_placed
+from rebalancer.planning.workloads.templates import placed_together, why_not_placed
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.profiles.types import (
     ExtensionPoint,
@@ -68,8 +68,13 @@ _BINDING_LABELS_ARE_READ = (
 )
 # Its webhook gives these pods a scheduling gate (Kueue v0.10 pkg/controller/jobs/pod/pod_webhook.go).
 _KUEUE_LABEL = "kueue.x-k8s.io/managed"
-# The label of Coscheduling's pod groups (scheduler-plugins v0.34.7 apis/scheduling/v1alpha1/types.go:112).
-_POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
+# Labels of Coscheduling's pod groups: scheduler-plugins v0.34.7 apis/scheduling/v1alpha1/types.go:112, and
+# koordinator apis/extension/coscheduling.go, which names them by an annotation as well.
+_POD_GROUP_LABELS = (
+    "scheduling.x-k8s.io/pod-group",
+    "pod-group.scheduling.sigs.k8s.io",
+    "pod-group.scheduling.sigs.k8s.io/name",
+)
 
 
 def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
@@ -205,8 +210,8 @@ def _class_reason(
     """Why pods of a class cannot be placed by the model, whatever their profile."""
     if pod.labels.get(_KUEUE_LABEL) == "true":
         return "Kueue admitted it: its replacement waits at a gate until Kueue has admitted that one too"
-    if group := pod.labels.get(_POD_GROUP_LABEL):
-        return f"it belongs to pod group {group}, whose pods are placed together, which is not modelled"
+    for group in filter(None, map(pod.labels.get, _POD_GROUP_LABELS)):
+        return placed_together(f"pod group {group}")
     return (
         why_not_placed(pod.spec)
         or unpredictable_rule(release, pod, (*settled, DRA_EXTENDED_RESOURCES))

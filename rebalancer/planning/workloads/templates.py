@@ -301,13 +301,18 @@ def why_not_placed(spec: records.PodSpec) -> str:
     if spec.scheduling_gates:
         return f"scheduling gate {spec.scheduling_gates[0].name} would hold its replacement back"
     if spec.scheduling_group or spec.workload_ref:
-        return "it belongs to a pod group, whose pods are placed together, which is not modelled"
+        return placed_together("a pod group")
     if spec.unknown_field:
         return (
             f"its spec has {spec.unknown_field}, which this version of rebalancer does not know: "
             "it may decide where it runs"
         )
     return ""
+
+
+def placed_together(group: str) -> str:
+    """Why no placement of a pod of a group follows from its spec."""
+    return f"it belongs to {group}, whose pods are placed together, which is not modelled"
 
 
 def admitted(

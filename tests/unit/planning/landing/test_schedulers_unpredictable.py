@@ -165,12 +165,28 @@ def test_beside_a_plugin_of_gangs_only_pods_of_a_group_stay(plugin: str) -> None
     assert because(grouped, "web-0").startswith("it belongs to pod group training")
 
 
-def test_a_pod_group_is_one_whatever_its_scheduler_is_known_to_run() -> None:
-    workload = a_workload(
-        "web", ["hot", "hot"], cpu="3", labels={"scheduling.x-k8s.io/pod-group": "training"}
-    )
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"labels": {"scheduling.x-k8s.io/pod-group": "training"}},
+        {"labels": {"pod-group.scheduling.sigs.k8s.io": "training"}},
+        {"labels": {"pod-group.scheduling.sigs.k8s.io/name": "training"}},
+        {"annotations": {"gang.scheduling.koordinator.sh/name": "training"}},
+    ],
+)
+def test_a_pod_group_is_one_whatever_its_scheduler_is_known_to_run(named: dict[str, Any]) -> None:
+    plan = plan_of(inputs_with(a_workload("web", ["hot", "hot"], cpu="3", **named)))
 
-    assert kept(plan_of(inputs_with(workload))) == {"web-0": "Unpredictable", "web-1": "Unpredictable"}
+    assert kept(plan) == {"web-0": "Unpredictable", "web-1": "Unpredictable"}
+    assert "training, whose pods are placed together" in because(plan, "web-0")
+
+
+def test_coscheduling_of_koordinator_acts_after_binding_too() -> None:
+    by_point = {point: {"enabled": [{"name": "Coscheduling"}]} for point in ("permit", "postBind")}
+    workload = a_workload("web", ["hot", "hot"], cpu="3")
+    plan = plan_of(inputs_with(workload, configuration=configured(profiles=[{"plugins": by_point}])))
+
+    assert (moved(plan), plan.warnings) == ({"web-0": "cold"}, ())
 
 
 def test_a_plugin_that_may_hold_back_any_pod_keeps_all_that_its_profile_places() -> None:
