@@ -94,6 +94,18 @@ def test_a_namespace_without_a_name_does_not_become_all_of_them(tmp_path: Path) 
     assert "/evictionNamespaces" in refusal(tmp_path, {"act": True, "evictionNamespaces": ["a", "a"]})
 
 
+def test_where_no_pod_may_be_evicted_no_deployment_may_be_restarted(tmp_path: Path) -> None:
+    """Cluster-wide stay only what reads, what says why, and what changes nodes, which are in no namespace."""
+    objects = rendered(tmp_path, {**ALL, "evictionNamespaces": ["shop", "web"]})
+    bound: dict[str, set[str]] = {}
+    for item in objects:
+        if item["kind"] in ("ClusterRoleBinding", "RoleBinding"):
+            places = bound.setdefault(item["roleRef"]["name"].rpartition("-")[2], set())
+            places.add(item["metadata"].get("namespace", ""))
+    each = {"evict": {"shop", "web"}, "surge": {"shop", "web"}, "own": {"456"}}
+    assert bound == {**each, "read": {""}, "events": {""}, "steer": {""}}
+
+
 @pytest.mark.parametrize(
     ("values", "place"),
     [
