@@ -182,6 +182,8 @@ def observe(
         if "" in texts and texts[""] is None:
             texts[""] = configuration_of_aks(snapshot, api)
         now = options.now if options.now is not None else clock()
+        if options.now is None:
+            _compare_clocks(now, api.client.server_time())
         needs = Needs(snapshot, now, own_pod, asked or RecordedResponses(clock()))
         found = configured()
         for loaded, configuration in found:
@@ -276,6 +278,15 @@ def _cares_for_start(
     return configuration is not None and starting_scheduler(settings, configuration, snapshot) is not None
 
 
+def _compare_clocks(now: float, server_time: float | None) -> None:
+    """Warn where this machine's clock is not the API server's: loads, ages and cooldowns go by it."""
+    ahead = 0.0 if server_time is None else now - server_time
+    if abs(ahead) > _CLOCKS_DIFFER_SECONDS:
+        by = f"about {abs(ahead) / 60:,.0f} min {'ahead of' if ahead > 0 else 'behind'}"
+        what = f"the clock of this machine is {by} the API server's"
+        _say(f"{what}: loads, ages and cooldowns are judged by it", logging.WARNING)
+
+
 def _own_pod(environment: Mapping[str, str]) -> str:
     """The pod this program runs in, whose names the CronJob passes in the environment."""
     namespace, name = environment.get("POD_NAMESPACE", ""), environment.get("POD_NAME", "")
@@ -283,6 +294,7 @@ def _own_pod(environment: Mapping[str, str]) -> str:
 
 
 LOGGER = logging.getLogger(__name__)
+_CLOCKS_DIFFER_SECONDS = 60.0
 _HOMELESS = "this user has no home folder, where the state of runs is kept"
 
 
@@ -315,9 +327,9 @@ def state_store(options: PlanOptions, api: RawApi | None, *, acts: bool = False)
 
 
 @functools.cache
-def _say(what: str) -> None:
+def _say(what: str, level: int = logging.INFO) -> None:
     """Log it once, however often the nodes are shown."""
-    LOGGER.info("%s", what)
+    LOGGER.log(level, "%s", what)
 
 
 def user_file(host: str) -> Path | None:

@@ -188,11 +188,13 @@ def young(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods younger than minAge, or of unknown age."""
     age = context.inputs.now - float(context.pods.created[row])
     least = context.policy.evictable.min_age
-    if math.isnan(age):
-        return NotMoved(Reason.TOO_YOUNG, "its age is not known")
     if age >= least:
         return None
-    return NotMoved(Reason.TOO_YOUNG, f"is {age_text(age)} old, minAge {age_text(least)}")
+    if math.isnan(age):
+        return NotMoved(Reason.TOO_YOUNG, "its age is not known")
+    because = f"is {age_text(age)} old, minAge {age_text(least)}"
+    ahead = f"was created {-age:,.0f} s ahead of our clock: check the clocks"
+    return NotMoved(Reason.TOO_YOUNG, ahead if age < 0 else because)
 
 
 def grace_period(context: EvictionContext, row: PodRow) -> NotMoved | None:

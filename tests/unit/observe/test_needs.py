@@ -14,7 +14,7 @@ from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
 from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.observe.needs import Needs, ask_ahead
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.observe.read import observe
+from rebalancer.observe.read import _say, observe
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.retries import Retries
 from tests.builders import a_node
@@ -41,6 +41,9 @@ class Api:
 
     def server_version(self) -> str:
         return "v1.35.4"
+
+    def server_time(self) -> float:
+        return NOW
 
 
 def asked(*addresses: str) -> RecordedResponses:
@@ -135,6 +138,25 @@ def test_what_a_policy_names_is_asked_once_and_while_the_cluster_is_read() -> No
 
     assert found.figures.prometheus.answers.keys() == {url}
     assert len(requests) == len(set(requests)) == len(found.figures.prometheus.answers[url])
+
+
+@pytest.mark.parametrize(
+    ("ours", "says"),
+    [
+        (NOW + 59.0, ""),
+        (NOW + 1800.0, "the clock of this machine is about 30 min ahead of the API server's: loads, ages"),
+        (NOW - 90_000.0, "the clock of this machine is about 1,500 min behind the API server's: loads, ages"),
+    ],
+)
+def test_a_clock_that_is_not_the_api_servers_is_warned_of_once(
+    caplog: pytest.LogCaptureFixture, ours: float, says: str
+) -> None:
+    _say.cache_clear()
+    by_requests = LoadedPolicy(a_policy(load={"sources": [{"requests": {}}]}), "test", "sha256:0")
+    for _ in range(2):
+        snapshot = planning_inputs([a_node("n")]).snapshot
+        observe(PlanOptions(), [by_requests], cast("RawApi", Api()), clock=lambda: ours, snapshot=snapshot)
+    assert [item.message[: len(says)] for item in caplog.records] == ([says] if says else [])
 
 
 def test_a_server_that_is_found_by_its_service_is_not_asked_before_the_services_are_known() -> None:

@@ -194,6 +194,10 @@ ELSEWHERE = {"windows": [{"from": "22:00", "to": "05:00"}]}
             )
             for key, given in (("file", "c.yaml"), ("configMap", {"namespace": "a", "name": "c"}))
         ),
+        (
+            case(the_pod(created=at(3000)), policy=a_policy(evictable={"minAge": "0s"})),
+            "was created 3,000 s ahead of our clock: check the clocks",
+        ),
         (case(the_pod(template={"nodeName": "hot"})), "its template names node hot (spec.nodeName)"),
     ],
 )
