@@ -21,7 +21,8 @@ _DIFFERENCES = (
     "Where the file says nothing, these of ours hold and descheduler has no such thing: every eviction "
     "needs a landing that serves it; limits (20 a run, 4 a node, 10 a namespace, 10 % of a workload), "
     "evictable.minAge 10m, protected pods (SingleReplica, PersistentVolumes, namespace kube-system), "
-    "hotNodes.forRuns 2. Which pods move under limits is not left to chance."
+    "hotNodes.forRuns 2; pods of Jobs (evictable.jobs) and those annotated prefer-no-eviction stay. "
+    "Which pods move under limits is not left to chance."
 )
 _COLUMNS = 80
 
