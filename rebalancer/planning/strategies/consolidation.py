@@ -15,15 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from msgspec.structs import replace
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from rebalancer.counting import counted
 from rebalancer.planning.reasons import Reason
 from rebalancer.planning.strategies.strategy import Replaced, Strategy
-from rebalancer.policy.model import Percent, PolicyModel, Selector
+from rebalancer.policy.model import Percent, PolicyModel, Selector, Unique
 from rebalancer.policy.units import Amount, AmountField, Duration
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _MAX_FAILED = 100_000  # nodes of one order that are not emptied, times all node
 _TAKEN = "is empty, or is to be emptied"
 _DIFFERENCE = (
     "empties whole nodes, and only where the scheduler places each of their pods on nodes that stay in use; "
-    "those first that save most for each eviction"
+    "those first that save most for each eviction; also where all nodes are below thresholds"
 )
 
 
@@ -52,6 +52,17 @@ class ConsolidationSettings(PolicyModel):
         default={},
         description="Percent of allocatable up to which each of these is requested on nodes that may be "
         "emptied, for pods their number. By default it does not matter.",
+    )
+    number_of_nodes: int = Field(
+        default=0,
+        ge=0,
+        description="Nodes are emptied only while more ready nodes than so many are within thresholds, empty "
+        "ones included.",
+    )
+    eviction_modes: Annotated[tuple[Literal["OnlyThresholdingResources"], ...], Unique] = Field(
+        default=(),
+        description="OnlyThresholdingResources: a node is not emptied if a pod of it requests none of the "
+        "resources of thresholds.",
     )
     max_nodes: int = Field(default=2, ge=1, description="Most nodes emptied in a run.")
     keep: AmountField = Field(default=Amount(1), description="Least nodes that stay in use.")
@@ -79,6 +90,12 @@ class ConsolidationSettings(PolicyModel):
     allow_karpenter: bool = Field(
         default=False, description="Also nodes of Karpenter, which consolidates them itself."
     )
+
+    @model_validator(mode="after")
+    def _names_resources(self) -> Self:
+        if self.eviction_modes and not self.thresholds:
+            raise ValueError("evictionModes needs thresholds, which name the resources")
+        return self
 
 
 class Consolidation(Strategy):

@@ -53,6 +53,8 @@ class EmptyingSettings(Protocol):
 
     node_selector: Selector
     thresholds: Mapping[Literal["cpu", "memory", "pods"], float]
+    number_of_nodes: int
+    eviction_modes: tuple[Literal["OnlyThresholdingResources"], ...]
     min_node_age: float
     settle: float
     taint_for: float
@@ -103,6 +105,28 @@ class WholeNodes:
         return found
 
     @cached_property
+    def _asks_for_none(self) -> BoolArray:
+        """(nodes,) with a pod that must leave, and may not as it requests nothing that thresholds name."""
+        pods, found = self._prepared.pods, np.zeros(len(self.leaving), np.bool_)
+        if self._settings.eviction_modes:
+            names = self._settings.thresholds.keys()
+            asks = [
+                any(
+                    container.resources and names & (container.resources.requests or {}).keys()
+                    for container in (*(item.spec.containers or ()), *(item.spec.init_containers or ()))
+                )
+                for item in pods.classes
+            ]
+            found[pods.node[self._must_leave & ~np.array(asks, np.bool_)[pods.pod_class]]] = True
+        return found
+
+    @cached_property
+    def _are_few(self) -> bool:
+        """Whether no more nodes are within the thresholds than are too few to empty one."""
+        least = self._settings.number_of_nodes
+        return bool(least and np.count_nonzero(~self._above & self._prepared.nodes.ready) <= least)
+
+    @cached_property
     def _settling(self) -> set[str]:
         inputs = self._prepared.inputs
         moves = inputs.state.moves if inputs.state else ()
@@ -129,7 +153,7 @@ class WholeNodes:
             and not _CONTROL_PLANE & labels.keys()
             and not any(annotations.get(key, "false") != "false" for key in _KEEP)
             and settings.node_selector.matches(labels)
-            and not self._above[node]
+            and not (self._are_few or self._above[node] or self._asks_for_none[node])
             and (not settings.taint_for or closed is None or record.metadata.name in closed)
             and (
                 not age
@@ -245,6 +269,11 @@ class WholeNodes:
             yield f"{name} {most} keeps {large} with more pods"
         if above := np.count_nonzero(self._above & ~self.empty):
             yield f"thresholds keep {above} of which more is requested"
+        if self._are_few:
+            yield f"no more than numberOfNodes {self._settings.number_of_nodes} are within thresholds"
+        if unasked := np.count_nonzero(self._asks_for_none & ~self._above):
+            names = " or ".join(self._settings.thresholds)
+            yield f"evictionModes keeps {unasked} with a pod that requests no {names}"
         if karpenters and not self._settings.allow_karpenter:
             yield f"{karpenters} left to Karpenter (allowKarpenter)"
         if wrong:

@@ -124,7 +124,7 @@ def test_what_strategies_name_by_default_or_may_meet_later_is_not_mentioned() ->
 
 
 # Lists that name nothing of the cluster: numbers, words of their own, or what is read only on demand.
-NAMES_NOTHING = {"exit_codes", "constraints", "conditions", "filters", "thresholds"}
+NAMES_NOTHING = {"exit_codes", "constraints", "conditions", "filters", "thresholds", "eviction_modes"}
 
 
 def test_every_list_of_a_strategy_that_names_things_is_looked_up() -> None:

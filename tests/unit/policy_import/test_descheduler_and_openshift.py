@@ -163,8 +163,8 @@ def test_a_plugin_whose_place_a_strategy_takes_hands_on_its_arguments() -> None:
 def test_a_plugin_that_empties_nodes_becomes_consolidation_of_the_nodes_that_it_chooses() -> None:
     text = CURRENT.replace("{maxPodLifeTimeSeconds: 86400}", "{thresholds: {cpu: 20}, numberOfNodes: 3}")
     policy, found = imported(text.replace("PodLifeTime", "HighNodeUtilization"))
-
-    assert Consolidation.settings_in(policy) == ConsolidationSettings(thresholds={"cpu": 20})
+    wanted = ConsolidationSettings(thresholds={"cpu": 20}, number_of_nodes=3)
+    assert Consolidation.settings_in(policy) == wanted
     said = notes(found)
     assert said["HighNodeUtilization"].startswith("changed: strategies.consolidation: empties whole nodes")
     assert said["thresholds"] == "mapped: strategies.consolidation.thresholds"

@@ -77,7 +77,6 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 NOT_MAPPED = {
     "LowNodeUtilization": ["numberOfNodes"],
-    "HighNodeUtilization": ["numberOfNodes", "evictionModes"],
     "PodLifeTime": ["includingEphemeralContainers"],
     "RemovePodsViolatingTopologySpreadConstraint": ["topologyBalanceNodeFit"],
 }

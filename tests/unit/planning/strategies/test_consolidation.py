@@ -273,6 +273,44 @@ def test_only_nodes_of_which_no_more_is_requested_than_the_thresholds_allow_are_
     assert (kept_open in message) == (len(left) < 3)
 
 
+@pytest.mark.parametrize(("number", "left"), [(0, {"a"}), (1, {"a"}), (2, set()), (3, set())])
+def test_nodes_are_emptied_only_while_more_than_so_many_are_within_thresholds(
+    packing: Any, number: int, left: set[str]
+) -> None:
+    """As in descheduler, the empty node e counts beside a, and e2 does not, which is not ready."""
+    nodes = [*(a_node(name) for name in "abce"), a_node("e2", ready=False)]
+    settings = {"thresholds": {"cpu": 25}, "numberOfNodes": number}
+    plan = planned(packing, USUAL, nodes, settings)
+    assert {move.from_node for move in plan.moves} == left
+    kept_open = f"no more than numberOfNodes {number} are within thresholds"
+    assert (kept_open in plan.strategies["consolidation"].message) == (not left)
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "modes", "emptied"),
+    [
+        ({"memory": 50}, [], True),
+        ({"memory": 50}, ["OnlyThresholdingResources"], False),
+        ({"memory": 50, "cpu": 25}, ["OnlyThresholdingResources"], True),
+    ],
+)
+def test_a_node_with_a_pod_that_requests_none_of_the_resources_is_kept_in_the_mode_of_these(
+    packing: Any, thresholds: dict[str, float], modes: list[str], emptied: bool
+) -> None:
+    alone = [{"name": "main", "image": "app:v1", "resources": {"requests": {"cpu": "1"}}}]
+    workloads = [a_workload("few", ["a"], spec={"containers": alone}), USUAL[1]]
+    settings = {"thresholds": thresholds, "evictionModes": modes, "maxNodes": 1}
+    plan = planned(packing, workloads, settings=settings, limits={"perNode": 1})
+    assert bool(plan.moves) == emptied
+    kept_open = "evictionModes keeps 1 with a pod that requests no memory"
+    assert (kept_open in plan.strategies["consolidation"].message) == (not emptied)
+
+
+def test_the_mode_of_the_resources_of_thresholds_needs_some() -> None:
+    with pytest.raises(ValidationError, match="evictionModes needs thresholds"):
+        a_policy(strategies={"consolidation": {"evictionModes": ["OnlyThresholdingResources"]}})
+
+
 @pytest.mark.parametrize("wrong", [{"cpu": -1}, {"cpu": 101}, {"gpu": 5}, {"cpu": float("nan")}])
 def test_a_threshold_is_a_percentage_of_cpu_memory_or_pods(wrong: dict[str, float]) -> None:
     with pytest.raises(ValidationError):
