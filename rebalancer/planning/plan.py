@@ -303,6 +303,15 @@ class Plan(Answer, frozen=True):
         """The names of the nodes that are hot before the plan."""
         return frozenset(node.name for node in self.nodes if node.hot)
 
+    @property
+    def not_measured(self) -> str:
+        """That the load of nodes is what their pods request; empty where all of it is measured."""
+        count = sum(
+            any(figure.source == "requests" for figure in node.figures.values()) for node in self.nodes
+        )
+        which = "" if count == self.known_count else f"for {count:,} of them "
+        return f"{which}as requested, not measured" if count else ""
+
 
 def encode(plan: Plan) -> bytes:
     """The plan as JSON: the same plan, the same bytes."""

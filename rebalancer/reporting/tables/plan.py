@@ -448,6 +448,7 @@ def _headline(lines: Lines, plan: Plan) -> None:
     lines.labelled("Plan: ", said, colour, "bold")
     unknown = plan.node_count - plan.known_count
     nodes = f"{counted(plan.node_count, 'node')}: {plan.hot_count} hot, load known for {plan.known_count:,}"
+    nodes += f", {plan.not_measured}" if plan.not_measured else ""
     nodes += f", {unknown} without a fresh figure" if unknown else ""
     now = f" at {plain(plan.now)}"
     lines.labelled("cluster  ", plan.source + now)

@@ -6,8 +6,9 @@ import pytest
 from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 
-from rebalancer.planning.plan import Benefit, Change, Landing, NodeAfter, NodeReport, Obstacle, Plan
+from rebalancer.planning.plan import Benefit, Change, Figure, Landing, NodeAfter, NodeReport, Obstacle, Plan
 from rebalancer.reporting.console import ReportConsole
+from rebalancer.reporting.html.pages import html_report
 from rebalancer.reporting.tables.plan import landing_words, plan_table
 from rebalancer.reporting.tables.text import ASCII, Lines, Style
 from tests.unit.reporting.builders import a_kept, a_move, a_node, a_plan
@@ -388,3 +389,21 @@ def test_hidden_rows_are_called_more_whatever_their_plural() -> None:
         "  … 2 more settings or reasons (--all)",
         "  … 2 more pods (--all)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("requested", "said"),
+    [(0, ""), (1, ", for 1 of them as requested, not measured"), (2, ", as requested, not measured")],
+)
+def test_a_load_that_is_only_requested_is_not_called_known_without_saying_so(
+    requested: int, said: str
+) -> None:
+    sources = ["requests"] * requested + ["metrics-server"] * (2 - requested)
+    nodes = tuple(
+        replace(a_node(f"n{number}"), figures={"cpu": Figure(source=source, age_seconds=0.0)})
+        for number, source in enumerate(sources)
+    )
+    plan = a_plan(nodes=nodes, node_count=2, known_count=2)
+
+    assert f"load known for 2{said} policy" in " ".join(plan_table(plan).plain.split())
+    assert ("; load" in html_report(plan, "", {})) == bool(said)
