@@ -55,21 +55,21 @@ Answer = TypeVar("Answer")
 
 
 class ClusterRow(Value, frozen=True):
-    """One cluster of a fleet."""
+    """One cluster of a fleet; None is a figure that is not known, or that the command does not ask for."""
 
     cluster: str
     policy: str = ""
-    nodes: int = 0
-    pods: int = 0
-    hot: int | None = 0  # nodes, before the plan; None: too little load is known
-    movable: int = 0  # pods that no rule protects
-    emptiable: int = 0  # nodes in use that could be empty at most, if requests alone decided
-    moves: int = 0  # of the plan; of a simulation its evictions
+    nodes: int | None = None
+    pods: int | None = None
+    hot: int | None = None  # nodes, before the plan; None also where too little load is known
+    movable: int | None = None  # pods that no rule protects
+    emptiable: int | None = None  # nodes in use that could be empty at most, if requests alone decided
+    moves: int | None = None  # of the plan; of a simulation its evictions
     held_by: str = ""  # the setting that keeps most of the load on hot nodes
-    held_share: float = 0.0  # 0..1 of the load that could leave
+    held_share: float | None = None  # 0..1 of the load that could leave
     minor: str = ""  # of the scheduler
-    decisions: int = 0  # of the schedulers, that were compared with what is computed
-    landed: int = 0  # of them, as computed
+    decisions: int | None = None  # of the schedulers, that were compared with what is computed
+    landed: int | None = None  # of them, as computed
     error: str = ""  # why nothing is known of the cluster
     exit_code: int = 0  # that the command would leave with for this cluster alone
     simulated: PolicyRun | UnsetType = UNSET  # the whole course of a policy
@@ -204,8 +204,8 @@ def planned_row(
         held_by=held.setting if held else "",
         held_share=held.share if held else 0.0,
         minor=inputs.scheduler.version,
-        decisions=measured.decisions if measured else 0,
-        landed=measured.landed if measured else 0,
+        decisions=measured.decisions if measured else None,
+        landed=measured.landed if measured else None,
         answer=UNSET if answer is None else answer(inputs, plan),
     )
 
@@ -280,12 +280,12 @@ def headline(fleet: Fleet) -> str:
     failed = f", {fleet.failed} of them not read" if fleet.failed else ""
     clusters = f"{counted(len({row.cluster for row in fleet.clusters}), 'cluster')}{failed}"
     if _COMPARED[0] in columns:
-        decisions, landed = (sum(getattr(row, name) for row in read) for name in ("decisions", "landed"))
+        decisions, landed = (sum(getattr(row, name) or 0 for row in read) for name in ("decisions", "landed"))
         return f"{clusters}: {landed:,} of {counted(decisions, 'decision')} as computed"
     if _SIMULATED[0] in columns:
-        return f"{clusters}: {counted(sum(row.moves for row in read), 'eviction')}"
+        return f"{clusters}: {counted(sum(row.moves or 0 for row in read), 'eviction')}"
     hot = counted(sum(row.hot or 0 for row in read), "hot node")
-    return f"{clusters}: {hot} and {counted(sum(row.moves for row in read), 'planned move')}"
+    return f"{clusters}: {hot} and {counted(sum(row.moves or 0 for row in read), 'planned move')}"
 
 
 def columns_of(fleet: Fleet) -> list[Column]:
@@ -297,8 +297,8 @@ def columns_of(fleet: Fleet) -> list[Column]:
     return [cluster, *(_PLANNED if not read or any(row.policy for row in read) else _COMPARED)]
 
 
-def _number(of: Callable[[ClusterRow], float]) -> Callable[[ClusterRow], str]:
-    return lambda row: "-" if row.error else f"{of(row):g}"
+def _number(of: Callable[[ClusterRow], float | None]) -> Callable[[ClusterRow], str]:
+    return lambda row: "-" if (found := of(row)) is None else f"{found:g}"
 
 
 def _held(row: ClusterRow) -> str | tuple[str, str]:
@@ -316,12 +316,12 @@ def _of_run(of: Callable[[PolicyRun], float | None]) -> Callable[[ClusterRow], s
 
 
 def _agrees(row: ClusterRow) -> str:
-    return f"{row.landed / row.decisions:.1%}" if row.decisions else "-"
+    return f"{(row.landed or 0) / row.decisions:.1%}" if row.decisions else "-"
 
 
 _PLANNED = [
     Column("NODES", _number(lambda row: row.nodes), right=True),
-    Column("HOT", _number(lambda row: row.hot or 0), right=True),
+    Column("HOT", _number(lambda row: row.hot), right=True),
     Column("MOVABLE", _number(lambda row: row.movable), right=True),
     Column("EMPTIABLE", _number(lambda row: row.emptiable), right=True),
     Column("MOVES", _number(lambda row: row.moves), right=True),

@@ -87,6 +87,23 @@ def test_what_is_not_known_of_a_cluster_is_empty_and_never_zero(
     assert table[4].split()[1:] == ["default", "-", "-", "-", "-", "0", "0"]
     planned = rebalancer_program("plan", "--from", f"{recorded}/*", "-o", "csv").stdout.splitlines()
     assert planned[1].startswith("broken,,,,,,,,")
+    for command in ("plan", "simulate"):
+        text = rebalancer_program(command, "--from", f"{recorded}/*", "-o", "json").stdout
+        broken, eu, _ = json.loads(text)["clusters"]
+        figures = (
+            "nodes",
+            "pods",
+            "hot",
+            "movable",
+            "emptiable",
+            "moves",
+            "heldShare",
+            "decisions",
+            "landed",
+        )
+        assert {name: broken[name] for name in figures} == dict.fromkeys(figures)
+        unknown = {name for name in figures if eu[name] is None}
+        assert unknown == ({"decisions", "landed"} if command == "plan" else {*figures} - {"hot", "moves"})
 
 
 def test_a_page_has_the_rows_and_why_a_cluster_was_not_read(
