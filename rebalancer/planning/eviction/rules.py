@@ -348,19 +348,19 @@ def quota(context: EvictionContext, row: PodRow) -> NotMoved | None:
 
 def other_scheduler(context: EvictionContext, row: PodRow) -> NotMoved | None:
     """Pods, or replacements, of a scheduler that is not configured or that the policy leaves out."""
-    wanted = context.policy.scheduler.profiles
+    settings, configuration = context.policy.scheduler, context.inputs.scheduler.configuration
     for pod_class in (int(context.pods.pod_class[row]), context.replacement(row).pod_class):
         name = context.pods.classes[pod_class].scheduler_name
-        if context.inputs.scheduler.configuration.profile(name) is None:
-            message = f"schedulerName {name} is not in the scheduler's configuration"
-            setting = _configuration_setting(context)
-            if setting == "scheduler.configMap" and context.policy.scheduler.config_map is None:
-                message += (
+        if configuration.profile(name) is None:
+            where = f" {configuration.source}" if configuration.source != "defaults" else ""
+            if not (where or settings.config_map or settings.file or settings.inline):
+                where = (
                     ", which was not given: name it in scheduler.configMap, found with: kubectl get "
                     "configmaps -A | grep scheduler"
                 )
-            return NotMoved(Reason.OTHER_SCHEDULER, message, (setting,))
-        if wanted and name not in wanted:
+            message = f"schedulerName {name} is not in the scheduler's configuration{where}"
+            return NotMoved(Reason.OTHER_SCHEDULER, message, (_configuration_setting(context),))
+        if settings.profiles and name not in settings.profiles:
             return NotMoved(Reason.OTHER_SCHEDULER, f"the policy does not act for schedulerName {name}")
     return None
 

@@ -379,3 +379,11 @@ def test_whoever_says_no_in_other_words_is_not_evicted(name: str, no: str) -> No
 )
 def test_a_pod_that_its_controller_replaces_says_how_far_that_is(given: Case, words: str) -> None:
     assert words in because(plan_for(given), "web-0")
+
+
+def test_a_configuration_that_was_given_is_named_where_it_lacks_the_scheduler_of_a_pod() -> None:
+    inputs = planning_inputs([a_node("hot"), a_node("cool", cpu=8)], **case(OF_VOLCANO))
+    configuration = replace(inputs.scheduler.configuration, source="dump/scheduler-config.yaml")
+    inputs = replace(inputs, scheduler=replace(inputs.scheduler, configuration=configuration))
+    said = because(plan_of(inputs), "web-0")
+    assert said == "schedulerName volcano is not in the scheduler's configuration dump/scheduler-config.yaml"
