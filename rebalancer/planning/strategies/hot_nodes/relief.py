@@ -7,6 +7,8 @@ excess they leave, the nodes they leave hot and what they cost, all in points; `
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from rebalancer.cluster.arrays import NodeRow, PodRow
@@ -54,7 +56,7 @@ def _why_none_may_leave(prepared: PreparedInputs, node: NodeRow) -> NotMoved | N
     runs = state.hot_runs_with(name, inputs.now, spacing) if state else needed
     if runs < needed:
         wait = state.counts_in(inputs.now, spacing) if state else 0.0
-        soonest = f"; the next run that counts: in {wait / 60:.0f} min" if wait > 0 else ""
+        soonest = f"; the next run that counts: in {math.ceil(wait / 60)} min" if wait > 0 else ""
         said = f"its node is hot in run {runs} of the {needed} wanted{soonest}"
         return NotMoved(Reason.HOT_TOO_BRIEFLY, said)
     return None
