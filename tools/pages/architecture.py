@@ -27,7 +27,7 @@ _ARROWS = (
     *(("state", "load"), ("state", "planning"), ("execution", "state")),
 )
 _STYLE = (
-    "<style>text{font:12px system-ui,sans-serif;fill:#57606a;text-anchor:middle}"
+    "<style>text{font:12px system-ui,sans-serif;fill:#787b7e;text-anchor:middle}"
     " .name{font-weight:600;fill:#0969da} rect{fill:#8c959f1a;stroke:#8c959f}"
     " path{fill:none;stroke:#8c959f;stroke-width:1.5;marker-end:url(#head)}</style>"
 )

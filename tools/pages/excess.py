@@ -14,7 +14,7 @@ _LEFT, _TOP, _WIDTH, _HEIGHT = 60, 20, 560, 300
 _BOTTOM, _RIGHT = _TOP + _HEIGHT, _LEFT + _WIDTH
 _OVERLOADS = ((0.0, "#787b7e"), (1.0, "#0087af"), (2.0, "#af5f00"))
 _LEVELS = ((_COOL_TO, "coolTo"), (_HOT_ABOVE, "threshold"), (100.0, "100 %"))
-_STYLE = "<style>text{font:14px system-ui,sans-serif;fill:#57606a} path{fill:none;stroke-width:2}</style>"
+_STYLE = "<style>text{font:14px system-ui,sans-serif;fill:#787b7e} path{fill:none;stroke-width:2}</style>"
 
 
 def excess_picture() -> str:
@@ -24,7 +24,7 @@ def excess_picture() -> str:
     lines = [
         f'<svg {size} xmlns="http://www.w3.org/2000/svg" role="img">',
         f"<title>Excess by the level of a node</title>{_STYLE}",
-        f'<path d="M{_LEFT} {_TOP}V{_BOTTOM}H{_RIGHT}" stroke="#57606a"/>',
+        f'<path d="M{_LEFT} {_TOP}V{_BOTTOM}H{_RIGHT}" stroke="#787b7e"/>',
         _text(_LEFT + _WIDTH / 2, _BOTTOM + 44, "percent of allocatable", 'text-anchor="middle"'),
     ]
     for level, name in _LEVELS:
