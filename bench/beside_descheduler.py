@@ -2,12 +2,17 @@
 
     make bench ARGS=--beside-descheduler
     make bench ARGS="--beside-descheduler --sizes 5000/150000"
+    make bench ARGS="--beside-descheduler --runs"
 
 The server is the one of the end-to-end tests, without controllers and without a scheduler, so that nothing
 changes while both are measured. Both read all of it, both judge load by requests, and both may evict as many
 pods. The descheduler is built once from the module proxy, of the version with which its candidates are
 compared. Each figure is that of the whole process; medians count, since the two share the machine with
 whatever else runs there, and its load stands beside them.
+
+With ``--runs`` each makes a real run of its own server, filled alike, which now has controllers, a scheduler
+and simulated kubelets. Beside what a run takes stand the pods that it evicted, and the nodes that are hot by
+the policy once all pods are ready again.
 """
 
 from __future__ import annotations
@@ -16,17 +21,18 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import urllib3
 
 from bench.cluster import generate
 from bench.loading import Etcd, Loader, Server
-from bench.measuring import ROOT, Measurement, Size, machine, of_command
+from bench.measuring import REBALANCER, ROOT, Measurement, Size, machine, of_command
 from tests import go_programs
 from tests.conformance.descheduler.build import MODULE
 from tests.e2e import assets
@@ -35,6 +41,9 @@ from tests.e2e.processes import free_port
 
 SIZES = "1000/20000"
 OURS, THEIRS = "rebalancer plan", "descheduler --dry-run"
+# They would make pods of their own kind instead: of another template hash, and on nodes that had none.
+_WITHOUT = "deployment-controller", "daemonset-controller"
+_SETTLED = 600.0  # seconds until all pods are ready, on a busy machine
 _PACKAGE = "sigs.k8s.io/descheduler"
 _POLICY = ROOT / "bench" / "policy-requests.yaml"
 # The levels and the limit of bench/policy-requests.yaml.
@@ -66,6 +75,13 @@ def descheduler() -> Path:
     return built
 
 
+class Commands(NamedTuple):
+    """Programs and their options."""
+
+    ours: Callable[[str], tuple[str, ...]]  # by command
+    theirs: tuple[str, ...]  # a run; with --dry-run nothing is evicted
+
+
 def alternating(
     size: Size, ours: Callable[[], Measurement], theirs: Callable[[], Measurement], repeat: int
 ) -> list[str]:
@@ -79,46 +95,99 @@ def alternating(
         )
         for found in zip(*both, strict=True)
     ]
-    return [
-        f"| {size.pods:,} / {size.nodes:,} | {name} | {cpu:.1f} | {wall:.1f} | {peak:.0f} |"
+    rows = [
+        _row(f"{size.pods:,} / {size.nodes:,}", name, f"{cpu:.1f}", f"{wall:.1f}", f"{peak:.0f}")
         for name, (cpu, wall, peak) in zip((OURS, THEIRS), medians, strict=True)
-    ] + ["| | ratio | " + " | ".join(f"{a / b:.2f}" for a, b in zip(*medians, strict=True)) + " |"]
+    ]
+    ratios = (f"{a / b:.2f}" for a, b in zip(*medians, strict=True))
+    return [*rows, _row("", "ratio", *ratios)]
 
 
-def measure(sizes: list[Size], repeat: int) -> None:
-    """Fill a server with each cluster, and print what both take."""
-    program = descheduler()
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+@contextmanager
+def filled(size: Size, *, stateless: bool = False) -> Iterator[tuple[ControlPlane, Commands]]:
+    """A server with a generated cluster, and what our plans and the descheduler's runs begin with."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        policy = folder / "descheduler.yaml"
+        policy.write_text(_THEIR_POLICY)
+        plane = ControlPlane(folder, patient=True)
+        with plane.start(controllers=False, scheduler=False, kwok=False):
+            kubeconfig = plane.kubeconfig()
+            click.echo(f"filling a server with {size.pods} pods ...", err=True)
+            Loader(Server(kubeconfig), etcd=Etcd(plane.etcd)).load(
+                generate(size.nodes, size.pods, stateless=stateless)
+            )
+            ours = (
+                *("--policy", str(_POLICY), "--kubeconfig", str(kubeconfig), "-o", "json"),
+                *("--state", str(folder / "state.json")),
+            )
+            theirs = (
+                *(str(descheduler()), "--policy-config-file", str(policy), "--kubeconfig", str(kubeconfig)),
+                *("--secure-port", str(free_port()), "--cert-dir", str(folder / "certificates")),
+            )
+            yield plane, Commands(lambda command: (*REBALANCER, command, *ours), theirs)
+
+
+def plans(size: Size, repeat: int) -> list[str]:
+    """The rows of plans and dry runs, alternating."""
+    with filled(size) as (_, commands):
+        ours, theirs = commands.ours("plan"), (*commands.theirs, "--dry-run")
+        of_command(OURS, size, ours)  # not counted: Python compiles what is new
+        return alternating(
+            size, lambda: of_command(OURS, size, ours), lambda: of_command(THEIRS, size, theirs), repeat
+        )
+
+
+def runs(size: Size) -> list[str]:
+    """The rows of a run each, on a server each."""
+    found = []
+    for name in ("rebalancer run", "descheduler"):
+        with filled(size, stateless=True) as (plane, commands):
+            plane.start_controllers(without=_WITHOUT)
+            plane.start_kwok()
+            plane.start_scheduler()
+            plane.wait_for_pods(seconds=_SETTLED)
+            before, hot = _uids(plane), _hot(commands)
+            command = (
+                commands.theirs
+                if name == "descheduler"
+                else (*commands.ours("run"), "--lease", "default/rebalancer")
+            )
+            done = of_command(name, size, command)
+            plane.wait_for_pods(seconds=_SETTLED)
+            counts = len(before - _uids(plane)), hot, _hot(commands)
+            figures = f"{done.cpu_seconds:.1f}", f"{done.wall_seconds:.1f}", f"{done.peak_bytes / 1e6:.0f}"
+            found.append(_row(f"{size.pods:,} / {size.nodes:,}", name, *figures, *map(str, counts)))
+    return found
+
+
+def _uids(plane: ControlPlane) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in plane.api.list("/api/v1/pods")}
+
+
+def _hot(commands: Commands) -> int:
+    """How many nodes are hot by our policy."""
+    done = subprocess.run(commands.ours("plan"), capture_output=True, text=True, check=True, cwd=ROOT)
+    return int(json.loads(done.stdout)["hotCount"])
+
+
+def measure(sizes: list[Size], repeat: int, *, real_runs: bool) -> None:
+    """Print what both take on each cluster."""
+    descheduler()
     urllib3.disable_warnings()  # of the server on loopback, before it has written its certificate
     os.environ["PYTHONDONTWRITEBYTECODE"] = ""  # an installed program is not compiled at every start
     if assets.missing():
         assets.build()
-    click.echo(f"{machine()}; the median of {repeat}, alternating; load {os.getloadavg()[0]:.0f}")
-    click.echo("| pods / nodes | | processor s | wall s | peak MB |\n|---|---|---|---|---|")
+    taken = "one run each" if real_runs else f"the median of {repeat}, alternating"
+    click.echo(f"{machine()}; {taken}; load {os.getloadavg()[0]:.0f}")
+    more = (" evicted | hot before | hot after |", "---|---|---|") if real_runs else ("", "")
+    click.echo(
+        f"| pods / nodes | | processor s | wall s | peak MB |{more[0]}\n|---|---|---|---|---|{more[1]}"
+    )
     for size in sizes:
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            policy = folder / "descheduler.yaml"
-            policy.write_text(_THEIR_POLICY)
-            plane = ControlPlane(folder)
-            with plane.start(controllers=False, scheduler=False, kwok=False):
-                kubeconfig = plane.kubeconfig()
-                click.echo(f"filling a server with {size.pods} pods ...", err=True)
-                Loader(Server(kubeconfig), etcd=Etcd(plane.etcd)).load(generate(size.nodes, size.pods))
-                ours = (
-                    *(sys.executable, "-m", "rebalancer", "plan", "--policy", str(_POLICY)),
-                    *("--kubeconfig", str(kubeconfig), "-o", "json"),
-                )
-                theirs = (
-                    *(str(program), "--dry-run", "--policy-config-file", str(policy)),
-                    *("--kubeconfig", str(kubeconfig), "--secure-port", str(free_port())),
-                    *("--cert-dir", str(folder / "certificates")),
-                )
-                of_command(OURS, size, ours)  # not counted: Python compiles what is new
-                rows = alternating(
-                    size,
-                    lambda: of_command(OURS, size, ours),  # noqa: B023 - called before the next size
-                    lambda: of_command(THEIRS, size, theirs),  # noqa: B023 - the same
-                    repeat,
-                )
-        click.echo("\n".join(rows))
+        click.echo("\n".join(runs(size) if real_runs else plans(size, repeat)))
     click.echo(f"load at the end {os.getloadavg()[0]:.0f}")

@@ -149,15 +149,15 @@ def write_list(folder: Path, plural: str, items: Iterator[Object] | list[Object]
 
 
 def generate(
-    node_count: int, pod_count: int, seed: int = 1, *, even: bool = False
+    node_count: int, pod_count: int, seed: int = 1, *, even: bool = False, stateless: bool = False
 ) -> dict[str, Iterator[Object] | list[Object]]:
     """The objects of a cluster by kind, pods as they are asked for; a kind without objects is empty.
 
-    ``even``: its pods are spread as their constraints ask.
+    ``even``: its pods are spread as their constraints ask. ``stateless``: without StatefulSets.
     """
     random = np.random.default_rng(seed)
     all_nodes = nodes(node_count, random)
-    all_workloads = workloads(node_count, pod_count, random)
+    all_workloads = workloads(node_count, pod_count, random, stateless=stateless)
     placed = place(all_nodes, all_workloads, random, even=even)
     running: dict[str, int] = {}
     for workload, _ in placed:

@@ -135,14 +135,20 @@ def _constraints(index: int, labels: Object) -> Object:
     return found
 
 
-def workloads(node_count: int, pod_count: int, random: np.random.Generator) -> list[Workload]:
-    """A DaemonSet, and Deployments (85 %) and StatefulSets of heavy-tailed sizes for the other pods."""
+def workloads(
+    node_count: int, pod_count: int, random: np.random.Generator, *, stateless: bool = False
+) -> list[Workload]:
+    """A DaemonSet, and Deployments (85 %) and StatefulSets of heavy-tailed sizes for the other pods.
+
+    ``stateless``: there are no StatefulSets, whose controller takes pods by their names.
+    """
     found = [_workload("DaemonSet", 0, node_count, random)]
     left = pod_count - node_count
     index = 1
     while left > 0:
         replicas = min(left, 1 + int(random.pareto(1.1) * 4), 400)
-        found.append(_workload("StatefulSet" if index % 7 == 0 else "Deployment", index, replicas, random))
+        kind = "Deployment" if stateless or index % 7 else "StatefulSet"
+        found.append(_workload(kind, index, replicas, random))
         left -= replicas
         index += 1
     return found

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 ROOT = Path(__file__).parents[1]
+REBALANCER = (sys.executable, "-m", "rebalancer")
 
 
 class Size(msgspec.Struct, frozen=True):

@@ -18,7 +18,18 @@ from pathlib import Path
 import click
 import msgspec
 
-from bench.measuring import ROOT, Measurement, Size, Suite, best, exponent, machine, of_command, of_stage
+from bench.measuring import (
+    REBALANCER,
+    ROOT,
+    Measurement,
+    Size,
+    Suite,
+    best,
+    exponent,
+    machine,
+    of_command,
+    of_stage,
+)
 
 SIZES = "100/3000,1000/30000,5000/150000"
 POLICY = ROOT / "bench" / "policy.yaml"
@@ -27,7 +38,6 @@ PROGRAM = {"--help": ("--help",), "validate": ("policy", "validate", str(POLICY)
 WHOLE = "dump→plan"
 ROWS = (*PROGRAM, *STAGES, WHOLE)
 CLUSTERS = ROOT / "build" / "bench"
-REBALANCER = (sys.executable, "-m", "rebalancer")
 _WIDTHS = (9, 5, 6, 7, 7, 7, 8)
 _RATIO_WIDTHS = (6, 6, 6)
 _DONE_WIDTH = 12
@@ -124,6 +134,7 @@ def _ratio(new: float, old: float) -> str:
 @click.option(
     "--beside-descheduler", is_flag=True, help="A plan beside the real descheduler, on a real API server."
 )
+@click.option("--runs", is_flag=True, help="Of --beside-descheduler: a real run each instead of plans.")
 @click.option("--rows", default=",".join(ROWS), show_default=True, help="What is measured.")
 @click.option("--repeat", type=click.IntRange(1, 100), default=3, show_default=True, help="The least counts.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default=ROOT / "build" / "bench.json")
@@ -140,12 +151,13 @@ def main(
     clusters: Path,
     *,
     beside_descheduler: bool,
+    runs: bool,
 ) -> None:
     """Measure every stage at every size."""
     if beside_descheduler:
         from bench import beside_descheduler as beside  # noqa: PLC0415 - imports the end-to-end tests
 
-        beside.measure(sizes_of(sizes or beside.SIZES), repeat)
+        beside.measure(sizes_of(sizes or beside.SIZES), repeat, real_runs=runs)
         return
     chosen = rows.split(",")
     if unknown := sorted(set(chosen) - set(ROWS)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -99,14 +99,14 @@ class ControlPlane:
 
     # Parts
 
-    def start_controllers(self, *extra: str) -> None:
+    def start_controllers(self, *extra: str, without: Container[str] = ()) -> None:
         """Start kube-controller-manager with the controllers that a cluster without machines needs."""
         port = free_port()
         self._start(
             "kube-controller-manager",
             [
                 f"--kubeconfig={self.kubeconfig('system:kube-controller-manager')}",
-                f"--controllers={','.join(CONTROLLERS)}",
+                f"--controllers={','.join(name for name in CONTROLLERS if name not in without)}",
                 f"--service-account-private-key-file={self.folder / 'service-account.key'}",
                 "--use-service-account-credentials=true",
                 f"--root-ca-file={self.certificate}",

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from bench import suite
 from bench.beside_descheduler import alternating
-from bench.measuring import Measurement, Size, best, exponent, of_command, of_stage
+from bench.measuring import REBALANCER, Measurement, Size, best, exponent, of_command, of_stage
 from bench.stages import STAGES, measure
 
 SIZE = Size(4, 30)
@@ -56,7 +56,7 @@ def _never(*_: object, **__: object) -> None:
 
 def test_a_command_that_fails_stops_the_suite_with_what_it_said() -> None:
     with pytest.raises(SystemExit, match="no such file"):
-        of_command("dump→plan", None, (*suite.REBALANCER, "plan", "--from", "/nowhere"))
+        of_command("dump→plan", None, (*REBALANCER, "plan", "--from", "/nowhere"))
 
 
 @pytest.mark.parametrize("text", ["0/5", "5/-1", "5", "a/b", "5/5,", ""])
