@@ -104,7 +104,7 @@ def alternating(
 
 
 def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
+    return "".join(f"| {cell} ".replace("  ", " ") for cell in cells) + "|"
 
 
 @contextmanager

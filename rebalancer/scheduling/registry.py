@@ -323,6 +323,11 @@ def plugin_queries(configuration: SchedulerConfiguration) -> tuple[PluginQuery, 
     return tuple(dict.fromkeys(queries))
 
 
+def _overrides(plugin: type[Plugin], declared: Callable[..., object]) -> bool:
+    """Whether a plugin has a class method of its own instead of one that all plugins have."""
+    return any(declared.__name__ in vars(cls) for cls in plugin.__mro__[: plugin.__mro__.index(Plugin)])
+
+
 class UnreadInputs:
     """Which inputs of verdicts were not read: the landings of such pods cannot be predicted.
 
@@ -331,10 +336,16 @@ class UnreadInputs:
 
     def __init__(self, profile: Profile, objects: ObjectsRead) -> None:
         self._objects = objects
-        self._plugins: list[tuple[type[Plugin], Enabled]] = []
+        self._needing: list[tuple[type[Plugin], Enabled]] = []
+        self._never_reading: list[type[Plugin]] = []
+        # Most plugins need nothing beside nodes and pods, and a cluster has thousands of classes.
         for name in sorted(profile.plugin_names & MODELLED.keys()):
+            plugin = MODELLED[name]
             points = frozenset(point for point in _FILTER_AND_SCORE if name in profile.enabled(point))
-            self._plugins.append((MODELLED[name], Enabled(profile.argument(name), points)))
+            if points and (plugin.kinds_for_claims or _overrides(plugin, Plugin.needs)):
+                self._needing.append((plugin, Enabled(profile.argument(name), points)))
+            if _overrides(plugin, Plugin.never_read):
+                self._never_reading.append(plugin)
 
     def of(self, pod: PodClass) -> tuple[str, ...]:
         """The kinds, by plural, that the verdict on a pod of this class needs and that were not read; sorted.
@@ -348,8 +359,8 @@ class UnreadInputs:
             for volume in pod.spec.volumes or ()
             if volume.ephemeral is not None
         }
-        for plugin, enabled in self._plugins:
-            missing.update(plugin.never_read(pod))
-            if enabled.points:
-                kinds.update(plugin.needs(pod, enabled, self._objects))
+        for reading in self._never_reading:
+            missing.update(reading.never_read(pod))
+        for plugin, enabled in self._needing:
+            kinds.update(plugin.needs(pod, enabled, self._objects))
         return tuple(sorted(missing | {kind.plural for kind in kinds if not self._objects.has(kind)}))

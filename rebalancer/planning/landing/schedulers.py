@@ -80,21 +80,22 @@ _POD_GROUP_LABELS = (
 def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
     """Why pods of a class cannot be placed by the model, by class; predictable classes are absent."""
     configuration, snapshot = inputs.scheduler.configuration, inputs.snapshot
+    release = inputs.scheduler.release
     by_profile = {
         profile.scheduler_name: _profile_reason(profile, configuration, inputs.view, snapshot)
         or _start_reason(profile, inputs)
         for profile in configuration.profiles
     }
-    objects = ObjectsRead(snapshot, inputs.scheduler.release)
+    objects = ObjectsRead(snapshot, release)
     unread = {profile.scheduler_name: UnreadInputs(profile, objects) for profile in configuration.profiles}
-    readers = BindingLabelReaders(snapshot, inputs.scheduler.release)
+    readers = BindingLabelReaders(snapshot, release)
     devices = _resources_of_device_classes(snapshot)
     settled = _SettledRules(objects, snapshot)
     found: dict[int, str] = {}
     for index, pod in enumerate(snapshot.pods.classes):
         unpredictable_reason = (
-            _class_reason(pod, inputs.scheduler.release, devices, settled.of(pod))
-            or _extender_reason(pod, configuration, inputs.scheduler.release)
+            _class_reason(pod, release, devices, settled.of(pod))
+            or _extender_reason(pod, configuration, release)
             or by_profile.get(pod.scheduler_name, "")
         )
         if not unpredictable_reason and pod.scheduler_name in unread:
