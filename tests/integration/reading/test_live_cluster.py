@@ -245,6 +245,27 @@ def test_a_watch_that_stays_behind_is_never_planned_with_and_one_line_says_so(
     assert "each of them listed all" in said[0]
 
 
+def test_a_small_cluster_of_which_only_other_kinds_change_is_not_said_to_be_overloaded(
+    listed: Counter[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    with (
+        a_sandbox(bookmark_seconds=3600.0) as sandbox,
+        watching(sandbox.url, large=10**6) as cluster,
+    ):
+        cluster.current()
+        for number in range(5):
+            feed = cluster.feeds[PODS]
+            before = feed.traffic.events
+            sandbox.store.create("pods", a_pod(f"new-{number}", node="n1"))
+            eventually(lambda: feed.traffic.events > before, awaited="the pod arrives")  # noqa: B023 - at once
+            sandbox.store.create("namespaces", {"metadata": {"name": f"elsewhere-{number}"}})
+            listed.clear()
+            cluster.current()
+            assert listed["pods"], "no event says that the watch has come so far"
+    assert "not up to date" not in caplog.text
+
+
 def test_a_server_whose_versions_went_back_is_read_anew(
     listed: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

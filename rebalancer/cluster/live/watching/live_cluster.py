@@ -169,7 +169,7 @@ class LiveCluster:
         for kind, fence in fences.items():
             if kind not in missed:
                 found[kind.plural] = self.feeds[kind].listing(fence.asked_at)
-        self._note(fences, missed)
+        self._note(fences, missed, waited_for=hurried)
         again = self._read(api, missed, progress)
         found.update(again.listings)
         return Recording(
@@ -289,10 +289,11 @@ class LiveCluster:
                     return
                 self._changed.wait(min(_LOOK_SECONDS, limit.seconds_left))
 
-    def _note(self, asked: Iterable[Kind], missed: Iterable[Kind]) -> None:
+    def _note(self, asked: Iterable[Kind], missed: Iterable[Kind], *, waited_for: bool) -> None:
         """Remember which watches were not current: until something comes, they are not asked about again.
 
-        One that stays behind for several readings costs a whole list each time, so it is said.
+        One that stays behind for several readings, though it was waited for, costs a whole list each time, so
+        it is said. One that was not is behind wherever objects of other kinds have changed since.
         """
         self._quiet = {
             kind: events for kind, events in self._quiet.items() if self.feeds[kind].traffic.events == events
@@ -302,8 +303,8 @@ class LiveCluster:
         for kind in missed:
             LOGGER.debug("%s: the watch did not show in time that it is current; listed again", kind.plural)
             self._quiet[kind] = self.feeds[kind].traffic.events
-            self._missed[kind] += 1
-            if self._missed[kind] == _SAID_AFTER:
+            self._missed[kind] += waited_for
+            if waited_for and self._missed[kind] == _SAID_AFTER:
                 LOGGER.info(
                     "%s: the watch was not up to date for %d readings, so each of them listed all; "
                     "the API server or this program is overloaded, or a proxy holds events back",
