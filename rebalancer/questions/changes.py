@@ -37,7 +37,7 @@ from rebalancer.planning.disruption_cost import DELETION_COST, annotated_cost
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.subjects import Subject, SubjectName, find_subject, parse_subject
-from rebalancer.planning.workloads.lookup import Workloads
+from rebalancer.planning.workloads.lookup import Workloads, controller_of
 from rebalancer.planning.workloads.stateful_sets import own_claims
 from rebalancer.scheduling.resources import pod_requests, requested_amounts
 
@@ -408,6 +408,7 @@ def rescaled(prepared: PreparedInputs, scaling: Scaling) -> Rescaled:
     """
     pods = prepared.pods
     workload = find_subject(prepared.inputs.snapshot, scaling.workload)
+    _refuse_a_part(prepared, workload)
     key = f"{workload.namespace}/{workload.kind}/{workload.name}"
     rows = [
         PodRow(row)
@@ -451,6 +452,19 @@ def rescaled(prepared: PreparedInputs, scaling: Scaling) -> Rescaled:
             for number in range(1, scaling.replicas - len(rows) + 1)
         ),
     )
+
+
+def _refuse_a_part(prepared: PreparedInputs, workload: Subject) -> None:
+    """InputError for a ReplicaSet of a Deployment, which alone says how many pods that one has."""
+    for kind, record in prepared.inputs.snapshot.workloads.values():
+        of = record.metadata
+        if (kind.name, of.namespace, of.name) == (workload.kind, workload.namespace, workload.name):
+            owner = controller_of(of)
+            if owner is not None and owner.kind == "Deployment":
+                whole = f"deployment/{of.namespace}/{owner.name}"
+                raise InputError(
+                    f"--scale: {whole} would scale its ReplicaSet {of.name} back", hint=f"scale {whole}"
+                )
 
 
 def usage_like(inputs: PlanningInputs, siblings: list[PodRow], pod_class: int) -> FloatArray:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
+from rebalancer.errors import InputError
 from rebalancer.questions.changes import parse_changes
 from rebalancer.questions.what_if import WhatIf, what_if
-from tests.builders import a_budget, a_node
+from tests.builders import a_budget, a_node, owned_by
 from tests.unit.planning.builders import a_policy, a_workload, planning_inputs
 
 
@@ -42,6 +45,17 @@ def test_a_workload_of_which_some_pods_fit_nowhere_is_short_of_ready_ones() -> N
     answer = scaled("aaaa", 40)
     assert answer.pending[1] > 0
     assert answer.moves == (2, 0)
+
+
+def test_a_replica_set_is_not_scaled_alone_as_its_deployment_would_scale_it_back() -> None:
+    of_deployment = a_workload("web-1", ["a"])
+    of_deployment.item["metadata"]["ownerReferences"] = [owned_by("Deployment", "web")]
+    inputs = planning_inputs([a_node("a")], [of_deployment])
+
+    with pytest.raises(
+        InputError, match=r"would scale its ReplicaSet web-1 back \(scale deployment/default/web\)"
+    ):
+        what_if(inputs, parse_changes([], [], [], ["rs/web-1=3"]))
 
 
 def test_the_answer_says_that_budgets_are_those_of_now() -> None:
