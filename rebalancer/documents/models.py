@@ -33,13 +33,13 @@ class WrittenModel(BaseModel):
     )
 
 
-def did_you_mean(name: str, known: Iterable[str], *, fallback: str = "") -> str:
+def did_you_mean(name: str, known: Iterable[str], *, fallback: str = "", cutoff: float = 0.6) -> str:
     """``did you mean X?`` for the known name nearest to ``name``; ``fallback`` when none is near."""
     import difflib  # noqa: PLC0415 - only for mistakes
 
     names = sorted(set(known))
     by_lower_case = {candidate.lower(): candidate for candidate in names}
-    nearest = difflib.get_close_matches(name.lower(), list(by_lower_case), n=1, cutoff=0.6)
+    nearest = difflib.get_close_matches(name.lower(), list(by_lower_case), n=1, cutoff=cutoff)
     return f"did you mean {by_lower_case[nearest[0]]}?" if nearest else fallback
 
 

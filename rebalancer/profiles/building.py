@@ -294,7 +294,8 @@ def _warn_of_unknown_disabled(plugins: WrittenPlugins, path: Path, context: Cont
 
 
 def _check_entries(merged: Mapping[str, MergedSet], context: Context) -> None:
-    """Every enabled plugin is known, and implements the point it is enabled at."""
+    """Every enabled plugin is known or assumed neutral, and implements the point it is enabled at."""
+    unknown: dict[str, Path] = {}
     for point, plugin_set in merged.items():
         for entry in plugin_set.enabled:
             if entry.path is None:
@@ -302,7 +303,8 @@ def _check_entries(merged: Mapping[str, MergedSet], context: Context) -> None:
             name_path = (*entry.path, "name")
             description = context.known.get(entry.name)
             if description is None:
-                _check_neutral(entry, name_path, context)
+                if entry.name not in context.assume_neutral:
+                    unknown.setdefault(entry.name, name_path)
             elif point != MULTI_POINT and ExtensionPoint(point) not in description.points:
                 listed = ", ".join(p.value for p in ExtensionPoint if p in description.points)
                 raise context.document.error(
@@ -310,13 +312,12 @@ def _check_entries(merged: Mapping[str, MergedSet], context: Context) -> None:
                     f"plugin {entry.name} does not implement {point}",
                     hint=f"it implements {listed}",
                 )
+    for name, path in unknown.items():
+        _refuse_unknown(name, path, [other for other in unknown if other not in context.catalogue], context)
 
 
-def _check_neutral(entry: Entry, path: Path, context: Context) -> None:
-    """An unknown plugin is an error unless it is assumed neutral."""
-    name = entry.name
-    if name in context.assume_neutral:
-        return
+def _refuse_unknown(name: str, path: Path, unknown: list[str], context: Context) -> None:
+    """Raises InputError for a plugin that is neither known nor assumed neutral, nor are the ``unknown``."""
     dropped = context.catalogue.get(name)
     if name == ALL:
         raise context.document.error(path, 'only disabled may list "*"', hint="name the plugins to enable")
@@ -325,8 +326,13 @@ def _check_neutral(entry: Entry, path: Path, context: Context) -> None:
         raise context.document.error(
             path, f"plugin {name} is unknown to {context.version}; it exists in {versions}", hint="remove it"
         )
-    ways = f"describe it through an entry point, or accept it as neutral with --assume-neutral {name}"
-    guess = did_you_mean(name, context.known)
+    flags = " ".join(f"--assume-neutral {other}" for other in unknown)
+    ways = (
+        f"describe it through an entry point, or accept {'it' if len(unknown) == 1 else 'these'} as neutral "
+        f"with {flags}, or scheduler.assumeNeutral of the policy"
+    )
+    # Plugins of other projects have names like those of Kubernetes.
+    guess = did_you_mean(name, context.known, cutoff=0.8)
     raise context.document.error(
         path, f"unknown plugin {name}", hint=f"{guess} else {ways}" if guess else ways
     )

@@ -27,8 +27,19 @@ def test_an_unknown_enabled_plugin_says_which_where_and_how_to_supply_it() -> No
         load_configuration(text, "scheduler-config.yaml")
     assert str(caught.value) == (
         "scheduler-config.yaml:11:15 profiles[1].plugins.score.enabled[0].name: unknown plugin Xyzzy "
-        "(describe it through an entry point, or accept it as neutral with --assume-neutral Xyzzy)"
+        "(describe it through an entry point, or accept it as neutral with --assume-neutral Xyzzy, or "
+        "scheduler.assumeNeutral of the policy)"
     )
+
+
+def test_all_unknown_plugins_of_a_profile_are_named_at_once_and_none_taken_for_one_of_another_name() -> None:
+    others = names("CapacityScheduling", "NodeResourceTopologyMatch", "NodeName")
+    message = plugins_refusal(multiPoint={"enabled": others}, permit={"enabled": names("Kuscia")})
+    assert "enabled[0].name: unknown plugin CapacityScheduling (describe it" in message
+    assert (
+        "accept these as neutral with --assume-neutral CapacityScheduling --assume-neutral "
+        "NodeResourceTopologyMatch --assume-neutral Kuscia, or scheduler.assumeNeutral"
+    ) in message
 
 
 def test_a_misspelt_plugin_is_suggested() -> None:
