@@ -69,6 +69,7 @@ def load_configuration(
     document = _parsed(text, source)
     version = _version(document)
     written = validate(WrittenConfiguration, document)
+    _refuse_addresses(document, version)
     extra = {plugin.name: plugin for plugin in extra_plugins}
     known = _known_to(version, catalogue) | extra
     if not named_plugins(written) <= known.keys():
@@ -121,6 +122,14 @@ def _version(document: Document) -> str:
     return known[api_version]
 
 
+def _refuse_addresses(document: Document, version: str) -> None:
+    """Whoever goes from an older version to v1 may forget that it has no addresses."""
+    for name in ("healthzBindAddress", "metricsBindAddress"):
+        if version == NEWEST_VERSION and name in document.value:
+            hint = "remove it: kube-scheduler has --bind-address and --secure-port"
+            raise document.error((name,), f"is unknown to {version}", hint=hint)
+
+
 def _profiles(written: WrittenConfiguration, context: Context) -> tuple[Profile, ...]:
     """Every profile; without any, the default one."""
     document = context.document
@@ -130,7 +139,9 @@ def _profiles(written: WrittenConfiguration, context: Context) -> tuple[Profile,
     for index, profile in enumerate(written.profiles):
         path = ("profiles", index)
         name = profile.scheduler_name
-        if not name:
+        if name == "":
+            raise document.error((*path, "schedulerName"), "must not be empty")
+        if name is None:
             if len(written.profiles) > 1:
                 raise document.error(path, "schedulerName is required when there are several profiles")
             name = DEFAULT_SCHEDULER_NAME
@@ -140,6 +151,11 @@ def _profiles(written: WrittenConfiguration, context: Context) -> tuple[Profile,
     queue_sort = {profile.enabled(ExtensionPoint.QUEUE_SORT) for profile in profiles}
     if len(queue_sort) > 1:
         raise document.error(("profiles",), "all profiles must enable the same queueSort plugin")
+    for index, profile in enumerate(written.profiles):
+        # The scheduler compares what is written, and not what it comes to.
+        if profile.plugins.queue_sort != written.profiles[0].plugins.queue_sort:
+            where = ("profiles", index, "plugins", "queueSort")
+            raise document.error(where, "must be written the same in all profiles")
     return tuple(profiles)
 
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from rebalancer.cluster.kinds import Kind
 from rebalancer.documents.models import WrittenModel
@@ -187,6 +187,12 @@ class Extender(Arguments):
     node_cache_capable: bool = False
     managed_resources: tuple[ManagedResource, ...] = ()
     ignorable: bool = False
+
+    @model_validator(mode="after")
+    def _weighs_what_it_scores(self) -> Self:
+        if self.prioritize_verb and not self.weight:
+            raise ValueError("weight must be positive where there is a prioritizeVerb")
+        return self
 
     @property
     def url(self) -> str:

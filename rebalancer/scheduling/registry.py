@@ -15,10 +15,10 @@ import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from msgspec.structs import replace
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from rebalancer import profiles
 from rebalancer.cluster.kinds import Kind
@@ -54,6 +54,12 @@ class DefaultPreemptionArguments(Arguments):
 
     min_candidate_nodes_percentage: int = Field(default=10, ge=0, le=100)
     min_candidate_nodes_absolute: int = Field(default=100, ge=0)
+
+    @model_validator(mode="after")
+    def _some_candidates(self) -> Self:
+        if not (self.min_candidate_nodes_percentage or self.min_candidate_nodes_absolute):
+            raise ValueError("minCandidateNodesPercentage and minCandidateNodesAbsolute must not both be 0")
+        return self
 
 
 GANGS = frozenset({"GangScheduling", "Coscheduling"})

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import msgspec
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.kinds import SERVICES, Kind
@@ -73,7 +73,9 @@ class DefaultConstraint(Arguments):
 class PodTopologySpreadArguments(Arguments):
     """Arguments of PodTopologySpread."""
 
-    defaulting_type: Literal["System", "List"] = "System"
+    defaulting_type: Annotated[
+        Literal["System", "List"], BeforeValidator(lambda given: given or "System")
+    ] = "System"
     default_constraints: tuple[DefaultConstraint, ...] = ()
 
     @model_validator(mode="after")

@@ -25,6 +25,7 @@ FILTERS = (
     "NodeResourcesFit",
     "InterPodAffinity",
 )
+NEEDED = ("PrioritySort", "DefaultBinder")  # without which no scheduler starts
 TRIMARAN = ("TargetLoadPacking", "LoadVariationRiskBalancing", "LowRiskOverCommitment")
 _ALLOCATABLE = "NodeResourcesAllocatable"
 WATCHER = "http://127.0.0.1:9321/watched"
@@ -44,8 +45,12 @@ def _allocatable(draws: Draws) -> Object:
 
 
 def _shape(draws: Draws) -> list[Object]:
+    """Points of a function; a 0 is written or left out."""
     steps = sorted({0, 100, *(draws.number(1, 99) for _ in range(draws.few(3)))})
-    return [{"utilization": step, "score": draws.number(0, 10)} for step in steps]
+    points = [{"utilization": step, "score": draws.number(0, 10)} for step in steps]
+    if draws.chance(0.2):
+        return [{key: value for key, value in point.items() if value} for point in points]
+    return points
 
 
 def _fit(draws: Draws) -> Object:
@@ -62,6 +67,8 @@ def _fit(draws: Draws) -> Object:
 
 
 def _default_constraints(draws: Draws) -> Object:
+    if draws.chance(0.1):
+        return {"defaultingType": ""}
     kinds = ("ScheduleAnyway", "DoNotSchedule")
     constraint = {"maxSkew": draws.number(1, 3), "topologyKey": ZONE, "whenUnsatisfiable": draws.one(kinds)}
     return {"defaultingType": "List", "defaultConstraints": [constraint] if draws.chance(0.8) else []}
@@ -163,6 +170,11 @@ def _some_disabled(draws: Draws, names: Sequence[str], probability: float) -> Ob
 
 def _multi_point(draws: Draws, probability: float) -> Object:
     """Plugins off, or weighted anew, at every extension point; what a point itself says counts more."""
+    if draws.chance(0.3 * probability):  # nothing by default
+        names = [*NEEDED, *draws.some(tuple(dict.fromkeys((*SCORES, *FILTERS))), 8)]
+        draws.random.shuffle(names)
+        enabled = [{"name": name, "weight": draws.number(0, 3)} for name in names]
+        return {"disabled": [{"name": "*"}], "enabled": enabled}
     found = _some_disabled(draws, SCORES, probability)
     if draws.chance(probability):
         found["enabled"] = [{"name": name, "weight": draws.number(1, 9)} for name in draws.some(SCORES, 2, 1)]
@@ -182,10 +194,13 @@ def _profile(draws: Draws, emphasis: frozenset[str], name: str) -> Object:
         plugin = "Peaks" if "peaks" in emphasis else draws.one(TRIMARAN)
         arguments[plugin] = _trimaran_arguments(draws, plugin)
         score.setdefault("enabled", []).append({"name": plugin, "weight": draws.number(1, 5)})
+    plugins = without_empty({"score": score, "filter": filters, "multiPoint": multi_point})
+    if "profiles" in emphasis and draws.chance(0.1):  # the default, which all profiles must write or none
+        plugins["queueSort"] = {"disabled": [{"name": "*"}], "enabled": [{"name": "PrioritySort"}]}
     return without_empty(
         {
             "schedulerName": name,
-            "plugins": without_empty({"score": score, "filter": filters, "multiPoint": multi_point}),
+            "plugins": plugins,
             "pluginConfig": [{"name": name, "args": given} for name, given in arguments.items()],
         }
     )

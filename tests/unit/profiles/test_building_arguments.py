@@ -86,6 +86,15 @@ def test_trimaran_replaces_silently_what_it_does_not_accept() -> None:
     assert risk.risk_limit_weights == {"cpu": 0.5, "memory": 0.5}
 
 
+def test_what_is_left_out_of_a_shape_is_0_and_no_defaulting_type_is_system() -> None:
+    shape = [{"score": 10}, {"utilization": 100}]
+    strategy = {"type": "RequestedToCapacityRatio", "requestedToCapacityRatio": {"shape": shape}}
+    fit = with_args("NodeResourcesFit", {"scoringStrategy": strategy})
+    assert isinstance(fit, NodeResourcesFitArguments)
+    assert [(point.utilization, point.score) for point in fit.shape] == [(0, 10), (100, 0)]
+    assert with_args("PodTopologySpread", {"defaultingType": ""}).defaulting_type == "System"
+
+
 def test_peaks_has_keys_with_capitals() -> None:
     args = {"WatcherAddress": "http://w", "NodePowerModel": {"n": {"k1": 2.5, "k2": 1}}}
     peaks = with_args("Peaks", args)

@@ -99,6 +99,10 @@ def test_plugin_sets_the_scheduler_would_not_start_with_are_refused(
     assert message in plugins_refusal(**sets)
 
 
+SAME_QUEUE_SORT = {"queueSort": {"enabled": names("PrioritySort"), "disabled": names("*")}}
+NO_CANDIDATES = {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 0}
+
+
 @pytest.mark.parametrize(
     ("profiles", "message"),
     [
@@ -107,6 +111,15 @@ def test_plugin_sets_the_scheduler_would_not_start_with_are_refused(
             "profiles[1].schedulerName: schedulerName a is already taken",
         ),
         ([{"schedulerName": "a"}, {}], "profiles[1]: schedulerName is required"),
+        ([{"schedulerName": ""}], "profiles[0].schedulerName: must not be empty"),
+        (
+            [{"schedulerName": "a"}, {"schedulerName": "b", "plugins": SAME_QUEUE_SORT}],
+            "profiles[1].plugins.queueSort: must be written the same in all profiles",
+        ),
+        (
+            [{"pluginConfig": [{"name": "DefaultPreemption", "args": NO_CANDIDATES}]}],
+            "minCandidateNodesPercentage and minCandidateNodesAbsolute must not both be 0",
+        ),
         (
             [{"percentageOfNodesToScore": 101}],
             "percentageOfNodesToScore: should be less than or equal to 100",
@@ -141,6 +154,11 @@ def test_profiles_the_scheduler_would_not_start_with_are_refused(profiles: list[
             text_of(extenders=[{"urlPrefix": "x", "wieght": 1}]),
             "extenders[0].wieght: unknown field (did you mean weight?)",
         ),
+        (
+            text_of(extenders=[{"urlPrefix": "x", "prioritizeVerb": "rank"}]),
+            "extenders[0]: weight must be positive where there is a prioritizeVerb",
+        ),
+        (text_of(healthzBindAddress=""), "healthzBindAddress: is unknown to v1 (remove it"),
     ],
 )
 def test_other_documents_are_refused(text: str, message: str) -> None:

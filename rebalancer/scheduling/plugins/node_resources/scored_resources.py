@@ -38,10 +38,10 @@ Resources = Annotated[tuple[ResourceWeight, ...], AfterValidator(lambda given: g
 
 
 class ShapePoint(Arguments):
-    """A point of a piecewise linear function: the score (0..10) at a utilization (0..100)."""
+    """A point of a piecewise linear function: the score (0..10) at a utilization (0..100); absent is 0."""
 
-    utilization: int = Field(ge=0, le=100)
-    score: int = Field(ge=0, le=10)
+    utilization: int = Field(default=0, ge=0, le=100)
+    score: int = Field(default=0, ge=0, le=10)
 
 
 class RequestedToCapacityRatio(Arguments):
