@@ -76,7 +76,8 @@ def _problems(
     errors = []
     listed = set()  # the fields of a part, which are named once
     for path, problem in sorted(located, key=order):
-        message, hint = _sentence(problem, model, path)
+        written = document.texts.get((*base, *path)) or _shown(problem["input"])
+        message, hint = _sentence(problem, model, path, written)
         unknown = problem["type"] == "extra_forbidden"
         if hint.startswith(_KNOWN):
             hint = "" if hint in listed else hint
@@ -113,8 +114,8 @@ def _path_of(location: Sequence[str | int], part: Any) -> Path:
     return tuple(path)
 
 
-def _sentence(problem: Any, model: type[BaseModel], path: Path) -> tuple[str, str]:
-    """The problem, and a suggestion."""
+def _sentence(problem: Any, model: type[BaseModel], path: Path, written: str) -> tuple[str, str]:
+    """The problem, and a suggestion; ``written`` is how the file writes the value."""
     kind = problem["type"]
     if kind == "extra_forbidden":
         known = _fields_at(model, path[:-1])
@@ -144,7 +145,7 @@ def _sentence(problem: Any, model: type[BaseModel], path: Path) -> tuple[str, st
     message = message.replace("a valid dictionary", "a mapping").replace("an object", "a mapping")
     message = message.replace("a valid array", "a list").replace("a valid tuple", "a list")
     if kind == "string_type" and isinstance(problem["input"], (int, float)):
-        return f"{message}, not {_shown(problem['input'])}", f'quote it: "{problem["input"]}"'
+        return f"{message}, not {written}", f'quote it: "{written}"'
     return f"{message}, not {_shown(problem['input'])}", ""
 
 

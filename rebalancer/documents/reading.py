@@ -94,13 +94,15 @@ def _cut(text: str, length: int) -> str:
 class Document(msgspec.Struct, frozen=True):
     """A plain value with the line and column of each of its parts, counted from 1.
 
-    ``values`` holds where a value begins, ``keys`` where the key of a mapping's entry does.
+    ``values`` holds where a value begins, ``keys`` where the key of a mapping's entry does, ``texts`` how
+    numbers and booleans are written.
     """
 
     value: Any
     source: str
     values: Mapping[Path, Place]
     keys: Mapping[Path, Place]
+    texts: Mapping[Path, str] = {}
 
     def place(self, path: Path, *, key: bool = False) -> Place:
         """Line and column of the value at a path (of its key with ``key``), else of its nearest ancestor."""
@@ -287,10 +289,11 @@ class _Builder:
         self._value: Any = None
         self._values: dict[Path, Place] = {}
         self._keys: dict[Path, Place] = {}
+        self._texts: dict[Path, str] = {}
 
     def document(self) -> Document:
         """What was built; a text without any document is null."""
-        return Document(self._value, self._source, self._values, self._keys)
+        return Document(self._value, self._source, self._values, self._keys, self._texts)
 
     def take(self, event: Any) -> None:
         """One event of the parser."""
@@ -331,7 +334,9 @@ class _Builder:
         if frame is not None and isinstance(frame.container, dict) and frame.key is None:
             self._name(event, frame, value)
         else:
-            self._put(event, value)
+            path = self._put(event, value)
+            if isinstance(value, (int, float)):
+                self._texts[path] = event.value
 
     def _name(self, event: Any, frame: _Frame, key: Any) -> None:
         """Take a scalar as the key of the next entry."""

@@ -227,6 +227,8 @@ def test_a_missing_field_is_named() -> None:
 def test_types_are_strict() -> None:
     assert 'not "2"' in problem("items: [{name: a, weight: '2'}]")
     assert problem("items: [{name: 1.5}]").endswith('(quote it: "1.5")')
+    for written in ("1.10", "true", "1e3", "+5"):  # as it stands there: "1.1" and "True" are other texts
+        assert problem(f"items: [{{name: {written}}}]").endswith(f'not {written} (quote it: "{written}")')
     assert problem("items: {}") == "f.yaml:1:8 items: should be a list, not a mapping"
     assert problem("[]") == "f.yaml:1:1: should be a mapping, not a list"
 
