@@ -38,9 +38,8 @@ def _nodes_before(table: NodeTable, undone: Sequence[Change]) -> NodeTable:
     found: dict[str, Node | None] = {node.metadata.name: node for node in table.records}
     for change in reversed(undone):
         found[change.key[1]] = change.before if isinstance(change.before, Node) else None
-    built, _ = build_nodes([node for _, node in sorted(found.items()) if node is not None])
     doubtful = {name for name, row in table.row.items() if table.incomplete[row]}
-    return replace(built, incomplete=np.array([name in doubtful for name in built.names], np.bool_))
+    return build_nodes([node for _, node in sorted(found.items()) if node is not None], doubtful)[0]
 
 
 def _pods_before(table: PodTable, theirs: NodeTable, nodes: NodeTable, undone: Sequence[Change]) -> PodTable:

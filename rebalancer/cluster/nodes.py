@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 
 from rebalancer.cluster import records, times
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
@@ -57,12 +56,6 @@ class NodeTable(msgspec.Struct, frozen=True, eq=False, dict=True):
         return len(self.records)
 
 
-def _resource_columns(nodes: Sequence[records.Node]) -> tuple[str, ...]:
-    named = {name for node in nodes for name in (node.status.allocatable or {})}
-    named |= {name for node in nodes for name in (node.status.capacity or {})}
-    return BASE_RESOURCES + tuple(sorted(named - set(BASE_RESOURCES)))
-
-
 def _node_row(node: records.Node, columns: Mapping[str, int], which: str) -> list[int]:
     row = [0] * len(columns)
     for resource, text in (getattr(node.status, which) or {}).items():
@@ -70,36 +63,39 @@ def _node_row(node: records.Node, columns: Mapping[str, int], which: str) -> lis
     return row
 
 
-def build_nodes(listed: Sequence[records.Node]) -> tuple[NodeTable, tuple[Malformed, ...]]:
-    """Columns of all nodes that could be read, and those that could not."""
-    resources = _resource_columns(listed)
+def build_nodes(
+    listed: Sequence[records.Node], doubtful: Collection[str] = ()
+) -> tuple[NodeTable, tuple[Malformed, ...]]:
+    """Columns of all nodes that could be read, and those that could not.
+
+    ``doubtful`` are the names of those that run a pod that could not be read.
+    """
+    named = {name for node in listed for name in (node.status.allocatable or {})}
+    named |= {name for node in listed for name in (node.status.capacity or {})}
+    resources = BASE_RESOURCES + tuple(sorted(named - set(BASE_RESOURCES)))
     columns = {name: column for column, name in enumerate(resources)}
     kept: list[records.Node] = []
-    allocatable: list[list[int]] = []
-    capacity: list[list[int]] = []
-    ready_since: list[float] = []
+    rows: list[tuple[list[int], list[int], float]] = []
     malformed: list[Malformed] = []
     for node in listed:
         try:
-            rows = _node_row(node, columns, "allocatable"), _node_row(node, columns, "capacity")
+            amounts = _node_row(node, columns, "allocatable"), _node_row(node, columns, "capacity")
             ready = records.condition(node.status.conditions, "Ready")
             since = times.parse_optional(ready.last_transition_time if ready else None)
         except ValueError as error:
             malformed.append(Malformed("Node", "", node.metadata.name, "", str(error)))
             continue
         kept.append(node)
-        allocatable.append(rows[0])
-        capacity.append(rows[1])
-        ready_since.append(since)
+        rows.append((*amounts, since))
     shape = (len(kept), len(resources))
     table = NodeTable(
         records=tuple(kept),
         resources=resources,
-        allocatable=np.array(allocatable, dtype=np.int64).reshape(shape),
-        capacity=np.array(capacity, dtype=np.int64).reshape(shape),
+        allocatable=np.array([row[0] for row in rows], dtype=np.int64).reshape(shape),
+        capacity=np.array([row[1] for row in rows], dtype=np.int64).reshape(shape),
         ready=np.array([_is_ready(node) for node in kept], dtype=np.bool_),
-        ready_since=np.array(ready_since, dtype=np.float64),
-        incomplete=np.zeros(len(kept), dtype=np.bool_),
+        ready_since=np.array([row[2] for row in rows], dtype=np.float64),
+        incomplete=np.array([node.metadata.name in doubtful for node in kept], dtype=np.bool_),
     )
     return table, tuple(malformed)
 
@@ -109,9 +105,3 @@ def _is_ready(node: records.Node) -> bool:
     ready = records.condition(node.status.conditions, "Ready")
     believed = not any(taint.key in _UNBELIEVED for taint in node.spec.taints or ())
     return ready is not None and ready.status == "True" and believed
-
-
-def with_doubtful(nodes: NodeTable, names: Iterable[str]) -> NodeTable:
-    """The same nodes, those named marked as running a pod that could not be read."""
-    doubted = frozenset(names)
-    return replace(nodes, incomplete=np.array([name in doubted for name in nodes.names], dtype=np.bool_))

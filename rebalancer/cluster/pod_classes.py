@@ -114,23 +114,18 @@ def _is_token(volume: records.Volume) -> bool:
     return volume.name.startswith(_TOKEN_VOLUME) and volume == records.Volume(name=volume.name)
 
 
-def _scheduling_spec(spec: records.PodSpec) -> records.PodSpec:
-    """A spec without what is each pod's own."""
-    volumes = [volume for volume in spec.volumes or () if not _is_token(volume)]
-    return replace(spec, node_name="", volumes=volumes or None)
-
-
 def pod_class_of(pod: records.Pod) -> tuple[bytes, PodClass]:
     """The class of a pod and the key that equal classes share; the class is a function of the key."""
     metadata = pod.metadata
     pending_resize = records.condition(pod.status.conditions, "PodResizePending")
     infeasible = pending_resize is not None and pending_resize.reason == "Infeasible"
+    volumes = [volume for volume in pod.spec.volumes or () if not _is_token(volume)]
     key = key_of(
         PodClass(
             metadata.namespace,
             metadata.labels or {},
             _owner(metadata),
-            _scheduling_spec(pod.spec),
+            replace(pod.spec, node_name="", volumes=volumes or None),
             _resized(pod, infeasible),
             infeasible,
         )
@@ -218,15 +213,12 @@ def classes_before_binding(
     for index, pod in enumerate(classes):
         if BINDING_LABELS.isdisjoint(pod.labels):
             continue
-        unbound = replace(pod, labels=without_binding_labels(pod.labels))
+        unbound = replace(
+            pod, labels={key: value for key, value in pod.labels.items() if key not in BINDING_LABELS}
+        )
         key = key_of(unbound)
         if key not in numbers:
             numbers[key] = PodClassIndex(len(classes) + len(added))
             added.append(unbound)
         before[index] = numbers[key]
     return (*classes, *added), before
-
-
-def without_binding_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Labels as they are before a pod is bound."""
-    return {key: value for key, value in labels.items() if key not in BINDING_LABELS}

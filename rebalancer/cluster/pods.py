@@ -371,6 +371,10 @@ def _truths(field: str) -> cached_property[BoolArray]:
     return cached_property(lambda table: table.columns.truths(field))
 
 
+def _few(field: str) -> cached_property[Few[Any]]:
+    return cached_property(lambda table: table.columns.few(field))
+
+
 class PodTable(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Pods on the nodes that were read, as rows in order of namespace and name.
 
@@ -396,20 +400,9 @@ class PodTable(msgspec.Struct, frozen=True, eq=False, dict=True):
     ready = _truths("ready")
     ready_since = _floats("ready_since")  # Unix seconds, NaN when unknown and while it is not
 
-    @cached_property
-    def annotations(self) -> Few[Mapping[str, str]]:
-        """By row: the honoured ones."""
-        return self.columns.few("annotations")
-
-    @cached_property
-    def debugged_by(self) -> Few[str]:
-        """By row: the ephemeral container that runs in it."""
-        return self.columns.few("debugged_by")
-
-    @cached_property
-    def nominated(self) -> Few[str]:
-        """By row of an unbound pod: status.nominatedNodeName."""
-        return self.columns.few("nominated")
+    annotations = _few("annotations")  # by row: the honoured ones
+    debugged_by = _few("debugged_by")  # by row: the ephemeral container that runs
+    nominated = _few("nominated")  # by row of an unbound pod: nominatedNodeName
 
     @cached_property
     def row(self) -> Mapping[tuple[str, str], int]:

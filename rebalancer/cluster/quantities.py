@@ -49,31 +49,26 @@ def parse(text: str) -> Fraction:
     return Fraction(*ratio(text))
 
 
-def _round_up(value: Fraction) -> int:
-    """Ceiling, saturating at the int64 the scheduler keeps it in."""
+def units_of(value: Fraction) -> int:
+    """An exact sum of quantities, rounded up once; saturating at the int64 the scheduler keeps it in."""
     return max(-_LARGEST, min(_LARGEST, -(-value.numerator // value.denominator)))
+
+
+def milli_of(value: Fraction) -> int:
+    """An exact sum of CPU quantities in thousandths, rounded up once."""
+    return units_of(value * 1000)
 
 
 @lru_cache(maxsize=65536)
 def cpu_milli(text: str) -> int:
     """CPU in thousandths of a core, rounded up; ValueError for a bad quantity."""
-    return _round_up(parse(text) * 1000)
+    return milli_of(parse(text))
 
 
 @lru_cache(maxsize=65536)
 def units(text: str) -> int:
     """Bytes or counts, rounded up; ValueError for a bad quantity."""
-    return _round_up(parse(text))
-
-
-def milli_of(value: Fraction) -> int:
-    """An exact sum of CPU quantities in thousandths, rounded up once."""
-    return _round_up(value * 1000)
-
-
-def units_of(value: Fraction) -> int:
-    """An exact sum of quantities in whole units, rounded up once."""
-    return _round_up(value)
+    return units_of(parse(text))
 
 
 # Exact in a float; a hundred times the sum of several still fits the scheduler's int64.

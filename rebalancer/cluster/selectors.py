@@ -58,24 +58,20 @@ class LabelMatch(msgspec.Struct, frozen=True):
         )
 
 
-def _check(requirement: Requirement) -> None:
-    if not requirement.key:
-        raise ValueError("a selector expression has no key")
-    if requirement.operator in ("In", "NotIn"):
-        if not requirement.values:
-            raise ValueError(f"operator {requirement.operator} of {requirement.key!r} needs values")
-    elif requirement.operator in ("Exists", "DoesNotExist"):
-        if requirement.values:
-            raise ValueError(f"operator {requirement.operator} of {requirement.key!r} takes no values")
-    else:
-        raise ValueError(f"{requirement.operator!r} is not a selector operator")
-
-
 def canonical(selector: LabelSelector) -> LabelMatch:
     """A selector in canonical form, in which equal ones are equal; ValueError for a malformed one."""
     requirements = selector.match_expressions or ()
     for requirement in requirements:
-        _check(requirement)
+        if not requirement.key:
+            raise ValueError("a selector expression has no key")
+        if requirement.operator in ("In", "NotIn"):
+            if not requirement.values:
+                raise ValueError(f"operator {requirement.operator} of {requirement.key!r} needs values")
+        elif requirement.operator in ("Exists", "DoesNotExist"):
+            if requirement.values:
+                raise ValueError(f"operator {requirement.operator} of {requirement.key!r} takes no values")
+        else:
+            raise ValueError(f"{requirement.operator!r} is not a selector operator")
     expressions = ((item.key, item.operator, frozenset(item.values or ())) for item in requirements)
     pairs = (selector.match_labels or _NO_LABELS).items()
     return LabelMatch(tuple(sorted(pairs)), tuple(dict.fromkeys(expressions)))

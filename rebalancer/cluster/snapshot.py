@@ -12,7 +12,7 @@ import msgspec
 from rebalancer.cluster import kinds, records
 from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.malformed import Malformed
-from rebalancer.cluster.nodes import NodeTable, build_nodes, with_doubtful
+from rebalancer.cluster.nodes import NodeTable, build_nodes
 from rebalancer.cluster.pods import PodTable, build_pods
 from rebalancer.errors import InputError
 
@@ -50,16 +50,15 @@ def build_snapshot(recording: Recording) -> Snapshot:
                 where=recording.source,
                 hint=f"add what this prints: kubectl get {kind.plural} -A -o json",
             )
-    nodes, malformed_nodes = build_nodes(recording.records(kinds.NODES))
-    recording = recording.with_more(kinds.NODES, malformed=malformed_nodes)
     read = recording.listings[kinds.PODS.plural]
     assert read.pods is not None
-    pods = build_pods(read.pods, nodes.row)
     incomplete = {item.node_name for item in read.malformed if item.node_name}
+    nodes, malformed_nodes = build_nodes(recording.records(kinds.NODES), incomplete)
+    recording = recording.with_more(kinds.NODES, malformed=malformed_nodes)
     return Snapshot(
         source=recording.source,
-        nodes=with_doubtful(nodes, incomplete),
-        pods=pods,
+        nodes=nodes,
+        pods=build_pods(read.pods, nodes.row),
         budgets=tuple(recording.records(kinds.DISRUPTION_BUDGETS))
         if recording.has(kinds.DISRUPTION_BUDGETS)
         else None,

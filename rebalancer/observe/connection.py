@@ -13,12 +13,16 @@ what the configuration is or which file has it, nothing is asked for ahead.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rebalancer.observe.plan_options import PlanOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from rebalancer.cluster.live import RawApi
+    from rebalancer.cluster.live.login import Identity, Login
     from rebalancer.policy.schema import RebalancePolicy
 
 
@@ -26,9 +30,9 @@ def open_api(options: PlanOptions) -> RawApi | None:
     """The connection to a live cluster; None when a recorded one is read."""
     if options.source is not None:
         return None
-    from rebalancer.cluster.live import open_api as connect  # noqa: PLC0415 - not for a recorded cluster
+    from rebalancer.cluster.live.login import login  # noqa: PLC0415 - not for a recorded cluster
 
-    return connect(options.kubeconfig, options.context, options.request_seconds, **_identity(options))
+    return _connected(options, login)
 
 
 def ask_ahead(options: PlanOptions, policy: RebalancePolicy) -> RawApi | None:
@@ -41,18 +45,20 @@ def ask_ahead(options: PlanOptions, policy: RebalancePolicy) -> RawApi | None:
     if options.source or configured or options.state_path:
         return None
     from rebalancer.cluster.kinds import NODES  # noqa: PLC0415 - not for a recorded cluster
-    from rebalancer.cluster.live import open_plain_api  # noqa: PLC0415
+    from rebalancer.cluster.live.login import plain_login  # noqa: PLC0415
 
-    api = open_plain_api(options.kubeconfig, options.context, options.request_seconds, **_identity(options))
+    api = _connected(options, plain_login)
     if api is not None:
         api.ask_ahead(NODES)
     return api
 
 
-def _identity(options: PlanOptions) -> dict[str, Any]:
-    return {
-        "cluster": options.kube_cluster,
-        "user": options.kube_user,
-        "acts_as": options.acts_as,
-        "groups": options.as_groups,
-    }
+def _connected(
+    options: PlanOptions, log_in: Callable[[Path | None, str | None, Identity], Login | None]
+) -> RawApi | None:
+    from rebalancer.cluster.live.client import KubernetesClient, RawApi  # noqa: PLC0415 - as above
+    from rebalancer.cluster.live.login import Identity  # noqa: PLC0415
+
+    identity = Identity(options.kube_cluster, options.kube_user, options.acts_as, options.as_groups)
+    found = log_in(options.kubeconfig, options.context, identity)
+    return None if found is None else RawApi(KubernetesClient(found, options.request_seconds))

@@ -64,56 +64,47 @@ class Refusal(msgspec.Struct, frozen=True):
         return f"{path}:{self.line}:{self.column}" if self.line else str(path)
 
 
-def _quoted(first: bytes) -> str:
-    """The first line as text."""
-    return first.splitlines()[0][:_MAX_QUOTED].decode("utf-8", "replace")
-
-
-_SIGNS: tuple[tuple[Callable[[bytes], object], Callable[[bytes], tuple[str, str]]], ...] = (
+# What a file is by its first bytes: what it has to match, what that means, after which a colon introduces the
+# first line of the file, and what to do about it.
+_SIGNS: tuple[tuple[Callable[[bytes], object], str, str], ...] = (
     (
         lambda first: first.startswith(_UTF_16) or b"\0" in first[:2],
-        lambda _: ("is UTF-16 text, as PowerShell's > writes it", _AS_UTF_8),
+        "is UTF-16 text, as PowerShell's > writes it",
+        _AS_UTF_8,
     ),
     (
         lambda first: not first.strip(),
-        lambda _: ("is empty", f"kubectl printed nothing, or only an error; {WRITE_IT_WITH}"),
+        "is empty",
+        f"kubectl printed nothing, or only an error; {WRITE_IT_WITH}",
     ),
-    (
-        _ERROR.match,
-        lambda first: (
-            f"holds an error that kubectl printed: {_quoted(first)}",
-            "fix that, and record it again",
-        ),
-    ),
+    (_ERROR.match, "holds an error that kubectl printed:", "fix that, and record it again"),
     (
         _MESSAGE.match,
-        lambda first: (
-            f"begins with a message of kubectl: {_quoted(first)}",
-            "write to it only what kubectl prints on stdout, without 2>&1",
-        ),
+        "begins with a message of kubectl:",
+        "write to it only what kubectl prints on stdout, without 2>&1",
     ),
-    (_TABLE.match, lambda _: ("is a table, as kubectl get prints it without -o json", WRITE_IT_WITH)),
+    (_TABLE.match, "is a table, as kubectl get prints it without -o json", WRITE_IT_WITH),
     (
         lambda first: first.lstrip().startswith(b"<") and _OUR_PAGE in first,
-        lambda _: (
-            "is a page that -o html wrote, not a cluster",
-            "rebalancer plan --from reads that of a plan",
-        ),
+        "is a page that -o html wrote, not a cluster",
+        "rebalancer plan --from reads that of a plan",
     ),
     (
         lambda first: first.lstrip().startswith(b"<"),
-        lambda _: ("is an HTML page, such as a login page of a proxy", WRITE_IT_WITH),
+        "is an HTML page, such as a login page of a proxy",
+        WRITE_IT_WITH,
     ),
-    (_YAML.match, lambda _: ("is YAML", f"of clusters only JSON is read; {WRITE_IT_WITH}")),
+    (_YAML.match, "is YAML", f"of clusters only JSON is read; {WRITE_IT_WITH}"),
 )
 
 
 def foreign(first: bytes) -> Refusal | None:
     """What the file is by its first bytes; None when it may be JSON."""
     head = first[:_FIRST_BYTES]
-    for matches, describe in _SIGNS:
+    for matches, message, hint in _SIGNS:
         if matches(head):
-            return Refusal(*describe(head))
+            quoted = b" " + head.splitlines()[0][:_MAX_QUOTED] if message.endswith(":") else b""
+            return Refusal(message + quoted.decode("utf-8", "replace"), hint)
     return None
 
 
@@ -399,7 +390,11 @@ def _read_list(path: Path, collected: _Collected) -> None:
                 _take_page(path, decode_page(content), content, collected)
             else:
                 layout, start = known
-                _take_items(path, layout, streams.split(layout, first[start:], stream.read), collected)
+                items = streams.split(layout, first[start:], stream.read)
+                if layout.head:
+                    _take_typed(path, decode_page(layout.head), items, collected)
+                else:
+                    _sort_mixed(path, items, collected)
     except InputError:
         raise
     except (ValueError, RecursionError) as error:
@@ -438,15 +433,6 @@ def _add(path: Path, builder: ListingBuilder, item: Encoded) -> None:
             where=str(path),
             hint="is this a cluster dump?",
         )
-
-
-def _take_items(
-    path: Path, layout: streams.Layout, items: Iterator[memoryview], collected: _Collected
-) -> None:
-    if not layout.head:
-        _sort_mixed(path, items, collected)
-        return
-    _take_typed(path, decode_page(layout.head), items, collected)
 
 
 def _take_page(path: Path, page: Page, content: bytes, collected: _Collected) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rebalancer.cluster.live.client import KubernetesClient, RawApi, object_path
 
-__all__ = ["RawApi", "object_path", "open_api", "open_plain_api"]
+__all__ = ["RawApi", "object_path", "open_api"]
 
 
 def open_api(
@@ -28,16 +28,3 @@ def open_api(
     from rebalancer.cluster.live.login import Identity, login  # noqa: PLC0415 - imports the network client
 
     return RawApi(KubernetesClient(login(kubeconfig, context, Identity(**identity)), request_seconds))
-
-
-def open_plain_api(
-    kubeconfig: Path | None = None,
-    context: str | None = None,
-    request_seconds: float | None = None,
-    **identity: Any,
-) -> RawApi | None:
-    """As ``open_api``, at once: None where credentials are missing, or take a plugin or another program."""
-    from rebalancer.cluster.live.login import Identity, plain_login  # noqa: PLC0415 - as above
-
-    found = plain_login(kubeconfig, context, Identity(**identity))
-    return None if found is None else RawApi(KubernetesClient(found, request_seconds))

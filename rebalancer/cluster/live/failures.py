@@ -17,8 +17,6 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-import msgspec
-
 from rebalancer.errors import ExitCode, RightsError, UnreachableError
 from rebalancer.http import RETRIED_STATUSES, Answer, NoAnswerError, retry_after_seconds
 from rebalancer.retries import Retry
@@ -26,65 +24,55 @@ from rebalancer.retries import Retry
 _ADDRESS = "is the API server up, and does the kubeconfig name it?"
 
 
-class ConnectionFailure(msgspec.Struct, frozen=True):
-    """What went wrong, and what to do about it."""
-
-    message: str
-    hint: str
-
-
-def _row(pattern: str, message: str, hint: str) -> tuple[re.Pattern[str], ConnectionFailure]:
-    return re.compile(pattern, re.IGNORECASE), ConnectionFailure(message, hint)
-
-
+# What is found in the transport's words, what went wrong then, and what to do about it.
 _KNOWN = (
-    _row(
+    (
         r"WRONG_VERSION_NUMBER|record layer failure|UNKNOWN_PROTOCOL|http_request",
         "the server speaks plain HTTP, and the address begins with https://",
         "write http:// in the kubeconfig, or the port that speaks TLS",
     ),
-    _row(
+    (
         r"certificate has expired",
         "the server's certificate has expired",
         "renew it, or set the clock of this machine",
     ),
-    _row(
+    (
         r"certificate is not yet valid",
         "the server's certificate is not valid yet",
         "set the clock of this machine, or of the one that issued it",
     ),
-    _row(
+    (
         r"(hostname|IP address) mismatch",
         "the server's certificate is for another name or address",
         "use one that it holds as server in the kubeconfig, or set tls-server-name there",
     ),
-    _row(
+    (
         r"self.signed|unable to get (local )?issuer|CERTIFICATE_VERIFY_FAILED",
         "the server's certificate is signed by nobody who is trusted here",
         "set certificate-authority of the cluster in the kubeconfig",
     ),
-    _row(
+    (
         r"alert (bad |unknown |revoked |expired )?certificate|certificate.required|alert unknown ca",
         "the server does not accept the client certificate",
         "renew client-certificate of the user in the kubeconfig",
     ),
-    _row(r"connection refused", "connection refused: nothing listens there", _ADDRESS),
-    _row(
+    (r"connection refused", "connection refused: nothing listens there", _ADDRESS),
+    (
         r"NameResolutionError|failed to resolve",
         "the server's name cannot be resolved",
         "is the address in the kubeconfig right, and the network or VPN up?",
     ),
-    _row(
+    (
         r"ConnectTimeoutError|no route to host|network is unreachable|host is down",
         "the server cannot be reached over the network",
         "is a VPN down, or a firewall between?",
     ),
-    _row(
+    (
         r"TimeoutError|read timed out",
         "",  # its own words say how long was waited
         "is the API server overloaded, or a proxy before it?",
     ),
-    _row(
+    (
         r"ProxyError|tunnel connection failed",
         "the proxy does not let the request through",
         "see HTTPS_PROXY and NO_PROXY",
@@ -92,12 +80,12 @@ _KNOWN = (
 )
 
 
-def connection_failure(words: str) -> ConnectionFailure:
-    """The failure that the transport describes with these words, else the words themselves."""
-    for pattern, failure in _KNOWN:
-        if pattern.search(words):
-            return failure if failure.message else ConnectionFailure(words, failure.hint)
-    return ConnectionFailure(words, _ADDRESS)
+def connection_failure(words: str) -> tuple[str, str]:
+    """What the transport describes with these words, else the words themselves; and what to do about it."""
+    for pattern, message, hint in _KNOWN:
+        if re.search(pattern, words, re.IGNORECASE):
+            return message or words, hint
+    return words, _ADDRESS
 
 
 _GRANT = "grant it as in k8s/base, for a run as in k8s/overlays/active"
@@ -173,8 +161,8 @@ def translated(what: str, host: str) -> Iterator[None]:
             raise RequestRejectedError(line, where=host, hint=hint, status=error.status) from error
         raise UnreachableError(line, where=host) from error
     except NoAnswerError as error:
-        failure = connection_failure(str(error))
-        raise UnreachableError(f"{what}: {failure.message}", where=host, hint=failure.hint) from error
+        message, hint = connection_failure(str(error))
+        raise UnreachableError(f"{what}: {message}", where=host, hint=hint) from error
 
 
 def read_again(error: Exception) -> Retry | None:

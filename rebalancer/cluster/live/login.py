@@ -262,7 +262,11 @@ def _protection(
         else:
             tls.load_default_certs()
     if certificate or key:
-        _present(tls, certificate + b"\n" + key)
+        # Python reads a certificate to present from a file only; this one is readable by its owner alone.
+        with tempfile.NamedTemporaryFile(prefix="rebalancer-") as file:
+            file.write(certificate + b"\n" + key)
+            file.flush()
+            tls.load_cert_chain(file.name, password=lambda: b"")
     files = {
         option: str(Path(folder, str(entry[name])))
         for option, entry, name in (
@@ -302,14 +306,6 @@ def _content(entry: Mapping[str, Any], name: str, folder: Path) -> bytes:
 
 def _pool(**options: Any) -> urllib3.PoolManager:
     return urllib3.PoolManager(retries=_NO_RETRIES, maxsize=_MAX_CONNECTIONS, **options)
-
-
-def _present(context: ssl.SSLContext, certificate_and_key: bytes) -> None:
-    """Let the context present a client certificate, which Python reads from a file only."""
-    with tempfile.NamedTemporaryFile(prefix="rebalancer-") as file:  # readable by its owner alone
-        file.write(certificate_and_key)
-        file.flush()
-        context.load_cert_chain(file.name, password=lambda: b"")
 
 
 # Logins that are not plain. The official client's loader logs some failures instead of raising them, and

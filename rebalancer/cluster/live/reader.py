@@ -215,7 +215,14 @@ class LiveReader:
 
     def _events(self, kind: Kind) -> Iterator[_Event]:
         """What is fetched of a kind."""
-        source = self._source(kind)
+        source = lists.ListSource(
+            kind,
+            f"list {kind.plural}",
+            self._api.host,
+            lambda paging: self._answer(kind, paging),
+            self._page_size,
+            self._max_pages,
+        )
         began_at = self._clock()
         try:
             for what in self._pages(source):
@@ -254,16 +261,6 @@ class LiveReader:
             except (RightsError, UnreachableError):
                 client.lists_whole = False
         return client.lists_whole
-
-    def _source(self, kind: Kind) -> lists.ListSource:
-        return lists.ListSource(
-            kind,
-            f"list {kind.plural}",
-            self._api.host,
-            lambda paging: self._answer(kind, paging),
-            self._page_size,
-            self._max_pages,
-        )
 
     def _answer(self, kind: Kind, query: Query) -> Answer:
         if not self._protobuf or kind.record is not records.EncodedPod:

@@ -30,14 +30,14 @@ SEEN = {
 
 @pytest.mark.parametrize("words", SEEN)
 def test_what_the_transport_says_becomes_what_is_wrong_and_what_to_do(words: str) -> None:
-    failure = connection_failure(words)
+    message, hint = connection_failure(words)
 
-    assert SEEN[words] in failure.message
-    assert failure.hint
+    assert SEEN[words] in message
+    assert hint
 
 
 def test_what_is_not_known_keeps_its_words() -> None:
-    failure = connection_failure("ProtocolError: Connection aborted.")
+    message, hint = connection_failure("ProtocolError: Connection aborted.")
 
-    assert failure.message == "ProtocolError: Connection aborted."
-    assert failure.hint == "is the API server up, and does the kubeconfig name it?"
+    assert message == "ProtocolError: Connection aborted."
+    assert hint == "is the API server up, and does the kubeconfig name it?"
