@@ -197,7 +197,11 @@ class EventStream:
                 if isinstance(event, RunStarted):
                     raise
                 kept = False
-                self._not_kept(error)
+                reason = stop_reason_for(error)
+                if isinstance(error, JournalError):  # which cannot be told of it
+                    self.stop_reason = self.stop_reason or reason
+                else:
+                    self.stop(reason)
         for position, watcher in enumerate(self._watchers):
             try:
                 watcher(event)
@@ -212,13 +216,6 @@ class EventStream:
         if self.stop_reason is None:
             self.stop_reason = reason
             self.publish(RunStopped(reason))
-
-    def _not_kept(self, error: RebalancerError) -> None:
-        reason = stop_reason_for(error)
-        if isinstance(error, JournalError):  # which cannot be told of it
-            self.stop_reason = self.stop_reason or reason
-        else:
-            self.stop(reason)
 
     def __enter__(self) -> Self:
         return self
@@ -333,7 +330,12 @@ class RunSpans:
                 self._eviction.close()
             case MoveEnded(outcome):
                 self._eviction.close()  # which was not requested after all
-                self._landing(outcome)
+                pod, now = outcome.move.pod, self._clock()
+                eviction = self._granted.pop(pod.uid, None)
+                if eviction is not None:
+                    began, ended = outcome.evicted_at or now, outcome.ready_at or now
+                    fields = {"pod": pod.full_name, "node": outcome.node, "result": outcome.result.value}
+                    record("landing", began, ended, eviction, **fields)
             case WaveFinished():
                 self._wave.close()
 
@@ -343,15 +345,6 @@ class RunSpans:
         """End what an exception may have left open."""
         self._eviction.__exit__(kind, error, trace)
         self._wave.__exit__(kind, error, trace)
-
-    def _landing(self, outcome: Outcome) -> None:
-        """The time from an eviction to its replacement being ready, or to where it was given up."""
-        pod, now = outcome.move.pod, self._clock()
-        eviction = self._granted.pop(pod.uid, None)
-        if eviction is not None:
-            began, ended = outcome.evicted_at or now, outcome.ready_at or now
-            fields = {"pod": pod.full_name, "node": outcome.node, "result": outcome.result.value}
-            record("landing", began, ended, eviction, **fields)
 
 
 MAX_NODE_EVENTS = 20  # in one run: more nodes than that are one event's worth of trouble

@@ -54,16 +54,10 @@ class ObservedPod(records.ApiObject, frozen=True):
         return f"{self.metadata.namespace}/{self.metadata.name}"
 
     @property
-    def controller_uid(self) -> str:
-        """The uid of the controller that owns it; empty when none does."""
+    def controller(self) -> records.OwnerReference:
+        """The controller that owns it; one without kind and uid when none does."""
         owners = self.metadata.owner_references or ()
-        return next((owner.uid for owner in owners if owner.controller), "")
-
-    @property
-    def controller_kind(self) -> str:
-        """The kind of the controller that owns it; empty when none does."""
-        owners = self.metadata.owner_references or ()
-        return next((owner.kind for owner in owners if owner.controller), "")
+        return next((owner for owner in owners if owner.controller), records.OwnerReference())
 
     @property
     def why_pending(self) -> str:

@@ -118,9 +118,6 @@ class _Restart(Attempts):
         return found if found and found.metadata.uid == self.move.pod.workload_uid else None
 
 
-_REPLICA_SET = "ReplicaSet"
-
-
 def made_by_rollout(
     move: Move, restarted_at: str, known: Iterable[str], now: Iterable[ObservedPod]
 ) -> ObservedPod | None:
@@ -135,8 +132,8 @@ def made_by_rollout(
         if pod.metadata.uid not in earlier
         and pod.metadata.namespace == move.pod.namespace
         and (pod.metadata.annotations or {}).get(RESTARTED_AT) == restarted_at
-        and pod.controller_kind == _REPLICA_SET
-        and pod.controller_uid != move.pod.controller_uid
+        and pod.controller.kind == "ReplicaSet"
+        and pod.controller.uid != move.pod.controller_uid
         and not pod.terminating
     ]
     return min(found, key=lambda pod: (pod.failed, pod.created_at, pod.metadata.uid), default=None)

@@ -37,13 +37,6 @@ from rebalancer.planning.inputs import SchedulerStart
 from rebalancer.planning.scheduler_facts import LeaseName, PodSelection, SchedulerLocation
 
 
-class SchedulerPods(msgspec.Struct, frozen=True):
-    """The replicas of one scheduler; ``ready`` names one that is ready, in words, and is empty without."""
-
-    name: str
-    ready: str = ""
-
-
 class _Named(records.Record, frozen=True):
     name: str = ""
 
@@ -93,40 +86,19 @@ class _SchedulerPod(ObservedPod, frozen=True):
 
     @property
     def scheduler(self) -> str:
-        owner = next((item for item in self.metadata.owner_references or () if item.controller), None)
-        if owner is None or owner.kind == "Node":
+        if self.controller.kind in ("", "Node"):
             return f"the static pods {self.metadata.namespace}/{PROGRAM}"
-        return f"{self.metadata.namespace}/{owner.kind}/{owner.name}"
+        return f"{self.metadata.namespace}/{self.controller.kind}/{self.controller.name}"
 
 
 _PODS = Kind("pods", "Pod", "", "v1", _SchedulerPod)
 
 
-def read_scheduler_pods(api: RawApi, selection: PodSelection, now: float) -> tuple[SchedulerPods, ...]:
-    """The schedulers that these pods are, by name.
+def _read(api: RawApi, selection: PodSelection) -> list[_SchedulerPod]:
+    """The pods of a scheduler.
 
     Raises RightsError or UnreachableError when pods cannot be read, also single ones: any may be meant.
     """
-    by_scheduler: dict[str, list[_SchedulerPod]] = {}
-    for pod in _read(api, selection):
-        by_scheduler.setdefault(pod.scheduler, []).append(pod)
-    return tuple(SchedulerPods(name, _ready(pods, now)) for name, pods in sorted(by_scheduler.items()))
-
-
-def latest_start(api: RawApi, selection: PodSelection, now: float) -> tuple[float, str] | None:
-    """When the last of these pods became ready, which is after its container started, and which one it is.
-
-    A pod that is not ready may be starting: that is now. None without pods; raises as above.
-    """
-    found = [
-        (now if pod.ready_at is None else pod.ready_at, pod.full_name)
-        for pod in _read(api, selection)
-        if not pod.finished
-    ]
-    return max(found, default=None)
-
-
-def _read(api: RawApi, selection: PodSelection) -> list[_SchedulerPod]:
     found: list[_SchedulerPod] = []
     for namespace in selection.namespaces:
         what = f"list pods of {namespace}"
@@ -135,16 +107,12 @@ def _read(api: RawApi, selection: PodSelection) -> list[_SchedulerPod]:
             names = ", ".join(item.name for item in listing.malformed[:3])
             raise UnreachableError(f"{what}: cannot be read: {names}")
         found.extend(pod for pod in listing.records if isinstance(pod, _SchedulerPod))
-    return _selected(found, selection)
-
-
-def _selected(pods: Iterable[_SchedulerPod], selection: PodSelection) -> list[_SchedulerPod]:
     if selection.config_map:
-        mounting = [pod for pod in pods if pod.mounts(selection.config_map)]
+        mounting = [pod for pod in found if pod.mounts(selection.config_map)]
         return [pod for pod in mounting if pod.of_scheduler_image] or mounting
     return [
         pod
-        for pod in pods
+        for pod in found
         if pod.of_scheduler_image and not (selection.without_default and pod.of_default_scheduler)
     ]
 
@@ -262,18 +230,19 @@ def _time_in(spec: dict[str, Any], field: str, problem: str) -> float:
 def _by_pods(
     api: RawApi, location: SchedulerLocation, pods: PodSelection, absent: str, now: float
 ) -> SchedulerHealth:
-    groups = read_scheduler_pods(api, pods, now)
-    if not groups:
+    by_scheduler: dict[str, list[_SchedulerPod]] = {}
+    for pod in _read(api, pods):
+        by_scheduler.setdefault(pod.scheduler, []).append(pod)
+    if not by_scheduler:
         return SchedulerHealth(location.name, None, f"{absent}, and {pods} there are no pods")
-    down = [group for group in groups if not group.ready]
+    ready = {name: _ready(replicas, now) for name, replicas in sorted(by_scheduler.items())}
+    down = [name for name, words in ready.items() if not words]
     if not down:
-        ready = ", ".join(group.ready for group in groups)
-        return SchedulerHealth(location.name, True, f"{absent}; {ready}")
-    if len(groups) > 1:
-        which = ", ".join(group.name for group in groups)
-        why = f"which of {which} it is is not known, and no pod of {down[0].name} is ready"
+        return SchedulerHealth(location.name, True, f"{absent}; {', '.join(ready.values())}")
+    if len(ready) > 1:
+        why = f"which of {', '.join(ready)} it is is not known, and no pod of {down[0]} is ready"
         return SchedulerHealth(location.name, None, f"{absent}; {why}")
-    return SchedulerHealth(location.name, False, f"{absent}, and no pod of {down[0].name} is ready")
+    return SchedulerHealth(location.name, False, f"{absent}, and no pod of {down[0]} is ready")
 
 
 def scheduler_start(api: RawApi, location: SchedulerLocation, now: float) -> SchedulerStart:
@@ -290,12 +259,12 @@ def scheduler_start(api: RawApi, location: SchedulerLocation, now: float) -> Sch
             absent = f"{location.lease} does not exist"
         if location.pods is None:
             return SchedulerStart(None, f"{absent}, and where its pods run is not known")
-        found = latest_start(api, location.pods, now)
-        if found is None:
+        pods = [pod for pod in _read(api, location.pods) if not pod.finished]
+        if not pods:
             return SchedulerStart(None, f"{absent}, and {location.pods} there are no pods")
-        return SchedulerStart(
-            found[0], f"its scheduler's pod {found[1]} has been ready since {times.render(found[0])}"
-        )
+        # A pod is ready after its container started; one that is not ready may be starting: that is now.
+        at, name = max((now if pod.ready_at is None else pod.ready_at, pod.full_name) for pod in pods)
+        return SchedulerStart(at, f"its scheduler's pod {name} has been ready since {times.render(at)}")
     except (StopRequestedError, InternalError):
         raise
     except RebalancerError as error:

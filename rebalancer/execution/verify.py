@@ -66,13 +66,13 @@ def match(
                 found[pod.uid] = new
         elif pod.controller_kind == "StatefulSet":
             successor = by_name.get((pod.namespace, pod.name))
-            if successor is not None and successor.controller_uid == pod.controller_uid:
+            if successor is not None and successor.controller.uid == pod.controller_uid:
                 found[pod.uid] = successor
         elif pod.controller_uid:
             by_controller.setdefault((pod.namespace, pod.controller_uid), []).append(item)
     for (namespace, controller), items in by_controller.items():
         candidates = [
-            pod for pod in fresh if pod.metadata.namespace == namespace and pod.controller_uid == controller
+            pod for pod in fresh if pod.metadata.namespace == namespace and pod.controller.uid == controller
         ]
         found.update(_pair(items, candidates))
     return found
@@ -334,7 +334,7 @@ def _so_far(
         node=node,
         replacement=replacement.metadata.name if replacement else "",
         replacement_uid=replacement.metadata.uid if replacement else "",
-        replacement_controller_uid=replacement.controller_uid if replacement else "",
+        replacement_controller_uid=replacement.controller.uid if replacement else "",
         evicted_at=item.at,
         bound_at=_not_before(item.at, replacement.bound_at if replacement else None),
         ready_at=_not_before(item.at, replacement.ready_at if replacement else None),

@@ -117,7 +117,7 @@ def pods_of(pods: list[tuple[str, int, str, bool, bool]]) -> list[ObservedPod]:
 
 
 def fits(item: Attempt, pod: ObservedPod) -> bool:
-    same = pod.controller_uid == item.move.pod.controller_uid
+    same = pod.controller.uid == item.move.pod.controller_uid
     return same and pod.created_at >= item.not_before and not pod.terminating
 
 
@@ -132,7 +132,7 @@ def test_no_pod_replaces_two_and_none_is_of_before_or_of_another(
     assert len(uids) == len(set(uids))
     assert not set(uids) & before
     controller = {item.move.pod.uid: item.move.pod.controller_uid for item in wave}
-    assert all(pod.controller_uid == controller[uid] and not pod.terminating for uid, pod in found.items())
+    assert all(pod.controller.uid == controller[uid] and not pod.terminating for uid, pod in found.items())
 
 
 @given(MOVES, PODS)
