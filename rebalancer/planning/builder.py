@@ -42,7 +42,6 @@ from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.plan import Move
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
-from rebalancer.planning.workloads.lookup import WorkloadInfo
 from rebalancer.policy.schema import Limits
 from rebalancer.policy.scopes import Scope, namespace_matches
 from rebalancer.scheduling.state.pod_classes import PodClasses
@@ -191,25 +190,18 @@ class UsedLimits(msgspec.Struct):
             if not bound.is_known or bound.before + self.by_bound[bound] >= bound.most
         )
 
-    def room_on(self, node: NodeRow) -> int:
-        """How many pods may still leave a node."""
-        return self.limits.per_node - self.by_node[node]
-
-    def room_in(self, namespace: str) -> int:
-        """How many pods of a namespace may still be evicted."""
-        return self.limits.per_namespace - self.by_namespace[namespace]
-
-    def room_of(self, workload: WorkloadInfo) -> int:
-        """How many pods of a workload may still be evicted."""
-        return self.limits.per_workload.of(workload.desired or 0) - self.by_workload[workload.key]
-
     def reached(self, pod: Candidate) -> tuple[str, ...]:
         """The names of the limits that each allow no further eviction of a pod."""
+        limits, workload = self.limits, pod.workload
+        reached = {
+            "per_run": self.total >= limits.per_run,
+            "per_node": self.by_node[pod.source] >= limits.per_node,
+            "per_namespace": self.by_namespace[pod.namespace] >= limits.per_namespace,
+            "per_workload": workload is not None
+            and self.by_workload[workload.key] >= limits.per_workload.of(workload.desired or 0),
+        }
         return (
-            *(("per_run",) if self.total >= self.limits.per_run else ()),
-            *(("per_node",) if self.room_on(pod.source) <= 0 else ()),
-            *(("per_namespace",) if self.room_in(pod.namespace) <= 0 else ()),
-            *(("per_workload",) if pod.workload and self.room_of(pod.workload) <= 0 else ()),
+            *(name for name, is_reached in reached.items() if is_reached),
             *(bound.setting for bound in self._full() if bound.counts(pod)),
         )
 
@@ -400,11 +392,6 @@ class PlanBuilder:
             return NotMoved(Reason.SEARCH_ENDED, "the search for a better order of moves is bounded")
         return NotMoved(Reason.SEARCH_ENDED, f"maxPlacements {most} is reached")
 
-    def _out_of_placements(self, candidate: Candidate) -> bool:
-        tries = 2 if self._in_wave else 1  # the second in the next wave
-        needed = tries * self.evaluator.cost(candidate, self.scenarios)
-        return self.evaluator.placements.asked + needed > self._most
-
     def try_move(self, candidate: Candidate, *, may_wait: bool = True) -> NotMoved | None:
         """Move a pod in this wave or, if it may wait, in the next one; else return why it stays."""
         accepted = self.find(candidate, may_wait=may_wait)
@@ -424,7 +411,9 @@ class PlanBuilder:
         of_job = self._refusal_of_job(candidate)
         if of_job:
             return of_job
-        if self._out_of_placements(candidate):
+        tries = 2 if self._in_wave else 1  # the second in the next wave
+        needed = tries * self.evaluator.cost(candidate, self.scenarios)
+        if self.evaluator.placements.asked + needed > self._most:
             return self.search_ended()
         exhausted = self._wave_budgets.exhausted(self._eviction.budgets.spending(candidate.row))
         if exhausted and not may_wait:

@@ -416,15 +416,17 @@ class PodExplainer:
 
 def verdict_of(plan: Plan, uid: str, node: str) -> tuple[str, str]:
     """What the plan does with a pod, and why."""
-    for move in plan.moves:
-        if move.pod.uid == uid:
-            return MOVED, f"wave {move.wave}: {move.because}"
-    for kept in plan.kept:
-        if kept.pod.uid == uid:
-            return kept.reason, kept.because
+    if uid in (decided := _decided(plan)):
+        return decided[uid]
     if not node:
         return NODE_NOT_HOT, "it is Pending: it runs on no node"
     return NODE_NOT_HOT, f"{node} is not hot: nothing needs to leave it"
+
+
+def _decided(plan: Plan) -> dict[str, tuple[str, str]]:
+    """By uid of each pod that some strategy wished to move: what the plan does with it, and why."""
+    kept = {item.pod.uid: (item.reason, item.because) for item in plan.kept}
+    return kept | {move.pod.uid: (MOVED, f"wave {move.wave}: {move.because}") for move in plan.moves}
 
 
 def scheduling_tables(prepared: PreparedInputs, plan: Plan, most: int) -> dict[str, SchedulingTable]:
@@ -455,6 +457,7 @@ def explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:
         for pod in pods
     }
     pods.sort(key=lambda item: (-largest[item.pod.uid], item.pod.full_name))
+    hotness = prepared.hotness
     return NodeExplanation(
         source=plan.source,
         policy=plan.policy,
@@ -465,7 +468,12 @@ def explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:
         after=report.after.load if report.after else report.load,
         hot=report.hot,
         because=report.because,
-        levels=_level_words(prepared, row),
+        levels={
+            resource: f"hot above {short_level(hotness.hot_above[row, column])} %, "
+            f"cool at {short_level(hotness.cool_to[row, column])} %"
+            for column, resource in enumerate(hotness.names)
+            if np.isfinite(hotness.hot_above[row, column])
+        },
         score=report.score,
         uncounted=prepared.landing_check.excluded.get(row, ""),
         unsolved=plan.unsolved.get(report.name, ""),
@@ -475,33 +483,20 @@ def explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:
 
 def verdicts(prepared: PreparedInputs, plan: Plan) -> Callable[[PodRow], tuple[str, str]]:
     """What the plan does with each pod, as a code and a sentence."""
-    moves = {move.pod.uid: move for move in plan.moves}
-    kept = {item.pod.uid: item for item in plan.kept}
+    decided = _decided(plan)
 
     def verdict(pod: PodRow) -> tuple[str, str]:
         node, uid = prepared.node_of(pod), prepared.pods.uids[pod]
         if node < 0:
             return _PENDING, "it is not bound to a node that was read"
-        if uid in moves:
-            return MOVED, f"wave {moves[uid].wave}: {moves[uid].because}"
-        if uid in kept:
-            return kept[uid].reason, kept[uid].because
+        if uid in decided:
+            return decided[uid]
         refusal = None if prepared.hotness.hot[node] else why_protected(prepared.eviction, pod)
         if refusal is not None:
             return str(refusal.reason), refusal.message
         return EVICTABLE, "nothing protects it, and its node is not hot"
 
     return verdict
-
-
-def _level_words(prepared: PreparedInputs, row: NodeRow) -> dict[str, str]:
-    hotness = prepared.hotness
-    return {
-        resource: f"hot above {short_level(hotness.hot_above[row, column])} %, "
-        f"cool at {short_level(hotness.cool_to[row, column])} %"
-        for column, resource in enumerate(hotness.names)
-        if np.isfinite(hotness.hot_above[row, column])
-    }
 
 
 def explain_workload(prepared: PreparedInputs, kind: str, namespace: str, name: str) -> WorkloadExplanation:

@@ -27,7 +27,6 @@ import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.load.report import PERCENT_RESOURCES
 from rebalancer.load.usage import PRESSURE_WINDOW_SECONDS
 from rebalancer.planning.coverage import HARD_EFFECTS, OF_THEIR_NODE, may_be_tolerated
@@ -138,12 +137,12 @@ class LevelBuilder:
     def apply(
         self,
         resource: str,
-        above: FloatArray,
-        cool_to: FloatArray,
+        above: float,
+        cool_to: float,
         words: str,
         waits: Mapping[int, str] | None = None,
     ) -> None:
-        """One rule on one resource: levels are (nodes,), ``words`` describes the threshold.
+        """One rule on one resource; ``words`` describes the threshold.
 
         ``waits`` are, by row and with what they wait for, the only nodes that may be hot; None: all may.
         Landings are held to the threshold on every node: whether pods will wait there cannot be predicted.
@@ -153,7 +152,7 @@ class LevelBuilder:
         if waits is not None:
             may_be &= np.isin(np.arange(len(may_be)), list(waits))
         hot = may_be & (self.percent[:, column] > above)
-        self.makes_hot[may_be, column] = np.minimum(self.makes_hot[:, column], above)[may_be]
+        self.makes_hot[may_be, column] = np.minimum(self.makes_hot[may_be, column], above)
         self.hot_above[:, column] = np.minimum(self.hot_above[:, column], above)
         self.cool_to[:, column] = np.minimum(self.cool_to[:, column], cool_to)
         self.resources[:, column] |= hot
@@ -161,7 +160,7 @@ class LevelBuilder:
             sentence = f"{resource} {self.percent[row, column]:.1f} %: {words}"
             sentence += f"; {waits[row]}" if waits else ""
             self.because.setdefault(row, []).append(
-                sentence.format(above=short_level(above[row]), cool_to=short_level(cool_to[row]))
+                sentence.format(above=short_level(above), cool_to=short_level(cool_to))
             )
 
 
@@ -177,7 +176,17 @@ def reachable_nodes(inputs: PlanningInputs) -> BoolArray:
     ]
     if not any(tainted):
         return np.ones(len(tainted), np.bool_)
-    movable = _movable_classes(inputs)
+    pods, policy = inputs.snapshot.pods, inputs.policy
+    profiles = policy.scheduler.profiles or inputs.scheduler.configuration.scheduler_names
+    bound = np.flatnonzero(np.bincount(pods.pod_class[pods.node >= 0]))  # classes that a bound pod has
+    classes = (pods.classes[index] for index in bound.tolist())
+    movable = [
+        pod
+        for pod in classes
+        if pod.owner.kind not in _STAYING
+        and policy.evictable.namespaces.allows(pod.namespace)
+        and pod.scheduler_name in profiles
+    ]
     verdicts: dict[frozenset[tuple[str, str, str]], bool] = {}
     found: list[bool] = []
     for taints in tainted:
@@ -186,21 +195,6 @@ def reachable_nodes(inputs: PlanningInputs) -> BoolArray:
             verdicts[key] = may_be_tolerated(movable, taints)
         found.append(verdicts[key])
     return np.array(found, np.bool_)
-
-
-def _movable_classes(inputs: PlanningInputs) -> list[PodClass]:
-    """Classes of bound pods that their kind and the policy's namespaces and profiles let move."""
-    pods, policy = inputs.snapshot.pods, inputs.policy
-    profiles = policy.scheduler.profiles or inputs.scheduler.configuration.scheduler_names
-    bound = np.flatnonzero(np.bincount(pods.pod_class[pods.node >= 0]))  # classes that a bound pod has
-    classes = (pods.classes[index] for index in bound.tolist())
-    return [
-        pod
-        for pod in classes
-        if pod.owner.kind not in _STAYING
-        and policy.evictable.namespaces.allows(pod.namespace)
-        and pod.scheduler_name in profiles
-    ]
 
 
 _LEAST = 0.5  # points, of a mean score or of load: less is not worth a word
@@ -336,17 +330,15 @@ def _apply(
     scores: Mapping[str, RuleScore],
     pressure: Mapping[str, FloatArray],
 ) -> None:
-    everywhere = np.ones(len(levels.percent))
     for rule in rules:
         match rule:
             case UtilizationRule():
                 waits = waiting_nodes(rule, pressure) if rule.pressure else None
                 for resource, level in rule.utilization.items():
-                    cool = rule.cool_to[resource]
                     words = "hot above {above} %, cool at {cool_to} %"
-                    levels.apply(resource, everywhere * level, everywhere * cool, words, waits)
+                    levels.apply(resource, float(level), float(rule.cool_to[resource]), words, waits)
             case DeviationRule():
-                _apply_deviation(levels, rule, mean, everywhere)
+                _apply_deviation(levels, rule, mean)
             case ScoreRule():
                 _apply_score(levels, rule, mean, scores)
 
@@ -369,9 +361,7 @@ def _mean(percent: FloatArray) -> FloatArray:
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def _apply_deviation(
-    levels: LevelBuilder, rule: DeviationRule, mean: FloatArray, everywhere: FloatArray
-) -> None:
+def _apply_deviation(levels: LevelBuilder, rule: DeviationRule, mean: FloatArray) -> None:
     for resource, points in rule.deviation.items():
         center = float(mean[levels.names.index(resource)])
         if np.isnan(center):
@@ -380,7 +370,7 @@ def _apply_deviation(
         cool = min(center + rule.cool_to[resource], above)
         threshold = f"{points:g} points above the mean of {center:.1f} %"
         words = f"hot above {{above}} % ({threshold}), cool at {{cool_to}} %"
-        levels.apply(resource, everywhere * above, everywhere * cool, words)
+        levels.apply(resource, above, cool, words)
 
 
 def score_key(rule: ScoreRule) -> str:

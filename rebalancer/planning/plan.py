@@ -414,9 +414,8 @@ def _nodes(move: Move) -> frozenset[str]:
 def _fate(plan: Plan, uid: str) -> str:
     for move in plan.moves:
         if move.pod.uid == uid:
-            best = max(move.landings, key=lambda landing: landing.probability, default=None)
             others = f" or {len(move.landings) - 1} more" if len(move.landings) > 1 else ""
-            return f"moved in wave {move.wave} to {best.node if best else 'nowhere'}{others}"
+            return f"moved in wave {move.wave} to {move.likeliest.node or 'nowhere'}{others}"
     for kept in plan.kept:
         if kept.pod.uid == uid:
             return f"stays ({kept.reason}): {kept.because}"

@@ -22,7 +22,7 @@ from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PHASE_INDEX, PodTable
 from rebalancer.counting import counted
 from rebalancer.errors import SafetyError
-from rebalancer.load.correction import RecentLoad, correct, end_times, leaving_pods, recent_load
+from rebalancer.load.correction import correct, end_times, leaving_pods, recent_load
 from rebalancer.load.report import LoadReport
 from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.coverage import coverage_of
@@ -274,7 +274,10 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     if snapshot is not inputs.snapshot:
         inputs = replace(inputs, snapshot=snapshot)
         schedulers = ProfileSchedulers(inputs)
-    recent = _recent_load(inputs, schedulers, (*earlier, *made))
+    pods = inputs.snapshot.pods
+    by_class = [requested_amounts(item.incoming, RESOURCES) for item in schedulers.state.classes.requests]
+    requests = np.array(by_class, np.float64).reshape(-1, len(RESOURCES))[pods.pod_class]
+    recent = recent_load(inputs.load, pods, inputs.snapshot.nodes, requests, (*earlier, *made))
     # What leaves by itself is not hot, and is there for a while; nor can nodes use less than their pods do.
     hot, gone = hotness.hot[:, None], load.usage_of(leaving)
     usage = np.where(hot, np.maximum(load.usage - gone, 0.0), load.usage + recent.missing)
@@ -358,15 +361,6 @@ def _still_leaving(inputs: PlanningInputs, moves: Iterable[PastMove]) -> dict[in
         if node == pods.node[row] and inputs.now - move.evicted_at < inputs.policy.planning.cooldown:
             found[int(pods.node[row])] = f"{move.namespace}/{move.name} is still being moved away from it"
     return found
-
-
-def _recent_load(
-    inputs: PlanningInputs, schedulers: ProfileSchedulers, moves: Iterable[PastMove]
-) -> RecentLoad:
-    pods = inputs.snapshot.pods
-    by_class = [requested_amounts(item.incoming, RESOURCES) for item in schedulers.state.classes.requests]
-    requests = np.array(by_class, np.float64).reshape(-1, len(RESOURCES))[pods.pod_class]
-    return recent_load(inputs.load, pods, inputs.snapshot.nodes, requests, moves)
 
 
 def _why_uncovered(inputs: PlanningInputs) -> str:

@@ -48,6 +48,7 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
     kept = [_kept(prepared, row, reason) for row, reason in decided.kept.items()]
     strategies = {item.name: item for item in strategies_of(prepared)}
     fields = {key: value for item in strategies.values() for key, value in item.plan_fields(decided).items()}
+    measured = inputs.state.agreement if inputs.state is not None else None
     return Plan(
         source=inputs.snapshot.source,
         policy=inputs.policy.metadata.name,
@@ -65,7 +66,7 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
                 *(of_landings(decided.scenarios) if inputs.explains else ()),
             )
         ),
-        agreement=_agreement(inputs),
+        agreement=measured.sentence() if measured is not None and measured.is_known(inputs.now) else "",
         tainted=prepared.tainted if decided.moves else (),
         neutral_plugins=prepared.schedulers.neutral,
         node_count=len(inputs.snapshot.nodes),
@@ -75,11 +76,6 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
         longest_seconds=waves * execution.wave_timeout + max(waves - 1, 0) * execution.pause_between_waves,
         **fields,
     )
-
-
-def _agreement(inputs: PlanningInputs) -> str:
-    measured = inputs.state.agreement if inputs.state is not None else None
-    return measured.sentence() if measured is not None and measured.is_known(inputs.now) else ""
 
 
 def _expected_seconds(prepared: PreparedInputs, decided: PartialPlan) -> float:
@@ -239,16 +235,6 @@ def _what_follows(prepared: PreparedInputs, move: PlannedMove, gain: Mapping[str
     if landings.likeliest() == move.candidate.source:
         where += ", which it leaves"
     gained = ", ".join(f"{points:.1f} points of {resource}" for resource, points in gain.items())
-    return (
-        f"its replacement will be placed on {where}"
-        + (f", a gain of at least {gained}" if gained else "")
-        + _lost_spread(prepared, move)
-        + ("; restarted by a rolling update, not evicted" if move.candidate.restarted else "")
-    )
-
-
-def _lost_spread(prepared: PreparedInputs, move: PlannedMove) -> str:
-    """That replicas will share a node, or leave a zone, which they did not before, in words."""
     found, words = move.evaluation, ""
     if round(found.beside, CHANCE_DIGITS):
         words += f"; there it joins another replica{_chance(found.beside)}"
@@ -257,7 +243,12 @@ def _lost_spread(prepared: PreparedInputs, move: PlannedMove) -> str:
         words += (
             f"; no replica is left in zone {'/'.join(filter(None, zone_key(labels)))}{_chance(found.emptied)}"
         )
-    return words
+    return (
+        f"its replacement will be placed on {where}"
+        + (f", a gain of at least {gained}" if gained else "")
+        + words
+        + ("; restarted by a rolling update, not evicted" if move.candidate.restarted else "")
+    )
 
 
 def _chance(chance: float) -> str:

@@ -55,7 +55,9 @@ class ForeignEvictions:
         self._of_namespace: dict[str, str] = {}  # of objects that cannot be read: any pod may be meant
         for kind in _KINDS:
             for item in recording.records(kind):
-                if _active(item):
+                found = (condition(item.status.conditions, kind) for kind in _OVER)
+                over = any(entry is not None and entry.status == "True" for entry in found)
+                if not over and item.spec.intent != _WITHDRAWN:
                     self._add(kind, item)
             listing = recording.listings.get(kind.plural)
             for broken in listing.malformed if listing is not None else ():
@@ -86,12 +88,6 @@ class ForeignEvictions:
             or self._of_namespace.get(namespace)
             or ""
         )
-
-
-def _active(item: EvictionRequest) -> bool:
-    found = (condition(item.status.conditions, kind) for kind in _OVER)
-    over = any(entry is not None and entry.status == "True" for entry in found)
-    return not over and item.spec.intent != _WITHDRAWN
 
 
 Claims = Mapping[tuple[str, str], PersistentVolumeClaim]  # by namespace and name
@@ -143,7 +139,11 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False, dict=True):
             ),
             claims=claims,
             priority_classes=_priority_classes(snapshot),
-            ending_namespaces=_ending_namespaces(snapshot),
+            ending_namespaces=frozenset(
+                item.metadata.name
+                for item in snapshot.recording.records(NAMESPACES)
+                if item.metadata.deletion_timestamp is not None or item.status.phase == _TERMINATING
+            ),
             unpredictable=unpredictable,
             load_unknown=np.asarray(np.isnan(load.pod_usage[:, required]).any(axis=1), np.bool_),
             leaving=leaving,
@@ -226,12 +226,3 @@ def _priority_classes(snapshot: Snapshot) -> Mapping[str, int] | None:
     if not snapshot.has(PRIORITY_CLASSES):
         return None
     return {item.metadata.name: item.value for item in snapshot.recording.records(PRIORITY_CLASSES)}
-
-
-def _ending_namespaces(snapshot: Snapshot) -> frozenset[str]:
-    """The namespaces that are being deleted, in which no pod can be made any more."""
-    return frozenset(
-        item.metadata.name
-        for item in snapshot.recording.records(NAMESPACES)
-        if item.metadata.deletion_timestamp is not None or item.status.phase == _TERMINATING
-    )

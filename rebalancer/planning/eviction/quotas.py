@@ -213,20 +213,15 @@ def _matches(requirement: records.ScopeRequirement, spec: records.PodSpec) -> bo
     if scope in ("BestEffort", "NotBestEffort"):
         return is_best_effort(spec) == (scope == "BestEffort")
     if scope == "PriorityClass":
-        return _is_of_class(requirement, spec.priority_class_name)
+        if requirement.operator == "Exists":
+            return bool(spec.priority_class_name)
+        if requirement.operator == "DoesNotExist":
+            return not spec.priority_class_name
+        is_one = bool(spec.priority_class_name) and spec.priority_class_name in (requirement.values or ())
+        return is_one if requirement.operator == "In" else not is_one
     if scope == "CrossNamespacePodAffinity":
         return any(term.namespaces or term.namespace_selector is not None for term in _affinity_terms(spec))
     return scope != _OF_CLAIMS
-
-
-def _is_of_class(requirement: records.ScopeRequirement, name: str) -> bool:
-    """As a label selector over the one label that a pod of a PriorityClass has."""
-    if requirement.operator == "Exists":
-        return bool(name)
-    if requirement.operator == "DoesNotExist":
-        return not name
-    is_one = bool(name) and name in (requirement.values or ())
-    return is_one if requirement.operator == "In" else not is_one
 
 
 def is_best_effort(spec: records.PodSpec) -> bool:

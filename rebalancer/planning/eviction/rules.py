@@ -30,7 +30,7 @@ from rebalancer.cluster.kinds import NAMESPACES, PRIORITY_CLASSES, RESOURCE_QUOT
 from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.pods import EVICTION_IN_PROGRESS, FINISHED, MIRROR_ANNOTATION
-from rebalancer.cluster.records import PersistentVolumeClaim, Volume
+from rebalancer.cluster.records import Volume
 from rebalancer.planning.eviction import workload_rules
 from rebalancer.planning.eviction.context import EvictionContext
 from rebalancer.planning.reasons import NotMoved, Reason, age_text
@@ -288,15 +288,10 @@ def read_write_once(context: EvictionContext, row: PodRow) -> NotMoved | None:
     if context.workload(row).replaced_late:
         return None
     for name, claim in context.claims_of(pod):
-        if claim is not None and not is_shared(claim):
+        if claim is not None and _SHARED_MODES.isdisjoint(claim.spec.access_modes or ()):
             modes = ", ".join(claim.spec.access_modes or ()) or "no access mode"
             return NotMoved(Reason.READ_WRITE_ONCE, f"claim {name} is {modes}")
     return None
-
-
-def is_shared(claim: PersistentVolumeClaim) -> bool:
-    """Whether pods on several nodes may mount a claim at once."""
-    return bool(_SHARED_MODES & set(claim.spec.access_modes or ()))
 
 
 def overlapping(context: EvictionContext, row: PodRow) -> NotMoved | None:
