@@ -118,7 +118,11 @@ def _sentence(problem: Any, model: type[BaseModel], path: Path, written: str) ->
     """The problem, and a suggestion; ``written`` is how the file writes the value."""
     kind = problem["type"]
     if kind == "extra_forbidden":
-        known = _fields_at(model, path[:-1])
+        known = {
+            _written_name(name, field)
+            for candidate in _models_at(model, path[:-1])
+            for name, field in candidate.model_fields.items()
+        }
         listed = f"{_KNOWN}{', '.join(sorted(known))}" if known else "it takes no fields"
         return "unknown field", did_you_mean(str(path[-1]) if path else "", known, fallback=listed)
     if kind == "missing":
@@ -169,15 +173,6 @@ def _shown(value: Any) -> str:
         return "a list"
     text = without_secrets(json.dumps(value, ensure_ascii=False))  # before it is cut: a login may be
     return text if len(text) <= _MAX_SHOWN_LENGTH else text[:_MAX_SHOWN_LENGTH] + "…"
-
-
-def _fields_at(model: type[BaseModel], path: Path) -> set[str]:
-    """The names of the fields that may stand below ``path``."""
-    return {
-        _written_name(name, field)
-        for candidate in _models_at(model, path)
-        for name, field in candidate.model_fields.items()
-    }
 
 
 def _examples_at(model: type[BaseModel], path: Path) -> list[str]:

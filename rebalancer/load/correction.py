@@ -120,7 +120,11 @@ def recent_load(
     """The load of pods that started within their node's window; ``requests`` is (pods, 2): cpu and memory."""
     missing = np.zeros_like(load.usage)
     recent_arrivals: dict[int, str] = {}
-    rows = _candidates(load, pods)
+    began = np.where(np.isnan(load.measured_at), np.inf, load.measured_at - load.window_seconds)
+    bound = np.flatnonzero((pods.node >= 0) & ~pods.terminating)
+    with np.errstate(invalid="ignore"):
+        within = _started(pods, bound) > began.min(axis=1, initial=np.inf)[pods.node[bound]]
+    rows = np.asarray(bound[within], np.int64)
     if not len(rows):
         return RecentLoad(missing, recent_arrivals)
     rows = rows[~_our_own(pods, nodes, rows, moves)]
@@ -157,15 +161,6 @@ def _started(pods: PodTable, rows: IntArray) -> FloatArray:
     started = pods.started[rows]
     yet_to = np.isnan(started) & (pods.phase[rows] == PHASE_INDEX["Pending"])
     return np.where(yet_to, np.inf, started)
-
-
-def _candidates(load: LoadReport, pods: PodTable) -> IntArray:
-    """Bound pods that started after the oldest window of their node began."""
-    began = np.where(np.isnan(load.measured_at), np.inf, load.measured_at - load.window_seconds)
-    bound = np.flatnonzero((pods.node >= 0) & ~pods.terminating)
-    with np.errstate(invalid="ignore"):
-        within = _started(pods, bound) > began.min(axis=1, initial=np.inf)[pods.node[bound]]
-    return np.asarray(bound[within], np.int64)
 
 
 def _share_not_running(load: LoadReport, nodes: IntArray, started: FloatArray) -> FloatArray:

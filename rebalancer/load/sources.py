@@ -81,7 +81,10 @@ def read_load(
                 reader = prometheus_reader(source, snapshot, raw.prometheus, policy, scored, now)
                 found, of_pods = reader.node_figures(), reader.pod_figures()
             elif isinstance(source, RequestsSource):
-                found = _requested(snapshot, requests, now)
+                total = np.zeros((len(snapshot.nodes), 2))
+                bound = snapshot.pods.node >= 0
+                np.add.at(total, snapshot.pods.node[bound], requests[bound])
+                found = node_usage_of_requests(total, now)
             else:
                 found = _measured(snapshot)
         except RebalancerError as error:
@@ -188,10 +191,3 @@ def _measured(snapshot: Snapshot) -> NodeUsage:
         error = RightsError if refused else UnreachableError
         raise error(f"metrics-server: {NODE_METRICS.plural} {why}")
     return node_usage_of_metrics(snapshot.recording.records(NODE_METRICS), snapshot.nodes)
-
-
-def _requested(snapshot: Snapshot, requests: FloatArray, now: float) -> NodeUsage:
-    total = np.zeros((len(snapshot.nodes), 2))
-    bound = snapshot.pods.node >= 0
-    np.add.at(total, snapshot.pods.node[bound], requests[bound])
-    return node_usage_of_requests(total, now)

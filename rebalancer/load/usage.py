@@ -29,7 +29,6 @@ from rebalancer.load.scheduler_view import (
     DEVIATION,
     LATEST,
     MEMORY_TYPE,
-    Metric,
     WatcherMetrics,
 )
 
@@ -163,7 +162,11 @@ def node_usage_of_watcher(metrics: WatcherMetrics, nodes: NodeTable) -> NodeUsag
         if row is None:
             continue
         for column, kind in enumerate((CPU_TYPE, MEMORY_TYPE)):
-            percents = _preferred(figures, kind)
+            found: dict[str, list[float]] = {}
+            for figure in figures:
+                if figure.type == kind:
+                    found.setdefault(figure.operator, []).append(figure.value)
+            percents = next((found[operator] for operator in (AVERAGE, LATEST, "") if operator in found), [])
             if len(percents) > 1:
                 warnings.append(f"load-watcher: node {name}: has two figures of {kind}; neither is used")
             if len(percents) != 1:
@@ -189,14 +192,6 @@ def node_usage_of_watcher(metrics: WatcherMetrics, nodes: NodeTable) -> NodeUsag
     warnings += [*_strays("load-watcher", set(metrics.nodes) - set(nodes.row))]
     warnings += _plausible("load-watcher", usage, nodes)
     return NodeUsage("load-watcher", usage, measured_at, windows, tuple(warnings), deviation=spread)
-
-
-def _preferred(figures: tuple[Metric, ...], kind: str) -> list[float]:
-    found: dict[str, list[float]] = {}
-    for figure in figures:
-        if figure.type == kind:
-            found.setdefault(figure.operator, []).append(figure.value)
-    return next((found[operator] for operator in (AVERAGE, LATEST, "") if operator in found), [])
 
 
 def node_usage_of_requests(requested: FloatArray, now: float) -> NodeUsage:

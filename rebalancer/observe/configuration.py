@@ -199,31 +199,25 @@ class InstalledPlugins:
     def __call__(self) -> tuple[PluginDescription, ...]:
         """All of them, by name. Raises InputError, naming the entry point, for one that cannot be used."""
         if not self.found:
-            self.found = _installed()
+            from importlib import metadata  # noqa: PLC0415 - imports the parsers of mail and of archives
+
+            from rebalancer.scheduling.registry import ENTRY_POINT_GROUP, described  # noqa: PLC0415 - imports numpy
+
+            found: dict[str, tuple[PluginDescription, str]] = {}
+            for entry in sorted(metadata.entry_points(group=ENTRY_POINT_GROUP), key=lambda item: item.name):
+                package = f" of {entry.dist.name} {entry.dist.version}" if entry.dist else ""
+                where = f"entry point {entry.name} = {entry.value}{package}"
+                description = described(_loaded(entry, where), where)
+                if description.name in found:
+                    other = found[description.name][1]
+                    raise InputError(
+                        f"plugin {description.name} is described twice",
+                        where=where,
+                        hint=f"as well as by {other}",
+                    )
+                found[description.name] = description, where
+            self.found = tuple(description for _, (description, _) in sorted(found.items()))
         return self.found
-
-
-def _installed() -> tuple[PluginDescription, ...]:
-    from importlib import metadata  # noqa: PLC0415 - imports the parsers of mail and of archives
-
-    from rebalancer.scheduling.registry import ENTRY_POINT_GROUP, described  # noqa: PLC0415 - imports numpy
-
-    found: dict[str, tuple[PluginDescription, str]] = {}
-    for entry in sorted(metadata.entry_points(group=ENTRY_POINT_GROUP), key=lambda item: item.name):
-        where = _named(entry)
-        description = described(_loaded(entry, where), where)
-        if description.name in found:
-            other = found[description.name][1]
-            raise InputError(
-                f"plugin {description.name} is described twice", where=where, hint=f"as well as by {other}"
-            )
-        found[description.name] = description, where
-    return tuple(description for _, (description, _) in sorted(found.items()))
-
-
-def _named(entry: metadata.EntryPoint) -> str:
-    package = f" of {entry.dist.name} {entry.dist.version}" if entry.dist else ""
-    return f"entry point {entry.name} = {entry.value}{package}"
 
 
 def _loaded(entry: metadata.EntryPoint, where: str) -> object:

@@ -145,7 +145,8 @@ def observe(
     configuration of the scheduler that cannot be used raises InputError, or is given to ``unusable``. A load
     source that does not answer raises nothing: that is what was observed of it.
     """
-    plugins, own_pod = InstalledPlugins(), _own_pod(environment)
+    namespace, name = environment.get("POD_NAMESPACE", ""), environment.get("POD_NAME", "")
+    plugins, own_pod = InstalledPlugins(), (f"{namespace}/{name}" if namespace and name else "")
 
     def configured() -> list[tuple[LoadedPolicy, SchedulerConfiguration | None]]:
         """Each policy with the configuration that its text holds, once all texts are known."""
@@ -285,12 +286,6 @@ def _compare_clocks(now: float, server_time: float | None) -> None:
         by = f"about {abs(ahead) / 60:,.0f} min {'ahead of' if ahead > 0 else 'behind'}"
         what = f"the clock of this machine is {by} the API server's"
         _say(f"{what}: loads, ages and cooldowns are judged by it", logging.WARNING)
-
-
-def _own_pod(environment: Mapping[str, str]) -> str:
-    """The pod this program runs in, whose names the CronJob passes in the environment."""
-    namespace, name = environment.get("POD_NAMESPACE", ""), environment.get("POD_NAME", "")
-    return f"{namespace}/{name}" if namespace and name else ""
 
 
 LOGGER = logging.getLogger(__name__)

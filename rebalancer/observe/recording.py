@@ -79,7 +79,12 @@ def record_cluster(
                 f"the scheduler's configuration is recorded, but cannot be used: {error}"
             ),
         )
-        for text in _unanswered(observation):
+        failures = observation.figures.prometheus.failures
+        asked = [
+            f"prometheus is not recorded: {why}" for found in failures.values() for why in found.values()
+        ]
+        watchers = [f"load-watcher is not recorded: {why}" for why in observation.figures.missing.values()]
+        for text in dict.fromkeys((*watchers, *asked)):
             warn(text)
         documents = documents_of(observation, state) | given
         recording = replace(observation.snapshot.recording, documents=documents)
@@ -128,14 +133,6 @@ def _moment(
 ) -> tuple[Observation, RunState | None]:
     state = known_state(options, api)
     return observe(options, (loaded,), api, cluster=cluster, unusable=lambda _: None), state
-
-
-def _unanswered(observation: Observation) -> list[str]:
-    """The load sources that did not answer, each failure once: without an answer figures are unknown."""
-    failures = observation.figures.prometheus.failures
-    asked = [f"prometheus is not recorded: {why}" for found in failures.values() for why in found.values()]
-    watchers = [f"load-watcher is not recorded: {why}" for why in observation.figures.missing.values()]
-    return list(dict.fromkeys((*watchers, *asked)))
 
 
 def _given_documents(options: PlanOptions, watcher: Path | None) -> dict[str, bytes]:

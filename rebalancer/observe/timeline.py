@@ -331,14 +331,10 @@ def _names_in(folder: Path) -> dict[float, str]:
     named: dict[float, str] = {}
     for name in found:
         try:
-            named[_moment(name)] = name
+            named[datetime.strptime(name.partition("Z")[0], _STAMP).replace(tzinfo=UTC).timestamp()] = name
         except ValueError as error:
             raise _damaged(folder / name, "its name is no time") from error
     return named
-
-
-def _moment(name: str) -> float:
-    return datetime.strptime(name.partition("Z")[0], _STAMP).replace(tzinfo=UTC).timestamp()
 
 
 def _stamp(moment: float) -> str:

@@ -185,13 +185,14 @@ class Import(msgspec.Struct):
             dict.fromkeys(self.notes),  # what two profiles of OpenShift say alike, once
             key=lambda note: (self.document.place(note[0], key=True), note[0][-1:] != ()),
         )
+        names = [str(field.alias) for field in RebalancePolicy.model_fields.values()]
         return Imported(
             source,
             {
                 "apiVersion": "rebalancer/v1alpha1",
                 "kind": "RebalancePolicy",
                 "metadata": {"name": self._policy_name(source)},
-                **_sections(self.policy),
+                **{name: self.policy[name] for name in names if self.policy.get(name, {}) != {}},
             },
             tuple(
                 Note(self.document.position(path, key=True), self._name(path), fate, text)
@@ -209,9 +210,3 @@ class Import(msgspec.Struct):
             if isinstance(name, str) and 0 < len(name) <= _MAX_NAME:
                 return name
         return pathlib.PurePath(source).stem[:_MAX_NAME] or "imported"
-
-
-def _sections(policy: Mapping[str, Any]) -> dict[str, Any]:
-    """The sections in which anything is set, in the order of the schema."""
-    names = [str(field.alias) for field in RebalancePolicy.model_fields.values()]
-    return {name: policy[name] for name in names if policy.get(name, {}) != {}}

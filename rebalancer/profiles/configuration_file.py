@@ -71,7 +71,11 @@ def load_configuration(
     written = validate(WrittenConfiguration, document)
     _refuse_addresses(document, version)
     extra = {plugin.name: plugin for plugin in extra_plugins}
-    known = _known_to(version, catalogue) | extra
+    known = {
+        name: description
+        for name, description in catalogue.items()
+        if not description.versions or version in description.versions
+    } | extra
     if not named_plugins(written) <= known.keys():
         extra = {plugin.name: plugin for plugin in installed_plugins()} | extra
         known |= extra
@@ -157,15 +161,6 @@ def _profiles(written: WrittenConfiguration, context: Context) -> tuple[Profile,
             where = ("profiles", index, "plugins", "queueSort")
             raise document.error(where, "must be written the same in all profiles")
     return tuple(profiles)
-
-
-def _known_to(version: str, catalogue: Mapping[str, PluginDescription]) -> dict[str, PluginDescription]:
-    """The plugins that configurations of an API version may enable."""
-    return {
-        name: description
-        for name, description in catalogue.items()
-        if not description.versions or version in description.versions
-    }
 
 
 def _share_process_wide(profiles: tuple[Profile, ...], context: Context) -> tuple[Profile, ...]:

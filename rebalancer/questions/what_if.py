@@ -356,13 +356,22 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
         emptied = _emptied(inputs), _emptied(other)
         ours = _changed(before, changes).fates if changes else None
         comparison = compare(before, theirs, ours, changed.fates)
+    # Of the pods that waited those are listed that wait no longer, or wait now.
+    waited = {
+        before.pods.full_name(row): bool(before.state.node[row] >= 0)
+        for row in waiting_pods(before.schedulers.state, before.pods)
+    }
     return WhatIf(
         source=inputs.snapshot.source,
         policy=inputs.policy.metadata.name,
         inputs=inputs.digest,
         now=times.render(inputs.now),
         changes=words,
-        pods=_listed(before, changed),
+        pods=tuple(
+            item
+            for item in changed.fates
+            if item.from_node or item.pod not in waited or waited[item.pod] != (item.fate is Fate.LANDS)
+        ),
         nodes=_nodes(unchanged, changed.settled, changes),
         hot=(_hot(unchanged), _hot(changed.settled)),
         pending=(before.pending.unplaced, changed.pending),
@@ -513,19 +522,6 @@ def _settled(inputs: PlanningInputs, placed: list[PlacedPod]) -> PlanningInputs:
     table = replace(now, columns=now.columns.changed(created=created, started=started))
     snapshot = replace(after.snapshot, pods=table)
     return replace(after, snapshot=snapshot, state=inputs.state)
-
-
-def _listed(before: PreparedInputs, changed: _Changed) -> tuple[PodFate, ...]:
-    """The pods that a change concerns: those that waited, only if they wait no longer or wait now."""
-    waited = {
-        before.pods.full_name(row): bool(before.state.node[row] >= 0)
-        for row in waiting_pods(before.schedulers.state, before.pods)
-    }
-    return tuple(
-        item
-        for item in changed.fates
-        if item.from_node or item.pod not in waited or waited[item.pod] != (item.fate is Fate.LANDS)
-    )
 
 
 def _hot(prepared: PreparedInputs) -> int:

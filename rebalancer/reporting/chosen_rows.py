@@ -55,11 +55,21 @@ def chosen_pods(plan: Plan, choice: Choice, snapshot: Snapshot | None = None) ->
     """
     if not choice:
         return plan
-    selects = _pod_test(choice, snapshot)
+    selects = matcher(choice.labels or LabelSelector())
+
+    def chosen(pod: PodReference, node: str) -> bool:
+        if choice.namespace is not None and pod.namespace != choice.namespace:
+            return False
+        row = None if snapshot is None else snapshot.pods.row.get((pod.namespace, pod.name))
+        found = None if snapshot is None or row is None else snapshot.pods.class_of(row)
+        scheduler = found.scheduler_name if found else ""
+        fields = dict(zip(POD_FIELDS, (pod.name, pod.namespace, node, scheduler), strict=True))
+        return selects(found.labels if found else {}) and fields_match(choice.fields, fields)
+
     return replace(
         plan,
-        moves=tuple(move for move in plan.moves if selects(move.pod, move.from_node)),
-        kept=tuple(item for item in plan.kept if selects(item.pod, item.node)),
+        moves=tuple(move for move in plan.moves if chosen(move.pod, move.from_node)),
+        kept=tuple(item for item in plan.kept if chosen(item.pod, item.node)),
     )
 
 
@@ -75,26 +85,6 @@ def chosen_nodes(nodes: tuple[NodeReport, ...], choice: Choice, snapshot: Snapsh
         return selects((record and record.metadata.labels) or {}) and fields_match(choice.fields, fields)
 
     return tuple(node for node in nodes if chosen(node))
-
-
-def _pod_test(choice: Choice, snapshot: Snapshot | None) -> Callable[[PodReference, str], bool]:
-    selects = matcher(choice.labels or LabelSelector())
-
-    def of_snapshot(pod: PodReference) -> tuple[Mapping[str, str], str]:
-        row = None if snapshot is None else snapshot.pods.row.get((pod.namespace, pod.name))
-        if snapshot is None or row is None:
-            return {}, ""
-        pod_class = snapshot.pods.class_of(row)
-        return pod_class.labels, pod_class.scheduler_name
-
-    def chosen(pod: PodReference, node: str) -> bool:
-        if choice.namespace is not None and pod.namespace != choice.namespace:
-            return False
-        labels, scheduler = of_snapshot(pod)
-        fields = dict(zip(POD_FIELDS, (pod.name, pod.namespace, node, scheduler), strict=True))
-        return selects(labels) and fields_match(choice.fields, fields)
-
-    return chosen
 
 
 def sorted_moves(plan: Plan, order: str) -> Plan:

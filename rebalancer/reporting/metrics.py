@@ -27,7 +27,7 @@ from rebalancer.agreement.decisions import Result as Compared
 from rebalancer.cluster import times
 from rebalancer.errors import ExitCode
 from rebalancer.execution.events import MoveEnded, RunEvent, RunFinished
-from rebalancer.execution.outcomes import Outcome, Outcomes, Stop
+from rebalancer.execution.outcomes import Outcome, Stop
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.strategies import STRATEGIES, label_of
 from rebalancer.reporting.words import plain
@@ -413,7 +413,17 @@ class RunMetrics(Collector):
             case MoveEnded(outcome):
                 self._move_ended(outcome)
             case RunFinished(outcomes):
-                self._run_finished(outcomes)
+                counts = Counter(outcome.result for outcome in outcomes.outcomes)
+                # Every result, the absent ones as 0: a series that comes and goes cannot be alerted on.
+                results: Samples = {(result.value,): float(counts[result]) for result in Result}
+                found: dict[Metric, Samples] = {
+                    MOVES: results,
+                    STOPPED: one(1 if outcomes.stopped else 0),
+                    MOVES_QUEUED: one(0),
+                }
+                self._gauges = {**self._gauges, **found}
+                if outcomes.stop is not None:
+                    self._counters[STOPS].labels(outcomes.stop.value).inc()
 
     def _move_ended(self, outcome: Outcome) -> None:
         queued = self._gauges.get(MOVES_QUEUED, one(1))[()]
@@ -435,19 +445,6 @@ class RunMetrics(Collector):
         if len(self._evicted_from) > MAX_NAMESPACES:
             for labels in self._evicted_from.pop(next(iter(self._evicted_from))):
                 evictions.remove(*labels)
-
-    def _run_finished(self, outcomes: Outcomes) -> None:
-        counts = Counter(outcome.result for outcome in outcomes.outcomes)
-        # Every result, the absent ones as 0: a series that comes and goes cannot be alerted on.
-        results: Samples = {(result.value,): float(counts[result]) for result in Result}
-        found: dict[Metric, Samples] = {
-            MOVES: results,
-            STOPPED: one(1 if outcomes.stopped else 0),
-            MOVES_QUEUED: one(0),
-        }
-        self._gauges = {**self._gauges, **found}
-        if outcomes.stop is not None:
-            self._counters[STOPS].labels(outcomes.stop.value).inc()
 
     def ended(self, exit_code: int, now: float) -> None:
         """A run ended, with or without a plan; ``now`` in Unix seconds."""
@@ -473,7 +470,8 @@ class RunMetrics(Collector):
         elif span.name == "request":
             refused = "refused" if "status" in span.fields else "failed"
             result = refused if span.error else "answered"
-            asked = _request(str(span.fields.get("what", "")))
+            verb, *rest = plain(str(span.fields.get("what", ""))).split(maxsplit=2) or ["other"]
+            asked = f"{verb} {rest[0]}" if verb == "list" and rest else verb
             self._histograms[REQUEST_SECONDS].labels(asked, result).observe(seconds)
         for field, metric in _FROM_FIELDS.get(span.name, {}).items():
             if field in span.fields:
@@ -493,9 +491,3 @@ def _landing(outcome: Outcome, likeliest: str) -> str:
     if outcome.node == likeliest:
         return _LIKELIEST
     return _LISTED if any(landing.node == outcome.node for landing in outcome.move.landings) else _ALLOWED
-
-
-def _request(what: str) -> str:
-    """What was asked without the names in it: ``list pods``, ``evict``, ``read``."""
-    verb, *rest = plain(what).split(maxsplit=2) or ["other"]
-    return f"{verb} {rest[0]}" if verb == "list" and rest else verb

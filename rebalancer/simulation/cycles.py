@@ -383,7 +383,10 @@ class SimulatedRun:
             before = len(outcomes)
             for item in execution.carry_out(plan):
                 outcomes.append(item)
-                self._land(item)
+                if item.result is Result.REMOVED:
+                    self._cluster.remove_finished(item.move.pod.uid)
+                else:
+                    self._cluster.place(item.row, item.node, item.pod_class)
             for row, node in execution.retry_pending():
                 self._cluster.bind(row, node)
             self.made += execution.made
@@ -399,12 +402,6 @@ class SimulatedRun:
             prepared = prepare_to_plan(further)
             plan = plan_prepared(prepared)
             tainted = plan.tainted or tainted
-
-    def _land(self, item: SimulatedOutcome) -> None:
-        if item.result is Result.REMOVED:
-            self._cluster.remove_finished(item.move.pod.uid)
-        else:
-            self._cluster.place(item.row, item.node, item.pod_class)
 
 
 def _cycle_value(

@@ -14,7 +14,7 @@ from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.nodes import CPU, MEMORY
 from rebalancer.cluster.pods import PHASES, PodTable
 from rebalancer.load import scheduler_view
-from rebalancer.load.report import LoadReport, percent_of_allocatable
+from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.scheduling.resources import pod_requests, requested_amounts
 from rebalancer.state.run_state import RunState
@@ -169,11 +169,22 @@ class SimulatedCluster:
     def inputs(self, state: RunState) -> PlanningInputs:
         """What a run would read now."""
         snapshot = replace(self._inputs.snapshot, pods=self._pods())
+        view = self._inputs.view
+        watchers = {address: self._watched(metrics) for address, metrics in view.watchers.items()}
+        report = self._inputs.load
+        usage = np.mean(self._node_samples, axis=0)
         return replace(
             self._inputs,
             snapshot=snapshot,
-            load=self._report(),
-            view=self._view(),
+            load=replace(
+                report,
+                usage=np.maximum(usage, 0.0),
+                measured_at=np.where(np.isnan(report.measured_at), np.nan, self.now),
+                window_seconds=np.full_like(report.window_seconds, self._shape.lag_seconds),
+                pod_usage=np.mean(self._pod_samples, axis=0),
+                pod_node=self.node.copy(),
+            ),
+            view=replace(view, watchers=watchers),
             state=state,
             now=self.now,
             explains=False,
@@ -200,23 +211,6 @@ class SimulatedCluster:
         return replace(
             pods, columns=columns, node=self.node.copy(), terminating=terminating, finished=finished
         )
-
-    def _report(self) -> LoadReport:
-        report = self._inputs.load
-        usage = np.mean(self._node_samples, axis=0)
-        return replace(
-            report,
-            usage=np.maximum(usage, 0.0),
-            measured_at=np.where(np.isnan(report.measured_at), np.nan, self.now),
-            window_seconds=np.full_like(report.window_seconds, self._shape.lag_seconds),
-            pod_usage=np.mean(self._pod_samples, axis=0),
-            pod_node=self.node.copy(),
-        )
-
-    def _view(self) -> scheduler_view.SchedulerView:
-        view = self._inputs.view
-        watchers = {address: self._watched(metrics) for address, metrics in view.watchers.items()}
-        return replace(view, watchers=watchers)
 
     def _watched(self, metrics: scheduler_view.WatcherMetrics) -> scheduler_view.WatcherMetrics:
         """What load-watcher answers now of the nodes it knew, in percent of capacity."""

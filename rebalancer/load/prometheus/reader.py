@@ -153,7 +153,8 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True)
             column = self.resources.index(resource)
             usage[:, column], unused = self._by_pod(latest, scale)
             if resource in _TRAFFIC:  # on the node's network a pod's traffic is the node's
-                usage[self._on_host_network(), column] = np.nan
+                found = np.array([bool(pod.spec.host_network) for pod in self.pods.classes], np.bool_)
+                usage[np.asarray(found[self.pods.pod_class], np.bool_), column] = np.nan
             warnings += [f"{self.name}: {resource} of pods: {warning}" for warning in unused]
         if timestamp and answered:
             try:
@@ -164,11 +165,6 @@ class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True)
         if not answered:
             usage[:] = np.nan
         return PodUsage(usage, measured_at, tuple(warnings), self.resources)
-
-    def _on_host_network(self) -> BoolArray:
-        """(pods,) uses the network of its node."""
-        found = np.array([bool(pod.spec.host_network) for pod in self.pods.classes], np.bool_)
-        return np.asarray(found[self.pods.pod_class], np.bool_)
 
     def _by_pod(self, latest: Latest, scale: float) -> tuple[FloatArray, list[str]]:
         """(pods,) the last value of each pod's series, and what was not used."""

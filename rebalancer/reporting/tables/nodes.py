@@ -105,7 +105,9 @@ def nodes_table(
             columns[-1:-1] = [
                 Column("FIGURES", lambda node: (figure_words(node.figures), "dim"), sentence=True)
             ]
-    columns[-1:-1] = [Column(_short(key).upper(), partial(_label, key=key)) for key in labels]
+    columns[-1:-1] = [
+        Column(plain(key.rpartition("/")[2]).upper(), partial(_label, key=key)) for key in labels
+    ]
     write_table(lines, columns, now, _MAX_NODES, "" if style.no_headers else "node")
     if not style.no_headers:
         write_warnings(lines, listing.warnings)
@@ -131,11 +133,6 @@ def _amount(number: float, resource: str) -> str:
     if resource == "memory":
         return f"{number / (1 << 30):.1f}Gi"
     return f"{number:.1f}".removesuffix(".0")
-
-
-def _short(key: str) -> str:
-    """The name of a label without the domain before it, as kubectl heads its columns."""
-    return plain(key.rpartition("/")[2])
 
 
 def _label(node: NodeReport, key: str) -> str:

@@ -19,7 +19,10 @@ _MAX_MOVES = 20
 
 def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
     """The outcomes as text; a long list is summarised, and no failure is ever left out for a success."""
-    lines = Lines(style, _nodes_of(outcomes))
+    moves = [outcome.move for outcome in outcomes.outcomes]
+    landings = {landing.node for move in moves for landing in move.landings if landing.node}
+    measured = {node.name for node in outcomes.measured.nodes} if outcomes.measured else set()
+    lines = Lines(style, landings.union(measured, (move.from_node for move in moves)))
     lines.labelled("Outcome: ", summary_words(outcomes), "bold", "bold")
     if outcomes.measured:
         lines.message(measured_words(outcomes.measured), 0, "bold")
@@ -53,13 +56,6 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
         _write_measured(lines, outcomes.measured)
     lines.say_what_is_left_out()
     return lines.text
-
-
-def _nodes_of(outcomes: Outcomes) -> set[str]:
-    moves = [outcome.move for outcome in outcomes.outcomes]
-    landings = {landing.node for move in moves for landing in move.landings if landing.node}
-    measured = {node.name for node in outcomes.measured.nodes} if outcomes.measured else set()
-    return landings.union(measured, (move.from_node for move in moves))
 
 
 def measured_words(measured: Measured) -> str:

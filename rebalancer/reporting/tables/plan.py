@@ -400,7 +400,19 @@ def plan_table(plan: Plan, style: Style = Style(), rows: Plan | None = None, cho
     if style.no_headers:
         write_moves(lines, listed)
         return lines.text
-    _headline(lines, plan)
+    said = _why_nothing(plan) if plan.hot_count and not plan.moves else verdict(plan)
+    idle = not (plan.hot_count or plan.moves or plan.kept)
+    colour = "bold green" if idle else "bold"
+    lines.labelled("Plan: ", said, colour, "bold")
+    unknown = plan.node_count - plan.known_count
+    nodes = f"{counted(plan.node_count, 'node')}: {plan.hot_count} hot, load known for {plan.known_count:,}"
+    nodes += f", {plan.not_measured}" if plan.not_measured else ""
+    nodes += f", {unknown} without a fresh figure" if unknown else ""
+    now = f" at {plain(plan.now)}"
+    lines.labelled("cluster  ", plan.source + now)
+    lines.labelled("nodes    ", nodes)
+    lines.labelled("policy   ", plan.policy)
+    lines.say_what_is_left_out()
     if choice:
         moves = f"{len(listed.moves)} of {counted(len(plan.moves), 'move')}"
         lines.labelled("listed   ", f"pods of {choice}: {moves}")
@@ -439,22 +451,6 @@ def verdict(plan: Plan) -> str:
 
 def _minutes(seconds: float) -> str:
     return "1 minute" if seconds < 90 else f"{seconds / 60:.0f} minutes"
-
-
-def _headline(lines: Lines, plan: Plan) -> None:
-    said = _why_nothing(plan) if plan.hot_count and not plan.moves else verdict(plan)
-    idle = not (plan.hot_count or plan.moves or plan.kept)
-    colour = "bold green" if idle else "bold"
-    lines.labelled("Plan: ", said, colour, "bold")
-    unknown = plan.node_count - plan.known_count
-    nodes = f"{counted(plan.node_count, 'node')}: {plan.hot_count} hot, load known for {plan.known_count:,}"
-    nodes += f", {plan.not_measured}" if plan.not_measured else ""
-    nodes += f", {unknown} without a fresh figure" if unknown else ""
-    now = f" at {plain(plan.now)}"
-    lines.labelled("cluster  ", plan.source + now)
-    lines.labelled("nodes    ", nodes)
-    lines.labelled("policy   ", plan.policy)
-    lines.say_what_is_left_out()
 
 
 def _why_nothing(plan: Plan) -> str:

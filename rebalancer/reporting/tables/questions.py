@@ -270,7 +270,14 @@ def why_not_table(answer: WhyNot, style: Style = Style()) -> Text:
     if answer.obstacles:
         write_obstacles(lines, answer.obstacles)
     if len(answer.nearest) > 1:
-        _nearest(lines, answer)
+        lines.heading("NEAREST TO BEING HOT", "percent of allocatable")
+        columns = [
+            Column("NODE", lambda item: (plain(item.node), "bold"), node=True),
+            Column("RESOURCE", lambda item: plain(item.resource)),
+            Column("LOAD", lambda item: f"{item.load:.1f}", right=True),
+            Column("HOT ABOVE", lambda item: f"{item.hot_above:.1f}", right=True),
+        ]
+        write_table(lines, columns, answer.nearest)
     write_warnings(lines, answer.warnings)
     if answer.next_steps:
         lines.heading("NEXT")
@@ -290,17 +297,6 @@ def command_lines(command: str, width: int) -> list[str]:
         else:
             lines[-1] += f" {part}" if lines[-1] else part
     return lines
-
-
-def _nearest(lines: Lines, answer: WhyNot) -> None:
-    lines.heading("NEAREST TO BEING HOT", "percent of allocatable")
-    columns = [
-        Column("NODE", lambda item: (plain(item.node), "bold"), node=True),
-        Column("RESOURCE", lambda item: plain(item.resource)),
-        Column("LOAD", lambda item: f"{item.load:.1f}", right=True),
-        Column("HOT ABOVE", lambda item: f"{item.hot_above:.1f}", right=True),
-    ]
-    write_table(lines, columns, answer.nearest)
 
 
 class PolicyTestReports(Value, frozen=True):

@@ -87,21 +87,14 @@ def _cycles(lines: Lines, run: PolicyRun, *, explained: bool) -> None:
     write_table(lines, columns, run.cycles, _MAX_CYCLES, "cycle")
     if lines.style.everything:
         for cycle in run.cycles:
-            _moves(lines, cycle)
+            if cycle.moves:
+                lines.message(f"cycle {cycle.cycle}:", 2)
+            for move in cycle.moves:
+                again = ", moved again within its cooldown" if move.again else ""
+                way = f"{move.from_node} {lines.style.glyphs.arrow} {move.node or 'nowhere'}"
+                because = f": {move.because}" if move.because else ""
+                lines.message(f"{move.pod} {way}, {move.result}{because}{again}", 4, "dim")
 
 
 def _stopped(cycle: Cycle) -> tuple[str, str]:
     return f"stopped: {words(cycle.stopped)}" if cycle.stopped else "", "yellow"
-
-
-def _moves(lines: Lines, cycle: Cycle) -> None:
-    if cycle.moves:
-        lines.message(f"cycle {cycle.cycle}:", 2)
-    for move in cycle.moves:
-        again = ", moved again within its cooldown" if move.again else ""
-        where = move.node or "nowhere"
-        because = f": {move.because}" if move.because else ""
-        text = (
-            f"{move.pod} {move.from_node} {lines.style.glyphs.arrow} {where}, {move.result}{because}{again}"
-        )
-        lines.message(text, 4, "dim")

@@ -49,12 +49,6 @@ def table_row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(escaped(cell.strip()) for cell in cells)} |\n"
 
 
-def table_head(titles: Sequence[str], right: Sequence[bool]) -> str:
-    """The line of titles, and the one that says which columns are aligned to the right."""
-    rule = " | ".join("---:" if aligned else "---" for aligned in right)
-    return f"{table_row(titles)}| {rule} |\n"
-
-
 class Glyphs(msgspec.Struct, frozen=True):
     """The characters of bars and arrows."""
 
@@ -186,7 +180,8 @@ class Lines:
     ) -> None:
         """Add rows of cells as a table of Markdown, whose columns have the width that they need."""
         self._begin("")
-        self._write(table_head(titles, right))
+        rule = " | ".join("---:" if aligned else "---" for aligned in right)
+        self._write(f"{table_row(titles)}| {rule} |\n")
         for row in rows:
             self._write(table_row([cell.plain for cell in row]))
         self._write("\n", blank=True)
