@@ -158,8 +158,6 @@ class WhyThere(Value, frozen=True):
 
 
 class _Counts:
-    """What is counted of a profile."""
-
     def __init__(self) -> None:
         self.results: Counter[Result] = Counter()
         self.surprise = self.expected = 0.0

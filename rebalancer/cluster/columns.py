@@ -58,7 +58,6 @@ class _Field(msgspec.Struct, frozen=True):
     default: Any
 
     def empty(self) -> Any:
-        """The column of no rows, while it is collected."""
         if self.number is not None:
             return array(self.number[0])
         return {} if FEW in self.marks else []

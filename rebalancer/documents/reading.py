@@ -280,8 +280,6 @@ class _Frame:
 
 
 class _Builder:
-    """Builds the value event by event."""
-
     def __init__(self, source: str) -> None:
         self._source = source
         self._stack: list[_Frame] = []
@@ -296,7 +294,6 @@ class _Builder:
         return Document(self._value, self._source, self._values, self._keys, self._texts)
 
     def take(self, event: Any) -> None:
-        """One event of the parser."""
         match event:
             case yaml.DocumentStartEvent():
                 self._documents += 1
@@ -361,7 +358,6 @@ class _Builder:
         self._stack.append(_Frame(container, self._put(event, container)))
 
     def _put(self, event: Any, value: Any) -> Path:
-        """Store a value in the open container; returns its path."""
         path = self._next_path()
         if len(self._values) == MAX_VALUES:
             line, column = _place(event)

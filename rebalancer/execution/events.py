@@ -498,5 +498,4 @@ class EventWriter:
 
 
 def _node(name: str) -> dict[str, str]:
-    """A node as what an Event is about."""
     return {"apiVersion": "v1", "kind": "Node", "name": name, "uid": name}

@@ -367,8 +367,6 @@ def evict(client: EvictionClient, move: Move) -> Attempt:
 
 
 class _Eviction(Attempts):
-    """The requests made for one pod, and what the earlier ones left open."""
-
     granted = Verdict.EVICTED
     done = "the pod is terminating"
 
@@ -379,7 +377,6 @@ class _Eviction(Attempts):
         return self.left("the pod is terminating already", by_itself=not self.open)
 
     def send(self, pod: ObservedPod) -> Answer:
-        """Send one eviction, of the pod that was read."""
         preconditions = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version}
         body = {
             "apiVersion": "policy/v1",
@@ -396,6 +393,5 @@ class _Eviction(Attempts):
         return self.answer_to("POST", path, body, what=f"evict {pod.full_name}", max_bytes=_MAX_BYTES)
 
     def is_done(self) -> bool | None:
-        """Whether the pod leaves."""
         pod = self.pod()
         return None if pod is None else pod.terminating

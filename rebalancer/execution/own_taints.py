@@ -216,7 +216,6 @@ class OwnTaints:
         return taint_ends(taint["value"]) <= self._clock()
 
     def _is_ours(self, taint: object) -> bool:
-        """Whether a taint as it was read is one of this program."""
         return (
             isinstance(taint, dict)
             and (taint.get("key"), taint.get("effect")) == (self._kind.key, self._kind.effect)

@@ -53,8 +53,6 @@ def restart(client: EvictionClient, move: Move) -> Attempt:
 
 
 class _Restart(Attempts):
-    """The requests made for one Deployment, and what the earlier ones left open."""
-
     granted = Verdict.RESTARTED
     done = "the Deployment has the new template"
 
@@ -84,7 +82,6 @@ class _Restart(Attempts):
         return self.left("the pod is gone already") if pod is None or pod.terminating else None
 
     def send(self, pod: ObservedPod) -> Answer:  # noqa: ARG002 - the Deployment is asked
-        """Send one patch, of the Deployment that was read."""
         body = {
             "metadata": {"resourceVersion": self._version},
             "spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: self.restarted_at}}}},
@@ -95,7 +92,6 @@ class _Restart(Attempts):
         )
 
     def is_done(self) -> bool | None:
-        """Whether the Deployment has the new template."""
         found = self._read()
         return None if found is None else self._is_restarted(found)
 

@@ -160,7 +160,6 @@ class _Run:
         )
 
     def carry_out(self) -> Outcomes:
-        """All waves, and the end."""
         if self._plan.moves:
             try:
                 self._waves()
@@ -185,7 +184,6 @@ class _Run:
 
     @property
     def _plan(self) -> Plan:
-        """The plan that is carried out."""
         return self._plans[-1]
 
     def _moves(self) -> Iterable[Move]:
@@ -212,7 +210,6 @@ class _Run:
         return bool(plan.moves)
 
     def _account(self, plan: Plan) -> PlanOfRun:
-        """What has become of a plan."""
         ended = [(move, self._outcomes[move.pod.uid]) for move in plan.moves]
         made = [(move, outcome) for move, outcome in ended if outcome.evicted_at is not None]
         elsewhere = [

@@ -200,7 +200,6 @@ class Answers:
         return counted.state, pod_class, rows
 
     def _totals(self, asked: _Asked) -> IntArray:
-        """(names,) the sum of the scores."""
         state, pod_class, rows = self._numbers(asked)
         total = np.zeros(len(rows), np.int64)
         known = np.unique(rows[rows >= 0])

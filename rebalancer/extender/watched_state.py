@@ -153,7 +153,6 @@ class WatchedState:
         return self.changed.wait_for(lambda: self.up_to_date().is_bound(key), seconds)
 
     def _follow(self, listing: Listing, builder: ListingBuilder) -> None:
-        """Watch a kind from the version of its list on."""
         objects = latest_objects(listing, builder)
         if objects is None:
             raise UnreachableError(f"{listing.kind.plural} cannot be watched: their list has no version")

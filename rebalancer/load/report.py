@@ -226,8 +226,6 @@ def build_report(
 
 
 class _Join:
-    """Takes figure after figure; the first fresh one stays."""
-
     def __init__(
         self,
         nodes: NodeTable,
@@ -252,7 +250,6 @@ class _Join:
         self._warnings: list[str] = list(failures)
 
     def take(self, figures: NodeUsage) -> None:
-        """Take each fresh figure where no earlier source had one."""
         # Prometheus may answer that figures were measured at infinity: then it is not known when.
         moments = np.where(np.isfinite(figures.measured_at), figures.measured_at, np.nan)
         figures = msgspec.structs.replace(figures, measured_at=moments)
@@ -324,7 +321,6 @@ class _Join:
         return [self._nodes.names[row] for row in rows]
 
     def report(self, pods: PodTable, pod_usage: EstimatedPodUsage, required: Collection[str]) -> LoadReport:
-        """The figures joined, with what the pods use."""
         return LoadReport(
             usage=self.usage,
             measured_at=self._measured_at,

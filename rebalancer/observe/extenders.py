@@ -141,8 +141,6 @@ def _classes(
 
 
 class _Asking:
-    """Asks one extender."""
-
     def __init__(self, extender: Extender, address: str, api: RawApi) -> None:
         """ValueError, in words, where it cannot be asked as the scheduler asks it."""
         self._extender = extender
@@ -290,8 +288,6 @@ def _nodes_of(api: RawApi) -> Mapping[str, msgspec.Raw]:
 
 
 class _FilterResult(msgspec.Struct):
-    """An ExtenderFilterResult, its keys in lower case."""
-
     error: str | None = None
     nodenames: list[str] | None = None
     nodes: dict[str, Any] | None = None
@@ -300,8 +296,6 @@ class _FilterResult(msgspec.Struct):
 
 
 class _Score(msgspec.Struct):
-    """An entry of a HostPriorityList, its keys in lower case."""
-
     host: str | None = None
     score: int | None = None
 

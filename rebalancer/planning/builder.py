@@ -460,7 +460,6 @@ class PlanBuilder:
         return self._pods.class_of(candidate.row).owner.uid
 
     def _next_scenarios(self) -> Scenarios:
-        """The scenarios once this wave is over."""
         if self._later is None:
             self._later = self.scenarios.next_wave()
         return self._later

@@ -269,7 +269,6 @@ class PodExplainer:
         )
 
     def _wishes(self) -> dict[str, str]:
-        """Which strategies wish to move the pod as the cluster is now, and why."""
         if self._node < 0:
             return {}
         plan = PlanBuilder(self._prepared, self._strategies)
@@ -282,7 +281,6 @@ class PodExplainer:
         return self._cycle()[1] if self._is_placed() else None
 
     def _is_placed(self) -> bool:
-        """Whether a profile of the configuration places the pod."""
         name = self._prepared.schedulers.state.classes[self._class].scheduler_name
         return self._prepared.inputs.scheduler.configuration.profile(name) is not None
 

@@ -60,8 +60,6 @@ class FirstPolicy(msgspec.Struct, frozen=True):
 
 
 class _Facts(msgspec.Struct, frozen=True, eq=False):
-    """What the policy is made from."""
-
     inputs: PlanningInputs
     measured: bool  # the load was measured, not taken from requests
     cpu: FloatArray  # (nodes of which it is known,) percent of allocatable
@@ -107,7 +105,6 @@ def first_policy(inputs: PlanningInputs, place: ConfigMapKey | None = None, *, m
 
 
 def _planned(facts: _Facts, threshold: int) -> tuple[str, Plan]:
-    """A policy with this threshold, and its plan."""
     text = _template().render(_values(facts, threshold))
     return text, make_plan(_by_policy(facts.inputs, text))
 
@@ -149,7 +146,6 @@ def _thresholds(facts: _Facts) -> list[int]:
 
 
 def _values(facts: _Facts, threshold: int) -> dict[str, Any]:
-    """What the template says of the cluster."""
     load, configuration = facts.inputs.load, facts.inputs.scheduler.configuration
     missing = sorted(name for name in facts.schedulers if configuration.profile(name) is None)
     profiles = sorted(facts.schedulers.keys() - set(missing))
@@ -182,7 +178,6 @@ def _values(facts: _Facts, threshold: int) -> dict[str, Any]:
 
 
 def _prometheus_services(facts: _Facts) -> list[tuple[Service, int]]:
-    """Services that are named like a Prometheus server, each with its port."""
     services = [
         (item, port)
         for item in facts.inputs.snapshot.recording.records(SERVICES)

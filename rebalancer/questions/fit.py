@@ -335,7 +335,6 @@ def _quota(prepared: PreparedInputs, pod_class: int, fits: int) -> str:
 
 
 def _notes(prepared: PreparedInputs, asked: AskedPod) -> tuple[str, ...]:
-    """What the answer takes for granted."""
     pending, notes = prepared.pending, list(asked.notes)
     if pending.placed or pending.unplaced:
         notes.append(

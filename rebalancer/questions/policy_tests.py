@@ -135,8 +135,6 @@ def check_plan(test: PolicyTest, file: str, plan: Plan, snapshot: Snapshot) -> P
 
 
 class _Checks:
-    """The assertions about one plan."""
-
     def __init__(self, plan: Plan, snapshot: Snapshot) -> None:
         self._plan = plan
         self._snapshot = snapshot
@@ -144,7 +142,6 @@ class _Checks:
         self._moved = {move.pod.uid for move in plan.moves}
 
     def all(self, test: PolicyTest) -> Iterator[Assertion]:
-        """Each assertion in the order of the fields."""
         yield from (self._must_move(pattern) for pattern in test.must_move)
         yield from (self._must_stay(pattern) for pattern in test.must_stay)
         moves, most, least = len(self._plan.moves), test.max_evictions, test.min_evictions
@@ -173,7 +170,6 @@ class _Checks:
         return self._snapshot.pods.uids[pod] in self._moved
 
     def _fate(self, pod: PodRow) -> str:
-        """What the plan does with a pod, and why."""
         pods, node = self._snapshot.pods, int(self._snapshot.pods.node[pod])
         name = self._snapshot.nodes.names[node] if node >= 0 else ""
         code, because = verdict_of(self._plan, pods.uids[pod], name)

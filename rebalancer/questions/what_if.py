@@ -195,7 +195,6 @@ class ChangedCluster(msgspec.Struct, eq=False):
         return None
 
     def _replace(self, row: PodRow) -> None:
-        """Evict a pod and place what its controller makes in its stead."""
         prepared, state = self.prepared, self.state
         replacement = prepared.eviction.replacement(row)
         pod_class = int(replacement.pod_class)
@@ -237,7 +236,6 @@ class _NextPod(msgspec.Struct, frozen=True):
     node: int = -1  # the likeliest
 
     def fate_of(self, pod: str, workload: str, from_node: str = "") -> PodFate:
-        """The same as the fate of a pod."""
         return PodFate(
             pod=pod,
             workload=workload,

@@ -130,7 +130,6 @@ class _Server(ThreadingMixIn, WSGIServer):
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve one connection to its end."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -163,8 +162,6 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 
 class _Handler(WSGIRequestHandler):
-    """One connection."""
-
     timeout = _SILENCE_SECONDS
 
     def log_message(self, *_arguments: object) -> None:

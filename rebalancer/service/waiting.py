@@ -89,7 +89,6 @@ class EarlyRuns:
         return bool(reasons)
 
     def _reasons(self, seen: Sight) -> list[str]:
-        """What is new, in words."""
         hot = frozenset[str]() if self._known is None else seen.hot - self._known
         before, now = self._usable or seen.usable, seen.usable or self._usable
         found = (

@@ -77,7 +77,6 @@ class _Prefetcher(Generic[_Value]):
             self._values.put(_END)
 
     def consume(self) -> Iterator[_Value]:
-        """The values, as they come."""
         while (value := self._values.get()) is not _END:
             self._room.put(None)
             if isinstance(value, _Raised):
@@ -161,8 +160,6 @@ _NOT_FOUND = 404
 
 
 class _Event(msgspec.Struct, frozen=True):
-    """Something that happened while a LIST was fetched."""
-
     source: lists.ListSource
     what: lists.ListBegins | lists.FetchedPage | RebalancerError
     began_at: float  # when the LIST began, Unix seconds
@@ -214,7 +211,6 @@ class LiveReader:
         return Recording(self._api.host, reading.listings, reading.unread, refused=frozenset(reading.refused))
 
     def _events(self, kind: Kind) -> Iterator[_Event]:
-        """What is fetched of a kind."""
         source = lists.ListSource(
             kind,
             f"list {kind.plural}",
@@ -276,8 +272,6 @@ class LiveReader:
 
 
 class _Reading:
-    """What was read so far."""
-
     def __init__(self, keep: Callable[[Listing, ListingBuilder], object]) -> None:
         self._keep = keep
         self.listings: dict[str, Listing] = {}
@@ -290,7 +284,6 @@ class _Reading:
         self._builders[kind] = ListingBuilder(kind)
 
     def take(self, source: lists.ListSource, page: lists.FetchedPage, began_at: float) -> None:
-        """Decode a page."""
         kind = source.kind
         builder = self._builders.get(kind)
         if builder is None:  # a page before it could not be decoded

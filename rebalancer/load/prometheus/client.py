@@ -129,7 +129,6 @@ class LivePrometheus:
         raise _FailedAttemptError(message, passing=passing, retry_after=retry_after_seconds(answer.headers))
 
     def _get(self, question: PrometheusQuery, seconds: float, limit: Deadline) -> Answer:
-        """The answer to one GET, with whatever status."""
         path = f"{question.path()}?{urlencode(question.parameters(self._now))}"
         url = f"{self._base}/{path}"
         options: dict[str, Any] = {

@@ -232,8 +232,6 @@ class NodeNameIndex:
 
 
 class _Column(msgspec.Struct, eq=False):
-    """The figures of one resource, by node."""
-
     values: FloatArray  # (nodes,)
     deviation: FloatArray  # (nodes,)
     last: FloatArray  # (nodes,) time of the last point
@@ -465,8 +463,6 @@ RANGE = f"{PRESSURE_WINDOW_SECONDS // 60}m"
 
 
 class _Counters(msgspec.Struct, frozen=True):
-    """What a preset calls the counters."""
-
     prefix: str
     matcher: str
     by: str

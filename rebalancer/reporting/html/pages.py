@@ -220,7 +220,6 @@ def simulation_page(simulation: Simulation) -> str:
 
 
 def _names(simulation: Simulation) -> list[str]:
-    """The policies' names; those of the same name are numbered."""
     counts = Counter(run.policy for run in simulation.runs)
     seen: Counter[str] = Counter()
     names = []

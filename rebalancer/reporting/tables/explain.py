@@ -208,8 +208,6 @@ def _node(lines: Lines, node: NodeExplanation) -> None:
 
 
 def _shares() -> list[Column]:
-    """Columns for what a pod takes of its node."""
-
     def share(resource: str) -> Callable[[PodOnNode | PodOfWorkload], str]:
         return lambda pod: f"{pod.share[resource]:.1f}" if resource in pod.share else "?"
 

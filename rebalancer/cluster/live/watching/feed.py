@@ -218,7 +218,6 @@ class Feed:
             self._changed.notify_all()
 
     def _follow(self) -> None:
-        """Take the events of one WATCH until it ends."""
         with self._opened() as stream, translated(f"watch {self.kind.plural}", self._api.host):
             splitter = EventSplitter(stream.content_type)
             for piece in stream.pieces():
