@@ -80,6 +80,10 @@ class WrittenPlugins(Arguments):
     bind: WrittenPluginSet = _NONE
     post_bind: WrittenPluginSet = _NONE
     multi_point: WrittenPluginSet = _NONE
+    # Since 1.36; of pod groups as a whole, which are not modelled.
+    placement_generate: WrittenPluginSet = _NONE
+    placement_score: WrittenPluginSet = _NONE
+    pod_group_post_filter: WrittenPluginSet = _NONE
 
     def at(self, point: str) -> WrittenPluginSet:
         """The set under a key of the text, ``preFilter`` or ``multiPoint``."""

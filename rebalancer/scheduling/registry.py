@@ -69,6 +69,12 @@ Source: kubernetes v1.36.0 pkg/scheduler/framework/plugins/gangscheduling/gangsc
 scheduler-plugins v0.34.7 pkg/coscheduling/coscheduling.go. That of koordinator acts after binding as well.
 """
 
+PASSING = GANGS | {"DeferredPodScheduling"}
+"""Those, and one that looks only at pods on a node whose resize waits for room there.
+
+Source: kubernetes v1.37.2 pkg/scheduler/framework/plugins/deferredpodscheduling/deferred_pod_scheduling.go.
+"""
+
 # They run elsewhere in the cycle, or are taken to be neutral.
 # Source: kubernetes v1.34.4 pkg/scheduler/apis/config/v1/default_plugins.go:30.
 NOT_MODELLED = (
@@ -80,6 +86,9 @@ NOT_MODELLED = (
     PluginDescription("DefaultBinder", frozenset({P.BIND})),
     PluginDescription("NodeDeclaredFeatures", frozenset({P.PRE_FILTER, P.FILTER})),
     PluginDescription("GangScheduling", frozenset({P.PRE_ENQUEUE, P.RESERVE, P.PERMIT})),
+    PluginDescription("TopologyPlacementGenerator", frozenset()),  # of pod groups as a whole, and so the next
+    PluginDescription("PodGroupPodsCount", frozenset()),
+    PluginDescription("DeferredPodScheduling", frozenset({P.PRE_FILTER, P.FILTER, P.PERMIT})),
     PluginDescription(
         "Coscheduling",
         frozenset({P.QUEUE_SORT, P.PRE_FILTER, P.POST_FILTER, P.RESERVE, P.PERMIT, P.PRE_BIND, P.POST_BIND}),
@@ -157,9 +166,10 @@ CATALOGUE: Mapping[str, PluginDescription] = {
 def neutral_plugins(configuration: SchedulerConfiguration, profile: Profile) -> tuple[str, ...]:
     """Plugins that take part in deciding landings without a model: they pass and score all nodes alike.
 
-    Without those of a rule of versions, and those of gangs: the pods that these concern are unpredictable.
+    Without those of a rule of versions, by which the pods that the plugin concerns are unpredictable, and
+    those that pass all others.
     """
-    deciding = {name for point in _DECIDING for name in profile.enabled(point)} - BY_RULES - GANGS
+    deciding = {name for point in _DECIDING for name in profile.enabled(point)} - BY_RULES - PASSING
     return tuple(sorted(name for name in deciding if _make_of(configuration, name) is None))
 
 

@@ -6,7 +6,7 @@ Renew it, and docs/scheduler-versions.md, with: make pages
 from __future__ import annotations
 
 from rebalancer.profiles.types import ExtensionPoint
-from rebalancer.scheduling.registry import BY_RULES, CATALOGUE, GANGS, MODELLED
+from rebalancer.scheduling.registry import BY_RULES, CATALOGUE, GANGS, MODELLED, PASSING
 from rebalancer.scheduling.versions.release import REFERENCE
 from rebalancer.scheduling.versions.rules import RULES
 from rebalancer.scheduling.versions.verified import verified_in_words
@@ -116,7 +116,7 @@ def _neutral() -> str:
     names = [
         name
         for name, description in sorted(CATALOGUE.items())
-        if name not in BY_RULES | GANGS and name not in MODELLED and description.points & {*_DECIDING}
+        if name not in BY_RULES | PASSING and name not in MODELLED and description.points & {*_DECIDING}
     ]
     return ", ".join(names)
 

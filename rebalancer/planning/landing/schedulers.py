@@ -44,7 +44,7 @@ from rebalancer.scheduling.framework.plugin import (
 )
 from rebalancer.scheduling.matching import BindingLabelReaders
 from rebalancer.scheduling.registry import (
-    GANGS,
+    PASSING,
     UnreadInputs,
     make_scheduler,
     neutral_plugins,
@@ -112,7 +112,7 @@ def _profile_reason(
     profile: Profile, configuration: SchedulerConfiguration, view: SchedulerView, snapshot: Snapshot
 ) -> str:
     """Why no pod of a profile can be placed by the model."""
-    permitting = [name for name in profile.enabled(ExtensionPoint.PERMIT) if name not in GANGS]
+    permitting = [name for name in profile.enabled(ExtensionPoint.PERMIT) if name not in PASSING]
     if permitting:
         return f"plugin {permitting[0]} may hold it back (permit)"
     for name in sorted(profile.plugin_names):

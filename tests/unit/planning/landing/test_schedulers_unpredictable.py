@@ -189,6 +189,20 @@ def test_coscheduling_of_koordinator_acts_after_binding_too() -> None:
     assert (moved(plan), plan.warnings) == ({"web-0": "cold"}, ())
 
 
+def test_plugins_of_pod_groups_and_of_resizes_are_nothing_to_other_pods() -> None:
+    named = ("TopologyPlacementGenerator", "PodGroupPodsCount", "DeferredPodScheduling", "GangScheduling")
+    sets = {
+        "multiPoint": {"enabled": [{"name": name} for name in named]},
+        "placementGenerate": {"enabled": [{"name": named[0]}]},
+        "placementScore": {"enabled": [{"name": named[1], "weight": 2}]},
+        "podGroupPostFilter": {"disabled": [{"name": "*"}]},
+    }
+    workload = a_workload("web", ["hot", "hot"], cpu="3")
+    plan = plan_of(inputs_with(workload, configuration=configured(profiles=[{"plugins": sets}])))
+
+    assert (moved(plan), plan.warnings) == ({"web-0": "cold"}, ())
+
+
 def test_a_plugin_that_may_hold_back_any_pod_keeps_all_that_its_profile_places() -> None:
     configuration = permitting("Quorum", assume_neutral=("Quorum",))
     plan = plan_of(inputs_with(a_workload("web", ["hot", "hot"], cpu="3"), configuration=configuration))
