@@ -36,7 +36,9 @@ from rebalancer.scheduling.state.domains import DomainCounter
 from rebalancer.scheduling.versions.rules import HEAP_TIES
 
 NO_POD = -1
-PREEMPTION, TAINTS = "DefaultPreemption", "TaintToleration"
+TAINTS = "TaintToleration"
+# That of scheduler-plugins spares some pods that DefaultPreemption would not.
+_PREEMPTING = frozenset({"DefaultPreemption", "PreemptionToleration"})
 NOT_A_CANDIDATE = "PreFilterResult"
 _NO_NODES: IntArray = np.zeros(0, np.int64)
 _EXTENDER = "extender"  # how the names of their plugins begin
@@ -492,7 +494,7 @@ class Preemptions:
     def of(self, scheduler: Scheduler, pod_class: int) -> Preemption:
         """The preemption possible for a pod of a class that no node admits, or none after moves of a plan."""
         pod = self._state.classes[pod_class]
-        if PREEMPTION not in scheduler.profile.enabled(ExtensionPoint.POST_FILTER):
+        if _PREEMPTING.isdisjoint(scheduler.profile.enabled(ExtensionPoint.POST_FILTER)):
             return Preemption(_NO_NODES)
         without = None if pod.spec.preemption_policy == "Never" else self._without_lower(pod.priority)
         if without is None:

@@ -34,8 +34,8 @@ ZONE_1 = {
 CLAIM = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
 
 
-def _scheduler(snapshot: Snapshot) -> Scheduler:
-    configuration = load_configuration(V1, "test")
+def _scheduler(snapshot: Snapshot, profiles: str = "") -> Scheduler:
+    configuration = load_configuration(V1 + profiles, "test")
     return make_scheduler(configuration, configuration.profiles[0], PluginInputs.of(snapshot, EMPTY_VIEW))
 
 
@@ -201,7 +201,15 @@ def test_balanced_allocation_compares_with_the_node_as_it_is_since_1_36(release:
     assert placement.scores["NodeResourcesBalancedAllocation"].tolist() == [score, score]
 
 
-def test_pods_are_preempted_where_there_are_some_of_lower_priority() -> None:
+# As the README of scheduler-plugins has it.
+TOLERATION = (
+    "profiles: [{plugins: {postFilter: {enabled: [{name: PreemptionToleration}], "
+    "disabled: [{name: DefaultPreemption}]}}}]\n"
+)
+
+
+@pytest.mark.parametrize("profiles", ["", TOLERATION])
+def test_pods_are_preempted_where_there_are_some_of_lower_priority(profiles: str) -> None:
     # A plan asks of the cluster before its moves, where "free" admits the pod.
     snapshot = a_snapshot(
         nodes=[a_node("free", cpu="4"), a_node("taken", cpu="4")],
@@ -210,6 +218,6 @@ def test_pods_are_preempted_where_there_are_some_of_lower_priority() -> None:
     state = ClusterState.of(snapshot, Release.of("1.35"))
     pods, nodes = snapshot.pods.row, snapshot.nodes.row
 
-    found = Preemptions(state).of(_scheduler(snapshot), state.pod_class[pods["default", "p"]])
+    found = Preemptions(state).of(_scheduler(snapshot, profiles), state.pod_class[pods["default", "p"]])
 
     assert (found.nodes.tolist(), found.victims) == ([nodes["taken"]], (pods["default", "low"],))
