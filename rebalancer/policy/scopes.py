@@ -208,13 +208,11 @@ class Window(_Zoned):
         hour, minute = divmod(_minutes(self.from_time), 60)
         begins = (
             dt.datetime.combine(today + dt.timedelta(days=days), dt.time(hour, minute, fold=fold), zone)
-            for days in range(len(_DAYS) + 1)
+            for days in range(2 * len(_DAYS) + 1)  # it does not begin on a day whose clocks skip all of it
             for fold in (0, 1)
         )
         begin = min(
-            begin.timestamp()
-            for begin in begins
-            if _DAYS[begin.weekday()] in self.days and begin.timestamp() > now
+            moment for moment in map(dt.datetime.timestamp, begins) if moment > now and self.holds(moment)
         )
         change = self._clock_change(now, begin)
         return change if change is not None and self.holds(change) else begin

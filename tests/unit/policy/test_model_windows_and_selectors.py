@@ -112,6 +112,23 @@ def test_a_shut_window_says_when_it_begins_next(now: str, begins: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("begin", "end", "days", "begins"),
+    [
+        ("02:15", "02:30", ["Sat", "Sun", "Mon"], "2026-03-30T00:15:00Z"),  # no such time on Sunday
+        ("02:15", "02:30", ["Sun"], "2026-04-05T00:15:00Z"),
+        ("02:15", "04:00", ["Sun"], "2026-03-29T01:00:00Z"),  # at 3, as clocks are put forward
+    ],
+)
+def test_a_window_within_the_hour_that_clocks_skip_does_not_begin_on_that_day(
+    begin: str, end: str, days: list[str], begins: str
+) -> None:
+    shut = window(begin, end, days=days, timeZone="Europe/Berlin")
+
+    assert times.render(shut.next_begin(times.parse("2026-03-28T12:00:00Z"))) == begins
+    assert shut.holds(times.parse(begins))
+
+
+@pytest.mark.parametrize(
     ("days", "meant"),
     [
         (["Mon-Fri"], "Mon-Fri"),
