@@ -134,7 +134,7 @@ class PodOfWorkload(Value, frozen=True):
     node: str  # empty while Pending
     hot: bool  # whether that node is hot
     share: dict[str, float]  # points of the node's allocatable
-    verdict: str  # Moved, Evictable, NodeNotHot, or a code of planning.reasons
+    verdict: str  # one of VERDICTS, or a code of planning.reasons
     because: str
 
 
@@ -169,7 +169,7 @@ Explanation = PodExplanation | NodeExplanation | WorkloadExplanation
 
 
 # What a verdict may be besides a code of planning.reasons.
-MOVED, EVICTABLE, NODE_NOT_HOT, _PENDING = "Moved", "Evictable", "NodeNotHot", "Pending"
+VERDICTS = MOVED, EVICTABLE, NODE_NOT_HOT, _PENDING = "Moved", "Evictable", "NodeNotHot", "Pending"
 _MAX_NAMES = 5
 _NEGLIGIBLE = 1e-9
 

@@ -222,7 +222,9 @@ SUCCESS_TIME = Metric(
 EXIT_CODE = Metric("rebalancer_run_exit_code", "What the run left with; see rebalancer --help.")
 RUNS = _counter("rebalancer_runs_total", "Runs, by their exit code.", "exit_code")
 STOPS = _counter(
-    "rebalancer_stops_total", "Runs that stopped before the end of their plan, by the reason.", "stop"
+    "rebalancer_stops_total",
+    f"Runs that stopped before the end of their plan, by the reason ({', '.join(Stop)}).",
+    "stop",
 )
 EVICTIONS = _counter(
     "rebalancer_evictions_total",

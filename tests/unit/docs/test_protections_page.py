@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rebalancer.planning.eviction.rules import ALWAYS, BY_POLICY
+from rebalancer.planning.explanation import VERDICTS
 from rebalancer.planning.reasons import Reason, groups
 from rebalancer.policy.schema import Protection
 from tools.pages.protections import protections_page
@@ -31,3 +32,8 @@ def test_groups_hold_as_many_reasons_as_rules_at_least() -> None:
     sizes = [len(reasons) for reasons in groups().values()]
     assert sizes[0] >= len(ALWAYS)
     assert sizes[1] >= len(BY_POLICY)
+
+
+def test_the_verdicts_of_explain_that_are_no_reasons_are_named() -> None:
+    for verdict in VERDICTS:
+        assert f"`{verdict}`" in protections_page().partition("##")[0]

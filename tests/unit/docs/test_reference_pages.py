@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rebalancer.cluster.pods import HONOURED_ANNOTATIONS
 from rebalancer.execution import events
+from rebalancer.execution.outcomes import Stop
 from rebalancer.policy.policy_file import default_policy, parse_policy, schema, shown
 from rebalancer.state.results import Result
 from tools.pages import outputs, policy_keys
@@ -82,3 +83,8 @@ def test_the_page_of_outputs_has_every_event_once_and_no_other_is_written() -> N
         assert page.count(f"| {kind.type} | `{kind.reason}` |") == 1
     written = set(re.findall(r"_write\(\s*([A-Z_]+),", source))
     assert {getattr(events, name) for name in written} == set(events.EVENT_KINDS)
+
+
+def test_the_reasons_by_which_stopped_runs_are_counted_are_named() -> None:
+    (row,) = [line for line in outputs.outputs_page().splitlines() if "`rebalancer_stops_total`" in line]
+    assert [stop for stop in Stop if stop not in row] == []
