@@ -90,9 +90,9 @@ class OfProfile(Value, frozen=True):
     in_another_order: int
     missed: int
     unpredictable: int
-    possible: float  # nodes computed for a decision, on average
-    surprise: float  # nats, on average of those inside
-    expected_surprise: float
+    possible: float | None  # nodes computed for a decision, on average; None without decisions
+    surprise: float | None  # nats, on average of those inside; None without any
+    expected_surprise: float | None
 
 
 class Suspect(Value, frozen=True):
@@ -225,9 +225,9 @@ class _Counts:
             in_another_order=self.results[Result.REORDERED],
             missed=self.results[Result.MISSED],
             unpredictable=self.results[Result.UNPREDICTABLE],
-            possible=round(self.possible / max(decided, 1), 2),
-            surprise=round(self.surprise / max(self.inside, 1), 4),
-            expected_surprise=round(self.expected / max(self.inside, 1), 4),
+            possible=round(self.possible / decided, 2) if decided else None,
+            surprise=round(self.surprise / self.inside, 4) if self.inside else None,
+            expected_surprise=round(self.expected / self.inside, 4) if self.inside else None,
         )
 
     def suspects(self, scheduler: str) -> Iterator[Suspect]:

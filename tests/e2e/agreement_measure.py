@@ -19,6 +19,7 @@ import msgspec
 import urllib3
 
 from rebalancer.agreement.decisions import Agreement, OfProfile
+from rebalancer.reporting.tables.agreement import figure
 from tests.e2e import assets
 from tests.e2e.agreement_scene import DEFAULT, RENEWAL_SECONDS, Running, Scene, agreement, churning
 from tests.e2e.controlplane import ControlPlane
@@ -94,8 +95,9 @@ def _tell(found: Agreement, running: Running) -> None:
     for profile in found.profiles:
         click.echo(
             f"{profile.scheduler:24}{profile.decisions:10}{profile.missed:8}{profile.in_another_order:10}"
-            f"{_share(profile):9.2%}{profile.possible:7.1f}{profile.surprise:10.3f}"
-            f"{profile.expected_surprise:10.3f}{profile.unpredictable:14}"
+            f"{_share(profile):9.2%}{figure(profile.possible, 1):>7}"
+            f"{figure(profile.surprise, 3):>10}{figure(profile.expected_surprise, 3):>10}"
+            f"{profile.unpredictable:14}"
         )
     click.echo(f"gaps {found.gaps}, left out {found.left_out}, unpredictable {found.unpredictable}")
     for suspect in found.suspects:

@@ -24,6 +24,7 @@ from rebalancer.planning.explanation import SchedulingTable
 from rebalancer.planning.plan import Move, NodeReport, Plan, encode
 from rebalancer.reporting.html.chart import HEIGHT, WIDTH, Chart, LineChart, chart, line_chart
 from rebalancer.reporting.html.embedded import embedded
+from rebalancer.reporting.tables.agreement import figure
 from rebalancer.reporting.tables.agreement import headline as agreement_headline
 from rebalancer.reporting.tables.nodes import (
     NodeListing,
@@ -201,6 +202,7 @@ def agreement_page(found: Agreement) -> str:
         found=found,
         title=f"{agreement_headline(found.decisions, found.landed)}{share}",
         time=times.render,
+        figure=figure,
         most=_MAX_MISSES,
     )
 

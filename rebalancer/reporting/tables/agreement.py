@@ -37,10 +37,12 @@ def agreement_table(found: Agreement, style: Style = Style()) -> Text:
     share = f" ({found.share:.2%})" if found.share is not None else ""
     lines.message(f"{headline(found.decisions, found.landed)}{share}", 0, f"bold {colour}")
     took = found.until - found.since
-    per = 1000 * found.processor_seconds / max(found.decisions, 1)
+    each = (
+        f", {1000 * found.processor_seconds / found.decisions:.1f} ms a decision" if found.decisions else ""
+    )
     lines.message(
         f"cluster {words(found.source)}, followed for {took / 60:.1f} min; "
-        f"{found.processor_seconds:.1f} s of a processor, {per:.1f} ms a decision",
+        f"{found.processor_seconds:.1f} s of a processor{each}",
         2,
         "dim",
     )
@@ -56,9 +58,9 @@ def agreement_table(found: Agreement, style: Style = Style()) -> Text:
         Column("PROFILE", lambda item: (plain(item.scheduler), "bold")),
         Column("DECISIONS", lambda item: str(item.decisions), right=True),
         Column("AS COMPUTED", _landed, right=True),
-        Column("NODES", lambda item: f"{item.possible:.1f}", right=True),
-        Column("SURPRISE", lambda item: f"{item.surprise:.3f}", right=True),
-        Column("EXPECTED", lambda item: f"{item.expected_surprise:.3f}", right=True),
+        Column("NODES", lambda item: figure(item.possible, 1), right=True),
+        Column("SURPRISE", lambda item: figure(item.surprise, 3), right=True),
+        Column("EXPECTED", lambda item: figure(item.expected_surprise, 3), right=True),
         Column("UNPREDICTABLE", lambda item: str(item.unpredictable), right=True),
     ]
     if found.profiles:
@@ -118,6 +120,11 @@ def why_table(found: WhyThere, style: Style = Style()) -> Text:
     _write_decision(lines, found.decision, said)
     lines.message(f"computed {found.computed}", 2, "dim", most=3)
     return lines.text
+
+
+def figure(value: float | None, digits: int) -> str:
+    """A mean of decisions; a dash where there are none."""
+    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def _landed(item: OfProfile) -> tuple[str, str]:

@@ -104,6 +104,8 @@ def test_chances_are_as_surprising_as_the_model_expects() -> None:
 
     (profile,) = report.profiles
     assert report.share == 1.0
+    assert profile.surprise is not None
+    assert profile.expected_surprise is not None
     assert profile.expected_surprise > 0
     assert profile.surprise == pytest.approx(profile.expected_surprise, abs=0.15)
 

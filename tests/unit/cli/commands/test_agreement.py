@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.agreement.decisions import Tally
+from rebalancer.agreement.decisions import Decision, Result, Tally
 from rebalancer.cluster.kinds import BY_PLURAL
 from rebalancer.reporting.html.pages import agreement_page
 from rebalancer.reporting.render import to_json
@@ -121,6 +121,25 @@ def test_misses_and_what_would_explain_them_are_shown_in_eighty_columns() -> Non
     assert text.startswith(f"Of 60 decisions of your scheduler {report.landed} landed as computed")
     assert "if NodeResourcesBalancedAllocation had weight" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_what_no_decision_tells_is_a_dash_and_never_zero() -> None:
+    """A surprise of 0 would be that of a scheduler that never surprises, and these were never compared."""
+    results = (Result.UNPREDICTABLE, Result.MISSED)
+    report = tallied(
+        [Decision("default/web", "uid", 1, 1.0, str(result), "n", result, "no figures") for result in results]
+    )
+    report = replace(report, processor_seconds=0.4)
+    nothing = replace(report, decisions=0, landed=0, profiles=report.profiles[-1:])
+
+    rows = [line.split() for line in agreement_table(report).plain.splitlines()]
+    assert ["Missed", "1", "0", "0.0", "-", "-", "0"] in rows
+    assert ["Unpredictable", "0", "0", "-", "-", "-", "1"] in rows
+    assert "0.4 s of a processor, 400.0 ms a decision" in agreement_table(report).plain
+    for text in (agreement_table(nothing).plain, agreement_page(nothing)):
+        assert "0.4 s of a processor" in text
+        assert "ms a decision" not in text
+        assert "0.000" not in text
 
 
 def test_the_page_shows_what_would_explain_the_misses_and_trusts_no_name() -> None:
