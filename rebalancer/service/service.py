@@ -52,7 +52,7 @@ from rebalancer.reporting.words import words
 from rebalancer.run.agreement import Following, keep_agreement
 from rebalancer.run.memory import Finding, finding
 from rebalancer.run.run import Run, RunEnvironment
-from rebalancer.service.endpoints import Endpoints, Health, answering
+from rebalancer.service.endpoints import STARTING, Endpoints, Health, answering
 from rebalancer.service.policy_in_force import PolicyInForce
 from rebalancer.service.waiting import FINISHING_SECONDS, EarlyRuns, WarmCluster
 from rebalancer.signals import StopSignals, stop_on_signal
@@ -443,6 +443,9 @@ class Service:
         except RebalancerError as error:
             message = f"the decisions of schedulers cannot be compared: {error}"
             self._compared = self._say(message, self._compared, logging.WARNING)
+        else:
+            if self._health.not_ready == STARTING:  # it has the cluster; its next run is not yet due
+                self._health.ready("leads")
 
     def _tend(self) -> None:
         """What is due between two runs: show that the loop lives, and take over a changed policy."""

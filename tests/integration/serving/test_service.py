@@ -70,6 +70,12 @@ def test_an_interval_has_one_run_also_when_another_replica_takes_over(cluster: C
     )
     assert not second.says("hot nodes of")
 
+    # One that is started anew leads at once, and is ready long before its first run.
+    assert second.ends_after(signal.SIGTERM) == ExitCode.DONE
+    third = cluster.start("--act")
+    eventually(lambda: third.get("/readyz") == (200, "ok: leads\n"), awaited="it has read the cluster")
+    assert not third.says("hot nodes of")
+
 
 def test_a_changed_policy_is_in_force_from_the_next_run_and_a_bad_one_is_refused(cluster: Cluster) -> None:
     cluster.policy.write_text(
