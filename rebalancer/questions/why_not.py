@@ -7,6 +7,7 @@ every rule that keeps it, not only the first.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -92,6 +93,8 @@ def _of_the_cluster(prepared: PreparedInputs, plan: Plan, answer: WhyNot) -> Why
         verdict = f"no node is hot{_how_far(nearest)}"
         if plan.moves:
             verdict = f"{_moved(plan.moves)}: see rebalancer plan; {verdict}"
+        elif plan.kept:
+            verdict = f"{_kept(plan.kept)}; {verdict}"
     elif not plan.moves:
         verdict = f"nothing is moved from {counted(plan.hot_count, 'hot node')}: {_most(plan.obstacles)}"
     elif plan.unsolved:
@@ -108,6 +111,7 @@ def _of_the_cluster(prepared: PreparedInputs, plan: Plan, answer: WhyNot) -> Why
     steps = ["rebalancer plan --diff OTHER_POLICY.yaml"] if changeable else []
     steps += ["rebalancer plan --advise"] if any(item.remedy for item in plan.obstacles) else []
     steps += [f"rebalancer why-not pod/{plan.obstacles[0].example}"] if plan.obstacles else []
+    steps += ["rebalancer plan"] if plan.kept and not (plan.hot_count or plan.moves) else []
     steps += ["rebalancer nodes"] if nearest else []
     return replace(
         answer,
@@ -131,6 +135,8 @@ def _of_a_node(prepared: PreparedInputs, plan: Plan, row: NodeRow, answer: WhyNo
         if moves:
             leaving = [move for move in plan.moves if move.from_node == name]
             verdict = f"{_moved(leaving)}: see rebalancer plan; {verdict}"
+        elif kept := [item for item in plan.kept if item.node == name]:
+            verdict = f"{_kept(kept)}; {verdict}"
     elif name in plan.unsolved:
         lead = f"{counted(moves, 'pod')} would leave it, but it" if moves else "it"
         verdict = f"{lead} {plan.unsolved[name]}"
@@ -171,6 +177,14 @@ def _moved(moves: Sequence[Move]) -> str:
     return (
         f"{counted(len(moves), 'pod')} would be moved by {', '.join(sorted({it.strategy for it in moves}))}"
     )
+
+
+def _kept(kept: Sequence[UnmovedPod]) -> str:
+    """How many pods strategies wish to move and do not, and what keeps most of them."""
+    reason, number = Counter(item.reason for item in kept).most_common(1)[0]
+    first = next(item for item in kept if item.reason == reason)
+    who = counted(len(kept), "pod that a strategy would move stays", "pods that strategies would move stay")
+    return f"{who}, {number:,} by {reason}, e.g. {first.pod.namespace}/{first.pod.name}: {first.because}"
 
 
 def _with_higher_limits(inputs: PlanningInputs, kept: UnmovedPod) -> str:

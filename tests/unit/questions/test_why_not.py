@@ -152,6 +152,19 @@ def test_what_other_strategies_move_off_cool_nodes_is_said_before_how_far_they_a
     )
 
 
+def test_what_strategies_would_move_and_may_not_is_said_where_no_node_is_hot() -> None:
+    """The answer was that no node is hot, whatever the strategies of the policy wished."""
+    policy = a_policy(strategies={"lifetime": {"maxAge": "1m"}}, limits={"perNamespace": 0})
+    inputs = planning_inputs(NODES, [a_workload("web", ["a", "a"])], policy=policy)
+    because = "perNamespace 0 for default is reached"
+
+    said = f"2 pods that strategies would move stay, 2 by Limit, e.g. default/web-0: {because}"
+    assert answer(inputs).verdict.startswith(said)
+    assert answer(inputs).next_steps[0] == "rebalancer plan"
+    assert answer(inputs, "node/a").verdict.startswith(said)
+    assert answer(inputs, "node/cool").verdict.startswith("it is not hot")
+
+
 def test_a_workload_is_left_to_explain() -> None:
     inputs = planning_inputs(NODES, [a_workload("web", ["cool"])])
 
