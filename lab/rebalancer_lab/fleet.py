@@ -420,7 +420,12 @@ def frame(fleet: Fleet) -> Any:
         **{name: _unless_failed(of) for name, of in figures.items()},
         "error": lambda row: row.error,
     }
-    return analysis.frame_of(fleet.clusters, columns)
+    found = analysis.frame_of(fleet.clusters, columns)
+    types = {name: "float64" if name in _SHARES else "Int64" for name in figures if name not in _TEXTS}
+    return found.astype(types)  # also where no cluster has a figure, from which the type would follow
+
+
+_TEXTS, _SHARES = ("held_by", "minor"), ("held_share", "peak_cpu", "peak_cpu_after")
 
 
 def _unless_failed(of: Callable[[ClusterRow], Any]) -> Callable[[ClusterRow], Any]:

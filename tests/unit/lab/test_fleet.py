@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from rebalancer.cli.program import main
 from rebalancer.errors import InputError
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer_lab.fleet import ask_each
+from rebalancer_lab.fleet import ClusterRow, ask_each, frame, joined
 from tests.unit.cli.conftest import Program
 from tests.unit.cli.hot_dumps import a_hot_dump
 
@@ -104,6 +104,17 @@ def test_what_is_not_known_of_a_cluster_is_empty_and_never_zero(
         assert {name: broken[name] for name in figures} == dict.fromkeys(figures)
         unknown = {name for name in figures if eu[name] is None}
         assert unknown == ({"decisions", "landed"} if command == "plan" else {*figures} - {"hot", "moves"})
+
+
+def test_columns_of_figures_have_a_type_where_no_cluster_has_a_figure() -> None:
+    """Parquet files of two days are read as one table only if their columns are of the same types."""
+    broken = ClusterRow(cluster="broken", error="it is")
+    eu = ClusterRow(cluster="eu", policy="default", nodes=6, pods=24, hot=2, movable=1, emptiable=1, moves=2)
+    read, unread = (frame(joined([row])).dtypes.astype(str).to_dict() for row in (eu, broken))
+    assert (unread["decisions"], read["decisions"], unread["held_share"]) == ("Int64", "Int64", "float64")
+    assert {name: unread[name] for name in ("nodes", "hot", "moves")} == dict.fromkeys(
+        ("nodes", "hot", "moves"), read["nodes"]
+    )
 
 
 def test_a_page_has_the_rows_and_why_a_cluster_was_not_read(
