@@ -25,6 +25,7 @@ lease.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -39,6 +40,7 @@ from rebalancer.telemetry import span
 LOGGER = logging.getLogger(__name__)
 MAX_SHARE = 0.1  # of the time that looks may take
 _MAX_NAMED = 5
+_FIGURE = re.compile(r"\d\S*")
 
 
 class EarlyRuns:
@@ -106,9 +108,9 @@ class EarlyRuns:
             raise
         except RebalancerError as error:
             said = f"whether a node turned hot is not known, the next run begins when it is due: {error}"
-            if said != self._said:
+            kept, self._said = self._said, _FIGURE.sub("", said)  # each look changes how old the load is
+            if self._said != kept:
                 LOGGER.warning("%s", said)
-            self._said = said
             return None
         self._said = ""
         return seen

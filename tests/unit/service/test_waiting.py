@@ -27,6 +27,7 @@ class Cluster:
     hot: frozenset[str] = frozenset()
     usable: frozenset[str] = frozenset()
     error: Exception | None = None
+    told: str = ""  # at the end of what an error says, with the time of the look
     takes: float = 0.0
     now: float = 0.0
     looks: list[float] = field(default_factory=list)
@@ -37,7 +38,7 @@ class Cluster:
         self.looks.append(self.now)
         self.now += self.takes
         if self.error is not None:
-            raise self.error
+            raise type(self.error)(f"{self.error}{self.told.format(age=self.now)}")
         return Sight(self.hot, self.usable)
 
     def early_runs(self, *hot: str) -> EarlyRuns:
@@ -127,6 +128,17 @@ def test_a_load_that_is_not_known_begins_no_run_and_is_said_once(
     assert len(cluster.results) == 10
     (message,) = caplog.messages
     assert message == f"whether a node turned hot is not known, the next run begins when it is due: {error}"
+
+
+def test_a_load_that_grows_older_with_each_look_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Cluster(
+        error=SafetyError("figures"), told=" of n1: the newest was {age:.0f}s old at 12:00:{age:.0f}Z"
+    )
+
+    assert waited(cluster, cluster.early_runs()) is None
+    assert len(cluster.results) == 10
+    assert len(caplog.messages) == 1
+    assert "was 300s old" in caplog.messages[0]
 
 
 def test_without_a_run_to_compare_with_the_first_look_is_what_later_ones_compare_with() -> None:
