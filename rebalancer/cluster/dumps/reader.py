@@ -250,9 +250,9 @@ class DumpReader:
         }
         missing = sorted(kind.plural for kind in kinds if kind.plural not in listings and not kind.optional)
         unread = {plural: collected.unusable.get(plural, NOT_IN_DUMP) for plural in missing}
-        partial = _of_one_namespace(listings, collected.from_kubectl)
+        partial = {**_of_one_namespace(listings, collected.from_kubectl), **collected.of_two_versions}
         listings = {plural: found for plural, found in listings.items() if plural not in partial}
-        unread |= partial
+        unread |= {plural: why for plural, why in partial.items() if plural in wanted}
         warnings = (*collected.warnings, *_of_other_pods(listings))
         return Recording(str(self._path), listings, unread, collected.documents, warnings)
 
@@ -366,6 +366,7 @@ class _Collected(msgspec.Struct):
     documents: dict[str, bytes] = {}
     warnings: list[str] = []
     unusable: dict[str, str] = {}  # plural -> why the file of that name holds none
+    of_two_versions: dict[str, str] = {}  # plural -> why its objects are not all that there are
     from_kubectl: set[str] = set()  # plurals from a ``List``, as kubectl get prints it of one namespace too
 
     def builder(self, kind: Kind) -> ListingBuilder:
@@ -476,6 +477,7 @@ def _kind_of(path: Path, page: Page, collected: _Collected) -> Kind | None:
 def _sort_mixed(path: Path, mixed: Iterable[Encoded], collected: _Collected) -> None:
     """Sort the items of a ``List`` by their own kind."""
     unused: set[str] = set()
+    taken, of_other_versions = set[str](), dict[str, str]()
     strangers = 0
     for item in mixed:
         try:
@@ -486,11 +488,18 @@ def _sort_mixed(path: Path, mixed: Iterable[Encoded], collected: _Collected) -> 
             continue
         kind = BY_NAME.get(name)
         if kind is None or api_version != kind.api_version:
+            other = f"{api_version} {name}"[:80]
             if len(unused) < _MAX_UNUSED_NAMED:
-                unused.add(f"{api_version} {name}"[:80])
+                unused.add(other)
+            if kind is not None and api_version.rpartition("/")[0] == kind.group:
+                of_other_versions.setdefault(kind.plural, f"{path.name} holds a {other} as well")
         else:
             _add(path, collected.builder(kind), item)
-            collected.from_kubectl.add(kind.plural)
+            taken.add(kind.plural)
+    collected.from_kubectl |= taken
+    collected.of_two_versions.update(
+        {plural: why for plural, why in of_other_versions.items() if plural in taken}
+    )
     if strangers:
         what = "an item that is not a Kubernetes object"
         what = what if strangers == 1 else f"{strangers} items that are not Kubernetes objects"

@@ -103,6 +103,22 @@ def test_unused_files_are_reported_and_hidden_files_are_not_read(folder: Path) -
     ]
 
 
+def test_a_kind_of_which_a_list_has_objects_of_another_version_too_is_unread(folder: Path) -> None:
+    def written(*versions: str) -> dict[str, str]:
+        items = [
+            {"apiVersion": version, "kind": "PodDisruptionBudget", "metadata": {"name": f"b-{at}"}}
+            for at, version in enumerate(versions)
+        ]
+        (folder / "poddisruptionbudgets.json").write_bytes(a_mixed_list(*items))
+        return dict(DumpReader(folder).read().unread)
+
+    why = "poddisruptionbudgets.json holds a policy/v1beta1 PodDisruptionBudget as well"
+    assert written("policy/v1", "policy/v1beta1")["poddisruptionbudgets"] == why
+    assert written("policy/v1beta1", "policy/v1")["poddisruptionbudgets"] == why
+    assert written("policy/v1beta1")["poddisruptionbudgets"] == "not in the dump"
+    assert "poddisruptionbudgets" not in written("policy/v1", "example.com/v1")
+
+
 def test_documents_beside_the_kinds_are_kept_as_they_are(folder: Path) -> None:
     (folder / "scheduler-config.yaml").write_text("kind: X")
     (folder / "watcher.json.gz").write_bytes(gzip.compress(b"{}"))
