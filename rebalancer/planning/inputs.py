@@ -26,6 +26,8 @@ from pydantic import BaseModel
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.dumps.writer import digest as recording_digest
+from rebalancer.cluster.nodes import NodeTable
+from rebalancer.cluster.pods import PodTable
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.documents import redacted_text
 from rebalancer.errors import InputError
@@ -144,6 +146,27 @@ class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     closed: tuple[str, ...] | None = None
     # Why pods stay, by row, on nodes that are open because closing them would not empty them.
     refused: Mapping[PodRow, NotMoved] = {}
+
+
+class OfInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
+    """What follows from the inputs of a plan, with their cluster and policy at hand."""
+
+    inputs: PlanningInputs
+
+    @property
+    def pods(self) -> PodTable:
+        """The pods of the snapshot."""
+        return self.inputs.snapshot.pods
+
+    @property
+    def nodes(self) -> NodeTable:
+        """The nodes of the snapshot."""
+        return self.inputs.snapshot.nodes
+
+    @property
+    def policy(self) -> RebalancePolicy:
+        """The policy of the plan."""
+        return self.inputs.policy
 
 
 def digest_of(observation: Observation, policy: LoadedPolicy, state: RunState | None) -> str:

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodRow
 from rebalancer.cluster.leaving_nodes import why_leaving
-from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PHASE_INDEX, PodTable
 from rebalancer.counting import counted
 from rebalancer.errors import SafetyError
@@ -29,7 +28,7 @@ from rebalancer.planning.coverage import coverage_of
 from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.eviction import EvictionContext, moves_by_restart
 from rebalancer.planning.hotness import Hotness, find_hot_nodes
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import OfInputs, PlanningInputs
 from rebalancer.planning.landing.evaluation import NO_CLASS, Candidate, MoveEvaluator, Wish
 from rebalancer.planning.landing.landing_check import JUST_READY_SECONDS, CoolerNode, LandingCheck, Peer
 from rebalancer.planning.landing.scenarios import MAX_SCENARIOS, MIN_SCENARIOS, Scenarios
@@ -39,7 +38,6 @@ from rebalancer.planning.plan import PodReference
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.steering import nodes_to_steer, steered
 from rebalancer.policy.hotness import ScoreRule
-from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.scheduling.framework.cycle import Placement, Preemptions, waiting_pods
 from rebalancer.scheduling.resources import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
@@ -114,10 +112,12 @@ def place_pending(inputs: PlanningInputs, schedulers: ProfileSchedulers, scenari
     return Pending(tuple(infeasible), placed, unplaced, of_others)
 
 
-class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
-    """The inputs of a plan, and what follows from them before any pod is moved."""
+class PreparedInputs(OfInputs, frozen=True, eq=False, dict=True):
+    """The inputs of a plan, and what follows from them before any pod is moved.
 
-    inputs: PlanningInputs  # with figures corrected for the moves of earlier runs
+    The figures of its ``inputs`` are corrected for the moves of earlier runs.
+    """
+
     schedulers: ProfileSchedulers
     eviction: EvictionContext
     hotness: Hotness
@@ -126,21 +126,6 @@ class PreparedInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     start: Scenarios  # Pending pods placed; copy them before changing them
     pending: Pending
     tainted: tuple[str, ...] = ()  # nodes that have the soft taint while the run lasts
-
-    @property
-    def pods(self) -> PodTable:
-        """The pods of the snapshot."""
-        return self.inputs.snapshot.pods
-
-    @property
-    def nodes(self) -> NodeTable:
-        """The nodes of the snapshot."""
-        return self.inputs.snapshot.nodes
-
-    @property
-    def policy(self) -> RebalancePolicy:
-        """The policy of the plan."""
-        return self.inputs.policy
 
     def pods_on(self, node: NodeRow) -> list[PodRow]:
         """The pods that run on a node."""

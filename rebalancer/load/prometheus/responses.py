@@ -177,13 +177,11 @@ class RecordedResponses(msgspec.Struct):
     def encode(self) -> bytes:
         """The document that a snapshot holds."""
         failures = {address: dict(sorted(found.items())) for address, found in sorted(self.failures.items())}
-        return msgspec.json.encode({"time": self.time, "answers": self._raw(), "failures": failures})
-
-    def _raw(self) -> Mapping[str, Mapping[str, msgspec.Raw]]:
-        return {
+        answers = {
             address: {key: msgspec.Raw(content) for key, content in sorted(found.items())}
             for address, found in sorted(self.answers.items())
         }
+        return msgspec.json.encode({"time": self.time, "answers": answers, "failures": failures})
 
 
 def decode_book(content: bytes, where: str) -> RecordedResponses:

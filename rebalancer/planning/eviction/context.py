@@ -17,26 +17,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, PodRow
 from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.kinds import EVICTION_REQUESTS, EVICTIONS, NAMESPACES, PRIORITY_CLASSES, Kind
-from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pod_classes import PodClass
-from rebalancer.cluster.pods import PodTable
 from rebalancer.cluster.records import EvictionRequest, PersistentVolumeClaim
 from rebalancer.cluster.records.base import condition
-from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.planning.eviction.budgets import Budgets
 from rebalancer.planning.eviction.quotas import Quotas
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import OfInputs, PlanningInputs
 from rebalancer.planning.reasons import NotMoved
 from rebalancer.planning.workloads.lookup import Autoscalers, WorkloadInfo, Workloads
 from rebalancer.planning.workloads.replacement import Replacement, Replacements
-from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.state.run_state import MoveHistory
 
 _KINDS = (EVICTION_REQUESTS, EVICTIONS)
@@ -93,10 +88,9 @@ class ForeignEvictions:
 Claims = Mapping[tuple[str, str], PersistentVolumeClaim]  # by namespace and name
 
 
-class EvictionContext(msgspec.Struct, frozen=True, eq=False, dict=True):
+class EvictionContext(OfInputs, frozen=True, eq=False, dict=True):
     """A cluster and its policy, and the lookups that rules share."""
 
-    inputs: PlanningInputs
     workloads: Workloads
     replacements: Replacements
     budgets: Budgets
@@ -122,7 +116,7 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False, dict=True):
         cls, inputs: PlanningInputs, unpredictable: Mapping[int, str], claims: Claims, leaving: BoolArray
     ) -> EvictionContext:
         """Look up all that rules read; ``unpredictable`` and ``claims`` come from the scheduling model."""
-        snapshot, load = inputs.snapshot, inputs.load
+        snapshot, load, recording = inputs.snapshot, inputs.load, inputs.snapshot.recording
         workloads = Workloads(snapshot)
         required = [load.resources.index(name) for name in load.required]
         return cls(
@@ -132,16 +126,18 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False, dict=True):
             budgets=Budgets(snapshot),
             quotas=Quotas(snapshot),
             autoscalers=Autoscalers(snapshot),
-            foreign_evictions=ForeignEvictions(snapshot.recording),
+            foreign_evictions=ForeignEvictions(recording),
             history=MoveHistory(inputs.state.moves if inputs.state else ()),
             moved_by_this_run=frozenset(
                 f"{move.pod.namespace}/{move.pod.workload}" for move in inputs.made if not move.finished
             ),
             claims=claims,
-            priority_classes=_priority_classes(snapshot),
+            priority_classes={item.metadata.name: item.value for item in recording.records(PRIORITY_CLASSES)}
+            if snapshot.has(PRIORITY_CLASSES)
+            else None,
             ending_namespaces=frozenset(
                 item.metadata.name
-                for item in snapshot.recording.records(NAMESPACES)
+                for item in recording.records(NAMESPACES)
                 if item.metadata.deletion_timestamp is not None or item.status.phase == _TERMINATING
             ),
             unpredictable=unpredictable,
@@ -187,24 +183,9 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False, dict=True):
         return found
 
     @property
-    def pods(self) -> PodTable:
-        """The pods of the snapshot."""
-        return self.inputs.snapshot.pods
-
-    @property
     def recording(self) -> Recording:
         """What was read of the cluster, and what was not."""
         return self.inputs.snapshot.recording
-
-    @property
-    def nodes(self) -> NodeTable:
-        """The nodes of the snapshot."""
-        return self.inputs.snapshot.nodes
-
-    @property
-    def policy(self) -> RebalancePolicy:
-        """The policy of the plan."""
-        return self.inputs.policy
 
     def workload(self, row: PodRow) -> WorkloadInfo:
         """The workload of a pod."""
@@ -220,9 +201,3 @@ class EvictionContext(msgspec.Struct, frozen=True, eq=False, dict=True):
             if volume.persistent_volume_claim:
                 name = volume.persistent_volume_claim.claim_name
                 yield name, self.claims.get((pod.namespace, name))
-
-
-def _priority_classes(snapshot: Snapshot) -> Mapping[str, int] | None:
-    if not snapshot.has(PRIORITY_CLASSES):
-        return None
-    return {item.metadata.name: item.value for item in snapshot.recording.records(PRIORITY_CLASSES)}

@@ -70,7 +70,8 @@ class Quotas:
         others: Sequence[PodClass],
         leaving: PodClass | None,
     ) -> str:
-        if leaving is None and any(map(_counts_claims, _hard(quota))) and _ephemeral(pod.spec):
+        ephemeral = any(volume.ephemeral for volume in pod.spec.volumes or ())
+        if leaving is None and ephemeral and any(map(_counts_claims, _hard(quota))):
             return "it counts claims, of which the replacement's ephemeral volumes make new ones"
         if not _selects(quota, pod.spec):
             return ""
@@ -186,10 +187,6 @@ def _missing(spec: records.PodSpec, required: Iterable[str]) -> Iterator[tuple[s
             given = resources.limits if kind == "limits" else resources.requests
             if name not in (given or {}):
                 yield container.name, resource
-
-
-def _ephemeral(spec: records.PodSpec) -> bool:
-    return any(volume.ephemeral for volume in spec.volumes or ())
 
 
 def _counts_claims(resource: str) -> bool:

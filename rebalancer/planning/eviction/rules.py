@@ -28,9 +28,7 @@ from rebalancer.cluster import times
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.kinds import NAMESPACES, PRIORITY_CLASSES, RESOURCE_QUOTAS
 from rebalancer.cluster.leaving_nodes import why_leaving
-from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.pods import EVICTION_IN_PROGRESS, FINISHED, MIRROR_ANNOTATION
-from rebalancer.cluster.records import Volume
 from rebalancer.planning.eviction import workload_rules
 from rebalancer.planning.eviction.context import EvictionContext
 from rebalancer.planning.reasons import NotMoved, Reason, age_text
@@ -237,7 +235,7 @@ def local_storage(context: EvictionContext, row: PodRow) -> NotMoved | None:
     if annotations.get(SAFE_TO_EVICT) == "true":
         return None
     safe = {name.strip() for name in annotations.get(SAFE_TO_EVICT_VOLUMES, "").split(",")}
-    for volume in _volumes(context.pods.class_of(row)):
+    for volume in context.pods.class_of(row).spec.volumes or ():
         if volume.name in safe:
             continue
         if volume.host_path:
@@ -251,14 +249,10 @@ def persistent_volumes(context: EvictionContext, row: PodRow) -> NotMoved | None
     """PersistentVolumeClaims, where the policy protects them."""
     if Protection.PERSISTENT_VOLUMES not in context.policy.evictable.protect:
         return None
-    for volume in _volumes(context.pods.class_of(row)):
+    for volume in context.pods.class_of(row).spec.volumes or ():
         if volume.persistent_volume_claim or volume.ephemeral:
             return NotMoved(Reason.PERSISTENT_VOLUMES, f"volume {volume.name} is a persistent volume claim")
     return None
-
-
-def _volumes(pod: PodClass) -> list[Volume]:
-    return pod.spec.volumes or []
 
 
 def storage_class(context: EvictionContext, row: PodRow) -> NotMoved | None:

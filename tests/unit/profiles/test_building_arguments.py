@@ -20,8 +20,9 @@ from tests.unit.profiles.builders import configured, names, refusal, with_args
 def test_arguments_are_defaulted_field_by_field() -> None:
     fit = with_args("NodeResourcesFit", {"scoringStrategy": {"type": "MostAllocated"}})
     assert isinstance(fit, NodeResourcesFitArguments)
-    assert fit.strategy is ScoringStrategyType.MOST_ALLOCATED
-    assert [(resource.name, resource.weight) for resource in fit.resources] == [("cpu", 1), ("memory", 1)]
+    assert fit.scoring_strategy.type is ScoringStrategyType.MOST_ALLOCATED
+    resources = [(resource.name, resource.weight) for resource in fit.scoring_strategy.resources]
+    assert resources == [("cpu", 1), ("memory", 1)]
     assert with_args("NodeResourcesFit", {}) == NodeResourcesFitArguments()
     assert with_args("InterPodAffinity", {}) == InterPodAffinityArguments(hard_pod_affinity_weight=1)
     assert default_configuration().profiles[0].argument("PodTopologySpread") == PodTopologySpreadArguments()
@@ -91,7 +92,9 @@ def test_what_is_left_out_of_a_shape_is_0_and_no_defaulting_type_is_system() -> 
     strategy = {"type": "RequestedToCapacityRatio", "requestedToCapacityRatio": {"shape": shape}}
     fit = with_args("NodeResourcesFit", {"scoringStrategy": strategy})
     assert isinstance(fit, NodeResourcesFitArguments)
-    assert [(point.utilization, point.score) for point in fit.shape] == [(0, 10), (100, 0)]
+    ratio = fit.scoring_strategy.requested_to_capacity_ratio
+    assert ratio is not None
+    assert [(point.utilization, point.score) for point in ratio.shape] == [(0, 10), (100, 0)]
     assert with_args("PodTopologySpread", {"defaultingType": ""}).defaulting_type == "System"
 
 

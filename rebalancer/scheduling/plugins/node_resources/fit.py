@@ -65,22 +65,6 @@ class NodeResourcesFitArguments(Arguments):
             raise ValueError(f"ignoredResourceGroups: {bad} must be a group, without a slash")
         return self
 
-    @property
-    def strategy(self) -> ScoringStrategyType:
-        """The kind of scoring."""
-        return self.scoring_strategy.type
-
-    @property
-    def resources(self) -> tuple[scored_resources.ResourceWeight, ...]:
-        """The resources that are scored."""
-        return self.scoring_strategy.resources
-
-    @property
-    def shape(self) -> tuple[scored_resources.ShapePoint, ...]:
-        """The points of RequestedToCapacityRatio; empty for the other strategies."""
-        ratio = self.scoring_strategy.requested_to_capacity_ratio
-        return ratio.shape if ratio else ()
-
 
 class NodeResourcesFit(Plugin):
     """Rejects nodes without room; scores by how much of each resource would be taken."""
@@ -93,11 +77,12 @@ class NodeResourcesFit(Plugin):
     evidence = Evidence.DECISIONS
 
     def __init__(self, arguments: NodeResourcesFitArguments) -> None:
-        self._arguments = arguments
-        self._is_ratio = arguments.strategy is ScoringStrategyType.REQUESTED_TO_CAPACITY_RATIO
+        self._scored = arguments.scoring_strategy
+        self._is_ratio = self._scored.type is ScoringStrategyType.REQUESTED_TO_CAPACITY_RATIO
         self._ignored = frozenset(arguments.ignored_resources)
         self._ignored_groups = frozenset(arguments.ignored_resource_groups)
-        self._shape = arguments.shape
+        ratio = self._scored.requested_to_capacity_ratio
+        self._shape = ratio.shape if ratio else ()
 
     def _is_ignored(self, resource: str) -> bool:
         extended = "/" in resource and "kubernetes.io/" not in resource
@@ -137,13 +122,13 @@ class NodeResourcesFit(Plugin):
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """Σ score·weight ÷ Σ weight over the configured resources; not normalised."""
         own = state.classes.requests[pod_class].incoming_scored
-        key = (self, *(own.get(resource.name, 0) for resource in self._arguments.resources))
+        key = (self, *(own.get(resource.name, 0) for resource in self._scored.resources))
         return take(state.per_node(key, lambda rows: self._scores(state, pod_class, rows)), feasible)
 
     def _scores(self, state: ClusterState, pod_class: int, rows: Rows) -> IntArray:
         total = np.zeros_like(state.pod_count[rows])
         weights: IntArray | int = 0  # one number while every node offers what is counted
-        for resource in self._arguments.resources:
+        for resource in self._scored.resources:
             amounts = scored_resources.amounts(state, pod_class, rows, resource.name, defaults=True)
             if amounts is None:
                 continue
@@ -168,7 +153,7 @@ class NodeResourcesFit(Plugin):
         return np.where(weights > 0, mean, 0)
 
     def _score_of(self, requested: IntArray, allocatable: IntArray) -> IntArray:
-        match self._arguments.strategy:
+        match self._scored.type:
             case ScoringStrategyType.LEAST_ALLOCATED:
                 left: IntArray = np.maximum(allocatable - requested, 0)
                 return left * MAX_SCORE // allocatable
