@@ -33,7 +33,7 @@ def test_a_resource_weight_of_zero_means_one_and_an_empty_list_the_default() -> 
     fit = with_args(
         "NodeResourcesFit", {"scoringStrategy": {"type": "LeastAllocated", "resources": resources}}
     )
-    assert [resource.weight for resource in fit.resources] == [1, 5]
+    assert [resource.weight for resource in fit.scoring_strategy.resources] == [1, 5]
     balanced = with_args("NodeResourcesBalancedAllocation", {"resources": []})
     assert [resource.name for resource in balanced.resources] == ["cpu", "memory"]
 
@@ -44,7 +44,9 @@ def test_requested_to_capacity_ratio_keeps_its_shape() -> None:
     fit = with_args(
         "NodeResourcesFit", {"scoringStrategy": strategy, "ignoredResources": ["example.com/foo"]}
     )
-    assert [(point.utilization, point.score) for point in fit.shape] == [(50, 10), (80, 2)]
+    assert [
+        (point.utilization, point.score) for point in fit.scoring_strategy.requested_to_capacity_ratio.shape
+    ] == [(50, 10), (80, 2)]
     assert fit.ignored_resources == ("example.com/foo",)
 
 
