@@ -1,1 +1,1 @@
-"""Volumes."""
+"""Node resources."""
