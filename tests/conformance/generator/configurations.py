@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from tests.conformance.generator import constraints
-from tests.conformance.generator.draws import GPU, ZONE, Draws, Object, without_empty
+from tests.conformance.generator.draws import GPU, HOSTNAME, ZONE, Draws, Object, without_empty
 
 SCORES = (
     "TaintToleration",
@@ -69,9 +69,21 @@ def _fit(draws: Draws) -> Object:
 def _default_constraints(draws: Draws) -> Object:
     if draws.chance(0.1):
         return {"defaultingType": ""}
-    kinds = ("ScheduleAnyway", "DoNotSchedule")
-    constraint = {"maxSkew": draws.number(1, 3), "topologyKey": ZONE, "whenUnsatisfiable": draws.one(kinds)}
-    return {"defaultingType": "List", "defaultConstraints": [constraint] if draws.chance(0.8) else []}
+    kinds = draws.some(("ScheduleAnyway", "DoNotSchedule"), 2, 1) if draws.chance(0.8) else []
+    constraints = [
+        without_empty(
+            {
+                "maxSkew": draws.number(1, 3),
+                "topologyKey": draws.one((ZONE, HOSTNAME, "disk", "missing"), 4, 2, 2),
+                "whenUnsatisfiable": kind,
+                "minDomains": draws.one((None, 1, 4), 5) if kind == "DoNotSchedule" else None,
+                "nodeAffinityPolicy": draws.one((None, "Honor", "Ignore"), 5),
+                "nodeTaintsPolicy": draws.one((None, "Honor", "Ignore"), 5),
+            }
+        )
+        for kind in kinds
+    ]
+    return {"defaultingType": "List", "defaultConstraints": constraints}
 
 
 def _trimaran_arguments(draws: Draws, plugin: str) -> Object:
