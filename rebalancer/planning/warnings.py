@@ -371,6 +371,9 @@ def _unmatched_in_configuration(
         for plugin in plugins:
             if plugin not in enabled:
                 yield PlanWarning(About.NAME, _unmatched(setting, "plugin", plugin, enabled, where))
+            elif plugin not in configuration.assumed_neutral:
+                text = f"{setting} names the plugin {plugin}, which is known: it is not taken to be neutral"
+                yield PlanWarning(About.NAME, text)
     for rule in policy.hot_nodes.every_rule:
         for plugin in (rule.score.plugins or ()) if isinstance(rule, ScoreRule) else ():
             if isinstance(rule, ScoreRule) and plugin not in enabled:

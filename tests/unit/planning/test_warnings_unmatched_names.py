@@ -104,6 +104,14 @@ def test_an_option_that_matches_nothing_is_said() -> None:
     assert line.startswith("--assume-neutral names the plugin Foo")
 
 
+def test_a_plugin_that_is_known_is_not_assumed_neutral_and_that_is_said() -> None:
+    (line,) = warnings(scheduler={"assumeNeutral": ["ImageLocality"]})
+
+    assert line.startswith(
+        "scheduler.assumeNeutral names the plugin ImageLocality, which is known: it is not"
+    )
+
+
 def test_names_that_match_are_not_mentioned() -> None:
     assert not warnings(
         scheduler={"profiles": ["default-scheduler"]},
