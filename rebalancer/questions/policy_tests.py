@@ -183,10 +183,17 @@ class _Checks:
             kind, name = parse_subject(pattern).kind, pattern.partition("/")[2]
         wanted = name if kind == "pod" else f"/{kind}/".join(name.split("/"))
 
-        def named(row: PodRow) -> str:
-            return pods.full_name(row) if kind == "pod" else self._workloads.of(row).key
+        def names(row: PodRow) -> tuple[str, ...]:
+            """Its own, or those of its controller and of the workload that this one belongs to."""
+            owner = pods.class_of(row).owner
+            of_owner = f"{pods.namespaces[row]}/{owner.kind}/{owner.name}"
+            return (pods.full_name(row),) if kind == "pod" else (self._workloads.of(row).key, of_owner)
 
-        return [row for row in map(PodRow, range(len(pods))) if fnmatchcase(named(row), wanted)]
+        return [
+            row
+            for row in map(PodRow, range(len(pods)))
+            if any(fnmatchcase(name, wanted) for name in names(row))
+        ]
 
     def _nodes(
         self, field: str, patterns: Iterable[str], why_not: Callable[[NodeReport], str]

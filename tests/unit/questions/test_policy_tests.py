@@ -13,7 +13,7 @@ from rebalancer.planning.landing.landing_check import excluded_destinations
 from rebalancer.planning.planner import make_plan
 from rebalancer.questions.policy_tests import PolicyTestReport, check_plan, parse_policy_test
 from rebalancer.reporting.tables.questions import junit_xml
-from tests.builders import a_node
+from tests.builders import a_node, owned_by
 from tests.unit.planning.builders import NOW, a_workload, planning_inputs
 
 HEAD = {"apiVersion": "rebalancer/v1alpha1", "kind": "PolicyTest"}
@@ -49,6 +49,15 @@ def test_assertions_that_hold_say_nothing() -> None:
 
     assert (found.failed, len(found.assertions)) == (0, 10)
     assert not any(item.because for item in found.assertions)
+
+
+def test_pods_of_a_deployment_are_named_by_it_and_by_its_replica_set() -> None:
+    web = a_workload("web-1", ["a"])
+    web.item["metadata"]["ownerReferences"] = [owned_by("Deployment", "web")]
+    inputs = planning_inputs([a_node("a")], [web])
+    text = yaml.safe_dump(HEAD | {"mustStay": ["deployment/default/web", "replicaset/default/web-*"]})
+
+    assert check_plan(parse_policy_test(text, "f"), "f", make_plan(inputs), inputs.snapshot).failed == 0
 
 
 def test_each_assertion_that_fails_says_what_the_plan_does_instead() -> None:
