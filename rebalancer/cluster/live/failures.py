@@ -89,11 +89,18 @@ def connection_failure(words: str) -> tuple[str, str]:
 
 
 _GRANT = "grant it as in k8s/base, for a run as in k8s/overlays/active"
+_PROXIED = "services/proxy"  # the resource by which the API server passes a request on to a service
+_REACH = f"from outside the cluster it is reached by the right to get {_PROXIED}: grant that in its namespace"
 _LOGIN = "the credentials are not accepted: a token may have expired, so log in again"
 _NO_API_SERVER = "is this an API server, or a proxy before one?"
 _OVERLOADED = "it is overloaded, or turns away too many requests: see API priority and fairness"
 _PLAIN_HTTP = "HTTP request to an HTTPS server"  # what Go's servers answer to it
 TOO_MANY_REQUESTS = 429
+
+
+def grant_for(refusal: str, otherwise: str = _GRANT) -> str:
+    """What is to be granted to whom the API server answers so."""
+    return _REACH if _PROXIED in refusal else otherwise
 
 
 class StatusError(Exception):
@@ -129,6 +136,12 @@ class StatusError(Exception):
         return []
 
 
+def status_message(answer: Answer) -> str:
+    """What the Status in an answer says; empty where it has none."""
+    error = StatusError(answer)
+    return error.message if error.is_status else ""
+
+
 class AnswerTooLargeError(UnreachableError):
     """The answer is larger than the request may bring; what came of it was dropped."""
 
@@ -153,7 +166,7 @@ def translated(what: str, host: str) -> Iterator[None]:
         if error.status == 401:
             raise RightsError(line, where=host, hint=_LOGIN) from error
         if error.status == 403:
-            raise RightsError(line, where=host, hint=_GRANT) from error
+            raise RightsError(line, where=host, hint=grant_for(line)) from error
         if error.status == TOO_MANY_REQUESTS:
             raise UnreachableError(line, where=host, hint=_OVERLOADED) from error
         if error.status < 500:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from rebalancer import files, http
 from rebalancer.addresses import checked_address
 from rebalancer.cluster.live import RawApi, object_path
+from rebalancer.cluster.live.failures import grant_for, status_message
 from rebalancer.counting import counted
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import InputError, UnreachableError
@@ -106,7 +107,8 @@ class LivePrometheus:
         try:
             return self._retries.call(f"query {where}", attempt, _again)
         except _FailedAttemptError as error:
-            hint = "are the credentials right?" if str(error).startswith(("HTTP 401", "HTTP 403")) else ""
+            refused = str(error).startswith(("HTTP 401", "HTTP 403"))
+            hint = grant_for(str(error), "are the credentials right?") if refused else ""
             times = counted(attempts, "attempt")
             raise UnreachableError(f"{error} ({times})", where=where, hint=hint) from error
 
@@ -122,7 +124,8 @@ class LivePrometheus:
             raise _FailedAttemptError(f"no answer: {short_reason(error)}") from error
         if answer.status == 200:
             return answer.body
-        message = " ".join(part for part in (f"HTTP {answer.status}", refusal(answer.body)) if part)
+        said = refusal(answer.body) or (status_message(answer) if self._api is not None else "")
+        message = " ".join(part for part in (f"HTTP {answer.status}", said) if part)
         if answer.status in (400, 422):
             raise RefusedError(f"the query is refused: {message}: {_short(question.query)}", where=where)
         passing = answer.status in RETRIED_STATUSES
