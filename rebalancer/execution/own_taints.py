@@ -158,6 +158,8 @@ class OwnTaints:
                     node = _decoded(api.write(what, "PATCH", path, body), what)
                     self._note(name, value, node)
             except RightsError as error:
+                if value and not (attempt or renews):
+                    del self._set[name]  # it has no taint that would have to go
                 raise RightsError(error.message, where=error.where, hint=_RIGHT) from error
             except UnreachableError as error:
                 status = error.status if isinstance(error, RequestRejectedError) else None

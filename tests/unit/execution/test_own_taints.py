@@ -312,13 +312,19 @@ def test_taints_are_given_up_after_a_time_where_the_server_answers_nothing(
     ]
 
 
-def test_a_lacking_right_names_what_grants_it() -> None:
-    nodes = Nodes(a=[])
-    nodes.refuses["a"] = refusal(403, "nodes is forbidden")
+def test_a_lacking_right_names_what_grants_it_and_no_taint_is_said_to_stay(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    nodes = Nodes(a=[], b=[])
+    nodes.refuses["b"] = refusal(403, "nodes is forbidden")
+    taints = nodes.run()
 
     with pytest.raises(RightsError) as caught:
-        nodes.run().begin(("a",), ())
+        taints.begin(("a", "b"), ())
     assert "k8s/components/steer" in caught.value.hint
+    assert taints.end() == ()
+    assert nodes.ours() == set()
+    assert not caplog.messages, "b never had it"
 
 
 def test_a_taint_that_cannot_be_taken_away_is_said_with_its_end(caplog: pytest.LogCaptureFixture) -> None:
