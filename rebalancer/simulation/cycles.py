@@ -18,7 +18,7 @@ from math import inf
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodClassIndex, PodRow
@@ -269,9 +269,7 @@ def simulate(
         now=times.render(first.now),
         seed=settings.seed,
         interval_seconds=settings.interval_seconds,
-        noise=settings.shape.noise,
-        daily=settings.shape.daily,
-        lag_seconds=settings.shape.lag_seconds,
+        **asdict(settings.shape),
         runs=runs,
     )
 
@@ -317,8 +315,9 @@ def _cycle(
     try:
         prepared = prepare_to_plan(inputs)
     except SafetyError as error:
-        spread = _spread(cluster, hot_above)
-        return _cycle_value(number, spread, (), cluster, str(error), 0), state, hot_above
+        found, pending = asdict(_spread(cluster, hot_above)), len(cluster.pending)
+        ended = Cycle(number, **found, evictions=0, pending=pending, moves=(), stopped=str(error), plans=0)
+        return ended, state, hot_above
     hot_above = prepared.hotness.makes_hot
     spread = _spread(cluster, hot_above)
     plan = plan_prepared(prepared)
@@ -343,7 +342,16 @@ def _cycle(
     remembered = after_plan(state, hot, cluster.now, spacing)
     after = after_moves(remembered, run.made, cluster.now, memory_seconds(inputs.policy))
     stopped = run.stopped or ("" if moves or not hot else _why_nothing(plan))
-    return _cycle_value(number, spread, moves, cluster, stopped, run.plans), after, hot_above
+    ended = Cycle(
+        number,
+        **asdict(spread),
+        evictions=len(moves),
+        pending=len(cluster.pending),
+        moves=moves,
+        stopped=stopped,
+        plans=run.plans,
+    )
+    return ended, after, hot_above
 
 
 def _why_nothing(plan: Plan) -> str:
@@ -402,28 +410,6 @@ class SimulatedRun:
             prepared = prepare_to_plan(further)
             plan = plan_prepared(prepared)
             tainted = plan.tainted or tainted
-
-
-def _cycle_value(
-    number: int,
-    spread: LoadSpread,
-    moves: tuple[SimulatedMove, ...],
-    cluster: SimulatedCluster,
-    stopped: str,
-    plans: int,
-) -> Cycle:
-    return Cycle(
-        cycle=number,
-        hot=spread.hot,
-        peak=spread.peak,
-        deviation=spread.deviation,
-        evictions=len(moves),
-        pending=len(cluster.pending),
-        moves=moves,
-        stopped=stopped,
-        plans=plans,
-        over80=spread.over80,
-    )
 
 
 def _spread(cluster: SimulatedCluster, hot_above: FloatArray | None) -> LoadSpread:

@@ -409,17 +409,10 @@ class ListingBuilder:
         return Listing(self._kind, found, tuple(malformed), self.resource_version, read_at, pods)
 
 
-def decode_listing(
-    kind: Kind,
-    items: Iterable[Encoded],
-    *,
-    resource_version: str = "",
-    read_at: float = float("nan"),
-) -> Listing:
+def decode_listing(kind: Kind, items: Iterable[Encoded]) -> Listing:
     """Decode items one by one; sorted by namespace and name, each name once."""
     builder = ListingBuilder(kind)
-    builder.resource_version = resource_version
     with collector_paused():
         for item in items:
             builder.add(item)
-    return builder.listing(read_at)
+    return builder.listing()

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import msgspec
 import numpy as np
+from pydantic import BeforeValidator
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.load.scheduler_view import CPU_TYPE, MEMORY_TYPE
@@ -19,11 +20,15 @@ from rebalancer.scheduling.resources import round_half_away
 from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_class, once_a_cluster
 
 
+def _one_if_negative(value: object) -> object:
+    return 1.0 if isinstance(value, (int, float)) and value < 0 else value
+
+
 class LoadVariationRiskBalancingArguments(node_figures.TrimaranArguments):
     """Arguments of LoadVariationRiskBalancing."""
 
-    safe_variance_margin: Annotated[float, node_figures.not_negative_or(1.0)] = 1.0
-    safe_variance_sensitivity: Annotated[float, node_figures.not_negative_or(1.0)] = 1.0
+    safe_variance_margin: Annotated[float, BeforeValidator(_one_if_negative)] = 1.0
+    safe_variance_sensitivity: Annotated[float, BeforeValidator(_one_if_negative)] = 1.0
 
 
 def spread_risk(share: float, margin: float, sensitivity: float) -> float:

@@ -128,15 +128,6 @@ def positive_or(default: int) -> BeforeValidator:
     return BeforeValidator(replace)
 
 
-def not_negative_or(default: float) -> BeforeValidator:
-    """Replaces negative numbers by a default."""
-
-    def replace(value: object) -> object:
-        return default if isinstance(value, (int, float)) and value < 0 else value
-
-    return BeforeValidator(replace)
-
-
 class WatcherArguments(Protocol):
     """Arguments that say which load-watcher is asked."""
 
