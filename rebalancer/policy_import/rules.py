@@ -230,6 +230,12 @@ def _storage_classes(work: Import, value: Mapping[str, Any], at: Path) -> list[s
 def _selection(work: Import, evictor: Arguments) -> None:
     values = evictor.values
     if isinstance(threshold := values.get("priorityThreshold"), Mapping):
+        protections = values.get("podProtections")
+        lifted = protections.get("defaultDisabled") if isinstance(protections, Mapping) else None
+        lifts = isinstance(lifted, list) and "SystemCriticalPods" in lifted
+        if lifts or values.get("evictSystemCriticalPods") is True:
+            why = "it holds here, and not there where pods of the system priority classes are not protected"
+            work.note(evictor.where("priorityThreshold"), KeyFate.CHANGED, why)
         _priority(work, threshold, "value", "name", evictor.where("priorityThreshold"))
     at = evictor.where("thresholdPriority")[:-1]
     _priority(work, values, "thresholdPriority", "thresholdPriorityClassName", at)
@@ -244,7 +250,8 @@ def _selection(work: Import, evictor: Arguments) -> None:
             work.take(places[key], values, key, kind, ours, text)
     if isinstance(age := values.get("minPodAge"), str):
         if _is_duration(age):
-            work.take(places["minPodAge"], values, "minPodAge", str, "evictable.minAge")
+            since = "since a pod was created, there since it has started"
+            work.take(places["minPodAge"], values, "minPodAge", str, "evictable.minAge", since)
         else:
             work.drop(evictor.where("minPodAge"), f"evictable.minAge cannot be {age!r:.40}")
     if values.get("nodeSelector"):  # of nodes that pods may go to; that of the file is of those they leave

@@ -102,6 +102,30 @@ def test_the_selector_of_the_evictor_is_of_nodes_that_pods_go_to_and_not_of_thos
     assert bool(found.warning) is node_fit
 
 
+@pytest.mark.parametrize(
+    ("rules", "is_said"),
+    [
+        ({"evictSystemCriticalPods": True}, True),
+        ({"podProtections": {"defaultDisabled": ["SystemCriticalPods"]}}, True),
+        ({"podProtections": {"defaultDisabled": 5}}, False),
+        ({}, False),
+    ],
+)
+def test_rules_that_hold_here_where_descheduler_has_none_or_counts_otherwise_say_so(
+    rules: dict[str, Any], is_said: bool
+) -> None:
+    """Its applySystemCriticalPodsProtection adds the threshold, and its minPodAge counts from the start."""
+    evictor = {"priorityThreshold": {"value": 5}, "minPodAge": "5m", **rules}
+    _, found = of_profiles({"DefaultEvictor": evictor, "RemoveDuplicates": {}})
+
+    assert [text.startswith("changed: it holds here") for text in said(found, "priorityThreshold")] == (
+        [True] if is_said else []
+    )
+    assert said(found, "minPodAge") == [
+        "changed: evictable.minAge: since a pod was created, there since it has started"
+    ]
+
+
 def test_the_least_of_the_limits_of_a_file_is_ours() -> None:
     policy, found = of_profiles(
         {"LowNodeUtilization": {**LOAD, "evictionLimits": {"node": 10}}}, maxNoOfPodsToEvictPerNode=2
