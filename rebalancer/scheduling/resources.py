@@ -324,8 +324,8 @@ def requested_amounts(requests: Mapping[str, int], resources: Sequence[str]) -> 
 
 
 def divide_toward_zero(numerator: IntArray, denominator: IntArray | int) -> IntArray:
-    """Integer division as Go does it; the denominator is positive."""
-    return np.asarray(np.sign(numerator) * (np.abs(numerator) // denominator), np.int64)
+    """Integer division as Go does it; the denominator is not 0."""
+    return np.asarray((numerator - np.fmod(numerator, denominator)) // denominator, np.int64)
 
 
 def round_half_away(values: FloatArray) -> IntArray:

@@ -54,6 +54,8 @@ def scores(arguments: dict[str, Any]) -> list[int]:
             [100, 0, 100],
         ),
         ({"mode": "Most", "resources": [{"name": "pods", "weight": 1}]}, [0, 0, 0]),
+        # Products overflow as in Go: 8 GiB to the least integer, 3 GiB to minus 7 << 60.
+        ({"mode": "Most", "resources": [{"name": "memory", "weight": 3 << 30}]}, [0, 100, 0]),
     ],
 )
 def test_nodes_score_by_what_they_have_whatever_runs_there(
