@@ -22,12 +22,14 @@ from rebalancer.cluster import records
 from rebalancer.cluster.kinds import PRIORITY_CLASSES, RUNTIME_CLASSES
 from rebalancer.cluster.malformed import admitted
 from rebalancer.cluster.pod_classes import ClassIndex, PodClass
+from rebalancer.cluster.pods import GANG
 from rebalancer.cluster.quantities import parse as parse_quantity
 from rebalancer.cluster.selectors import matcher_of
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.documents import Document, parse
 from rebalancer.documents.reading import Path
 from rebalancer.planning.workloads.templates import admitted as with_runtime_class
+from rebalancer.planning.workloads.templates import placed_together
 
 # Where each kind keeps its pod template, and the controller that makes its pods.
 _TEMPLATES: Mapping[str, tuple[Path, str, str]] = {
@@ -134,6 +136,7 @@ def asked_pod(document: Document, kind: str, snapshot: Snapshot, namespace: str 
         )
         owners = [owner]
     stored = records.Metadata(namespace=place, labels=labels, owner_references=owners)
+    gang = (template.metadata.annotations or {}).get(GANG)
     classes = ClassIndex()
     try:
         classes.number_of(records.Pod(metadata=stored, spec=spec))
@@ -149,7 +152,7 @@ def asked_pod(document: Document, kind: str, snapshot: Snapshot, namespace: str 
         kind=kind,
         selector=selector if controller else None,
         notes=(*notes, *unknown),
-        unpredictable=_own_claims(document, kind),
+        unpredictable=_own_claims(document, kind) or (placed_together(f"gang {gang}") if gang else ""),
         replicas=_replicas(document),
     )
 

@@ -124,6 +124,24 @@ def test_what_the_model_does_not_know_is_not_guessed() -> None:
     assert "volumeClaimTemplates" in answer.unpredictable
 
 
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("labels", "scheduling.x-k8s.io/pod-group"),
+        ("labels", "pod-group.scheduling.sigs.k8s.io"),
+        ("annotations", "gang.scheduling.koordinator.sh/name"),
+    ],
+)
+def test_where_pods_land_that_are_placed_together_is_not_guessed(key: str, name: str) -> None:
+    manifest = a_manifest("StatefulSet")
+    manifest["spec"]["template"]["metadata"].setdefault(key, {})[name] = "training"
+
+    answer = fit_of(planning_inputs([a_node("a")]), manifest)
+
+    assert answer.fits == 0
+    assert "training, whose pods are placed together" in answer.unpredictable
+
+
 def test_more_pods_of_a_workload_that_runs_are_of_its_class() -> None:
     web = a_workload("new", ["a", "b"], kind="StatefulSet", spec={"affinity": APART})
     inputs = planning_inputs([a_node("a"), a_node("b"), a_node("c")], [web])
