@@ -1,11 +1,12 @@
 """Where a pod lands when the scheduler looks at a sample of the nodes only.
 
-From 100 nodes on, the scheduler stops once it has found enough feasible nodes, and it starts where the last
-search ended: further by the nodes it looked at, which is nowhere near in step with the nodes. That start is
-unknown, so every start is taken to be equally likely, and the landing is a distribution. Among equal totals
-each node is equally likely, because the scheduler draws one (up to 1.34), or because the order in which it
-finds them is a race between its workers; see ``heap_roots`` for a later one with a single worker. Where a
-search looks at all nodes its start decides among equal totals, and stays: see ``start_index``.
+In clusters of more than 100 nodes the scheduler stops once it has found enough feasible nodes, and it starts
+where the last search ended: further by the nodes it looked at, which is nowhere near in step with the nodes.
+That start is unknown, so every start is taken to be equally likely, and the landing is a distribution. Among
+equal totals each node is equally likely, because the scheduler draws one (up to 1.34), or because the order
+in which it finds them is a race between its workers; see ``heap_roots`` for a later one with a single
+worker. Where a search looks at all nodes its start decides among equal totals, and stays: see
+``start_index``.
 
 What several workers find is the matter of ``race``. Here is the search of one, which is exact for a uniform
 start and which the race of many is, too, where the scheduler has few cores. Every start leads to one window:
