@@ -1,5 +1,14 @@
 """Every error this program raises on purpose, and the exit code each leaves with.
 
+RebalancerError
+├── InputError            a policy, configuration, dump or option that cannot be used
+├── RightsError           not authenticated (401) or not authorized (403)
+├── UnreachableError      no answer from an API server or a load source, or one that rejects the request
+├── SafetyError           a safety check or a bound of the policy forbids going on
+├── LeaseHeldError        another run holds the lease
+├── StopRequestedError    the program was asked to stop while it waited or read
+└── InternalError         a defect of this program, reported in one line
+
 A message says what is wrong; ``where`` says where (``file:line:column``, an object, an address) and
 ``hint`` what to do about it.
 """
@@ -79,7 +88,7 @@ class RightsError(RebalancerError):
 
 
 class UnreachableError(RebalancerError):
-    """No usable answer from an API server or a load source, or one that rejects the request."""
+    """No usable answer from an API server or a load source."""
 
     exit_code = ExitCode.UNREACHABLE
 
@@ -103,6 +112,6 @@ class StopRequestedError(RebalancerError):
 
 
 class InternalError(RebalancerError):
-    """A defect of this program, reported in one line."""
+    """A defect of this program."""
 
     exit_code = ExitCode.INTERNAL
