@@ -38,7 +38,8 @@ _MAX_FAILED = 100_000  # nodes of one order that are not emptied, times all node
 _TAKEN = "is empty, or is to be emptied"
 _DIFFERENCE = (
     "empties whole nodes, and only where the scheduler places each of their pods on nodes that stay in use; "
-    "those first that save most for each eviction; also where all nodes are below thresholds"
+    "at most 2 in a run (maxNodes), those first that save most for each eviction, and none younger than 1h "
+    "(minNodeAge), hot or of the control plane; also where all nodes are below thresholds"
 )
 
 

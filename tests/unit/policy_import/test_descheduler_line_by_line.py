@@ -61,6 +61,8 @@ def test_a_plugin_that_is_configured_and_not_enabled_does_nothing_as_there() -> 
         ("RemovePodsViolatingInterPodAntiAffinity", "pods of one name in two namespaces are two pods"),
         ("RemovePodsViolatingNodeAffinity", "no pod comes straight back"),
         ("RemovePodsViolatingNodeTaints", "a cordon never does"),
+        ("HighNodeUtilization", "at most 2 in a run (maxNodes)"),
+        ("HighNodeUtilization", "none younger than 1h (minNodeAge)"),
     ],
 )
 def test_each_deliberate_difference_is_said_where_the_plugin_is_imported(
