@@ -35,13 +35,13 @@ NEUTRAL_POINTS = frozenset(
 """Where a plugin that is assumed neutral takes part when it is enabled through multiPoint."""
 
 
-def without_nulls(value: Any) -> Any:
-    """A value whose mappings have lost their nulls: to Kubernetes a null field is an absent one."""
+def as_read(value: Any) -> Any:
+    """A value as Kubernetes reads it: a null field is an absent one, and 1.048576e+06 a whole number."""
     if isinstance(value, dict):
-        return {key: without_nulls(part) for key, part in value.items() if part is not None}
+        return {key: as_read(part) for key, part in value.items() if part is not None}
     if isinstance(value, list):
-        return [without_nulls(part) for part in value]
-    return value
+        return [as_read(part) for part in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class WrittenPlugin(Arguments):
@@ -398,6 +398,7 @@ def _given(config: WrittenPluginConfig, path: Path, context: Context) -> Argumen
         return RawArguments(values=values)
     if description.arguments is None:
         if values:
-            raise context.document.error(args_path, f"{config.name} takes no arguments")
+            where = context.document.position(args_path)
+            context.warnings.append(f"{where}: {config.name} takes no arguments: these do nothing")
         return RawArguments()
     return validate(description.arguments, context.document, path=args_path, value=values)

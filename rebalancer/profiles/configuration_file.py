@@ -13,9 +13,9 @@ from rebalancer.documents.models import did_you_mean, validate
 from rebalancer.profiles.building import (
     Context,
     WrittenConfiguration,
+    as_read,
     build_profile,
     named_plugins,
-    without_nulls,
 )
 from rebalancer.profiles.types import (
     DEFAULT_SCHEDULER_NAME,
@@ -41,7 +41,7 @@ _TEXTS = 4
 @lru_cache(maxsize=_TEXTS)
 def _parsed(text: str, source: str) -> Document:
     document = parse(text, source)
-    return replace(document, value=without_nulls(document.value))
+    return replace(document, value=as_read(document.value))
 
 
 @lru_cache(maxsize=_TEXTS)

@@ -128,7 +128,6 @@ NO_CANDIDATES = {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 
             [{"pluginConfig": [{"name": "NodeName"}, {"name": "NodeName"}]}],
             "pluginConfig[1].name: NodeName is configured",
         ),
-        ([{"pluginConfig": [{"name": "NodeName", "args": {"a": 1}}]}], "NodeName takes no arguments"),
         ([{"plugin": {}}], "profiles[0].plugin: unknown field (did you mean plugins?)"),
         ([{"plugins": {"score": {"enabled": names("NetworkTraffic")}}}], "ip: is required"),
     ],
@@ -165,6 +164,22 @@ def test_other_documents_are_refused(text: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         load_configuration(text, "c")
     assert message in str(caught.value)
+
+
+def test_arguments_of_a_plugin_that_takes_none_do_nothing_as_in_the_scheduler() -> None:
+    found = configured({"pluginConfig": [{"name": "NodeName", "args": {"a": 1}}]})
+    assert found.warnings[0].endswith("NodeName takes no arguments: these do nothing")
+    assert dict(found.profiles[0].weights) == V1_WEIGHTS
+
+
+def test_a_whole_number_may_be_written_with_a_point_as_templates_do() -> None:
+    enabled = [{"name": "ImageLocality", "weight": 1.048576e6}]
+    assert (
+        configured({"plugins": {"score": {"enabled": enabled}}}).profiles[0].weights["ImageLocality"]
+        == 1 << 20
+    )
+    message = plugins_refusal(score={"enabled": [{"name": "ImageLocality", "weight": 1.5}]})
+    assert "weight: should be a valid integer, not 1.5" in message
 
 
 def test_nulls_are_absent_fields() -> None:
