@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -44,10 +44,15 @@ def modules() -> list[Path]:
 
 
 @functools.cache
-def parsed(path: Path) -> ast.Module:
-    """A module, or nothing where no word of it names a clock, a wait or a bound: most of them."""
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """All of a module, or nothing where no word of it names a clock, a wait or a bound: most of them."""
     text = path.read_text()
-    return ast.parse(text if SUSPICIOUS.search(text) else "")
+    return nodes_of(text if SUSPICIOUS.search(text) else "")
+
+
+def nodes_of(text: str) -> tuple[ast.AST, ...]:
+    """All of some source: to walk through a tree costs more than to parse it."""
+    return tuple(ast.walk(ast.parse(text)))
 
 
 def number(node: ast.expr | None) -> float | None:
@@ -57,13 +62,11 @@ def number(node: ast.expr | None) -> float | None:
     return None
 
 
-def clocks_read(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def clocks_read(every: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
     """Lines that read the clock of the machine or sleep; sleep(0) only lets others go on."""
-    of_the_machine = imports(tree, "time")
-    giving_way = {
-        id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and number_of(node) == 0.0
-    }
-    for node in ast.walk(tree):
+    of_the_machine = imports(every, "time")
+    giving_way = {id(node.func) for node in every if isinstance(node, ast.Call) and number_of(node) == 0.0}
+    for node in every:
         if isinstance(node, ast.ImportFrom) and node.module == "time":
             yield node.lineno, f"from time import {', '.join(name.name for name in node.names)}"
         if isinstance(node, ast.Import | ast.ImportFrom):  # under another name it would not be seen below
@@ -81,11 +84,11 @@ def clocks_read(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, f"{owner}.{node.attr}"
 
 
-def imports(tree: ast.Module, module: str) -> bool:
+def imports(every: Sequence[ast.AST], module: str) -> bool:
     """Whether a name is that of a module; elsewhere it may be that of a fixture."""
     return any(
         name.name == module and name.asname is None
-        for node in ast.walk(tree)
+        for node in every
         if isinstance(node, ast.Import)
         for name in node.names
     )
@@ -96,9 +99,9 @@ def number_of(call: ast.Call) -> float | None:
     return number(call.args[0]) if call.args else None
 
 
-def short_bounds(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def short_bounds(every: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
     """Lines with a bound that what is slow exceeds without hanging, and timers, which race with the test."""
-    for node in ast.walk(tree):
+    for node in every:
         if not isinstance(node, ast.Call):
             continue
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
@@ -115,9 +118,7 @@ def short_bounds(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def test_only_one_module_reads_the_clock_of_the_machine() -> None:
     found = {
-        str(path.relative_to(TESTS)): lines
-        for path in modules()
-        if (lines := list(clocks_read(parsed(path))))
+        str(path.relative_to(TESTS)): lines for path in modules() if (lines := list(clocks_read(nodes(path))))
     }
 
     assert {name: lines for name, lines in found.items() if name not in PROGRAMS} == {}
@@ -128,7 +129,7 @@ def test_nothing_is_awaited_for_less_than_a_hang_takes() -> None:
     found = {
         str(path.relative_to(TESTS)): lines
         for path in modules()
-        if (lines := list(short_bounds(parsed(path))))
+        if (lines := list(short_bounds(nodes(path))))
     }
 
     assert found == {}
@@ -154,8 +155,8 @@ def test_nothing_is_awaited_for_less_than_a_hang_takes() -> None:
     ],
 )
 def test_a_test_that_depends_on_time_is_found(line: str) -> None:
-    tree = ast.parse(line)
-    assert [*clocks_read(tree), *short_bounds(tree)]
+    every = nodes_of(line)
+    assert [*clocks_read(every), *short_bounds(every)]
 
 
 @pytest.mark.parametrize(
@@ -169,5 +170,5 @@ def test_a_test_that_depends_on_time_is_found(line: str) -> None:
     ],
 )
 def test_a_test_that_depends_on_none_is_not(line: str) -> None:
-    tree = ast.parse(line)
-    assert not [*clocks_read(tree), *short_bounds(tree)]
+    every = nodes_of(line)
+    assert not [*clocks_read(every), *short_bounds(every)]
