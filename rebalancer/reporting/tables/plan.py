@@ -23,6 +23,7 @@ from rebalancer.planning.plan import (
     UnmovedPod,
 )
 from rebalancer.policy.strategies import ALWAYS_ON
+from rebalancer.policy.units import format_duration
 from rebalancer.reporting.tables.text import Column, Lines, Style, bar, write_table
 from rebalancer.reporting.words import amounts, plain, sample, words
 
@@ -324,8 +325,9 @@ def write_benefit(lines: Lines, plan: Plan) -> None:
     if plan.closed:
         more = f", {lines.style.glyphs.more}" * (len(plan.closed) > _FEW)
         named = ", ".join(map(plain, plan.closed[:_FEW])) + more
-        still = f"until removed, at most {plan.closed_seconds / 60:.0f} min more"
-        lines.labelled("closed   ", f"a NoSchedule taint on {named} while they are emptied, and {still}")
+        meanwhile = "while they are emptied" if len(plan.closed) > 1 else "while it is emptied"
+        still = f"until removed, at most {format_duration(plan.closed_seconds)} more"
+        lines.labelled("closed   ", f"a NoSchedule taint on {named} {meanwhile}, and {still}")
     for sentence in plan.advice:
         lines.labelled("advice   ", words(sentence))
     if plan.raised_limit:

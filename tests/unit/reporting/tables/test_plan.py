@@ -407,3 +407,10 @@ def test_a_load_that_is_only_requested_is_not_called_known_without_saying_so(
 
     assert f"load known for 2{said} policy" in " ".join(plan_table(plan).plain.split())
     assert ("; load" in html_report(plan, "", {})) == bool(said)
+
+
+def test_nodes_that_are_closed_are_named_with_how_long() -> None:
+    one = plan_table(a_plan(closed=("a",), closed_seconds=20.0)).plain
+    assert "on a while it is emptied, and until removed, at most 20s more" in " ".join(one.split())
+    two = plan_table(a_plan(closed=("a", "b"), closed_seconds=5400.0)).plain
+    assert "on a, b while they are emptied, and until removed, at most 1h30m more" in " ".join(two.split())
