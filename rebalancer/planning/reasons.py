@@ -33,7 +33,10 @@ class Reason(StrEnum):
         "OverlappingBudgets",
         "several disruption budgets select it, so the API server refuses to evict it",
     )
-    NODE_NOT_READY = "NodeNotReady", "its node is not Ready, so nobody would confirm that the pod has stopped"
+    NODE_NOT_READY = (
+        "NodeNotReady",
+        "it is Pending, or its node is gone or not Ready, so that nobody would confirm that it has stopped",
+    )
     NODE_LEAVING = (
         "NodeLeaving",
         "its node is about to be removed, by an autoscaler for instance, which evicts the pod itself",
