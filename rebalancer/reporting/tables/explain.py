@@ -173,13 +173,11 @@ def initials(names: Iterable[str]) -> dict[str, str]:
 
 
 def _node(lines: Lines, node: NodeExplanation) -> None:
-    lines.add(
-        (f"node {plain(node.node)}", "bold"),
-        (": hot" if node.hot else ": not hot", "red" if node.hot else "green"),
-    )
     report = NodeReport(
         name=node.node, load=node.load, hot=node.hot, because=node.because, after=NodeAfter(load=node.after)
     )
+    not_hot = (": its load is not known", "yellow") if report.is_unknown else (": not hot", "green")
+    lines.add((f"node {plain(node.node)}", "bold"), (": hot", "red") if node.hot else not_hot)
     write_node(lines, report)
     for because in node.because:
         lines.message(because, 2, "red" if node.hot else "yellow")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rebalancer.planning.explanation import NodeExplanation, PodExplanation, PodOnNode
-from rebalancer.planning.plan import Landing
+from rebalancer.planning.plan import UNKNOWN_NODE, Landing
 from rebalancer.reporting.tables.explain import explain_table
 from tests.unit.reporting.builders import NOW, a_pod
 
@@ -82,3 +82,33 @@ def test_the_pods_of_a_node_read_as_sentences_too() -> None:
     assert "  cpu: " not in text  # its levels are in the line above
     assert "  memory: hot above 85 %, cool at 75 %\n" in text
     assert "  example.com/cpu: hot above 80 %, cool at 65 %\n" in text
+
+
+@pytest.mark.parametrize(
+    ("load", "because", "said"),
+    [
+        ({}, (f"no fresh load figure: {UNKNOWN_NODE}",), "node n1: its load is not known\n"),
+        ({"pods": 1.0}, (f"no fresh load figure: {UNKNOWN_NODE}",), "node n1: its load is not known\n"),
+        ({"cpu": 10.0}, (), "node n1: not hot\n"),
+    ],
+)
+def test_a_node_whose_load_is_not_known_is_not_said_to_be_not_hot(
+    load: dict[str, float], because: tuple[str, ...], said: str
+) -> None:
+    node = NodeExplanation(
+        source="production",
+        policy="default",
+        inputs="sha256:0123",
+        now=NOW,
+        node="n1",
+        load=load,
+        after=load,
+        hot=False,
+        because=because,
+        levels={},
+        score=None,
+        uncounted="",
+        unsolved="",
+        pods=(),
+    )
+    assert explain_table(node).plain.startswith(said)
