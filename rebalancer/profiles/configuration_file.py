@@ -84,6 +84,7 @@ def load_configuration(
     profiles = _share_process_wide(profiles, context)
     profiles = _without_ignored(profiles, written)
     _warn_of_embedded_watchers(profiles, context)
+    _warn_of_a_cut(text, context)
     names = {name for profile in profiles for name in profile.plugin_names}
     return SchedulerConfiguration(
         api_version=f"{GROUP}/{version}",
@@ -215,6 +216,17 @@ def _without_ignored(profiles: tuple[Profile, ...], written: WrittenConfiguratio
             profile = replace(profile, arguments={**profile.arguments, _FIT: fit})  # noqa: PLW2901
         found.append(profile)
     return tuple(found)
+
+
+def _warn_of_a_cut(text: str, context: Context) -> None:
+    """A text that was cut off after a key is YAML all the same, and configures less than the whole one."""
+    written = [line for line in enumerate(text.splitlines(), 1) if line[1].split("#")[0].strip()]
+    number, last = written[-1]
+    if last.rstrip().endswith(":"):
+        where = f"{context.document.source}:{number}"
+        context.warnings.append(
+            f"{where}: ends with {last.strip()[:60]!a} and no value: is the file cut off?"
+        )
 
 
 def _warn_of_embedded_watchers(profiles: tuple[Profile, ...], context: Context) -> None:

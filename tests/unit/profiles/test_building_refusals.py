@@ -62,6 +62,24 @@ def test_a_plugin_assumed_neutral_is_accepted_and_recorded() -> None:
     assert any("Mine" in warning for warning in configuration.warnings)
 
 
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("  plugins:\n", ("file.yaml:5: ends with 'plugins:' and no value: is the file cut off?",)),
+        (
+            "- schedulerName: b\n  plugins:",
+            ("file.yaml:6: ends with 'plugins:' and no value: is the file cut off?",),
+        ),
+        ("  plugins:\n  percentageOfNodesToScore: 5\n# the end:\n", ()),
+        ("  plugins: null\n", ()),
+    ],
+)
+def test_a_text_that_ends_with_a_key_is_said_to_be_cut_off(end: str, said: tuple[str, ...]) -> None:
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    text = f"{head}profiles:\n- schedulerName: a\n{end}"
+    assert load_configuration(text, "file.yaml").warnings == said
+
+
 def test_a_third_party_plugin_can_be_described() -> None:
     mine = PluginDescription("Mine", frozenset((SCORE,)), NodeAffinityArguments, frozenset((Input.SERVICES,)))
     profile = {"plugins": {"multiPoint": {"enabled": names("Mine")}}}
