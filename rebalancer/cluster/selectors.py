@@ -110,9 +110,10 @@ def is_empty(selector: LabelSelector | None) -> bool:
     return selector is not None and not selector.match_labels and not selector.match_expressions
 
 
-_SET = re.compile(r"([^=!\s,()]++)\s++(in|notin)\s*+\(([^()]*+)\)")
-_EQUALITY = re.compile(r"([^=!\s,()]++)\s*+(==|=|!=)\s*+([^=!\s,()]*+)")
-_EXISTS = re.compile(r"(!?)\s*+([^=!\s(),]++)")
+_NAME = r"[^=!<>\s,()]"  # a character of a key or of a value
+_SET = re.compile(rf"({_NAME}++)\s++(in|notin)\s*+\(\s*+({_NAME}*+(?:\s*+,\s*+{_NAME}*+)*+)\s*+\)")
+_EQUALITY = re.compile(rf"({_NAME}++)\s*+(==|=|!=)\s*+({_NAME}*+)")
+_EXISTS = re.compile(rf"(!?)\s*+({_NAME}++)")
 
 
 class FieldRequirement(msgspec.Struct, frozen=True):

@@ -9,51 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
+from rebalancer.cluster.selectors import parse_labels
+
 Requirement = Mapping[str, Any]  # an entry of matchExpressions
 
-_SIGNS = (("!=", "NotIn"), ("==", "In"), ("=", "In"))
-_WORDS = {"in": "In", "notin": "NotIn"}
-_NOT_IN_NAMES = frozenset("=!<>()")
 _OPPOSITE = {"In": "NotIn", "NotIn": "In", "Exists": "DoesNotExist", "DoesNotExist": "Exists"}
 
 
 def parse_selector(text: str) -> list[Requirement] | None:
     """The requirements of a selector as kubectl writes it; None for one that asks for something else."""
-    found = [_requirement(part.strip()) for part in _parts(text) if part.strip()]
-    sound = [item for item in found if item is not None]
-    return sound if len(sound) == len(found) else None
-
-
-def _parts(text: str) -> list[str]:
-    """What commas part, but for those between the values of a set."""
-    found = [""]
-    for piece in text.split(","):
-        is_open = "(" in found[-1] and ")" not in found[-1]
-        found[-1 if is_open else len(found) :] = [f"{found[-1]},{piece}" if is_open else piece]
-    return found
-
-
-def _requirement(part: str) -> Requirement | None:
-    head, bracket, tail = part.partition("(")
-    key, values = head.strip(), [""]
-    operator = "Exists"
-    if bracket:
-        key, _, word = key.rpartition(" ")
-        operator, values = _WORDS.get(word, ""), tail.removesuffix(")").split(",")
-        if not (operator and tail.endswith(")")):
-            return None
-    elif key.startswith("!"):
-        key, operator = key[1:], "DoesNotExist"
-    else:
-        for sign, meant in _SIGNS:
-            if sign in key:
-                key, _, value = key.partition(sign)
-                operator, values = meant, [value]
-                break
-    key, values = key.strip(), [value.strip() for value in values]
-    if not key or any(_NOT_IN_NAMES & set(name) or len(name.split()) > 1 for name in (key, *values)):
+    try:
+        return [msgspec.to_builtins(item) for item in parse_labels(text).match_expressions or ()]
+    except ValueError:
         return None
-    return {"key": key, "operator": operator} | ({"values": values} if operator in ("In", "NotIn") else {})
 
 
 def opposite(requirement: Requirement) -> Requirement:

@@ -81,7 +81,9 @@ def test_moves_can_be_ordered_by_what_they_gain() -> None:
     assert sorted_moves(plan(), "wave") == plan()
 
 
-@pytest.mark.parametrize("text", ["a b", "in (x)", "a in x", "=x", "(", "a=b=c"])
+@pytest.mark.parametrize(
+    "text", ["a b", "in (x)", "a in x", "=x", "(", "a=b=c", "a>1", "a in (b c)", "a in (b=c)"]
+)
 def test_what_is_no_label_selector_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="unable to parse"):
         parse_labels(text)
