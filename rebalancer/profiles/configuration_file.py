@@ -157,8 +157,9 @@ def _profiles(written: WrittenConfiguration, context: Context) -> tuple[Profile,
     if len(queue_sort) > 1:
         raise document.error(("profiles",), "all profiles must enable the same queueSort plugin")
     for index, profile in enumerate(written.profiles):
-        # The scheduler compares what is written, and not what it comes to.
-        if profile.plugins.queue_sort != written.profiles[0].plugins.queue_sort:
+        # The scheduler compares what is written, and not what it comes to; before v1beta3, with the default.
+        first, whole = written.profiles[0].plugins.queue_sort, DEFAULTS[context.version].has_multi_point
+        if whole and profile.plugins.queue_sort != first:
             where = ("profiles", index, "plugins", "queueSort")
             raise document.error(where, "must be written the same in all profiles")
     return tuple(profiles)

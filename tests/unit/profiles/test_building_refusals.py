@@ -200,6 +200,12 @@ def test_a_whole_number_may_be_written_with_a_point_as_templates_do() -> None:
     assert "weight: should be a valid integer, not 1.5" in message
 
 
+def test_before_v1beta3_the_default_queue_sort_may_be_written_by_some_profiles() -> None:
+    written = {"queueSort": {"enabled": names("PrioritySort")}}
+    text = text_of({"schedulerName": "a"}, {"schedulerName": "b", "plugins": written}, version="v1beta2")
+    assert load_configuration(text, "c").scheduler_names == ("a", "b")
+
+
 def test_nulls_are_absent_fields() -> None:
     text = text_of(
         {"schedulerName": "a", "plugins": None, "pluginConfig": None}, extenders=None, parallelism=None
