@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.profiles.types import Arguments, extension_points
-from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Normalization, Plugin
+from rebalancer.scheduling.framework.plugin import MAX_SCORE, Normalization, Plugin
 from rebalancer.scheduling.resources import divide_toward_zero, is_scalar
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
@@ -44,7 +44,6 @@ class NodeResourcesAllocatable(Plugin):
     points = extension_points("score")
     Arguments = AllocatableArguments
     normalization = Normalization.RANGE
-    evidence = Evidence.DECISIONS
 
     def __init__(self, arguments: AllocatableArguments) -> None:
         self._sign = -1 if arguments.mode == "Least" else 1
