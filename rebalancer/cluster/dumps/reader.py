@@ -27,10 +27,12 @@ from rebalancer.cluster.dumps.listing import (
     ListingBuilder,
     Recording,
     collector_paused,
+    key_of,
 )
 from rebalancer.cluster.kinds import BY_NAME, BY_PLURAL, KINDS, POD_METRICS, PODS, Kind
 from rebalancer.cluster.malformed import Encoded
 from rebalancer.cluster.metrics import PackedPodMetrics
+from rebalancer.cluster.records import Workload
 from rebalancer.cluster.wire.json_items import Page, decode_page, header
 from rebalancer.counting import counted
 from rebalancer.errors import InputError
@@ -253,7 +255,7 @@ class DumpReader:
         partial = {**_of_one_namespace(listings, collected.from_kubectl), **collected.of_two_versions}
         listings = {plural: found for plural, found in listings.items() if plural not in partial}
         unread |= {plural: why for plural, why in partial.items() if plural in wanted}
-        warnings = (*collected.warnings, *_of_other_pods(listings))
+        warnings = (*collected.warnings, *_of_other_pods(listings, collected.from_kubectl))
         return Recording(str(self._path), listings, unread, collected.documents, warnings)
 
     def _files(self) -> list[Path]:
@@ -282,20 +284,42 @@ class DumpReader:
         return found
 
 
-def _of_other_pods(listings: Mapping[str, Listing]) -> Iterator[str]:
-    """That most figures are of pods which the dump lacks: a few come and go while it is made."""
+def _of_other_pods(listings: Mapping[str, Listing], from_kubectl: set[str]) -> Iterator[str]:
+    """That the dump lacks most pods with figures, as a few come and go, or all of other namespaces."""
     pods, metrics = listings.get(PODS.plural), listings.get(POD_METRICS.plural)
-    if pods is None or pods.pods is None or metrics is None:
+    if pods is None or pods.pods is None:
+        return
+    columns = pods.pods.columns
+    spaces = set(columns.texts("namespace"))
+    alone = PODS.plural in from_kubectl and len(spaces) <= 1
+    if metrics is None:
+        if alone:
+            yield from _without_pods(listings, spaces)
         return
     assert isinstance(metrics.records, PackedPodMetrics)
-    columns = pods.pods.columns
     there = set(zip(columns.texts("namespace"), columns.texts("name"), strict=True))
     of_others = [figure[:2] for figure in metrics.records.packed if figure[:2] not in there]
-    if 2 * len(of_others) > len(metrics):
+    elsewhere = alone and any(namespace not in spaces for namespace, _ in of_others)
+    if elsewhere or 2 * len(of_others) > len(metrics):
         yield (
             f"{len(of_others):,} of {counted(len(metrics), 'pod')} with figures were not read, e.g. "
             f"{'/'.join(of_others[0])}: nodes look emptier than they are; {WRITE_IT_WITH}"
         )
+
+
+def _without_pods(listings: Mapping[str, Listing], spaces: set[str]) -> Iterator[str]:
+    """That a controller in another namespace than those of the pods has some."""
+    for kind in kinds_read.WORKLOADS:
+        for record in listings[kind.plural].records if kind.plural in listings else ():
+            namespace, name = key_of(record)
+            assert isinstance(record, Workload)
+            if record.status.replicas > 0 and namespace not in spaces:
+                count = counted(record.status.replicas, "pod")
+                yield (
+                    f"no pod of {namespace} was read, where {kind.name}/{name} has {count}: nodes look "
+                    f"emptier than they are; {WRITE_IT_WITH}"
+                )
+                return
 
 
 _NAMESPACED = {

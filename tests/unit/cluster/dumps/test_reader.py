@@ -143,6 +143,24 @@ def test_a_dump_of_one_namespace_is_told_by_figures_of_pods_that_it_lacks(folder
     assert warnings("other-1", "other-2") == ()
 
 
+def test_pods_of_one_namespace_are_told_by_any_other_that_has_figures_or_a_controller_with_pods(
+    folder: Path,
+) -> None:
+    (folder / "pods.json").write_bytes(a_mixed_list(*(kind_of("Pod", a_pod(f"web-{at}")) for at in range(3))))
+    metadata = {"name": "api", "namespace": "shop"}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "status": {"replicas": 6}}
+    (folder / "replicasets.json").write_bytes(a_mixed_list(owner))
+
+    assert DumpReader(folder).read().warnings == (
+        "no pod of shop was read, where ReplicaSet/api has 6 pods: nodes look emptier than they are; "
+        "write it with: kubectl get KIND -A -o json",
+    )
+    figures = [{"metadata": {"name": f"web-{at}", "namespace": "default"}} for at in range(3)]
+    (folder / "podmetrics.json").write_bytes(a_list("PodMetrics", *figures, {"metadata": metadata}))
+    (warning,) = DumpReader(folder).read().warnings
+    assert warning.startswith("1 of 4 pods with figures were not read, e.g. shop/api: nodes look emptier")
+
+
 def test_kinds_that_kubectl_listed_of_one_namespace_are_unread_as_what_others_name_is_not_in_them(
     folder: Path,
 ) -> None:
