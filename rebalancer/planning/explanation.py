@@ -170,6 +170,7 @@ Explanation = PodExplanation | NodeExplanation | WorkloadExplanation
 
 # What a verdict may be besides a code of planning.reasons.
 VERDICTS = MOVED, EVICTABLE, NODE_NOT_HOT, _PENDING = "Moved", "Evictable", "NodeNotHot", "Pending"
+LOAD_NOT_KNOWN = "nothing protects it, and the load of its node is not known"
 _MAX_NAMES = 5
 _NEGLIGIBLE = 1e-9
 
@@ -378,7 +379,7 @@ class PodExplainer:
         share = share_of(prepared, self._row, node)
         name = self._name()
         if not hot:
-            because = f"nothing: {name} is not hot"
+            because = f"nothing: {_not_hot(name, known=bool(prepared.inputs.load.known[node]))}"
         else:
             wanted = [column for column in range(len(above)) if above[column] > 0]
             points = ", ".join(
@@ -418,7 +419,13 @@ def verdict_of(plan: Plan, uid: str, node: str) -> tuple[str, str]:
         return decided[uid]
     if not node:
         return NODE_NOT_HOT, "it is Pending: it runs on no node"
-    return NODE_NOT_HOT, f"{node} is not hot: nothing needs to leave it"
+    known = not any(report.name == node and report.is_unknown for report in plan.nodes)
+    return NODE_NOT_HOT, f"{_not_hot(node, known=known)}: nothing needs to leave it"
+
+
+def _not_hot(node: str, *, known: bool) -> str:
+    """That a node is not hot; that nobody can say whether it is, where its load is not known."""
+    return f"{node} is not hot" if known else f"the load of {node} is not known, so it is not taken for hot"
 
 
 def _decided(plan: Plan) -> dict[str, tuple[str, str]]:
@@ -482,6 +489,7 @@ def explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:
 def verdicts(prepared: PreparedInputs, plan: Plan) -> Callable[[PodRow], tuple[str, str]]:
     """What the plan does with each pod, as a code and a sentence."""
     decided = _decided(plan)
+    unknown = {report.name for report in plan.nodes if report.is_unknown}
 
     def verdict(pod: PodRow) -> tuple[str, str]:
         node, uid = prepared.node_of(pod), prepared.pods.uids[pod]
@@ -492,6 +500,8 @@ def verdicts(prepared: PreparedInputs, plan: Plan) -> Callable[[PodRow], tuple[s
         refusal = None if prepared.hotness.hot[node] else why_protected(prepared.eviction, pod)
         if refusal is not None:
             return str(refusal.reason), refusal.message
+        if prepared.nodes.names[node] in unknown:
+            return EVICTABLE, LOAD_NOT_KNOWN
         return EVICTABLE, "nothing protects it, and its node is not hot"
 
     return verdict

@@ -9,6 +9,7 @@ from rich.text import Text
 from rebalancer.counting import counted
 from rebalancer.planning.explanation import (
     EVICTABLE,
+    LOAD_NOT_KNOWN,
     MOVED,
     NODE_NOT_HOT,
     Explanation,
@@ -240,5 +241,6 @@ def _short_verdict(pod: PodOfWorkload) -> tuple[str, str]:
     if pod.verdict == MOVED:
         return words(f"moves in {pod.because.partition(':')[0]}"), "green"
     if pod.verdict == EVICTABLE:
-        return "may move, but need not", ""
+        unknown = pod.because == LOAD_NOT_KNOWN
+        return f"may move, {'but its node has no known load' if unknown else 'but need not'}", ""
     return words(f"{pod.verdict}: {pod.because}"), ""

@@ -5,7 +5,13 @@ import re
 import pytest
 
 from rebalancer.errors import InputError
-from rebalancer.planning.explanation import NodeExplanation, PodExplanation, WorkloadExplanation, explain
+from rebalancer.planning.explanation import (
+    LOAD_NOT_KNOWN,
+    NodeExplanation,
+    PodExplanation,
+    WorkloadExplanation,
+    explain,
+)
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.subjects import find_subject, parse_subject
 from rebalancer.reporting.tables.explain import explain_table
@@ -148,6 +154,26 @@ def test_a_pod_on_a_node_that_is_not_hot_costs_nothing_by_staying() -> None:
     assert explained.verdict == "NodeNotHot"
     assert explained.staying is not None
     assert explained.staying.because == "nothing: a is not hot"
+
+
+def test_a_node_whose_load_is_not_known_is_not_said_to_be_not_hot_where_its_pods_are_explained() -> None:
+    nodes, web = [a_node("dark"), *map(a_node, "abcd")], a_workload("web", ["dark", "a"])
+    inputs = planning_inputs(nodes, [web], load={"dark": (float("nan"), float("nan"))})
+    pod = _pod(inputs, "pod/default/web-0")
+    node = _node(inputs, "node/dark")
+    workload = explain(inputs, find_subject(inputs.snapshot, "replicaset/default/web"))
+
+    assert (pod.verdict, pod.verdict_because) == (
+        "NodeNotHot",
+        "the load of dark is not known, so it is not taken for hot: nothing needs to leave it",
+    )
+    assert pod.staying is not None
+    assert pod.staying.because == "nothing: the load of dark is not known, so it is not taken for hot"
+    assert [item.because for item in node.pods] == [LOAD_NOT_KNOWN]
+    assert isinstance(workload, WorkloadExplanation)
+    known = "nothing protects it, and its node is not hot"
+    assert [item.because for item in workload.pods] == [LOAD_NOT_KNOWN, known]
+    assert "may move, but its node has no known load" in explain_table(workload).plain
 
 
 def test_a_landing_that_would_not_do_says_why_in_the_table() -> None:
