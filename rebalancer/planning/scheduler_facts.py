@@ -71,7 +71,7 @@ from rebalancer.scheduling.versions.release import FeatureGates, major_minor
 
 _NOT_ASKED = ExtenderAnswers(unasked="it was not asked when the cluster was read")
 _OWNER_OF_STATIC_PODS = "Node"
-_SWEEPING = frozenset({"AllAlpha", "AllBeta"})  # each opens many gates; which ones, only the release says
+SWEEPING = frozenset({"AllAlpha", "AllBeta"})  # each opens many gates; which ones, only the release says
 
 
 def scheduler_facts(
@@ -280,7 +280,7 @@ def feature_gates(
     """
     stated = settings.feature_gates
     seen = gates_running(snapshot, configuration)
-    if seen is None or _SWEEPING & {*seen, *stated}:
+    if seen is None or SWEEPING & {*seen, *stated}:
         return FeatureGates({**(seen or {}), **stated}, known=False)
     return FeatureGates({**seen, **stated}, known=True)
 

@@ -33,7 +33,7 @@ from rebalancer.planning.inputs import About, Observation, PlanningInputs, PlanW
 from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.landing.schedulers import neutral_everywhere
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.planning.scheduler_facts import gates_running, scheduler_pods
+from rebalancer.planning.scheduler_facts import SWEEPING, gates_running, scheduler_pods
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.load_sources import PrometheusSource
@@ -48,7 +48,7 @@ from rebalancer.profiles.types import (
     SchedulerConfiguration,
 )
 from rebalancer.scheduling.versions.release import Release
-from rebalancer.scheduling.versions.rules import OPPORTUNISTIC_BATCHING
+from rebalancer.scheduling.versions.rules import OPPORTUNISTIC_BATCHING, RULES
 from rebalancer.scheduling.versions.verified import version_warnings
 from rebalancer.state.run_state import RunState, why_refused
 
@@ -374,6 +374,10 @@ def _unmatched_in_configuration(
             elif plugin not in configuration.assumed_neutral:
                 text = f"{setting} names the plugin {plugin}, which is known: it is not taken to be neutral"
                 yield PlanWarning(About.NAME, text)
+    gates = {rule.gate.name for rule in RULES if rule.gate is not None}
+    for name in sorted(policy.scheduler.feature_gates.keys() - gates - SWEEPING):
+        text = _unmatched("scheduler.featureGates", "feature gate", name, gates, "the model of the scheduler")
+        yield PlanWarning(About.NAME, text)
     for rule in policy.hot_nodes.every_rule:
         for plugin in (rule.score.plugins or ()) if isinstance(rule, ScoreRule) else ():
             if isinstance(rule, ScoreRule) and plugin not in enabled:

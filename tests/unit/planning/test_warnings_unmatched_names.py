@@ -112,6 +112,16 @@ def test_a_plugin_that_is_known_is_not_assumed_neutral_and_that_is_said() -> Non
     )
 
 
+def test_a_feature_gate_on_which_nothing_depends_that_is_modelled_is_said() -> None:
+    gates = {"PodLevelResource": False, "VolumeLimitScaling": False, "AllBeta": False}
+    (line,) = warnings(scheduler={"featureGates": gates})
+
+    assert line == (
+        "scheduler.featureGates names the feature gate PodLevelResource, which the model of the scheduler "
+        "does not have (did you mean PodLevelResources?)"
+    )
+
+
 def test_names_that_match_are_not_mentioned() -> None:
     assert not warnings(
         scheduler={"profiles": ["default-scheduler"]},
