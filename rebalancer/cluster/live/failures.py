@@ -2,7 +2,7 @@
 
     HTTP 401, 403                         RightsError, with what to grant
     429, 5xx, or no answer                UnreachableError
-    3xx, any other 4xx                    RequestRejectedError: it answers, and rejects this request
+    3xx, any other 4xx, 403 of admission  RequestRejectedError: it answers, and rejects this request
 
 The transport's own words say what it noticed, not what is wrong: with https:// in the kubeconfig and a port
 that speaks plain HTTP it says ``SSLError: [SSL: WRONG_VERSION_NUMBER]``. So where no answer came they are
@@ -89,6 +89,8 @@ def connection_failure(words: str) -> tuple[str, str]:
 
 
 _GRANT = "grant it as in k8s/base, for a run as in k8s/overlays/active"
+# How admission words a 403, which no right would change: webhooks, quotas, and the end of a namespace.
+_ADMISSION = ("denied the request", "exceeded quota", "is being terminated")
 _PROXIED = "services/proxy"  # the resource by which the API server passes a request on to a service
 _REACH = f"from outside the cluster it is reached by the right to get {_PROXIED}: grant that in its namespace"
 _LOGIN = "the credentials are not accepted: a token may have expired, so log in again"
@@ -165,7 +167,7 @@ def translated(what: str, host: str) -> Iterator[None]:
         line = f"{what}: {error.message}"
         if error.status == 401:
             raise RightsError(line, where=host, hint=_LOGIN) from error
-        if error.status == 403:
+        if error.status == 403 and not (error.is_status and any(map(error.message.count, _ADMISSION))):
             raise RightsError(line, where=host, hint=grant_for(line)) from error
         if error.status == TOO_MANY_REQUESTS:
             raise UnreachableError(line, where=host, hint=_OVERLOADED) from error

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.cluster.live.failures import connection_failure
+from rebalancer.cluster.live.failures import RequestRejectedError, connection_failure
+from rebalancer.errors import ExitCode, RightsError
+from tests.unit.execution.fake_api import fake_api, refusal
 
 VERIFY = "SSLError: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed"
 CLIENT, LISTENS, NETWORK = "client certificate", "nothing listens", "over the network"
@@ -41,3 +43,30 @@ def test_what_is_not_known_keeps_its_words() -> None:
 
     assert message == "ProtocolError: Connection aborted."
     assert hint == "is the API server up, and does the kubeconfig name it?"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        'admission webhook "policy.example.com" denied the request: no',
+        'configmaps "state" is forbidden: exceeded quota: objects, requested: configmaps=1, limited: 9',
+        'configmaps "state" is forbidden: unable to create new content in namespace rebalancer because it is '
+        "being terminated",
+    ],
+)
+def test_what_admission_forbids_is_no_missing_right(words: str) -> None:
+    api, _ = fake_api(lambda _request: refusal(403, words))
+
+    with pytest.raises(RequestRejectedError) as caught:
+        api.write("write configmap rebalancer/state", "POST", "/api/v1/namespaces/rebalancer/configmaps", {})
+    assert caught.value.exit_code is ExitCode.REJECTED
+    assert words in caught.value.message
+    assert not caught.value.hint
+
+
+def test_what_the_authorizer_forbids_is_a_missing_right() -> None:
+    words = 'configmaps "state" is forbidden: User "me" cannot get resource "configmaps" in API group ""'
+    api, _ = fake_api(lambda _request: refusal(403, words))
+
+    with pytest.raises(RightsError, match="cannot get resource"):
+        api.get("read configmap rebalancer/state", "/api/v1/namespaces/rebalancer/configmaps/state")
