@@ -305,7 +305,8 @@ def _why_not_wanted(context: EvictionContext, row: PodRow) -> str:
         return ""
     active, name = context.workloads.pods_of(row), f"{kind}/{record.metadata.name}"
     if kind == "Job":
-        why = jobs.why_not_replaced(record, active, context.inputs.now - _time(record.status.start_time))
+        ran = context.inputs.now - times.parse_if_possible(record.status.start_time)
+        why = jobs.why_not_replaced(record, active, ran)
         return f"{name} {why}" if why else ""
     wanted = workload.desired or 0
     if active > wanted:
@@ -323,7 +324,7 @@ def ends_soon(context: EvictionContext, row: PodRow) -> NotMoved | None:
     record = workload.record
     if workload.owner.kind != "Job" or record is None or not least:
         return None
-    started = _time(record.status.start_time)
+    started = times.parse_if_possible(record.status.start_time)
     elapsed = context.inputs.now - (float(context.pods.created[row]) if math.isnan(started) else started)
     deadline = record.spec.active_deadline_seconds
     if deadline is not None and deadline - elapsed < least:
@@ -332,7 +333,7 @@ def ends_soon(context: EvictionContext, row: PodRow) -> NotMoved | None:
         )
         return NotMoved(Reason.ENDS_SOON, message)
     took = (
-        _time(job.status.completion_time) - _time(job.status.start_time)
+        times.parse_if_possible(job.status.completion_time) - times.parse_if_possible(job.status.start_time)
         for job in context.workloads.sibling_jobs(record)
     )
     earlier = [seconds for seconds in took if not math.isnan(seconds)]  # of those that completed
@@ -345,13 +346,6 @@ def ends_soon(context: EvictionContext, row: PodRow) -> NotMoved | None:
         f"Job {workload.owner.name} has run {elapsed / 60:.0f} min, those before it took {usual / 60:.0f} min"
     )
     return NotMoved(Reason.ENDS_SOON, message)
-
-
-def _time(text: str | None) -> float:
-    try:
-        return times.parse_optional(text)
-    except ValueError:
-        return math.nan
 
 
 _JUST_SCALED_SECONDS = 300.0
@@ -376,7 +370,7 @@ def autoscaler(context: EvictionContext, row: PodRow) -> NotMoved | None:
             there = f"there {'is' if found == 1 else 'are'} {found:,}"
             message = f"{name} wants {counted(wanted, 'replica')}, {there}"
             return NotMoved(Reason.AUTOSCALING, message)
-        ago = context.inputs.now - context.autoscalers.scaled_at(status)
+        ago = context.inputs.now - times.parse_if_possible(status.last_scale_time)
         if not math.isnan(ago) and ago < _JUST_SCALED_SECONDS:
             return NotMoved(Reason.AUTOSCALING, f"{name} scaled it {max(ago, 0.0) / 60:.0f} min ago")
     return None

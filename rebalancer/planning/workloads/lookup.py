@@ -9,7 +9,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from rebalancer.cluster import kinds, records, times
+from rebalancer.cluster import kinds, records
 from rebalancer.cluster.arrays import IntArray, PodRow
 from rebalancer.cluster.pod_classes import Owner, PodClass
 from rebalancer.cluster.snapshot import Snapshot
@@ -319,14 +319,6 @@ class Autoscalers:
     def scaling(self, chain: Iterable[tuple[str, records.Workload]], namespace: str) -> str:
         """The name of what scales any controller of a chain; empty when nothing does."""
         return next((name for name, _ in self.of(chain, namespace)), "")
-
-    @staticmethod
-    def scaled_at(status: records.HorizontalAutoscalerStatus) -> float:
-        """Unix seconds of its last change; NaN when it does not say."""
-        try:
-            return times.parse_optional(status.last_scale_time)
-        except ValueError:
-            return float("nan")
 
     def rewriting(
         self, chain: Iterable[tuple[str, records.Workload]], namespace: str
