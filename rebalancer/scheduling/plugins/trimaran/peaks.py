@@ -15,11 +15,13 @@ from rebalancer.cluster import quantities
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.nodes import CPU
 from rebalancer.cluster.records import Container, PodSpec
-from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, LATEST, Metric
 from rebalancer.profiles.types import Arguments
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Normalization
 from rebalancer.scheduling.plugins.trimaran.node_figures import TrimaranPlugin
-from rebalancer.scheduling.plugins.trimaran.target_load_packing import predicted_utilization
+from rebalancer.scheduling.plugins.trimaran.target_load_packing import (
+    first_utilization,
+    predicted_utilization,
+)
 from rebalancer.scheduling.resources import before_overhead
 from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_cluster
 from rebalancer.scheduling.versions.rules import PEAKS_REQUESTS
@@ -42,13 +44,6 @@ class PeaksArguments(Arguments):
 
 _NO_POWER = PowerModel()
 _LARGEST = float(1 << 62)  # beyond it Go's integers would overflow
-
-
-def first_utilization(metrics: tuple[Metric, ...]) -> float | None:
-    """The first CPU figure that is an average or the latest one; None when there is none."""
-    return next(
-        (item.value for item in metrics if item.type == CPU_TYPE and item.operator in (AVERAGE, LATEST)), None
-    )
 
 
 def _request(container: Container) -> Fraction:

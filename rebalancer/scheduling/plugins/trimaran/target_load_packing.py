@@ -90,13 +90,11 @@ def predicted_utilization(
     )
 
 
-def utilization_of(metrics: tuple[Metric, ...]) -> float | None:
-    """The last CPU figure that is an average or the latest one; None when there is none."""
-    utilization = None
-    for metric in metrics:
-        if metric.type == CPU_TYPE and metric.operator in (AVERAGE, LATEST):
-            utilization = metric.value
-    return utilization
+def first_utilization(metrics: tuple[Metric, ...]) -> float | None:
+    """The first CPU figure that is an average or the latest one; None when there is none."""
+    return next(
+        (item.value for item in metrics if item.type == CPU_TYPE and item.operator in (AVERAGE, LATEST)), None
+    )
 
 
 class TargetLoadPacking(TrimaranPlugin[TargetLoadPackingArguments]):
@@ -158,7 +156,8 @@ class TargetLoadPacking(TrimaranPlugin[TargetLoadPackingArguments]):
     def _known(self, state: ClusterState) -> tuple[BoolArray, FloatArray]:
         """Per node: whether load-watcher lists figures for it, and its CPU in percent."""
         nodes = self._watcher.nodes if self._watcher else {}
-        used = np.array([utilization_of(nodes.get(name, ())) for name in state.nodes.names], np.float64)
+        of_names = (nodes.get(name, ()) for name in state.nodes.names)
+        used = np.array([first_utilization(item[::-1]) for item in of_names], np.float64)  # the last counts
         return ~np.isnan(used), np.nan_to_num(used, nan=0.0)
 
     def _missing(self, state: ClusterState) -> IntArray:
