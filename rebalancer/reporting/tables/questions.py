@@ -23,6 +23,7 @@ _MAX_PODS, _MAX_NODES, _MAX_COMPARED, _MAX_WHY = 10, 20, 8, 2
 _MAX_FIT_NODES, _MAX_REASONS = 3, 6
 _MIB = 1 << 20
 _IN_BYTES = ("ephemeral-storage",)
+_KNOWN = {"cpu", "memory"}  # without a figure of both nobody knows whether a node is hot
 _WORDS = {  # of one pod, and of several
     Fate.LANDS: ("lands", "land"),
     Fate.PENDING: ("fits nowhere", "fit nowhere"),
@@ -78,7 +79,10 @@ def _nodes(lines: Lines, nodes: Sequence[ChangedNode]) -> None:
     lines.heading("NODES THAT CHANGE", f"load in percent of allocatable, before {arrow} after")
 
     def heat(item: ChangedNode) -> tuple[str, str]:
-        before, after = ("yes" if hot else "no" for hot in item.hot)
+        loads = zip(item.hot, (item.before, item.after), strict=True)
+        before, after = (
+            "yes" if hot else "no" if load.keys() >= _KNOWN else "unknown" for hot, load in loads
+        )
         both = after if before == after or not item.before else f"{before} {arrow} {after}"
         return both, "red" if item.hot[1] else "dim"
 

@@ -8,6 +8,7 @@ import pytest
 
 from rebalancer.questions.changes import parse_changes
 from rebalancer.questions.what_if import what_if
+from rebalancer.reporting.tables.questions import what_if_table
 from tests.builders import a_node
 from tests.unit.planning.builders import a_workload, planning_inputs
 
@@ -45,3 +46,13 @@ def test_where_pods_fit_nowhere_the_answer_says_that_no_autoscaler_is_modelled()
     assert AUTOSCALER in notes(cores=2, drain="a")
     assert AUTOSCALER in notes(cores=2, scale="replicaset/web=9")
     assert AUTOSCALER not in notes(drain="a")
+
+
+def test_whether_a_node_without_a_known_load_is_hot_is_not_known_either() -> None:
+    nodes, web = [a_node("dark"), *map(a_node, "abcd")], a_workload("web", ["dark", "a"])
+    inputs = planning_inputs(nodes, [web], load={"dark": (float("nan"), float("nan"))})
+    lines = what_if_table(what_if(inputs, parse_changes(["dark"], [], [], []))).plain.splitlines()
+    (dark,) = [line.split() for line in lines if line.split()[1:2] == ["drained"]]
+    (cool,) = [line.split() for line in lines if line.split()[:1] in (["b"], ["c"], ["d"])]
+    assert dark == ["dark", "drained", "unknown", "unknown", "unknown"]
+    assert cool[-1] == "no"
