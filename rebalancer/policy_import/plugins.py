@@ -101,7 +101,12 @@ def replacing(name: str) -> tuple[type[Strategy], Replaced] | None:
 def map_plugin(work: Import, plugin: Plugin) -> None:
     """Map a plugin that a file enables."""
     if plugin.name == "LowNodeUtilization":
-        _low_node_utilization(work, plugin)
+        metrics = plugin.argument("metricsUtilization")
+        sources = ("metricsServer", "source", "prometheus")
+        if isinstance(metrics, Mapping) and not any(map(metrics.get, sources)):
+            leave_out(work, plugin, "its metricsUtilization names no source: it does nothing there either")
+        else:
+            _low_node_utilization(work, plugin)
         return
     found = replacing(plugin.name)
     if found is None:
@@ -149,7 +154,9 @@ def _argument(work: Import, plugin: Plugin, argument: str, value: Any, settings:
     setting = replaced.settings.get(argument, _COMMON.get(argument, argument))
     value, choices = _as_ours(argument, value), replaced.choices.get(argument, {})
     defaults = _DEFAULTS.get(plugin.name, {})
-    if (
+    if value == [] and argument in defaults:
+        work.note(where, KeyFate.IDLE, "it is what descheduler does without it")
+    elif (
         choices
         and isinstance(value, list)
         and all(isinstance(item, str) and item in choices for item in value)

@@ -316,8 +316,9 @@ def _for_all(plugins: Sequence[Plugin], argument: str, setting: str) -> tuple[li
 
     Where they do not, a strategy that has such a setting itself takes what its own plugins state alike.
     """
-    stated = [plugin for plugin in plugins if isinstance(plugin.argument(argument), Mapping)]
-    if all(plugin.argument(argument) == plugins[0].argument(argument) for plugin in plugins):
+    values = [plugin.argument(argument) or None for plugin in plugins]  # an empty one chooses all
+    stated = [plugin for plugin, value in zip(plugins, values, strict=True) if isinstance(value, Mapping)]
+    if all(value == values[0] for value in values):
         return stated, True
     return [plugin for plugin in stated if not _is_own(plugin, plugins, argument, setting)], False
 

@@ -9,6 +9,7 @@ import pytest
 
 from rebalancer.errors import RebalancerError
 from rebalancer.planning.strategies.misplaced import Misplaced, MisplacedSettings
+from rebalancer.planning.strategies.topology_spread import TopologySpread, TopologySpreadSettings
 from rebalancer.policy_import.mapping import KeyFate
 from tests.unit.policy_import.test_descheduler_line_by_line import a_profile, imported
 
@@ -106,6 +107,22 @@ def test_an_argument_that_does_nothing_there_is_no_difference(
     plugin: str, argument: str, nothing: Any
 ) -> None:
     assert argument not in dropped(plugin, {**ARGUMENTS[plugin], argument: nothing})
+
+
+def test_an_argument_that_is_stated_empty_means_what_it_means_there() -> None:
+    """No constraints are the default, no labels are all pods, and no source of metrics is an error."""
+    entry = (
+        "[{name: RemovePodsViolatingTopologySpreadConstraint, args: {constraints: [], labelSelector: {}}}, "
+        "{name: LowNodeUtilization, args: {thresholds: {cpu: 1}, targetThresholds: {cpu: 9}, "
+        "metricsUtilization: {}}}]"
+    )
+    enabled = "RemovePodsViolatingTopologySpreadConstraint, RemoveDuplicates, LowNodeUtilization"
+    policy, found = imported(a_profile(f"{{balance: {{enabled: [{enabled}]}}}}", entry))
+
+    assert TopologySpread.settings_in(policy) == TopologySpreadSettings()
+    assert policy.evictable.pod_selector is None
+    assert policy.hot_nodes.any == ()
+    assert found.warning.endswith(": LowNodeUtilization not mapped, see the notes")
 
 
 def test_a_plugin_that_empties_nodes_by_thresholds_that_cannot_be_said_here_is_left_out() -> None:
