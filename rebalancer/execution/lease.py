@@ -37,6 +37,7 @@ import msgspec
 
 from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi, client, object_path
+from rebalancer.cluster.live.failures import NO_API_SERVER
 from rebalancer.deadlines import CLOSING_SECONDS
 from rebalancer.errors import (
     LeaseHeldError,
@@ -82,7 +83,7 @@ class LeaseObject:
             return None if body is None else msgspec.json.decode(body, type=dict[str, Any])
         except (ValueError, RecursionError) as error:
             raise UnreachableError(
-                f"the answer is not a lease: {str(error)[:200]}", where=self.where, hint="kubectl delete it"
+                f"the answer is not a lease: {str(error)[:200]}", where=self.where, hint=NO_API_SERVER
             ) from error
 
     def write(

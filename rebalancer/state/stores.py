@@ -29,8 +29,8 @@ from rebalancer.cluster.live.client import (
     replace_version,
     update,
 )
-from rebalancer.cluster.live.failures import RequestRejectedError
-from rebalancer.errors import InputError, SafetyError, StopRequestedError
+from rebalancer.cluster.live.failures import NO_API_SERVER, RequestRejectedError
+from rebalancer.errors import InputError, SafetyError, StopRequestedError, UnreachableError
 from rebalancer.state.run_state import MAX_BYTES, RunState, bounded, decode, encode
 
 KEY = "state.json"
@@ -174,7 +174,9 @@ class ConfigMapStore:
             body = api.find(f"read {self.where}", self._path(self._name))
             return None if body is None else msgspec.json.decode(body, type=dict[str, Any])
         except (ValueError, RecursionError) as error:
-            raise InputError(f"the answer is not an object: {str(error)[:200]}", where=self.where) from error
+            raise UnreachableError(
+                f"the answer is not an object: {str(error)[:200]}", where=self.where, hint=NO_API_SERVER
+            ) from error
 
     def _state(self, item: dict[str, Any] | None) -> RunState | None:
         data = (item or {}).get("data")

@@ -427,7 +427,6 @@ def _name(kind: Kind) -> str:
 MAX_ATTEMPTS = 4
 APPLY = "apply k8s/base, which makes the namespace"
 _FIRST_WAIT_SECONDS = 0.5
-_PROXY = "is this an API server, or a proxy before one?"
 _CONFLICTS = frozenset({404, 409})  # it was deleted, or changed, since it was read
 
 _Result = TypeVar("_Result")
@@ -448,7 +447,9 @@ def replace_version(api: RawApi, what: str, path: str, body: Mapping[str, Any]) 
     """
     metadata = body.get("metadata")
     if not (isinstance(metadata, dict) and metadata.get("resourceVersion")):
-        raise UnreachableError(f"{what}: it was read without a resourceVersion", where=api.host, hint=_PROXY)
+        raise UnreachableError(
+            f"{what}: it was read without a resourceVersion", where=api.host, hint=failures.NO_API_SERVER
+        )
     return _write_version(api, what, "PUT", path, body)
 
 

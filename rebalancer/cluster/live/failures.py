@@ -94,7 +94,7 @@ _ADMISSION = ("denied the request", "exceeded quota", "is being terminated")
 _PROXIED = "services/proxy"  # the resource by which the API server passes a request on to a service
 _REACH = f"from outside the cluster it is reached by the right to get {_PROXIED}: grant that in its namespace"
 _LOGIN = "the credentials are not accepted: a token may have expired, so log in again"
-_NO_API_SERVER = "is this an API server, or a proxy before one?"
+NO_API_SERVER = "is this an API server, or a proxy before one?"
 _OVERLOADED = "it is overloaded, or turns away too many requests: see API priority and fairness"
 _PLAIN_HTTP = "HTTP request to an HTTPS server"  # what Go's servers answer to it
 TOO_MANY_REQUESTS = 429
@@ -172,7 +172,7 @@ def translated(what: str, host: str) -> Iterator[None]:
         if error.status == TOO_MANY_REQUESTS:
             raise UnreachableError(line, where=host, hint=_OVERLOADED) from error
         if error.status < 500:
-            hint = "" if error.is_status else _NO_API_SERVER
+            hint = "" if error.is_status else NO_API_SERVER
             raise RequestRejectedError(line, where=host, hint=hint, status=error.status) from error
         raise UnreachableError(line, where=host) from error
     except NoAnswerError as error:

@@ -353,3 +353,9 @@ def test_only_the_last_write_of_a_run_that_was_asked_to_stop_is_still_made(serve
     with pytest.raises(StopRequestedError):
         store.update(lambda _: STATE)
     assert store.update(lambda _: STATE, closing=True) == STATE
+
+
+def test_a_page_of_a_proxy_is_no_bad_state() -> None:
+    api, _ = fake_api(lambda _request: Answer(200, b"<html>log in</html>"))
+    with pytest.raises(UnreachableError, match=r"is not an object.*or a proxy before one\?"):
+        ConfigMapStore(api, "kube-system", "rebalancer").load()
