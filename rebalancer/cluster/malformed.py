@@ -19,6 +19,7 @@ _MAX_REASON_LENGTH = 1000
 _FINISHED_PHASES = ("Succeeded", "Failed")
 _Value = TypeVar("_Value")
 LISTED_TWICE = "listed twice; the newest one counts"
+TWO_FIGURES = "listed twice with different figures; neither is used"  # metrics have no version
 Encoded = msgspec.Raw | bytes | memoryview
 
 
@@ -92,7 +93,8 @@ def listed_twice(kind: Kind, record: records.ApiObject) -> Malformed:
     """The older version of an object that was listed twice."""
     metadata = record.metadata
     node = record.spec.node_name if isinstance(record, records.Pod) else ""
-    return Malformed(kind.name, metadata.namespace, metadata.name, _text(node, ""), LISTED_TWICE)
+    reason = TWO_FIGURES if isinstance(record, records.NodeMetrics) else LISTED_TWICE
+    return Malformed(kind.name, metadata.namespace, metadata.name, _text(node, ""), reason)
 
 
 def _text(value: object, fallback: str) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import overload
 
 import msgspec
 
 from rebalancer.cluster import records
 from rebalancer.cluster.kinds import Kind
-from rebalancer.cluster.malformed import LISTED_TWICE, Malformed
+from rebalancer.cluster.malformed import TWO_FIGURES, Malformed
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _containers = msgspec.json.Decoder(list[records.ContainerMetrics] | None)
@@ -50,7 +51,7 @@ def _unpacked(packed: Packed) -> records.PodMetrics:
 
 
 class PodMetricsCollector:
-    """Collects usage of pods in the order it is read; of a pod listed twice one entry is kept."""
+    """Collects usage of pods in the order it is read; none of a pod that has two different figures."""
 
     def __init__(self) -> None:
         self._packed: list[Packed] = []
@@ -71,13 +72,8 @@ class PodMetricsCollector:
         )
 
     def seal(self, kind: Kind) -> tuple[PackedPodMetrics, None, list[Malformed]]:
-        """All of it, sorted by namespace and name."""
-        kept: list[Packed] = []
-        twice: list[Malformed] = []
-        for packed in sorted(self._packed):
-            if kept and kept[-1][:2] == packed[:2]:
-                if kept[-1] != packed:
-                    twice.append(Malformed(kind.name, packed[0], packed[1], "", LISTED_TWICE))
-                kept.pop()
-            kept.append(packed)
-        return PackedPodMetrics(tuple(kept)), None, twice
+        """All of it, sorted by namespace and name; of two figures of one pod neither."""
+        kept = sorted(set(self._packed))
+        doubtful = {low[:2] for low, high in pairwise(kept) if low[:2] == high[:2]}
+        twice = [Malformed(kind.name, namespace, name, "", TWO_FIGURES) for namespace, name in doubtful]
+        return PackedPodMetrics(tuple(item for item in kept if item[:2] not in doubtful)), None, twice

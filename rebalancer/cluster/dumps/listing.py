@@ -19,7 +19,7 @@ from msgspec.structs import astuple, replace
 
 from rebalancer.cluster import records
 from rebalancer.cluster.columns import Columns, ColumnsBuilder
-from rebalancer.cluster.kinds import KINDS, Kind, KindOf, R
+from rebalancer.cluster.kinds import KINDS, METRICS, Kind, KindOf, R
 from rebalancer.cluster.malformed import (
     LISTED_TWICE,
     Encoded,
@@ -212,8 +212,10 @@ class RecordCollector:
         return replace(node, status=replace(node.status, images=images))
 
     def seal(self, kind: Kind) -> tuple[tuple[records.ApiObject, ...], None, list[Malformed]]:
-        """All records, sorted by namespace and name."""
-        return self.latest(), None, [listed_twice(kind, record) for record in self._older]
+        """All records, sorted by namespace and name; of two figures of one node neither."""
+        doubtful = {key_of(record) for record in self._older} if kind in METRICS else ()
+        found = tuple(record for record in self.latest() if key_of(record) not in doubtful)
+        return found, None, [listed_twice(kind, record) for record in self._older]
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -290,7 +292,7 @@ class Rows(Protocol):
         """Keep what is used of a record; ValueError when it cannot be believed."""
 
     def seal(self, kind: Kind, /) -> tuple[Sequence[records.ApiObject], ListedPods | None, list[Malformed]]:
-        """What was kept, sorted, each name once; and the older versions of objects listed twice."""
+        """What was kept, sorted, each name once; and what does not count of objects listed twice."""
 
 
 @lru_cache(maxsize=64)

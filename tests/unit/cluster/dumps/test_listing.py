@@ -7,7 +7,15 @@ import msgspec
 import pytest
 
 from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, decode_listing
-from rebalancer.cluster.kinds import DISRUPTION_BUDGETS, NODES, PODS, REPLICA_SETS, Kind
+from rebalancer.cluster.kinds import (
+    DISRUPTION_BUDGETS,
+    NODE_METRICS,
+    NODES,
+    POD_METRICS,
+    PODS,
+    REPLICA_SETS,
+    Kind,
+)
 from rebalancer.cluster.pods import HONOURED_ANNOTATIONS
 from rebalancer.cluster.records import Workload
 from tests.builders import a_budget, a_node, a_pod, a_replica_set, names_of
@@ -102,6 +110,22 @@ def test_of_an_object_listed_twice_the_newest_counts_whatever_the_order() -> Non
         assert listing.pods.columns.texts("node_name") == ("n2",)
         assert malformed.node_name == "n1"
         assert "listed twice" in malformed.reason
+
+
+@pytest.mark.parametrize("kind", [NODE_METRICS, POD_METRICS])
+def test_of_two_different_figures_of_one_node_or_pod_neither_counts(kind: Kind) -> None:
+    def figure(name: str, cpu: str, seconds: int) -> dict[str, Any]:
+        usage = {"cpu": cpu, "memory": "1Gi"}
+        timestamp = f"2026-01-01T00:00:{seconds:02}Z"
+        containers = [{"name": "main", "usage": usage}]
+        return {"metadata": {"name": name}, "timestamp": timestamp, "usage": usage, "containers": containers}
+
+    once, early, late = figure("a", "1", 0), figure("b", "900m", 0), figure("b", "100m", 30)
+    for items in ((early, once, late, once), (late, once, late, early)):
+        listing = listing_of(kind, *items)
+        (malformed,) = listing.malformed
+        assert [record.metadata.name for record in listing.records] == ["a"]
+        assert str(malformed) == f"{kind.name} b: listed twice with different figures; neither is used"
 
 
 def test_the_same_object_from_two_files_is_no_fault() -> None:
