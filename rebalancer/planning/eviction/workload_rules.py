@@ -15,7 +15,6 @@ import statistics
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.pod_classes import Owner
-from rebalancer.cluster.pods import GANG
 from rebalancer.cluster.records import Workload
 from rebalancer.counting import counted
 from rebalancer.planning.eviction.context import EvictionContext
@@ -23,7 +22,6 @@ from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.workloads import jobs, stateful_sets
 from rebalancer.planning.workloads.lookup import RECREATING, grace_period_seconds, is_read_kind
 from rebalancer.planning.workloads.rolling_updates import min_ready_seconds, why_no_surge
-from rebalancer.planning.workloads.templates import placed_together
 from rebalancer.policy.schema import Protection
 
 _LEADER_WORKER_SET = "leaderworkerset.sigs.k8s.io/name"  # label of its pods
@@ -398,10 +396,7 @@ def placement_known(context: EvictionContext, row: PodRow) -> NotMoved | None:
         return NotMoved(Reason.NO_BETTER_LANDING, message)
     if context.policy.scheduler.allow_unpredictable:
         return None
-    gang = context.pods.annotations[row].get(GANG)
-    unpredictable_reason = (
-        replacement.unpredictable_reason
-        or context.unpredictable.get(replacement.pod_class, "")
-        or (placed_together(f"gang {gang}") if gang else "")
+    unpredictable_reason = replacement.unpredictable_reason or context.unpredictable.get(
+        replacement.pod_class, ""
     )
     return NotMoved(Reason.UNPREDICTABLE, unpredictable_reason) if unpredictable_reason else None

@@ -12,6 +12,7 @@ from rebalancer.cluster import times
 from rebalancer.cluster.arrays import PodClassIndex
 from rebalancer.cluster.kinds import CSI_DRIVERS, DEVICE_CLASSES
 from rebalancer.cluster.pod_classes import NO_OWNER, PodClass
+from rebalancer.cluster.pods import GANG, PodTable
 from rebalancer.cluster.records import (
     Container,
     DeviceClass,
@@ -91,10 +92,12 @@ def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
     readers = BindingLabelReaders(snapshot, release)
     devices = _resources_of_device_classes(snapshot)
     settled = _SettledRules(objects, snapshot)
+    gangs = _gangs(snapshot.pods)
     found: dict[int, str] = {}
     for index, pod in enumerate(snapshot.pods.classes):
         unpredictable_reason = (
             _class_reason(pod, release, devices, settled.of(pod))
+            or gangs.get(index, "")
             or _extender_reason(pod, configuration, release)
             or by_profile.get(pod.scheduler_name, "")
         )
@@ -218,6 +221,20 @@ def _class_reason(
         or unpredictable_rule(release, pod, (*settled, DRA_EXTENDED_RESOURCES))
         or _device_reason(pod, release, devices, settled)
     )
+
+
+def _gangs(pods: PodTable) -> Mapping[int, str]:
+    """Why classes cannot be placed whose pods name a gang of koordinator's: an annotation is in no class."""
+    named: dict[int, set[str]] = {}
+    for row, honoured in pods.annotations.items():
+        if gang := honoured.get(GANG):
+            index = int(pods.pod_class[row])
+            for each in {index, pods.class_before_binding.get(index, index)}:
+                named.setdefault(each, set()).add(gang)
+    return {
+        index: placed_together(f"gang {min(gangs)}" + " or another" * (len(gangs) > 1))
+        for index, gangs in named.items()
+    }
 
 
 def _device_reason(

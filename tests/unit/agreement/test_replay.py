@@ -266,6 +266,21 @@ def test_a_decision_is_computed_on_the_nodes_as_they_were() -> None:
     assert set(results(decided(cluster)).values()) == {Result.AS_COMPUTED}
 
 
+def test_decisions_about_pods_of_a_gang_count_neither_for_the_model_nor_against_it() -> None:
+    cluster = Watched(a_node("a"))
+    for name, gang in (("web-0", "training"), ("web-1", ""), ("web-2", "inference")):
+        annotations = {"gang.scheduling.koordinator.sh/name": gang} if gang else {}
+        cluster.create(name, labels={"gang": str(bool(gang))}, annotations=annotations)
+        cluster.bind(name, "a", seconds=60.0)
+
+    found = {item.pod: (item.result, item.because) for item in decided(cluster)}
+
+    assert found["default/web-1"][0] is Result.AS_COMPUTED
+    for name in ("default/web-0", "default/web-2"):
+        assert found[name][0] is Result.UNPREDICTABLE
+        assert found[name][1].startswith("it belongs to gang inference or another, whose pods are placed")
+
+
 def test_nodes_that_change_all_the_time_leave_what_follows_uncomputed() -> None:
     cluster = Watched(a_node("a"))
     for number in range(MAX_STATES + 3):

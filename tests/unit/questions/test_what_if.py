@@ -189,6 +189,17 @@ def test_fewer_replicas_leave_first_where_most_of_their_siblings_are() -> None:
     assert load(answer, "b") == (50.0, 25.0)
 
 
+def test_pods_of_a_gang_of_koordinator_are_not_guessed() -> None:
+    gang = {"gang.scheduling.koordinator.sh/name": "training"}
+    web = a_workload("web", ["a"], annotations=gang)
+    web.pods[0]["metadata"]["labels"] |= {"topology.kubernetes.io/zone": "1"}  # since it was bound
+    waiting = a_workload("db", [""], annotations=gang)
+    answer = what_if(planning_inputs([a_node("a"), a_node("b")], [web, waiting]), changes(drain=["a"]))
+
+    assert fates(answer) == {"web-0": Fate.UNPREDICTABLE, "db-0": Fate.UNPREDICTABLE}
+    assert fate(answer, "web-0").because.startswith("it belongs to gang training, whose pods are placed")
+
+
 def test_a_stateful_set_removes_its_last_replicas() -> None:
     inputs = planning_inputs(
         [a_node("a"), a_node("b")], [a_workload("db", ["a", "b", "b"], kind="StatefulSet")]
