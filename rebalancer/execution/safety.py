@@ -168,6 +168,9 @@ def scheduler_unknown(safety: Safety, health: ClusterHealth) -> str:
     """It cannot be determined whether a scheduler is alive, and the policy does not accept that."""
     if not health.unknown or safety.unknown_scheduler == "proceed":
         return ""
+    first = next(item for item in health.schedulers if item.alive is None)
+    if first.lease_is_named:
+        return f"{health.unknown[0]}. Until it is, safety.unknownScheduler: proceed accepts this"
     return (
         f"{health.unknown[0]}. Name the Lease that it holds (scheduler.lease in the policy), or accept this "
         "with safety.unknownScheduler: proceed"

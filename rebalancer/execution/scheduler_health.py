@@ -137,6 +137,7 @@ class SchedulerHealth(msgspec.Struct, frozen=True):
     name: str
     alive: bool | None
     message: str
+    lease_is_named: bool = False  # and could not be read: to name another one would not help
 
 
 def scheduler_health(api: RawApi, location: SchedulerLocation, now: float) -> SchedulerHealth:
@@ -159,7 +160,7 @@ def scheduler_health(api: RawApi, location: SchedulerLocation, now: float) -> Sc
     except (StopRequestedError, InternalError):
         raise
     except RebalancerError as error:
-        return SchedulerHealth(location.name, None, str(error))
+        return SchedulerHealth(location.name, None, str(error), bool(location.lease and location.named_by))
 
 
 def _by_lease(

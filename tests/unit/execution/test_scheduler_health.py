@@ -127,6 +127,13 @@ def test_a_lease_that_cannot_be_read_says_nothing_even_if_pods_are_ready(lease: 
     assert found.message
 
 
+def test_whether_the_lease_that_cannot_be_read_was_named_is_told() -> None:
+    assert not seen(BY_LEASE, lease=refusal(403, "forbidden"))[0].lease_is_named
+    named = SchedulerLocation("trimaran", LEASE, named_by="scheduler.lease of the policy")
+    assert seen(named, lease=refusal(403, "forbidden"))[0].lease_is_named
+    assert not seen(named)[0].lease_is_named, "one that does not exist is named wrongly"
+
+
 def test_without_a_lease_ready_pods_show_that_the_scheduler_lives() -> None:
     location = SchedulerLocation("trimaran", LEASE, pods=PodSelection(("sched",)))
     found, _ = seen(location, pods=[a_scheduler_pod()])
