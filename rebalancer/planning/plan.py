@@ -382,11 +382,10 @@ def difference(first: Plan, second: Plan) -> PlanDifference:
         if one is not None and other is not None and _nodes(one) == _nodes(other):
             same += 1
             continue
-        pod = (one or other or first.moves[0]).pod
+        move = one or other or first.moves[0]
+        was, becomes = (_fate(plan, uid, move.from_node) for plan in (first, second))
         changed.append(
-            ChangedMove(
-                pod=pod.full_name, workload=pod.workload, before=_fate(first, uid), after=_fate(second, uid)
-            )
+            ChangedMove(pod=move.pod.full_name, workload=move.pod.workload, before=was, after=becomes)
         )
     return PlanDifference(
         policies=(first.policy, second.policy),
@@ -411,7 +410,7 @@ def _nodes(move: Move) -> frozenset[str]:
     return frozenset(landing.node for landing in move.landings) | {move.from_node}
 
 
-def _fate(plan: Plan, uid: str) -> str:
+def _fate(plan: Plan, uid: str, node: str) -> str:
     for move in plan.moves:
         if move.pod.uid == uid:
             others = f" or {len(move.landings) - 1} more" if len(move.landings) > 1 else ""
@@ -419,6 +418,8 @@ def _fate(plan: Plan, uid: str) -> str:
     for kept in plan.kept:
         if kept.pod.uid == uid:
             return f"stays ({kept.reason}): {kept.because}"
+    if any(report.is_unknown for report in plan.nodes if report.name == node):
+        return "stays: the load of its node is not known"
     return "stays: its node is not hot"
 
 

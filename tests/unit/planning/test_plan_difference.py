@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from rebalancer.planning.plan import Benefit, Change, difference
+from rebalancer.planning.plan import Benefit, Change, NodeReport, difference
 from rebalancer.reporting.tables.plan import difference_table
 from tests.unit.reporting.builders import a_kept, a_move, a_plan
 
@@ -22,6 +22,15 @@ def test_a_pod_that_only_one_plan_moves_is_named_with_the_reason_of_the_other() 
         ("shop/web-1", "moved in wave 1 to node-0007", "stays (Limit): perRun 0 is reached")
     ]
     assert "1 pod treated differently, 0 moves the same" in difference_table(found).plain
+
+
+def test_a_pod_of_a_node_without_a_known_load_is_not_said_to_be_on_one_that_is_not_hot() -> None:
+    unknown = NodeReport(name="node-0001", load={}, hot=False)
+    first = a_plan(moves=(a_move("web-1"),))
+
+    for nodes, stays in (((), "its node is not hot"), ((unknown,), "the load of its node is not known")):
+        (change,) = difference(first, a_plan(nodes=nodes, moves=())).changed
+        assert change.after == f"stays: {stays}"
 
 
 def test_a_pod_that_lands_elsewhere_is_a_difference() -> None:
