@@ -78,6 +78,20 @@ def without_of_constraints(*fields: str) -> Callable[[PodClass], PodClass]:
     return without
 
 
+def spreads_by_label_keys(pod: PodClass) -> bool:
+    """Whether it has a topology spread constraint whose label keys are not in the selector already.
+
+    The API server writes them there since 1.34 (pkg/registry/core/pod/strategy.go, applyMatchLabelKeys).
+    """
+    for item in pod.spec.topology_spread_constraints or ():
+        selector = item.label_selector
+        written = (selector.match_expressions if selector else None) or ()
+        merged = {(found.key, *(found.values or ())) for found in written if found.operator == "In"}
+        if not {(key, pod.labels[key]) for key in item.match_label_keys or () if key in pod.labels} <= merged:
+            return True
+    return False
+
+
 def _with_spec(pod: PodClass, **changes: object) -> PodClass:
     return replace(pod, spec=replace(pod.spec, **changes))
 
@@ -321,7 +335,9 @@ _SPREAD_KEYS = Rule(
     "spread matchLabelKeys",
     "matchLabelKeys of topology spread constraints",
     since=27,
+    gate=Gate("MatchLabelKeysInPodTopologySpread", exists_since=25),
     without=without_of_constraints("match_label_keys"),
+    concerns=spreads_by_label_keys,
 )
 _MIN_DOMAINS = Rule(
     "minDomains",

@@ -140,6 +140,18 @@ DEVICE = {
         {"name": "c", "resources": {"requests": {"deviceclass.resource.kubernetes.io/large": "1"}}}
     ]
 }
+SPREAD_KEYS = "MatchLabelKeysInPodTopologySpread"
+BY_LABEL = {
+    "maxSkew": 1,
+    "topologyKey": "zone",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"tier": "front"}},
+    "matchLabelKeys": ["app"],
+}
+MERGED = {
+    **BY_LABEL,
+    "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]},
+}
 GPU = {"containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "1"}}}]}
 
 
@@ -166,6 +178,10 @@ def test_a_version_of_which_nothing_was_read_is_never_acted_on(version: str) -> 
         ("1.36", {"hostNetwork": True, "hostUsers": False}, "NodeDeclaredFeatures"),
         ("1.36", CLAIMED, ""),
         ("1.37", CLAIMED, "StorageCapacityScoring"),
+        ("1.33", {"labels": {"app": "web"}, "topologySpreadConstraints": [BY_LABEL]}, SPREAD_KEYS),
+        ("1.36", {"labels": {"app": "web"}, "topologySpreadConstraints": [MERGED]}, ""),
+        ("1.36", {"labels": {"app": "db"}, "topologySpreadConstraints": [MERGED]}, SPREAD_KEYS),
+        ("1.36", {"topologySpreadConstraints": [BY_LABEL]}, ""),
         ("1.36", {}, ""),
     ],
 )
@@ -209,6 +225,13 @@ def test_a_stated_gate_decides_where_the_version_has_it(version: str, gate: bool
     release = Release.of(version, FeatureGates({"PodLevelResources": gate}))
     state = ClusterState.of(a_snapshot(nodes=[a_node("n")], pods=pods), release)
     assert state.classes.requests[0].incoming["cpu"] == milli
+
+
+def test_label_keys_of_a_spread_constraint_are_not_looked_at_where_their_gate_is_closed() -> None:
+    pod = a_class(labels={"app": "web"}, topologySpreadConstraints=[BY_LABEL])
+    for state, keys in ((True, ["app"]), (False, None)):
+        seen = as_seen_by(Release.of("1.36", FeatureGates({SPREAD_KEYS: state})), pod)
+        assert [item.match_label_keys for item in seen.spec.topology_spread_constraints or ()] == [keys]
 
 
 @pytest.mark.parametrize(
