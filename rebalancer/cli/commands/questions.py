@@ -22,7 +22,7 @@ from rebalancer.cli.options import (
 )
 from rebalancer.cli.output import Output, emit, with_progress
 from rebalancer.cli.studies import Cluster, fleet_options, study
-from rebalancer.errors import ExitCode
+from rebalancer.errors import ExitCode, InputError
 from rebalancer.observe.plan_options import PlanOptions
 
 
@@ -186,7 +186,15 @@ def fit(path: str, namespace: str | None, at_most: int, options: PlanOptions, ou
     from rebalancer.run.questions import fit_pods  # noqa: PLC0415 - not for --help
 
     source = "standard input" if path == "-" else path
-    text = read_stream(sys.stdin.buffer, source) if path == "-" else read_text(path)
+    try:
+        text = read_stream(sys.stdin.buffer, source) if path == "-" else read_text(path)
+    except InputError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            error.hint = (
+                "fit takes a file with pods to come, or -; about pods of the cluster ask rebalancer explain "
+                "pod/NAMESPACE/NAME, and why-not"
+            )
+        raise
     emit(with_progress(fit_pods, options, text, source, namespace, at_most), output, fit_table)
 
 

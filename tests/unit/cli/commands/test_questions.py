@@ -64,6 +64,18 @@ def test_a_file_without_a_pod_is_refused_before_the_cluster_is_read(rebalancer_p
     assert len(result.stderr.splitlines()) == 1
 
 
+def test_fit_of_a_pod_of_the_cluster_names_the_commands_that_answer_about_it(
+    rebalancer_program: Program,
+) -> None:
+    result = rebalancer_program("fit", "pod/shop/web-1", "--from", "/nowhere")
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == (
+        "error: pod/shop/web-1: cannot be read: No such file or directory (fit takes a file with pods to "
+        "come, or -; about pods of the cluster ask rebalancer explain pod/NAMESPACE/NAME, and why-not)\n"
+    )
+
+
 def test_what_a_drain_would_do_is_shown_in_eighty_columns(rebalancer_program: Program, dump: Path) -> None:
     result = rebalancer_program("what-if", "--drain", "hot", "--add-node", "cool=1", "--from", str(dump))
 
