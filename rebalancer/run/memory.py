@@ -15,6 +15,7 @@ contradicts, and no pod is evicted, as each eviction is written down first:
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from math import inf
@@ -30,6 +31,7 @@ from rebalancer.state import run_state
 from rebalancer.state.stores import StateStore
 from rebalancer.telemetry import span
 
+LOGGER = logging.getLogger(__name__)
 MAX_CLOCK_DIFFERENCE_SECONDS = 3600.0  # between this machine and the API server
 _RUN_CHARACTERS = 12  # of a run's identity: enough to tell runs apart, and it is written with every move
 
@@ -63,6 +65,7 @@ class RunMemory:
         """A memory that is only read, as a dry run has it; a run that acts has one from ``under``."""
         self.before = before
         self.moved: tuple[run_state.PastMove, ...] = ()  # by this run, so far
+        self._kept = before  # what was read or written last
         self._store = store
         self._clock = clock
         self._server_time = server_time
@@ -131,19 +134,28 @@ class RunMemory:
             raise SafetyError(
                 f"the clock of this machine and the API server's differ by {abs(now - server_time):.0f} s: "
                 "what earlier runs left cannot be kept by it",
-                where=self._store.where,
+                where=self._where,
                 hint="set the clock of this node, or the API server's",
             )
 
         def change(state: run_state.RunState) -> run_state.RunState:
+            if self._kept is not None and self._kept != state == run_state.RunState():
+                LOGGER.warning(
+                    "%s: was deleted or emptied meanwhile; what it held is written again", self._where
+                )
+                state = self._kept  # without it later runs would move again what earlier ones moved
             found = self._finding(state) if self._finding is not None else state
             return after_outcomes(found, outcomes, now, keeps_seconds, self._run) if outcomes else found
 
         with span("save-state") as saving:
             kept = self._store.update(change, closing=bool(outcomes))
             saving.add(bytes=len(run_state.encode(kept)))
-        self._finding = None  # it is kept now
+        self._finding, self._kept = None, kept
         self._refuse_company(kept)
+
+    @property
+    def _where(self) -> str:
+        return self._store.where if self._store is not None else ""
 
     def _refuse_company(self, kept: run_state.RunState) -> None:
         """Raise SafetyError when another run began to move pods since the state was read.
@@ -157,6 +169,6 @@ class RunMemory:
             pod, run = f"{newest.namespace}/{newest.name}", newest.run or "unnamed"
             raise SafetyError(
                 f"another run ({run}) moves pods too, e.g. {pod}",
-                where=self._store.where if self._store is not None else "",
+                where=self._where,
                 hint="do both runs name the same --lease?",
             )

@@ -137,6 +137,20 @@ def test_what_another_run_wrote_meanwhile_stays() -> None:
     assert store.saved[-1].hot_runs("hot") == 1
 
 
+def test_what_is_deleted_during_a_run_is_written_again_with_what_the_run_found_and_did(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = AStore([RunState(moves=(a_past_move("old"),))])
+    memory = under(store)
+    memory.found(lambda state: replace(state, hot_streaks={"a": 2}))
+    store.saved.append(RunState())
+    memory.checkpoint([an_outcome()])
+    kept = store.saved[-1]
+    assert [move.uid for move in kept.moves] == ["old", an_outcome().move.pod.uid]
+    assert kept.hot_streaks == {"a": 2}
+    assert "here: was deleted or emptied meanwhile; what it held is written again" in caplog.text
+
+
 def test_a_run_withdraws_what_it_announced_and_nothing_that_another_run_wrote() -> None:
     store = AStore()
     memory = under(store)
