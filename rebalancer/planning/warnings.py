@@ -18,7 +18,7 @@ import numpy as np
 from pydantic.alias_generators import to_camel
 
 from rebalancer.cluster.arrays import PodRow
-from rebalancer.cluster.kinds import BY_NAME, NAMESPACES, NODES, STORAGE_CLASSES
+from rebalancer.cluster.kinds import BY_NAME, METRICS, NAMESPACES, NODES, STORAGE_CLASSES
 from rebalancer.cluster.leaving_nodes import matches_taint
 from rebalancer.cluster.pods import PHASES
 from rebalancer.cluster.records.pods import CONFIG_FLAG, flag_values
@@ -36,7 +36,7 @@ from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.scheduler_facts import SWEEPING, gates_running, scheduler_pods
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.policy.hotness import ScoreRule
-from rebalancer.policy.load_sources import PrometheusSource
+from rebalancer.policy.load_sources import PrometheusSource, RequestsSource
 from rebalancer.policy.model import Selector
 from rebalancer.policy.schema import Namespaces, RebalancePolicy
 from rebalancer.policy.scopes import Scope, namespace_matches
@@ -80,7 +80,7 @@ def of_inputs(
         *insecure_connections(policy, configuration, observation.server.unprotected),
         *_about(About.REFUSAL, unknown_version),
         *_about(About.SCHEDULER, _of_scheduler(policy, snapshot, scheduler)),
-        *_about(About.CLUSTER, _of_cluster(snapshot)),
+        *_about(About.CLUSTER, _of_cluster(snapshot, policy)),
         *_about(About.LOAD, _of_load(view, load)),
     )
 
@@ -182,10 +182,13 @@ def contradicted_gates(
             )
 
 
-def _of_cluster(snapshot: Snapshot) -> Iterator[str]:
+def _of_cluster(snapshot: Snapshot, policy: RebalancePolicy) -> Iterator[str]:
     by_reason: dict[str, list[str]] = {}
+    measured = not all(isinstance(source, RequestsSource) for source in policy.load.sources)
+    unused = () if measured else [kind.plural for kind in METRICS]
     for plural, why in sorted(snapshot.recording.unread.items()):
-        by_reason.setdefault(why, []).append(plural)  # a dump made by hand lacks many kinds for the same one
+        if plural not in unused:  # a dump made by hand lacks many kinds for the same reason
+            by_reason.setdefault(why, []).append(plural)
     yield from (f"not read: {', '.join(plurals)} ({why})" for why, plurals in by_reason.items())
     yield from snapshot.recording.warnings
     yield from (f"could not be read: {item}" for item in snapshot.malformed)

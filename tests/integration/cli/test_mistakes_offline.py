@@ -100,6 +100,22 @@ def test_kinds_that_are_missing_for_one_reason_are_one_warning(
     assert line.endswith(" (not in the dump)")
 
 
+@pytest.mark.parametrize(
+    ("sources", "named"), [("{requests: {}}", False), ("{metricsServer: {}}, {requests: {}}", True)]
+)
+def test_metrics_that_the_policy_does_not_ask_for_are_no_warning(
+    rebalancer_program: Program, dump: Dump, items: Items, tmp_path: Path, sources: str, named: bool
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(f"{HEAD}load: {{sources: [{sources}]}}\n")
+    del items["nodemetrics"], items["csinodes"]
+    result = rebalancer_program("plan", "--from", dump(items), "--policy", policy, "-o", "json")
+
+    (line,) = [text for text in json.loads(result.stdout)["warnings"] if text.startswith("not read: ")]
+    assert "csinodes" in line
+    assert ("nodemetrics" in line) is ("podmetrics" in line) is named
+
+
 def test_a_cluster_without_nodes_is_no_cluster(refusal: Refusal, dump: Dump, items: Items) -> None:
     path = dump(items | {"nodes": []})
 
