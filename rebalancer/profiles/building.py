@@ -401,4 +401,15 @@ def _given(config: WrittenPluginConfig, path: Path, context: Context) -> Argumen
             where = context.document.position(args_path)
             context.warnings.append(f"{where}: {config.name} takes no arguments: these do nothing")
         return RawArguments()
+    version = str(api_version or "").removeprefix(f"{GROUP}/")
+    if version and version != context.version:
+        if version not in DEFAULTS:
+            hint = f"write {GROUP}/{context.version}"
+            raise context.document.error(
+                (*args_path, "apiVersion"), f"{version:.60} is not a version of it", hint=hint
+            )
+        context.warnings.append(
+            f"{context.document.position((*args_path, 'apiVersion'))}: arguments of {version} in a "
+            f"configuration of {context.version}: only a scheduler that reads both starts with them"
+        )
     return validate(description.arguments, context.document, path=args_path, value=values)

@@ -141,6 +141,11 @@ def test_peaks_has_keys_with_capitals() -> None:
             "args.apiVersion: should be of kubescheduler.config.k8s.io",
         ),
         (
+            "TargetLoadPacking",
+            {"apiVersion": "kubescheduler.config.k8s.io/v2"},
+            "args.apiVersion: v2 is not a version of it (write kubescheduler.config.k8s.io/v1)",
+        ),
+        (
             "NetworkTraffic",
             {"ip": "x", "deviceName": "eth0", "timeRange": "60"},
             "args.timeRange: should be a valid",
@@ -151,6 +156,22 @@ def test_bad_arguments_are_refused_where_they_stand(name: str, args: dict[str, A
     found = refusal({"pluginConfig": [{"name": name, "args": args}]})
     assert "profiles[0].pluginConfig[0].args" in found
     assert message in found
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "warns"),
+    [
+        ("NodeResourcesFit", "v1", False),
+        ("NodeResourcesFit", "v1beta3", True),
+        ("ImageLocality", "v1beta3", False),  # no arguments are registered for it, so none are decoded
+    ],
+)
+def test_arguments_of_another_version_than_the_configuration_are_a_warning(
+    name: str, version: str, warns: bool
+) -> None:
+    args = {"apiVersion": f"kubescheduler.config.k8s.io/{version}", "kind": f"{name}Args"}
+    warnings = configured({"pluginConfig": [{"name": name, "args": args}]}).warnings
+    assert [f"arguments of {version} in a configuration of v1" in text for text in warnings] == [True] * warns
 
 
 @pytest.mark.parametrize(
