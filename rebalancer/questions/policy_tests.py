@@ -149,7 +149,7 @@ class _Checks:
             yield _assertion(f"maxEvictions: {most}", moves <= most, f"the plan has {moves}")
         if least is not None:
             yield _assertion(f"minEvictions: {least}", moves >= least, f"the plan has {moves}")
-        yield from self._nodes("hotNodes", test.hot_nodes, lambda node: "" if node.hot else "is not hot")
+        yield from self._nodes("hotNodes", test.hot_nodes, _why_not_hot)
         yield from self._nodes("coolNodes", test.cool_nodes, _why_not_cool)
         yield from self._nodes("cooledNodes", test.cooled_nodes, _why_not_cooled)
 
@@ -211,6 +211,10 @@ def _some(items: Iterable[str], count: int) -> str:
     return "; ".join(islice(items, _SHOWN)) + more
 
 
+def _why_not_hot(node: NodeReport) -> str:
+    return "" if node.hot else _why_not_cool(node) or "is not hot"
+
+
 def _why_not_cool(node: NodeReport) -> str:
     if node.hot:
         return f"is hot: {'; '.join(node.because)}"
@@ -220,7 +224,7 @@ def _why_not_cool(node: NodeReport) -> str:
 
 def _why_not_cooled(node: NodeReport) -> str:
     if not node.hot:
-        return "is not hot before the plan"
+        return _why_not_cool(node) or "is not hot before the plan"
     return "stays hot" if node.after is None or node.after.hot else ""
 
 

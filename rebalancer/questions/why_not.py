@@ -153,7 +153,7 @@ def _of_a_pod(
     pod = PodExplainer(prepared, row).explanation()
     name, node = prepared.table_of(row).full_name(row), prepared.node_of(row)
     at_rest = node < 0 or prepared.has_finished(row) or prepared.hotness.hot[node]
-    nearest = () if at_rest else _nearest(prepared, [node])
+    nearest = () if at_rest or not inputs.load.known[node] else _nearest(prepared, [node])
     verdict = pod.verdict_because
     if pod.verdict == MOVED:
         verdict = f"it would be moved, {verdict}"

@@ -66,9 +66,9 @@ def test_each_assertion_that_fails_says_what_the_plan_does_instead() -> None:
         mustStay=["default/web-*"],
         maxEvictions=2,
         minEvictions=4,
-        hotNodes=["cool"],
+        hotNodes=["cool", "dark"],
         coolNodes=["a", "dark"],
-        cooledNodes=["cool"],
+        cooledNodes=["cool", "dark"],
     )
 
     assert found["mustMove: default/db-*"].startswith("default/db-0: NodeNotHot, cool is not hot")
@@ -76,7 +76,8 @@ def test_each_assertion_that_fails_says_what_the_plan_does_instead() -> None:
     assert found["maxEvictions: 2"] == found["minEvictions: 4"] == "the plan has 3"
     assert found["hotNodes: cool"] == "cool is not hot"
     assert found["coolNodes: a"].startswith("a is hot: cpu 90.0 %")
-    assert found["coolNodes: dark"].startswith("dark is not known: no fresh load figure")
+    for field in ("hotNodes", "coolNodes", "cooledNodes"):
+        assert found[f"{field}: dark"].startswith("dark is not known: no fresh load figure")
     assert found["cooledNodes: cool"] == "cool is not hot before the plan"
 
 

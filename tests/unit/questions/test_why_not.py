@@ -40,6 +40,16 @@ def test_an_unknown_node_is_not_said_to_be_near_to_anything() -> None:
     assert answer(inputs, "node/a").verdict.startswith("its load is not known")
 
 
+def test_a_node_whose_memory_is_unknown_is_not_said_to_be_not_hot_of_its_pods_either() -> None:
+    load = {"a": (50.0, float("nan")), "cool": (10.0, 10.0)}
+    found = answer(planning_inputs(NODES, [a_workload("web", ["a"] * 2)], load=load), "pod/default/web-0")
+
+    assert (found.nearest, found.verdict) == (
+        (),
+        "the load of a is not known, so it is not taken for hot: nothing needs to leave it",
+    )
+
+
 def test_the_setting_that_holds_most_of_the_load_is_named_first() -> None:
     inputs = planning_inputs(NODES, [a_workload("fresh", ["a"] * 9, cpu="1", created=at(-60))], policy=YOUNG)
 
