@@ -128,13 +128,13 @@ def _of_scheduler(policy: RebalancePolicy, snapshot: Snapshot, scheduler: Schedu
         asked = ", ".join(item.name for item in extender.managed_resources)
         whom = f"pods that ask for {asked}" if asked else "all pods of its scheduler"
         text = (
-            f"extender {extender.url_prefix} is not modelled: {whom} are protected, unless "
+            f"extender {extender.name} is not modelled: {whom} are protected, unless "
             "scheduler.extenders of the policy says what it computes, or has it asked"
         )
         if (answers := configuration.answers.get(extender.url)) is not None:
             silent = [item.unusable for item in answers.by_class.values() if item.unusable]
             whys = [answers.unasked] if answers.unasked != NOT_ASKED else silent[:1]
-            text = f"pods stay because of extender {extender.url_prefix}: {whys[0]}" if whys else ""
+            text = f"pods stay because of extender {extender.name}: {whys[0]}" if whys else ""
         if text:
             yield text
     for profile in configuration.profiles:

@@ -175,7 +175,7 @@ class ManagedResource(Arguments):
 class Extender(Arguments):
     """A process that filters or scores over HTTP."""
 
-    url_prefix: str
+    url_prefix: str = ""
     filter_verb: str = ""
     preempt_verb: str = ""
     prioritize_verb: str = ""
@@ -198,6 +198,11 @@ class Extender(Arguments):
     def url(self) -> str:
         """Its address, by which a policy names it."""
         return self.url_prefix.rstrip("/")
+
+    @property
+    def name(self) -> str:
+        """Its address as messages say it; kube-scheduler starts with one that has none, and cannot ask it."""
+        return self.url_prefix or "without a urlPrefix"
 
     def is_interested(self, pod: PodClass) -> bool:
         """Whether it is asked about pods of a class: all of them, or those that ask for what it manages.

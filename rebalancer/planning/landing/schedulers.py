@@ -279,7 +279,7 @@ def _extender_reason(pod: PodClass, configuration: SchedulerConfiguration, relea
         if extender.url in configuration.answers:
             why = answer_about(configuration.answers[extender.url], as_seen_by(release, pod)).unusable
         if why:
-            return f"extender {extender.url_prefix} takes part in placing it, and {why}"
+            return f"extender {extender.name} takes part in placing it, and {why}"
     return ""
 
 

@@ -81,6 +81,13 @@ def test_an_extender_concerns_the_pods_that_ask_for_what_it_manages(
         assert moved(plan) == {"web-0": "cold"}
 
 
+def test_an_extender_without_an_address_is_one_whose_pods_stay() -> None:
+    configuration = configured(extenders=[{"filterVerb": "filter"}])
+    plan = plan_of(inputs_with(a_workload("web", ["hot", "hot"], cpu="3"), configuration=configuration))
+
+    assert because(plan, "web-0").startswith("extender without a urlPrefix takes part in placing it, and")
+
+
 def a_device_class(name: str, resource: str | None) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"extendedResourceName": resource} if resource else {}}
 
