@@ -121,10 +121,7 @@ def filled(size: Size, *, stateless: bool = False) -> Iterator[tuple[ControlPlan
             Loader(Server(kubeconfig), etcd=Etcd(plane.etcd)).load(
                 generate(size.nodes, size.pods, stateless=stateless)
             )
-            ours = (
-                *("--policy", str(_POLICY), "--kubeconfig", str(kubeconfig), "-o", "json"),
-                *("--state", str(folder / "state.json")),
-            )
+            ours = "--policy", str(_POLICY), "--kubeconfig", str(kubeconfig), "-o", "json"
             theirs = (
                 *(str(descheduler()), "--policy-config-file", str(policy), "--kubeconfig", str(kubeconfig)),
                 *("--secure-port", str(free_port()), "--cert-dir", str(folder / "certificates")),
@@ -145,18 +142,17 @@ def plans(size: Size, repeat: int) -> list[str]:
 def runs(size: Size) -> list[str]:
     """The rows of a run each, on a server each."""
     found = []
-    for name in ("rebalancer run", "descheduler"):
+    for is_ours in (True, False):
         with filled(size, stateless=True) as (plane, commands):
             plane.start_controllers(without=_WITHOUT)
             plane.start_kwok()
             plane.start_scheduler()
             plane.wait_for_pods(seconds=_SETTLED)
             before, hot = _uids(plane), _hot(commands)
-            command = (
-                commands.theirs
-                if name == "descheduler"
-                else (*commands.ours("run"), "--lease", "default/rebalancer")
-            )
+            # What hot nodes are counted with does not know what the run did.
+            state = "--state", str(plane.folder / "state.json")
+            run = (*commands.ours("run"), "--lease", "default/rebalancer", *state)
+            name, command = ("rebalancer run", run) if is_ours else ("descheduler", commands.theirs)
             done = of_command(name, size, command)
             plane.wait_for_pods(seconds=_SETTLED)
             counts = len(before - _uids(plane)), hot, _hot(commands)
@@ -184,10 +180,9 @@ def measure(sizes: list[Size], repeat: int, *, real_runs: bool) -> None:
         assets.build()
     taken = "one run each" if real_runs else f"the median of {repeat}, alternating"
     click.echo(f"{machine()}; {taken}; load {os.getloadavg()[0]:.0f}")
-    more = (" evicted | hot before | hot after |", "---|---|---|") if real_runs else ("", "")
-    click.echo(
-        f"| pods / nodes | | processor s | wall s | peak MB |{more[0]}\n|---|---|---|---|---|{more[1]}"
-    )
+    counts = ("evicted", "hot before", "hot after") if real_runs else ()
+    columns = "pods / nodes", "", "processor s", "wall s", "peak MB", *counts
+    click.echo(f"{_row(*columns)}\n|{'---|' * len(columns)}")
     for size in sizes:
         click.echo("\n".join(runs(size) if real_runs else plans(size, repeat)))
     click.echo(f"load at the end {os.getloadavg()[0]:.0f}")

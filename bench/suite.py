@@ -154,6 +154,8 @@ def main(
     runs: bool,
 ) -> None:
     """Measure every stage at every size."""
+    if runs and not beside_descheduler:
+        raise click.UsageError("--runs goes with --beside-descheduler")
     if beside_descheduler:
         from bench import beside_descheduler as beside  # noqa: PLC0415 - imports the end-to-end tests
 

@@ -140,3 +140,9 @@ def test_programs_are_measured_in_turn_and_compared_by_their_medians() -> None:
         "| 30 / 4 | descheduler --dry-run | 2.0 | 4.0 | 10 |",
         "| | ratio | 1.00 | 0.50 | 1.00 |",
     ]
+
+
+def test_real_runs_are_refused_where_nothing_else_says_beside_whom() -> None:
+    done = CliRunner().invoke(suite.main, ["--runs"])
+    assert done.exit_code == 2
+    assert "--runs goes with --beside-descheduler" in done.output
