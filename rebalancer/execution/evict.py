@@ -16,9 +16,9 @@ minutes that the budget remembers it. That is rare: reading and request lie mill
 verdict is certain, another attempt may help, and the patience lasts. It is finished even after the run was
 asked to stop, because a request whose answer nobody reads leaves a pod in an unknown state.
 
-Only an answer with the API server's own Status says what the API server did. A proxy, a load balancer or a
-login page that answers in its place may have passed the request on, so the request may still be carried out.
-After almost every answer the pod is looked at, and that decides:
+Only an answer with the API server's own Status says what the API server did, a success too. A proxy, a load
+balancer or a login page that answers in its place may have passed the request on, so the request may still be
+carried out. After almost every answer but such a success the pod is looked at, and that decides:
 
     leaving, or gone        evicted; gone by itself where the answer says that there was nothing to evict
     there as before         another request, where that may help; else refused, or unknown while one is open
@@ -101,6 +101,7 @@ _DENIED = ("denied the request",)  # how the API server words the verdict of a w
 _TWO_BUDGETS = ("more than one PodDisruptionBudget",)
 _STORAGE = ("etcdserver:", "rpc error")  # the API server's storage did not answer in time
 
+NOT_THE_SERVERS = AnswerRow(statuses=_ANY, own=False, open=True, ends=Ends.REJECTED)
 ANSWERS: tuple[AnswerRow, ...] = (
     AnswerRow(statuses=(429,), own=True, words=_EVACUATION, look=False, verdict=Verdict.STARTED),
     AnswerRow(statuses=(429,), own=True, again=True),  # a budget
@@ -119,7 +120,7 @@ ANSWERS: tuple[AnswerRow, ...] = (
     AnswerRow(statuses=_SERVER_ERRORS, own=True, again=True),
     AnswerRow(statuses=_SERVER_ERRORS, own=False, open=True, again=True),
     AnswerRow(statuses=_ANY, own=True, ends=Ends.REJECTED),
-    AnswerRow(statuses=_ANY, own=False, open=True, ends=Ends.REJECTED),
+    NOT_THE_SERVERS,
 )
 NO_ANSWER = AnswerRow(statuses=(), open=True, again=True)
 
@@ -212,6 +213,7 @@ class Attempts(ABC):
     """The requests made for one move, and what the earlier ones left open."""
 
     granted: Verdict  # what a request comes to that is carried out
+    answered_with: str  # the kind of object by which the API server says so
     done: str  # what is seen of it then
 
     def __init__(self, client: EvictionClient, move: Move) -> None:
@@ -322,7 +324,11 @@ class Attempts(ABC):
         except NoAnswerError as error:
             return self._answered(NO_ANSWER, f"the answer was lost ({error.kind})")
         self._server_says(http_date(answer.headers.get("Date")))
-        return self.ended(self.granted, "accepted by the API server")
+        if StatusError(answer).kind == self.answered_with:
+            return self.ended(self.granted, "accepted by the API server")
+        what = f"is no {self.answered_with} of the API server" if answer.body else "has no body"
+        row = NOT_THE_SERVERS if answer.body else NO_ANSWER
+        return self._answered(row, f"the answer, with HTTP {answer.status}, {what}")
 
     def _server_says(self, time: float | None) -> None:
         """A replacement may be as old as the server's clock says, which may be behind ours."""
@@ -368,6 +374,7 @@ def evict(client: EvictionClient, move: Move) -> Attempt:
 
 class _Eviction(Attempts):
     granted = Verdict.EVICTED
+    answered_with = "Status"
     done = "the pod is terminating"
 
     def why_not(self, pod: ObservedPod | None) -> Attempt | None:

@@ -54,6 +54,7 @@ def restart(client: EvictionClient, move: Move) -> Attempt:
 
 class _Restart(Attempts):
     granted = Verdict.RESTARTED
+    answered_with = "Deployment"
     done = "the Deployment has the new template"
 
     def __init__(self, client: EvictionClient, move: Move) -> None:

@@ -118,9 +118,14 @@ class StatusError(Exception):
         self.text = answer.body[:500].decode(errors="replace")  # as it begins, whatever it is
 
     @property
+    def kind(self) -> object:
+        """Of the object in the body; None where there is none."""
+        return self._document.get("kind") if isinstance(self._document, dict) else None
+
+    @property
     def is_status(self) -> bool:
         """Whether the body is a Status object, as every API server sends it."""
-        return isinstance(self._document, dict) and self._document.get("kind") == "Status"
+        return self.kind == "Status"
 
     @property
     def message(self) -> str:

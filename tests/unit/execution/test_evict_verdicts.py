@@ -10,7 +10,9 @@ import pytest
 from rebalancer.cluster.live.failures import StatusError
 from rebalancer.execution.evict import ANSWERS, NO_ANSWER, Ends, Verdict, row_of
 from rebalancer.http import Answer
-from tests.unit.execution.fake_api import refusal
+from tests.unit.execution.fake_api import Answer as FakeAnswer
+from tests.unit.execution.fake_api import Script, refusal
+from tests.unit.execution.test_evict import ABSENT, ACCEPTED, LOST, evicted, the_pod
 
 DENIED = 'admission webhook "x" denied the request: no'
 
@@ -86,3 +88,27 @@ def test_a_webhook_that_denies_one_pod_does_not_end_the_run() -> None:
     for status in range(400, 500):
         expected = Ends.RIGHTS if status == 401 else None
         assert row_of(own(status, DENIED)).ends is expected
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_success_that_is_not_the_api_servers_own_is_none_unless_the_pod_goes(dry_run: bool) -> None:
+    """What stands between may answer with 200 to anything, such as a page for its login."""
+    page = FakeAnswer(200, b"<html>")
+    answer, transport, _ = evicted(Script(page), dry_run=dry_run)
+    assert (answer.verdict, answer.ends) == (Verdict.UNKNOWN, Ends.REJECTED)
+    said = "the answer, with HTTP 200, is no Status of the API server; the pod is still there"
+    assert answer.message == said
+    assert len(transport.sent("POST")) == 1
+    assert evicted(Script(page), the_pod(terminating=True))[0].verdict is Verdict.EVICTED
+    assert evicted(Script(page), ABSENT)[0].verdict is Verdict.EVICTED
+    assert evicted(Script(page), LOST)[0].verdict is Verdict.UNKNOWN
+
+
+def test_a_success_whose_body_is_lost_is_asked_for_again_unless_the_pod_goes() -> None:
+    cut_off = FakeAnswer(201, b"")
+    assert evicted(Script(cut_off), the_pod(terminating=True))[0].message == (
+        "the answer, with HTTP 201, has no body; the pod is terminating"
+    )
+    answer, _, _ = evicted(Script(cut_off, ACCEPTED))
+    assert (answer.verdict, answer.requests) == (Verdict.EVICTED, 2)
+    assert evicted(Script(cut_off))[0].verdict is Verdict.UNKNOWN

@@ -141,7 +141,7 @@ def test_an_accepted_eviction_of_a_pod_that_says_it_is_being_moved_is_started(
     run = Run("web-1")
     if annotated:
         run.cluster.pods["web-1"]["metadata"]["annotations"] = {EVICTION_IN_PROGRESS: "true"}
-    run.cluster.refuse = {"web-1": Answer(201, {})}  # and the pod stays as it is
+    run.cluster.refuse = {"web-1": Answer(201, {"kind": "Status"})}  # and the pod stays as it is
     outcomes = run(a_move("web-1"), execution=Execution(wave_timeout=TIMEOUT))
     assert [item.result for item in outcomes.outcomes] == [result]
 
@@ -151,7 +151,7 @@ def test_the_event_says_that_the_eviction_began() -> None:
 
     def handler(request: Request) -> Answer:
         written.append(request.body)
-        return Answer(201, {})
+        return Answer(201, {"kind": "Status"})
 
     api, _ = fake_api(handler)
     EventWriter(api, "run-1", lambda: NOW).evicted(a_move(), started=True)

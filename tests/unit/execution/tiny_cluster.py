@@ -70,7 +70,7 @@ class TinyCluster:
             return refusal(404, "pods not found")
         if "dryRun" not in request.query:
             self.evict(name)
-        return Answer(201, {})
+        return Answer(201, {"kind": "Status", "status": "Success"})
 
     def now(self, pod: dict[str, Any]) -> dict[str, Any]:
         """A pod as it is now: a replacement gets its node after a while."""
