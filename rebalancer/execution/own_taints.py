@@ -94,11 +94,14 @@ class OwnTaints:
             )
 
     def renew(self, until: float) -> None:
-        """Let what was set stay until later; a taint that is gone by now does not come back."""
+        """Let what was set stay until later; a taint that is gone by now does not come back.
+
+        One whose value somebody has changed to what no run writes is still the one that was set.
+        """
         value = f"{self._owner}.{int(until)}"
         for name in self._set:
             expected = self._where_it_was(name, {"op": "replace", "value": self._taint(value)})
-            self._change(self._api, name, value, self._is_of_this_run, expected, renews=True)
+            self._change(self._api, name, value, self._is_no_other_runs, expected, renews=True)
         self._until = int(until)
 
     def end(self, staying: Collection[str] = ()) -> tuple[str, ...]:
@@ -110,7 +113,7 @@ class OwnTaints:
                 continue
             try:
                 expected = self._where_it_was(name, {"op": "remove"})
-                self._change(api, name, None, self._is_of_this_run, expected)
+                self._change(api, name, None, self._is_no_other_runs, expected)
             except RebalancerError as error:
                 failed.append(name)
                 if len(failed) <= _MOST_SAID:
@@ -199,8 +202,9 @@ class OwnTaints:
             set_now = ((f"/spec/taints/{at}", taint) for at, taint in taints if taint == self._taint(value))
             self._set[name] = next(set_now, None)
 
-    def _is_of_this_run(self, taint: Mapping[str, Any], _node: str) -> bool:
-        return bool(taint["value"].startswith(f"{self._owner}."))
+    def _is_no_other_runs(self, taint: Mapping[str, Any], node: str) -> bool:
+        """True for a taint of this run, or of none that may still go on."""
+        return taint["value"].startswith(f"{self._owner}.") or self._is_late(taint, node)
 
     def _is_over(self, taint: Mapping[str, Any], node: str) -> bool:
         """True for a taint whose time is over, or whose run cannot go on, as this one has its lease."""

@@ -133,6 +133,24 @@ def test_a_later_plan_renews_the_time_of_its_taints_and_sets_none_that_is_gone()
     assert nodes.taints == {"a": [THEIRS], "b": []}
 
 
+@pytest.mark.parametrize("value", [None, "", "mine", "a.b.c", "other.run.1"])
+@pytest.mark.parametrize("renewed", [False, True])
+def test_a_taint_whose_value_somebody_changed_goes_with_the_run_all_the_same(
+    value: str | None, renewed: bool
+) -> None:
+    nodes = Nodes(a=[THEIRS], b=[])
+    taints = nodes.run()
+    taints.begin(("a", "b"), (), nodes.seen())
+    changed = {"key": TAINT_KEY, "effect": "PreferNoSchedule"}
+    nodes.taints["a"][1] = changed if value is None else {**changed, "value": value}
+    if renewed:
+        taints.renew(nodes.time.now + 900)
+        assert {items[-1]["value"].split(".")[1] for items in nodes.taints.values()} == {"run"}
+
+    assert taints.end() == ()
+    assert nodes.taints == {"a": [THEIRS], "b": []}
+
+
 def test_a_run_that_lost_its_lease_takes_no_taint_of_its_successor() -> None:
     nodes = Nodes(a=[])
     slow, successor = nodes.run("slow"), nodes.run("successor")
