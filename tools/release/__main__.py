@@ -47,8 +47,8 @@ def make(version: str, output: Path, *, tagged: bool) -> None:
         raise ReleaseError(
             f"the commit does not say {version} everywhere: python -m tools.release {version} --set"
         )
-    if tagged and "not released yet" in (ROOT / "README.md").read_text():
-        raise ReleaseError("README.md: says that nothing is released yet")
+    if tagged and (behind := versions.before_releases(ROOT)):
+        raise ReleaseError("\n".join(f"{name}: says that nothing is released yet" for name in behind))
     with tempfile.TemporaryDirectory(prefix="rebalancer-release-") as folder:
         work = Path(folder)
         stage, release = work / "stage", work / "release"

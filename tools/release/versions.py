@@ -26,6 +26,9 @@ _PLACES = (
     ("k8s/extender/kustomization.yaml", r"^ +newTag: "),
     ("k8s/overlays/service/kustomization.yaml", r"^ +newTag: "),
 )
+# What users read of a release, and the words there that are true before the first one only.
+_READ = ("README.md", "docs/*.md", "charts/*/templates/NOTES.txt")
+_BEFORE_RELEASES = re.compile(r"not released\b|\b(?:nothing|no image) is published", re.IGNORECASE)
 _UNRELEASED = re.compile(r"^## \[Unreleased\].*$", re.MULTILINE)
 
 
@@ -45,6 +48,12 @@ def written(root: Path) -> dict[str, str]:
     if wrong:
         raise ReleaseError("\n".join(wrong))
     return found
+
+
+def before_releases(root: Path) -> list[str]:
+    """The files of a checkout that say that nothing is released."""
+    paths = [path for pattern in _READ for path in sorted(root.glob(pattern))]
+    return [str(path.relative_to(root)) for path in paths if _BEFORE_RELEASES.search(path.read_text())]
 
 
 def write(root: Path, version: str, date: str) -> None:

@@ -59,6 +59,30 @@ def test_a_tag_needs_a_readme_that_knows_of_releases(
     assert said == "release: README.md: says that nothing is released yet"
 
 
+def test_a_tag_needs_pages_and_a_chart_that_know_of_releases(
+    whole: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    notes = "charts/rebalancer/templates/NOTES.txt"
+    said = {
+        "README.md": "It is released.",
+        "docs/comparison.md": "| maturity | 0.1, not released |",
+        "docs/index.md": "What is published.",
+        "docs/operating.md": "No image is published yet.",
+        notes: "No image is published under {{ .Values.image.repository }} yet",
+    }
+    for name, text in said.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(program, "ROOT", tmp_path)
+    monkeypatch.setattr(versions, "written", lambda _root: {"everywhere": "9.8.7"})
+    refused = refusal(monkeypatch, tmp_path, "9.8.7", "--tagged")
+
+    assert refused == [
+        f"release: {name}: says that nothing is released yet"
+        for name in ("docs/comparison.md", "docs/operating.md", notes)
+    ]
+
+
 def test_uncommitted_changes_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(build, "missing", list)
     monkeypatch.setattr(build, "git", lambda *_arguments: b" M README.md\n")
