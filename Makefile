@@ -7,7 +7,7 @@ WORKERS ?= auto
 E2E_WORKERS ?= 2
 
 .PHONY: demo test properties installs e2e e2e-assets e2e-built oracle conformance conformance-ci candidates bench growth policies quality fuzz dask mutants check format \
-	docs pictures release image krew pages protobuf kubernetes-api lock clean
+	docs pictures release image krew pages kubernetes-api lock clean
 
 demo: $(STAMP)
 	@$(BIN)/rebalancer demo
@@ -99,11 +99,6 @@ check: $(STAMP)
 format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
-
-# The decoder of pods, generated from the fields that are read; a test holds it to its source.
-protobuf: $(STAMP)
-	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. rebalancer/cluster/wire/pods.proto
-	@sed -i '/^if not _descriptor/,$$d' rebalancer/cluster/wire/pods_pb2.py  # what the bytes before it say already
 
 # What is kept of the Kubernetes API itself, taken from its Go modules (Go >= 1.26): the messages by which the embedded
 # cluster reads protobuf, and the schemas that manifests are held to.

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+from google.protobuf.message import Message
 
 from rebalancer.cluster import times
 from rebalancer.cluster.records import Pod
-from rebalancer.cluster.wire import pods_pb2
+from rebalancer.cluster.wire import messages
 
-_SOURCES = frozenset(pods_pb2.VolumeSource.DESCRIPTOR.fields_by_name)
+_SOURCES = frozenset(messages.VolumeSource.DESCRIPTOR.fields_by_name)
 
 
 def encode_list(pods: Iterable[Pod], resource_version: str = "1", token: str = "") -> bytes:
@@ -21,7 +22,7 @@ def encode_list(pods: Iterable[Pod], resource_version: str = "1", token: str = "
 
 def encode_items(items: Iterable[bytes], resource_version: str = "1", token: str = "") -> bytes:
     """A PodList of pods that are encoded already."""
-    answer = pods_pb2.AnswerOfEncodedPods(
+    answer: Message = messages.AnswerOfEncodedPods(
         type_meta={"api_version": "v1", "kind": "PodList"},
         raw={
             "metadata": {"resource_version": resource_version, "continue_token": token},
@@ -38,8 +39,8 @@ def encode_event(kind: str, pod: Pod) -> bytes:
 
 def encode_frame(kind: str, item: bytes, item_kind: str = "Pod") -> bytes:
     """An event whose object is encoded already, as a frame: its length, then the event."""
-    answer = pods_pb2.AnyAnswer(type_meta={"api_version": "v1", "kind": item_kind}, raw=item)
-    event = pods_pb2.WatchEvent(
+    answer: Message = messages.AnyAnswer(type_meta={"api_version": "v1", "kind": item_kind}, raw=item)
+    event: Message = messages.WatchEvent(
         type=kind, object={"raw": b"k8s\x00" + answer.SerializeToString(deterministic=True)}
     )
     frame = event.SerializeToString(deterministic=True)
@@ -47,7 +48,7 @@ def encode_frame(kind: str, item: bytes, item_kind: str = "Pod") -> bytes:
 
 
 def _encoded(pod: Pod) -> bytes:
-    message = pods_pb2.Pod()
+    message: Message = messages.Pod()
     _fill(message, pod)
     return message.SerializeToString(deterministic=True)
 
@@ -59,7 +60,7 @@ def _fill(message: Any, record: msgspec.Struct) -> None:
         value = getattr(record, name)
         if value is not None and name != "unknown_field":  # no API server writes that
             _set(
-                message.source if isinstance(message, pods_pb2.Volume) and name in _SOURCES else message,
+                message.source if isinstance(message, messages.Volume) and name in _SOURCES else message,
                 name,
                 value,
             )

@@ -21,7 +21,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from rebalancer.cluster.wire.pods_pb2 import AnyAnswer
+from rebalancer.cluster.wire.messages import AnyAnswer
 from rebalancer_demo.objects import Object, bad_request
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"

@@ -98,7 +98,7 @@ NOT_READ: Mapping[str, tuple[tuple[str, Mapping[str, int]], ...]] = {
     )
     for record, _, _ in _ROWS
 }
-_SOURCE = {"VolumeSource": "Volume"}  # whose fields JSON writes into the volume
+RECORDS = {"VolumeSource": "Volume"}  # of messages named otherwise: JSON writes the source into the volume
 _UNKNOWN = re.compile(
     r"Object contains unknown field `(?P<name>.*?)`"
     r"(?: - at `\$(?:\.spec\.template\.spec)?\.?(?P<path>[^`]*)`)?",
@@ -242,7 +242,7 @@ def _name_and_tags(message: Descriptor) -> tuple[str, frozenset[int], frozenset[
     """
     from google.protobuf.descriptor import FieldDescriptor  # noqa: PLC0415 - 0.1 s that dumps do without
 
-    name = _SOURCE.get(message.name, message.name)
+    name = RECORDS.get(message.name, message.name)
     texts = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_MESSAGE)
     read = frozenset(
         field.number << 3 | (_LENGTH_DELIMITED if field.type in texts else _VARINT)

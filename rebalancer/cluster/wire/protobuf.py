@@ -1,14 +1,14 @@
 """Pods in protobuf: lists and events, straight into rows, without a record of each.
 
 Most of what is written of a pod repeats what is written of its siblings. So a pod is decoded only in outline
-(``PodOutline`` of ``pods.proto``): its name, node and times become fields, and what the pods of a class share
+(``PodOutline`` of ``messages``): its name, node and times become fields, and what the pods of a class share
 stays bytes. Only where those bytes are new is all of the pod decoded, and its class built and checked.
 
     web-1   node a   labels 0x5a…, spec 0x0a…   new: decode the pod; class 0
     web-2   node b   labels 0x5a…, spec 0x0a…   known: class 0
 
-``pods.proto`` names its messages and fields after the records that JSON is decoded to, and their attributes,
-so one rule converts them all: a field that is present sets the attribute of its name, an absent one keeps the
+Messages and their fields have the names of the records that JSON is decoded to, and of their attributes, so
+one rule converts them all: a field that is present sets the attribute of its name, an absent one keeps the
 record's default. The exceptions are times, quantities, and the source of a volume, whose fields JSON writes
 into the volume.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
     from google.protobuf.message import Message
 
-    from rebalancer.cluster.wire import pods_pb2
+    from rebalancer.cluster.wire import messages
 
 
 _Parsed = TypeVar("_Parsed", bound="Message")
@@ -132,7 +132,7 @@ _CONVERSIONS: dict[str, _Convert] = {"Time": _time, "Quantity": _quantity, "Pres
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"  # before every answer of an API server
-Pods = Sequence["pods_pb2.PodOutline | bytes"]
+Pods = Sequence["messages.PodOutline | bytes"]
 """Pods of a list; the bytes of one that cannot be decoded."""
 _MAX_CACHED_CLASSES = 1 << 16
 _RUNNING = b"\x12"  # how a ContainerState begins that says that the container runs
@@ -158,30 +158,30 @@ def decode_answer(body: bytes) -> tuple[Page, Pods]:
 
     Raises ValueError when it is none. A pod that cannot be decoded stays encoded: the others count.
     """
-    from rebalancer.cluster.wire import pods_pb2  # noqa: PLC0415 - as in ``parse``
+    from rebalancer.cluster.wire import messages  # noqa: PLC0415 - as in ``parse``
 
     if not body.startswith(MAGIC):
         raise ValueError("not protobuf of an API server")
     encoded = body[len(MAGIC) :]
-    answer: pods_pb2.Answer | pods_pb2.AnswerOfEncodedPods
+    answer: messages.Answer | messages.AnswerOfEncodedPods
     pods: Pods
     try:
-        answer = parse(pods_pb2.Answer, encoded)
+        answer = parse(messages.Answer, encoded)
         pods = answer.raw.items
     except ValueError:
-        answer = parse(pods_pb2.AnswerOfEncodedPods, encoded)
+        answer = parse(messages.AnswerOfEncodedPods, encoded)
         pods = [outline_if_any(item) for item in answer.raw.items]
     kind, metadata = answer.type_meta.kind, answer.raw.metadata
     version, token = metadata.resource_version, metadata.continue_token
     return Page(kind, answer.type_meta.api_version, [], version, token, kind.endswith("List")), pods
 
 
-def outline_if_any(item: bytes) -> pods_pb2.PodOutline | bytes:
+def outline_if_any(item: bytes) -> messages.PodOutline | bytes:
     """A pod in outline; its bytes where they are none."""
-    from rebalancer.cluster.wire import pods_pb2  # noqa: PLC0415 - as in ``parse``
+    from rebalancer.cluster.wire import messages  # noqa: PLC0415 - as in ``parse``
 
     try:
-        return parse(pods_pb2.PodOutline, item)
+        return parse(messages.PodOutline, item)
     except ValueError:
         return item
 
@@ -190,14 +190,14 @@ class ProtobufPods:
     """Reads the pods of lists and events: ``Encoding`` of pods in outline."""
 
     def __init__(self, kind: Kind, classes: ClassIndex) -> None:
-        from rebalancer.cluster.wire import pods_pb2  # noqa: PLC0415 - as in ``parse``
+        from rebalancer.cluster.wire import messages  # noqa: PLC0415 - as in ``parse``
 
-        self._messages = pods_pb2
+        self._messages = messages
         self._kind = kind
         self._numbers = classes
         self._classes: dict[tuple[object, ...], int] = {}
 
-    def read(self, pod: pods_pb2.PodOutline | bytes, position: int) -> PodFields | Malformed:
+    def read(self, pod: messages.PodOutline | bytes, position: int) -> PodFields | Malformed:
         """The row of a pod, or the pod as malformed, identified as far as possible."""
         if isinstance(pod, bytes):
             try:
@@ -214,7 +214,7 @@ class ProtobufPods:
 
     def _malformed(
         self,
-        pod: pods_pb2.PodOutline | pods_pb2.PodIdentity,
+        pod: messages.PodOutline | messages.PodIdentity,
         node_name: str,
         position: int,
         reason: str,
@@ -224,17 +224,18 @@ class ProtobufPods:
         )
         return Malformed(self._kind.name, namespace, name or f"#{position}", node_name, reason)
 
-    def conditions(self, status: pods_pb2.StatusOutline) -> list[pods_pb2.Condition]:
+    def conditions(self, status: messages.StatusOutline) -> list[messages.Condition]:
         """Those that are not as usual, and the one that says whether the pod is ready."""
         kind = self._messages.Condition
         return [parse(kind, item) for item in status.conditions[:] if not item.startswith(_USUAL)]
 
-    def node_name(self, pod: pods_pb2.PodOutline) -> str:
+    def node_name(self, pod: messages.PodOutline) -> str:
         """As ``Encoding`` says."""
-        return pod.spec.node_name
+        name: str = pod.spec.node_name
+        return name
 
     def class_and_reports(
-        self, pod: pods_pb2.PodOutline, node_name: str, resize_infeasible: bool
+        self, pod: messages.PodOutline, node_name: str, resize_infeasible: bool
     ) -> tuple[int, list[ContainerReport]]:
         """The class by what the siblings of a pod have too, and what its containers alone have to report.
 
@@ -273,7 +274,7 @@ class ProtobufPods:
             self._classes[key] = number
         return number, reports
 
-    def _of_class(self, pod: pods_pb2.PodOutline, resize_infeasible: bool) -> records.Pod:
+    def _of_class(self, pod: messages.PodOutline, resize_infeasible: bool) -> records.Pod:
         """All of a pod that its class is made of; what else is read of it has its row."""
         message = parse(self._messages.Pod, pod.SerializeToString())
         own: list[tuple[Message, tuple[str, ...]]] = [
@@ -298,15 +299,15 @@ class ProtobufPods:
         found: records.ContainerState = to_record(parse(self._messages.ContainerState, state))
         return found
 
-    def seconds(self, time: pods_pb2.Time) -> float:
+    def seconds(self, time: messages.Time) -> float:
         """Unix seconds of a time, NaN for none; ValueError for one that JSON could not hold."""
         return times.checked(time.seconds) if time.HasField("seconds") else math.nan
 
-    def ephemeral(self, status: pods_pb2.StatusOutline) -> Sequence[tuple[str, records.ContainerState]]:
+    def ephemeral(self, status: messages.StatusOutline) -> Sequence[tuple[str, records.ContainerState]]:
         """The names and states of its ephemeral containers."""
         return [(item.name, self._state(item.state)) for item in status.ephemeral_container_statuses[:]]
 
-    def time_text(self, time: pods_pb2.Time) -> str | None:
+    def time_text(self, time: messages.Time) -> str | None:
         """A time as JSON writes it; None for none."""
         return times.render(time.seconds) if time.HasField("seconds") else None
 
@@ -390,7 +391,7 @@ class PodListSplitter:
 
     def _begin(self, data: bytes) -> int | None:
         """Read what stands before the pods; where they begin, or None where more is needed to know."""
-        from rebalancer.cluster.wire import pods_pb2  # noqa: PLC0415 - as in ``parse``
+        from rebalancer.cluster.wire import messages  # noqa: PLC0415 - as in ``parse``
 
         if not MAGIC.startswith(data[: len(MAGIC)]):
             raise ValueError("not protobuf of an API server")
@@ -399,8 +400,8 @@ class PodListSplitter:
         metadata = _field(data, held[0], _FIRST) if held else None
         if about is None or held is None or metadata is None or len(data) < sum(metadata):
             return None
-        kind = parse(pods_pb2.TypeMeta, data[about[0] : sum(about)])
-        listed = parse(pods_pb2.ListMeta, data[metadata[0] : sum(metadata)])
+        kind = parse(messages.TypeMeta, data[about[0] : sum(about)])
+        listed = parse(messages.ListMeta, data[metadata[0] : sum(metadata)])
         self.head = Page(
             kind.kind, kind.api_version, [], listed.resource_version, listed.continue_token, is_list=True
         )
@@ -432,9 +433,10 @@ def _field(data: bytes, at: int, tag: int) -> tuple[int, int] | None:
 
 
 def _decoded(items: bytes) -> Pods:
-    from rebalancer.cluster.wire import pods_pb2  # noqa: PLC0415 - as in ``parse``
+    from rebalancer.cluster.wire import messages  # noqa: PLC0415 - as in ``parse``
 
     try:
-        return parse(pods_pb2.PodList, items).items
+        pods: Pods = parse(messages.PodList, items).items
+        return pods
     except ValueError:
-        return [outline_if_any(item) for item in parse(pods_pb2.EncodedPodList, items).items]
+        return [outline_if_any(item) for item in parse(messages.EncodedPodList, items).items]

@@ -19,7 +19,7 @@ from rebalancer.cluster.pods import version_number
 from rebalancer.cluster.wire.protobuf import MAGIC, MEDIA_TYPE, parse
 
 if TYPE_CHECKING:
-    from rebalancer.cluster.wire import pods_pb2
+    from rebalancer.cluster.wire import messages
 
 ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
 MAX_EVENT_BYTES = 16 << 20  # ten times what etcd stores of an object
@@ -34,7 +34,7 @@ class WatchEvent(msgspec.Struct, frozen=True):
     version: int  # of the object after the change, or that the watch has reached
     namespace: str = ""
     name: str = ""
-    item: pods_pb2.PodOutline | bytes = b""  # the object; in JSON, or where it is malformed, still encoded
+    item: messages.PodOutline | bytes = b""  # the object; in JSON, or where it is malformed, still encoded
     is_json: bool = False
     code: int = 0  # of an ERROR: the HTTP status that it stands for
     message: str = ""
@@ -125,27 +125,27 @@ def _json_event(line: bytes) -> WatchEvent:
 
 
 def _protobuf_event(frame: bytes) -> WatchEvent:
-    from rebalancer.cluster.wire import pods_pb2  # noqa: PLC0415 - as in ``parse``
+    from rebalancer.cluster.wire import messages  # noqa: PLC0415 - as in ``parse``
 
-    event = parse(pods_pb2.WatchEvent, frame)
+    event = parse(messages.WatchEvent, frame)
     if not event.object.raw.startswith(MAGIC):
         raise ValueError("the object of an event is not protobuf of an API server")
     encoded = event.object.raw[len(MAGIC) :]
     if event.type == ERROR:
-        status = parse(pods_pb2.Status, parse(pods_pb2.AnyAnswer, encoded).raw)
+        status = parse(messages.Status, parse(messages.AnyAnswer, encoded).raw)
         return WatchEvent(ERROR, -1, code=status.code, message=status.message or status.reason)
     try:
-        pod = parse(pods_pb2.PodAnswer, encoded).raw
+        pod = parse(messages.PodAnswer, encoded).raw
         return _checked(event.type, pod.metadata, pod)
     except ValueError:
-        item = parse(pods_pb2.AnyAnswer, encoded).raw
-        return _checked(event.type, parse(pods_pb2.VersionedName, item).metadata, item)
+        item = parse(messages.AnyAnswer, encoded).raw
+        return _checked(event.type, parse(messages.VersionedName, item).metadata, item)
 
 
 def _checked(
     kind: str,
-    metadata: _Metadata | pods_pb2.MetadataOutline | pods_pb2.VersionedObjectName,
-    item: pods_pb2.PodOutline | bytes,
+    metadata: _Metadata | messages.MetadataOutline | messages.VersionedObjectName,
+    item: messages.PodOutline | bytes,
 ) -> WatchEvent:
     """The event; ValueError unless it says what happened, to what, and when."""
     version = version_number(metadata.resource_version)

@@ -14,7 +14,7 @@ import pytest
 from google.protobuf import message_factory
 from google.protobuf.message import Message
 
-from rebalancer.cluster.wire.pods_pb2 import AnyAnswer, TypeMeta
+from rebalancer.cluster.wire.messages import AnyAnswer, TypeMeta
 from rebalancer_demo.api import protobuf_bodies
 from rebalancer_demo.api.protobuf_bodies import message_name, read_object
 from rebalancer_demo.objects import StatusError
@@ -48,7 +48,8 @@ def body_of(api_version: str, kind: str, fill: Any) -> bytes:
     message: Message = message_factory.GetMessageClass(descriptor)()
     fill(message)
     meta = TypeMeta(api_version=api_version, kind=kind)
-    return b"k8s\x00" + AnyAnswer(type_meta=meta, raw=message.SerializeToString()).SerializeToString()
+    answer: Message = AnyAnswer(type_meta=meta, raw=message.SerializeToString())
+    return b"k8s\x00" + answer.SerializeToString()
 
 
 def test_inlined_fields_pointers_times_and_shares_are_as_in_json() -> None:

@@ -16,7 +16,7 @@ from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.cluster.dumps.writer import save
 from rebalancer.cluster.kinds import NODES, PODS, REPLICA_SETS
 from rebalancer.cluster.records import Pod, PodSpec, Record, Workload
-from rebalancer.cluster.wire import pods_pb2
+from rebalancer.cluster.wire import messages
 from rebalancer.cluster.wire.known_fields import NOT_READ, unknown_in_spec
 from rebalancer.cluster.wire.protobuf import decode_answer, to_record
 from tests.builders import a_node, a_pod, a_replica_set
@@ -74,6 +74,18 @@ def test_each_field_that_the_api_has_is_read_or_says_why_not(record: type[Record
     assert set(numbers) - read_fields == set(not_read(record))
     assert not_read(record).items() <= numbers.items()
     assert read_fields <= set(numbers)
+
+
+@pytest.mark.parametrize(("record", "message"), [*records_of_a_spec()], ids=lambda value: str(value)[-40:])
+def test_each_field_that_is_read_has_its_number_of_the_api(record: type[Record], message: str) -> None:
+    names = {field.name: field.encode_name for field in msgspec.structs.fields(record)}
+    read = {field.name: field for field in getattr(messages, record.__name__).DESCRIPTOR.fields}
+    if "source" in read:
+        read |= {field.name: field for field in read.pop("source").message_type.fields}
+
+    assert {names[name]: field.number for name, field in read.items()} == {
+        name: number for name, (number, _) in api_fields(message).items() if name in names.values()
+    }
 
 
 def test_there_is_no_verdict_for_what_is_no_part_of_a_spec() -> None:
@@ -174,7 +186,7 @@ def test_an_unknown_field_of_a_pod_in_protobuf_is_noticed(more: bytes, number: i
 def test_an_unknown_field_within_a_spec_in_protobuf_is_noticed(
     where: Callable[[Any], Any], said: str
 ) -> None:
-    message = pods_pb2.PodSpec(containers=[{"name": "main"}, {"name": "side"}], node_selector={"a": "b"})
+    message = messages.PodSpec(containers=[{"name": "main"}, {"name": "side"}], node_selector={"a": "b"})
     found = where(message)
     if said or not hasattr(found, "items"):
         found.MergeFromString(b"\xc2\x0c\x01x")

@@ -10,7 +10,7 @@ from rebalancer.cluster.kinds import PODS
 from rebalancer.cluster.pod_classes import ClassIndex
 from rebalancer.cluster.pods import PodFields
 from rebalancer.cluster.records import Pod
-from rebalancer.cluster.wire import pods_pb2
+from rebalancer.cluster.wire import messages
 from rebalancer.cluster.wire import protobuf as protobuf_list
 from rebalancer.cluster.wire.protobuf import PodListSplitter, ProtobufPods, outline_if_any
 from tests.builders import a_pod
@@ -156,9 +156,9 @@ def test_of_pods_that_resemble_no_other_only_so_many_classes_are_kept(
     monkeypatch.setattr(protobuf_list, "_MAX_CACHED_CLASSES", 2)
     pods = ProtobufPods(PODS, ClassIndex())
     for number in (0, 1, 2, 3, 4, 0):
-        metadata = pods_pb2.Metadata(name=f"web-{number}", namespace="shop")
-        spec = pods_pb2.PodSpec(scheduler_name=f"scheduler-{number}")
-        item = pods_pb2.Pod(metadata=metadata, spec=spec).SerializeToString()
+        metadata = messages.Metadata(name=f"web-{number}", namespace="shop")
+        spec = messages.PodSpec(scheduler_name=f"scheduler-{number}")
+        item = messages.Pod(metadata=metadata, spec=spec).SerializeToString()
         assert isinstance(pods.read(outline_if_any(item), number), PodFields)
         assert 0 < len(pods._classes) <= 2
     assert len(pods._numbers.classes) == 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.cluster.wire import pods_pb2, watch_events
+from rebalancer.cluster.wire import messages, watch_events
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.cluster.wire.watch_events import MAX_EVENT_BYTES, EventSplitter, WatchEvent
 from tests.builders import a_pod
@@ -46,8 +46,8 @@ def test_what_a_broken_connection_leaves_behind_is_no_event(content_type: str) -
 
 
 def test_bookmarks_and_errors_are_read_in_both_encodings() -> None:
-    status = pods_pb2.Status(message="too old", reason="Expired", code=410).SerializeToString()
-    bookmark = pods_pb2.PodOutline(metadata={"resource_version": "77"}).SerializeToString()
+    status = messages.Status(message="too old", reason="Expired", code=410).SerializeToString()
+    bookmark = messages.PodOutline(metadata={"resource_version": "77"}).SerializeToString()
     frames = encode_frame("BOOKMARK", bookmark) + encode_frame("ERROR", status, "Status")
     lines = a_bookmark(77) + json_line("ERROR", {"code": 410, "message": "too old"})
     for found in (split(MEDIA_TYPE, frames), split(JSON, lines)):
@@ -58,7 +58,7 @@ def test_bookmarks_and_errors_are_read_in_both_encodings() -> None:
 
 
 def test_a_pod_in_protobuf_that_cannot_be_decoded_is_still_known_by_name() -> None:
-    metadata = pods_pb2.VersionedName(
+    metadata = messages.VersionedName(
         metadata={"name": "web-1", "namespace": "shop", "resource_version": "9"}
     ).SerializeToString()
     broken = metadata + b"\x12\x03\x52\x01\xff"  # spec.nodeName is not UTF-8
@@ -93,7 +93,7 @@ def test_an_event_too_large_to_be_one_is_refused_before_it_is_whole(content_type
 
 
 def test_a_frame_of_anything_but_an_event_is_refused() -> None:
-    for frame in (b"\xff\xff\xff", pods_pb2.WatchEvent(type="ADDED").SerializeToString()):
+    for frame in (b"\xff\xff\xff", messages.WatchEvent(type="ADDED").SerializeToString()):
         with pytest.raises(ValueError, match=r"."):
             split(MEDIA_TYPE, len(frame).to_bytes(4, "big") + frame)
 

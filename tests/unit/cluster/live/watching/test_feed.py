@@ -17,7 +17,7 @@ from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.cluster.live.watching import feed as feed_module
 from rebalancer.cluster.live.watching.feed import Feed
 from rebalancer.cluster.live.watching.latest_objects import latest_objects
-from rebalancer.cluster.wire import pods_pb2
+from rebalancer.cluster.wire import messages
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.errors import RightsError, UnreachableError
 from rebalancer.http import Connections
@@ -225,7 +225,7 @@ def test_a_watch_that_breaks_at_any_moment_goes_on_without_a_gap(
 def an_error(code: int, reason: str, *, protobuf: bool) -> bytes:
     if not protobuf:
         return json_line("ERROR", {"code": code, "reason": reason, "message": reason})
-    status = pods_pb2.Status(code=code, reason=reason, message=reason)
+    status = messages.Status(code=code, reason=reason, message=reason)
     return encode_frame("ERROR", status.SerializeToString(), "Status")
 
 
