@@ -1,4 +1,7 @@
-"""Pods as execution reads them: identity, node and readiness, without the rest of their specification."""
+"""Pods as execution reads them: identity, node and readiness, without the rest of their specification.
+
+And their controllers, where one has made no replacement: it may want none any more, or may not make one.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,16 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.cluster import records, times
-from rebalancer.cluster.kinds import Kind
+from rebalancer.cluster.kinds import JOBS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS, Kind
 from rebalancer.cluster.live import RawApi, object_path
 from rebalancer.cluster.live.lists import read_list
 from rebalancer.cluster.pods import EVICTION_IN_PROGRESS
-from rebalancer.errors import UnreachableError
+from rebalancer.counting import counted
+from rebalancer.errors import InternalError, RebalancerError, UnreachableError
+from rebalancer.planning.plan import PodReference
 
 MAX_PAGES = 2000
 
@@ -158,3 +164,52 @@ def read_pods(api: RawApi, scopes: Iterable[Scope]) -> tuple[ObservedPod, ...]:
         pods = [pod for pod in listing.records if isinstance(pod, ObservedPod)]
         found.update((pod.metadata.uid, pod) for pod in pods)
     return tuple(found.values())
+
+
+class _ControllerStatus(records.Record, frozen=True):
+    replicas: int = 0
+    conditions: list[ObservedCondition] | None = None
+
+
+class _Controller(records.ApiObject, frozen=True):
+    spec: records.WorkloadSpec = records.WorkloadSpec()
+    status: _ControllerStatus = _ControllerStatus()
+
+    def why_none(self, pod: PodReference) -> str:
+        """Why it makes no pod in the stead of this one; empty where it does not say."""
+        if self.metadata.deletion_timestamp is not None:
+            return "is being deleted"
+        wanted, has = self.spec.replicas, self.status.replicas
+        if wanted is not None and pod.controller_kind == STATEFUL_SETS.name:
+            first, number = self.spec.ordinals.start if self.spec.ordinals else 0, pod.name.rpartition("-")[2]
+            has = wanted if number.isdecimal() and int(number) >= first + wanted else -1
+        if wanted is not None and has >= wanted:
+            return f"wants {counted(wanted, 'pod')} and has them" if wanted else "wants no pods"
+        failures = (item for item in self.status.conditions or () if item.type in _FAILURES)
+        message = next((item.message or item.reason for item in failures if item.status == "True"), "")
+        return f"cannot make one: {message[:300]}" if message else ""
+
+
+_FAILURES = ("ReplicaFailure", "Failed")  # of a ReplicaSet or ReplicationController, and of a Job
+_CONTROLLERS = {
+    kind.name: replace(kind, record=_Controller)
+    for kind in (REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, JOBS)
+}
+
+
+def why_not_replaced(api: RawApi, pod: PodReference) -> str:
+    """Why the controller of an evicted pod has made no replacement; empty where that is not known."""
+    kind, name = _CONTROLLERS.get(pod.controller_kind), f"{pod.controller_kind} {pod.controller_name}"
+    if kind is None:
+        return ""
+    path = object_path(kind.api_version, pod.namespace, kind.plural)
+    named = {"fieldSelector": f"metadata.name={pod.controller_name}"}  # runs need no right to get one
+    try:
+        listing = read_list(api, kind, f"read {name}", path, named)
+    except InternalError:
+        raise
+    except RebalancerError:
+        return ""
+    found = next((item for item in listing.records if item.metadata.uid == pod.controller_uid), None)
+    why = found.why_none(pod) if isinstance(found, _Controller) else "" if listing.malformed else "is gone"
+    return f"{name} {why}" if why else ""

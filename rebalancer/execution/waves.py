@@ -40,7 +40,7 @@ from rebalancer.execution.clock import RunClock
 from rebalancer.execution.evict import Attempt, Ends, EvictionClient, Patience, Verdict, evict
 from rebalancer.execution.journal import Journal
 from rebalancer.execution.lease import HeldLease
-from rebalancer.execution.observed_pods import ObservedPod, Scope, read_pods
+from rebalancer.execution.observed_pods import ObservedPod, Scope, read_pods, why_not_replaced
 from rebalancer.execution.outcomes import Outcome, Outcomes, PlanOfRun, Stop, StopReason, exit_code
 from rebalancer.execution.restart import restart
 from rebalancer.execution.safety import ClusterHealth, SafetyChecks, read_health
@@ -478,7 +478,7 @@ class _Run:
             self._keep_lease()
 
         execution = self._context.execution
-        outcomes = landings.until_settled(execution.wave_timeout, after_each_read)
+        outcomes = self._explained(landings.until_settled(execution.wave_timeout, after_each_read))
         for outcome in outcomes:
             self._ended(outcome)
         reasons = [
@@ -489,6 +489,15 @@ class _Run:
         if reasons:
             # A failure in the cluster is a better reason than the request to stop.
             self._stream.stop(min(reasons, key=lambda reason: reason.stop is Stop.INTERRUPTED))
+
+    def _explained(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
+        """The outcomes, with why a controller has made no replacement where it says so."""
+        api, found = self._context.api.finishing(_LAST_LOOK_SECONDS).within(_LAST_LOOK_SECONDS), []
+        for outcome in outcomes:
+            none = outcome.result is Result.NOT_REPLACED
+            why = why_not_replaced(api, outcome.move.pod) if none else ""
+            found.append(replace(outcome, because=f"{outcome.because}; {why}") if why else outcome)
+        return found
 
     def _reason_to_stop(self, outcome: Outcome) -> StopReason:
         if outcome.result is Result.UNKNOWN and self._clock.stop_requested():

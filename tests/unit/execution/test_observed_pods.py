@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rebalancer.cluster.live.client import PAGE_SIZE
 from rebalancer.errors import UnreachableError
 from rebalancer.execution import observed_pods
-from rebalancer.execution.observed_pods import Scope, read_pods
-from tests.unit.execution.builders import a_pod_document
+from rebalancer.execution.observed_pods import Scope, read_pods, why_not_replaced
+from tests.unit.execution.builders import a_move, a_pod_document
 from tests.unit.execution.fake_api import Answer, Request, Script, fake_api, refusal
 
 
@@ -92,3 +94,62 @@ def test_a_pod_that_cannot_be_read_does_not_hide_the_others() -> None:
     odd = {"metadata": {"namespace": "shop", "name": "odd"}, "status": 7}
     page = {"kind": "PodList", "items": [odd, a_pod_document("good")]}
     assert names(Answer(200, page)) == ["good"]
+
+
+def a_controller(replicas: int | None, has: int = 0, *, uid: str = "rs-uid", **more: Any) -> dict[str, Any]:
+    metadata = {"name": "web", "namespace": "shop", "uid": uid, **more.pop("metadata", {})}
+    spec = {"replicas": replicas, **more.pop("spec", {})}
+    return {"metadata": metadata, "spec": spec, "status": {"replicas": has, **more}}
+
+
+def failing(kind: str, message: str, status: str = "True") -> dict[str, Any]:
+    return {"conditions": [{"type": kind, "status": status, "message": message}]}
+
+
+QUOTA = 'pods "web-x" is forbidden: exceeded quota'
+
+
+@pytest.mark.parametrize(
+    ("kind", "controllers", "why"),
+    [
+        ("ReplicaSet", [a_controller(2, 2)], "ReplicaSet web wants 2 pods and has them"),
+        ("ReplicaSet", [a_controller(1, 2)], "ReplicaSet web wants 1 pod and has them"),
+        ("ReplicaSet", [a_controller(0, 0)], "ReplicaSet web wants no pods"),
+        ("ReplicaSet", [a_controller(3, 2)], ""),
+        (
+            "ReplicaSet",
+            [a_controller(3, 2, **failing("ReplicaFailure", QUOTA))],
+            f"ReplicaSet web cannot make one: {QUOTA}",
+        ),
+        ("ReplicaSet", [a_controller(3, 2, **failing("ReplicaFailure", QUOTA, "False"))], ""),
+        ("ReplicaSet", [], "ReplicaSet web is gone"),
+        ("ReplicaSet", [a_controller(2, 2, uid="another")], "ReplicaSet web is gone"),
+        ("ReplicaSet", [{"metadata": {"name": "web", "namespace": "shop"}, "spec": 7}], ""),
+        (
+            "ReplicaSet",
+            [a_controller(3, 2, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})],
+            "ReplicaSet web is being deleted",
+        ),
+        ("StatefulSet", [a_controller(1, 1)], "StatefulSet web wants 1 pod and has them"),
+        ("StatefulSet", [a_controller(2, 2)], ""),
+        ("StatefulSet", [a_controller(1, 1, spec={"ordinals": {"start": 1}})], ""),
+        (
+            "Job",
+            [a_controller(None, **failing("Failed", "backoff limit"))],
+            "Job web cannot make one: backoff limit",
+        ),
+        ("CloneSet", [a_controller(0)], ""),
+    ],
+)
+def test_a_controller_says_why_it_has_made_no_replacement(
+    kind: str, controllers: list[dict[str, Any]], why: str
+) -> None:
+    api, transport = fake_api(Script(Answer(200, {"kind": f"{kind}List", "items": controllers})))
+    assert why_not_replaced(api, a_move("web-1", kind=kind).pod) == why
+    for request in transport.requests:
+        assert request.query["fieldSelector"] == "metadata.name=web"
+
+
+def test_a_controller_that_may_not_be_read_is_not_known() -> None:
+    for answer in (refusal(403, "no"), refusal(404, "no"), Answer(200, b"<html>")):
+        assert why_not_replaced(fake_api(Script(answer))[0], a_move().pod) == ""

@@ -40,6 +40,18 @@ def test_nothing_more_is_evicted_once_a_replacement_goes_astray(
     assert outcomes.stop is Stop.OUTCOME
 
 
+def test_a_workload_that_was_scaled_down_meanwhile_is_said_to_want_no_replacement() -> None:
+    run, moves = a_run_of_five()
+    run.cluster.lands_on = ""
+    metadata = {"name": "web", "namespace": "shop", "uid": "rs-uid"}
+    controller = {"metadata": metadata, "spec": {"replicas": 4}, "status": {"replicas": 4}}
+    run.cluster.controllers = [controller]
+    outcomes = run(*moves)
+    because = "its controller has made no replacement; ReplicaSet web wants 4 pods and has them"
+    assert outcomes.outcomes[0].because == because
+    assert outcomes.stopped == f"shop/web-0: NotReplaced: {because}"
+
+
 def test_an_unexpected_landing_that_the_policy_bears_lets_the_wave_go_on_with_moves_that_still_hold() -> None:
     run, moves = a_run_of_five()
     run.cluster.lands_on = "hot"

@@ -30,6 +30,7 @@ class TinyCluster:
         self.evicted: list[str] = []
         self.evicted_at: list[float] = []
         self.refuse: dict[str, Answer] = {}
+        self.controllers: list[dict[str, Any]] | None = None  # None: they may not be read
         self.pods = {name: self._pod(name, "hot", NOW - 600) for name in names}
 
     def _pod(self, name: str, node: str, created: float) -> dict[str, Any]:
@@ -60,6 +61,8 @@ class TinyCluster:
         if request.path == "/api/v1/namespaces/shop/pods":
             self.listed += 1
             return Answer(200, {"kind": "PodList", "items": [self.now(pod) for pod in self.pods.values()]})
+        if request.path.endswith("/replicasets") and self.controllers is not None:
+            return Answer(200, {"kind": "ReplicaSetList", "items": self.controllers})
         name = request.path.removesuffix("/eviction").rsplit("/", 1)[-1]
         if request.method == "GET":
             return Answer(200, self.pods[name]) if name in self.pods else refusal(404, "pods not found")
