@@ -82,6 +82,16 @@ def test_labels_of_monitors_and_annotations_of_pods_stand_there_once(tmp_path: P
     rendered(tmp_path, {"podAnnotations": {"checksum/policy": "mine"}})
 
 
+@pytest.mark.parametrize("kind", ["CronJob", "Deployment"])
+def test_pods_may_go_without_the_annotations_that_they_have_by_default(tmp_path: Path, kind: str) -> None:
+    """Maps of values are merged, so that null is the one way to say so."""
+    objects = rendered(tmp_path, {"podAnnotations": None, "kind": kind, "existingConfigMap": "mine"})
+    (found,) = (item["spec"] for item in objects if item["kind"] == kind)
+    template = found["template"] if kind == "Deployment" else found["jobTemplate"]["spec"]["template"]
+
+    assert not template["metadata"].get("annotations")
+
+
 @pytest.mark.parametrize("name", ["commonLabels", "podLabels", "jobLabels", "cronJobLabels"])
 def test_the_labels_by_which_pods_are_selected_are_the_charts_own(tmp_path: Path, name: str) -> None:
     said = refusal(tmp_path, {name: {"app.kubernetes.io/instance": "other"}})
