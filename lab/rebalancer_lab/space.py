@@ -6,7 +6,8 @@
       load.window: {choose: [5m, 15m]}
 
 A point of it is a value for each setting. With 80 and 10 for the first two, and 5m, a node is hot above 80 %
-and cool at 70 %, and its load is the mean of five minutes. All other settings stay as they are today.
+and cool at 70 %, and its load is the mean of five minutes. All other settings stay as they are today, but for
+those that today's policy does not name and that follow from others, as minGain does from aggressiveness.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Annotated, Any, Literal, Self
 
 import msgspec
 from pydantic import BeforeValidator, Field, model_validator
+from pydantic.alias_generators import to_camel
 
 from rebalancer.documents import parse
 from rebalancer.documents import to_yaml as dump_yaml
@@ -25,6 +27,7 @@ from rebalancer.documents.models import validate
 from rebalancer.errors import InputError
 from rebalancer.policy.model import PolicyModel
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
+from rebalancer.policy.schema import Level, RebalancePolicy
 
 MAX_SETTINGS, MAX_VALUES, MAX_PATH_LENGTH = 40, 1000, 200
 _STEP = re.compile(r"(?:\.|^)([A-Za-z][\w/-]{0,62})|\[(\d{1,2})\]", re.ASCII)
@@ -95,12 +98,30 @@ class Space(msgspec.Struct, frozen=True):
 
     def text(self, point: Point) -> str:
         """The same as YAML."""
-        document = self.today.policy.model_dump(mode="json", by_alias=True, exclude_none=True)
+        policy = self.today.policy
+        document = named(policy, policy.model_dump(mode="json", by_alias=True, exclude_none=True))
         for path, value in point.items():
             below = self.settings[path].below
             written = value if not below else _number(float(point[below]) - float(value))
             _put(document, steps_of(path), written)
         return dump_yaml(document)
+
+
+def named(policy: RebalancePolicy, document: Any) -> Any:
+    """A policy's document without the values that it does not name and that follow from others."""
+    for key in _unnamed_of_level(policy):
+        del document["planning"][key]
+    hot = document["hotNodes"]
+    written = (*hot["any"], *(rule for pool in hot["pools"] for rule in pool["any"]))
+    for rule, values in zip(policy.hot_nodes.every_rule, written, strict=True):
+        if "cool_to" not in rule.model_fields_set:
+            values.pop("coolTo", None)
+    return document
+
+
+def _unnamed_of_level(policy: RebalancePolicy) -> list[str]:
+    """The keys of planning that follow from its aggressiveness."""
+    return [to_camel(key) for key in Level.__struct_fields__ if key not in policy.planning.model_fields_set]
 
 
 def read_space(text: str, source: str, today: LoadedPolicy) -> Space:
@@ -112,6 +133,10 @@ def read_space(text: str, source: str, today: LoadedPolicy) -> Space:
     space = Space(today, found.settings)
     for path, setting in found.settings.items():
         where = ("settings", path)
+        if path == "planning.aggressiveness" and not _unnamed_of_level(today.policy):
+            sets = " and ".join(map(to_camel, Level.__struct_fields__))
+            hint = "remove from today's policy those that are to follow from it"
+            raise document.error(where, f"has no effect: today's policy names {sets}", hint=hint, key=True)
         if setting.below:
             other = found.settings.get(setting.below)
             if other is None or other.choose or other.below or setting.below == path:

@@ -36,7 +36,7 @@ from rebalancer.errors import InputError
 from rebalancer.planning.plan import API_VERSION, ChangedSetting, Value
 from rebalancer.policy.policy_file import changed_settings, shown
 from rebalancer_lab.places import folder_of, is_url, plainly
-from rebalancer_lab.space import Point, Setting, Space
+from rebalancer_lab.space import Point, Setting, Space, named
 from rebalancer_lab.timeline import Timeline
 from rebalancer_lab.workers import Block, Figures, Task, Workers
 
@@ -490,4 +490,4 @@ def chosen_policy(found: Tuning, space: Space) -> str:
         *(f"  {item.setting}: {item.before} -> {item.after}" for item in found.changes),
     ]
     safe = "".join(f"# {' '.join(line.splitlines())}\n" for line in lines)
-    return safe + dump_yaml(shown(policy)[0])
+    return safe + dump_yaml(named(policy, shown(policy)[0]))

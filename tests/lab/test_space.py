@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from rebalancer.errors import InputError
-from rebalancer.policy.policy_file import default_policy, load_policy
+from rebalancer.policy.hotness import HotRule
+from rebalancer.policy.policy_file import default_policy, load_policy, parse_policy, to_yaml
 from rebalancer_lab.space import Point, read_space
 
 HEAD = "apiVersion: rebalancer/v1alpha1\nkind: TuningSpace\nsettings:\n"
@@ -27,6 +29,49 @@ def test_a_point_is_todays_policy_with_its_values_and_distances_below_others() -
     assert (rule["utilization"]["cpu"], rule["coolTo"]["cpu"], rule["coolTo"]["memory"]) == (75, 65, 75)
     assert found.planning.cooldown == 7200.0
     assert found.limits.per_run == default_policy().policy.limits.per_run
+
+
+def test_what_todays_policy_does_not_name_follows_from_what_is_tried() -> None:
+    text = """\
+apiVersion: rebalancer/v1alpha1
+kind: RebalancePolicy
+hotNodes:
+  any: [{utilization: {cpu: 80}}]
+  pools: [{name: batch, nodeSelector: {}, any: [{deviation: {cpu: 20}}]}]
+planning: {confidence: 0.99}
+"""
+    today = parse_policy(text, "today.yaml")
+    rules = (
+        '"hotNodes.any[0].utilization.cpu": {from: 60, to: 90}\n  "hotNodes.pools[0].any[0].deviation.cpu": '
+    )
+    space = read_space(
+        f"{HEAD}  planning.aggressiveness: {{from: 1, to: 5}}\n  {rules}{{choose: [5]}}", "space.yaml", today
+    )
+    point = {
+        "planning.aggressiveness": 1,
+        "hotNodes.any[0].utilization.cpu": 60,
+        "hotNodes.pools[0].any[0].deviation.cpu": 5,
+    }
+    found = space.policy(point).policy
+
+    assert space.policy({}).policy == today.policy
+    planning = found.planning
+    assert (planning.min_gain, planning.partial_relief, planning.least_relief) == (15.0, False, 4.0)
+    assert planning.confidence == 0.99  # which the policy names
+    assert [rule["coolTo"] for rule in map(_written, found.hot_nodes.every_rule)] == [{"cpu": 50}, {"cpu": 0}]
+
+
+def _written(rule: HotRule) -> Any:
+    return rule.model_dump(mode="json", by_alias=True)
+
+
+def test_a_level_of_aggressiveness_that_decides_nothing_is_refused() -> None:
+    """As of a policy that ``policy show`` printed, with every default."""
+    today = parse_policy(to_yaml(default_policy().policy), "today.yaml")
+    with pytest.raises(
+        InputError, match=r"space\.yaml:4:3 settings\.planning\.aggressiveness: has no effect"
+    ):
+        read_space(f"{HEAD}  planning.aggressiveness: {{from: 1, to: 5}}", "space.yaml", today)
 
 
 @pytest.mark.parametrize("name", ["default", "conservative", "balanced"])
