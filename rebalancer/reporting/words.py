@@ -39,6 +39,11 @@ def minutes(seconds: float) -> str:
     return f"{seconds / 60:g} min" if seconds >= 60 else f"{seconds:g} s"
 
 
+def figure(value: float | None, digits: int = 0) -> str:
+    """A figure with so many digits; a dash where there is none."""
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
 def sample(names: Sequence[str], most: int) -> str:
     """The first names, and how many more there are: ``a, b and 3 more``."""
     if len(names) <= most:

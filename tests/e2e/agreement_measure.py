@@ -19,7 +19,7 @@ import msgspec
 import urllib3
 
 from rebalancer.agreement.decisions import Agreement, OfProfile
-from rebalancer.reporting.tables.agreement import figure
+from rebalancer.reporting.words import figure
 from tests.e2e import assets
 from tests.e2e.agreement_scene import DEFAULT, RENEWAL_SECONDS, Running, Scene, agreement, churning
 from tests.e2e.controlplane import ControlPlane

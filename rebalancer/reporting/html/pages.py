@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -24,37 +23,12 @@ from rebalancer.planning.explanation import SchedulingTable
 from rebalancer.planning.plan import Move, NodeReport, Plan, encode
 from rebalancer.reporting.html.chart import HEIGHT, WIDTH, Chart, LineChart, chart, line_chart
 from rebalancer.reporting.html.embedded import embedded
-from rebalancer.reporting.tables.agreement import figure
-from rebalancer.reporting.tables.agreement import headline as agreement_headline
-from rebalancer.reporting.tables.nodes import (
-    NodeListing,
-    figure_words,
-    headline,
-    known_loads,
-    mean_p95_max,
-    origin_words,
-)
-from rebalancer.reporting.tables.outcomes import (
-    exit_words,
-    measured_words,
-    percent_words,
-    seconds_after,
-    state_words,
-    summary_words,
-)
-from rebalancer.reporting.tables.outcomes import figure_words as measured_figure_words
-from rebalancer.reporting.tables.plan import (
-    cost_words,
-    filled_words,
-    gain_words,
-    kept_by_reason,
-    landing_words,
-    peak,
-    state_after,
-    strategy_messages,
-    verdict,
-)
-from rebalancer.reporting.words import amounts, minutes, plain, words
+from rebalancer.reporting.tables import agreement as of_agreement
+from rebalancer.reporting.tables import nodes as of_nodes
+from rebalancer.reporting.tables import outcomes as of_run
+from rebalancer.reporting.tables import plan as of_plan
+from rebalancer.reporting.tables.nodes import NodeListing
+from rebalancer.reporting.words import amounts, figure, minutes, plain, words
 from rebalancer.simulation.report import Cycle, LoadSpread, Simulation
 
 CHARTED = ("cpu", "memory")  # resources that every page shows
@@ -77,7 +51,8 @@ def render_page(template: str, package: str = _PACKAGE, **values: Any) -> str:
     environment.filters.update(
         plain=plain, words=_sentence, minutes=minutes, points=lambda figures: amounts(figures.items())
     )
-    environment.globals.update(counted=counted, width=WIDTH, height=HEIGHT)
+    environment.globals.update(counted=counted, figure=figure, width=WIDTH, height=HEIGHT)
+    environment.globals.update(of_nodes=of_nodes, of_plan=of_plan, of_run=of_run)
     return environment.get_template(template).render(values)
 
 
@@ -113,17 +88,13 @@ def nodes_page(
     return render_page(
         "nodes.html.jinja",
         listing=listing,
-        headline=headline(all_nodes),
-        summaries=[
-            (name, *mean_p95_max(loads)) for name in CHARTED if (loads := known_loads(all_nodes, name))
-        ],
-        origins=origin_words(all_nodes),
+        all_nodes=all_nodes,
+        charted=CHARTED,
         charts=node_charts([replace(node, after=None) for node in listing.nodes]),  # as they are now
         chosen=f"{len(listing.nodes)} of {counted(len(all_nodes), 'node')}: {chosen_by}" if chosen_by else "",
         rows=rows,
         left_out=len(listing.nodes) - len(rows),
         resources=sorted({*CHARTED, *(name for node in rows for name in node.load)}),
-        figure_words=figure_words,
     )
 
 
@@ -131,12 +102,14 @@ def html_report(
     plan: Plan, policy: str, tables: Mapping[str, SchedulingTable], outcomes: Outcomes | None = None
 ) -> str:
     """A plan, its policy without secrets, the scheduler's scores by pod uid, and what came of the plan."""
-    said = verdict(plan) if outcomes is None or outcomes.dry_run else summary_words(outcomes)
-    if outcomes is not None and not outcomes.dry_run and outcomes.outcomes:
-        landed = sum(outcome.result.landed for outcome in outcomes.outcomes)
-        said = f"{landed} of {counted(len(outcomes.outcomes), 'move')} landed; "
-        said += measured_words(outcomes.measured) if outcomes.measured else summary_words(outcomes)
-    hot = sorted((node for node in plan.nodes if node.hot), key=lambda node: (-peak(node), node.name))
+    said = of_plan.verdict(plan)
+    if outcomes is not None and not outcomes.dry_run:
+        said = of_run.summary_words(outcomes)
+        if outcomes.outcomes:
+            landed = sum(outcome.result.landed for outcome in outcomes.outcomes)
+            measured = of_run.measured_words(outcomes.measured) if outcomes.measured else said
+            said = f"{landed} of {counted(len(outcomes.outcomes), 'move')} landed; {measured}"
+    hot = sorted((node for node in plan.nodes if node.hot), key=lambda node: (-of_plan.peak(node), node.name))
     elements = [("plan", encode(plan)), ("policy", policy.encode())]
     if outcomes is not None:
         elements.append(("outcomes", encode_outcomes(outcomes)))
@@ -146,42 +119,15 @@ def html_report(
         policy="\n".join(plain(line) for line in policy.splitlines()),
         verdict=said[:1].upper() + said[1:],
         outcomes=outcomes,
-        contents=[
-            (anchor, title)
-            for anchor, title, shown in (
-                ("outcomes", "What happened", outcomes),
-                ("measured", "Load as measured", outcomes and outcomes.measured),
-                ("moves", "Moves", plan.moves),
-                ("nodes", "Nodes by load", True),
-                ("hot", "Hot nodes", hot),
-                ("blocked", "What keeps load", plan.obstacles),
-                ("warnings", "Warnings", plan.warnings or plan.neutral_plugins),
-                ("kept", "Pods not moved", plan.kept),
-                ("policy", "Policy", True),
-            )
-            if shown
-        ],
-        ended=f"{summary_words(outcomes)}; exit code {exit_words(outcomes)}" if outcomes else "",
-        seconds_after=seconds_after,
-        measured_words=measured_words,
-        measured_figure_words=measured_figure_words,
-        percent_words=percent_words,
-        state_words=state_words,
         max_nodes=_MAX_NODES,
         charts=node_charts(plan.nodes),
-        gains=gain_words(plan.benefit, "→") if plan.benefit and plan.moves else "",
-        costs=cost_words(plan.benefit) if plan.benefit and plan.moves else "",
-        strategies=strategy_messages(plan),
         hot=hot[:_MAX_NODES],
         more_hot=max(len(hot) - _MAX_NODES, 0),
         resources=CHARTED,
-        landing_words=landing_words,
-        filled_words=partial(filled_words, nodes={node.name: node for node in plan.nodes}),
-        state_after=state_after,
+        node_of={node.name: node for node in plan.nodes},
         moves=[(move, tables.get(move.pod.uid)) for move in plan.moves],
         max_scored=_MAX_SCORED,
         likeliest=_likeliest,
-        kept=kept_by_reason(plan),
         max_kept=_MAX_KEPT_OF_A_REASON,
         embedded=[(name, embedded(content)) for name, content in elements],
     )
@@ -200,9 +146,8 @@ def agreement_page(found: Agreement) -> str:
     return render_page(
         "agreement.html.jinja",
         found=found,
-        title=f"{agreement_headline(found.decisions, found.landed)}{share}",
+        title=f"{of_agreement.headline(found.decisions, found.landed)}{share}",
         time=times.render,
-        figure=figure,
         most=_MAX_MISSES,
     )
 

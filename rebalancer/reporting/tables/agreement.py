@@ -18,7 +18,7 @@ from rebalancer.agreement.decisions import (
 from rebalancer.counting import counted
 from rebalancer.reporting.tables.explain import initials
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
-from rebalancer.reporting.words import plain, words
+from rebalancer.reporting.words import figure, plain, words
 
 _MAX_PROFILES, _MAX_MISSES, _MAX_SUSPECTS, _MAX_NODES = 12, 5, 5, 8
 
@@ -120,11 +120,6 @@ def why_table(found: WhyThere, style: Style = Style()) -> Text:
     _write_decision(lines, found.decision, said)
     lines.message(f"computed {found.computed}", 2, "dim", most=3)
     return lines.text
-
-
-def figure(value: float | None, digits: int) -> str:
-    """A mean of decisions; a dash where there are none."""
-    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def _landed(item: OfProfile) -> tuple[str, str]:
