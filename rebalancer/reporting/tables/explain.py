@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from rich.text import Text
 
@@ -23,11 +23,15 @@ from rebalancer.planning.explanation import (
 )
 from rebalancer.planning.plan import NodeAfter, NodeReport
 from rebalancer.reporting.tables.plan import landing_words, write_node
-from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
+from rebalancer.reporting.tables.text import Column, Lines, Style, figure_of, write_table
 from rebalancer.reporting.words import amounts, plain, sample, words
 
 _MAX_NODES, _MAX_REASONS, _MAX_PODS = 8, 5, 12
 _NEVER = frozenset({"DaemonSet", "StaticPod"})
+_SHARES = (
+    Column("CPU", figure_of("share", "cpu", "{:.1f}"), right=True),
+    Column("MEM", figure_of("share", "memory", "{:.1f}"), right=True),
+)
 
 
 def explain_table(explanation: Explanation, style: Style = Style()) -> Text:
@@ -127,12 +131,6 @@ def _scores(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> None:
     def colour(node: ScoredNode) -> str:
         return ("yellow" if node.unacceptable else "green") if node.probability else ""
 
-    def after(resource: str) -> Callable[[ScoredNode], str]:
-        return lambda node: f"{node.after[resource]:.0f}%" if resource in node.after else "?"
-
-    def score(plugin: str) -> Callable[[ScoredNode], str]:
-        return lambda node: str(node.scores[plugin])
-
     columns = [
         Column("NODE", lambda node: (plain(node.node), "bold" if node.probability else ""), node=True),
         Column("TOTAL", lambda node: (str(node.total), colour(node)), right=True),
@@ -141,9 +139,9 @@ def _scores(lines: Lines, table: SchedulingTable, *, moves_away: bool) -> None:
             lambda node: (f"{node.probability:.1%}" if node.probability else "", colour(node)),
             right=True,
         ),
-        *(Column(short[name], score(name), right=True) for name in differing),
-        Column("CPU AFTER", after("cpu"), right=True),
-        Column("MEM AFTER", after("memory"), right=True),
+        *(Column(short[name], figure_of("scores", name, "{}"), right=True) for name in differing),
+        Column("CPU AFTER", figure_of("after", "cpu", "{:.0f}%"), right=True),
+        Column("MEM AFTER", figure_of("after", "memory", "{:.0f}%"), right=True),
     ]
     refused = {
         node.node: node.unacceptable
@@ -200,17 +198,10 @@ def _node(lines: Lines, node: NodeExplanation) -> None:
 
     columns = [
         Column("POD", lambda pod: (plain(pod.pod.full_name), "bold")),
-        *_shares(),
+        *_SHARES,
         Column("IN THIS PLAN", said, below=True),
     ]
     write_table(lines, columns, node.pods, _MAX_PODS, "pod")
-
-
-def _shares() -> list[Column]:
-    def share(resource: str) -> Callable[[PodOnNode | PodOfWorkload], str]:
-        return lambda pod: f"{pod.share[resource]:.1f}" if resource in pod.share else "?"
-
-    return [Column("CPU", share("cpu"), right=True), Column("MEM", share("memory"), right=True)]
 
 
 def _workload(lines: Lines, workload: WorkloadExplanation) -> None:
@@ -230,7 +221,7 @@ def _workload(lines: Lines, workload: WorkloadExplanation) -> None:
     columns = [
         Column("POD", lambda pod: (plain(pod.pod.name), "bold")),
         Column("NODE", lambda pod: (plain(pod.node or "none"), "red" if pod.hot else ""), node=True),
-        *_shares(),
+        *_SHARES,
         Column("IN THIS PLAN", _short_verdict, sentence=True),
     ]
     write_table(lines, columns, workload.pods, _MAX_PODS, "pod")

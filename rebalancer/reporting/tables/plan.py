@@ -229,15 +229,18 @@ def load_columns(lines: Lines, nodes: Iterable[NodeReport]) -> list[Column]:
     return [Column(plain(name).upper(), partial(load_bar, lines, resource=name)) for name in sorted(wanted)]
 
 
-def load_bar(lines: Lines, node: NodeReport, resource: str) -> Text:
-    """``████▒▒░░  87→65``."""
+def load_bar(lines: Lines, node: NodeReport, resource: str, *, spaced: bool = False) -> Text:
+    """``████▒▒░░  87→65``; with room for it ``██████▒▒░░  87% →  65%``."""
     before = node.load.get(resource)
     after = node.after.load.get(resource) if node.after else None
     if before is None:
         return Text("unknown", "yellow")
-    text = bar(before, after, _SHORT_BAR, lines.style.glyphs)
-    text.append(f" {before:3.0f}", "bold")
-    return text if after is None else text.append(f"{lines.style.glyphs.arrow}{after:.0f}")
+    arrow = lines.style.glyphs.arrow
+    text = bar(before, after, _BAR if spaced else _SHORT_BAR, lines.style.glyphs)
+    text.append(f" {before:3.0f}{'%' * spaced}", "bold")
+    if after is not None:
+        text.append(f" {arrow} {after:3.0f}%" if spaced else f"{arrow}{after:.0f}")
+    return text
 
 
 def write_node(lines: Lines, node: NodeReport) -> None:
@@ -249,7 +252,9 @@ def write_node(lines: Lines, node: NodeReport) -> None:
     if len(name) > width or not resources:
         lines.add("  ", (name, "bold"), "" if resources else "  no fresh figure")
         lead = " " * (width + 4)
-    segments = [_segment(lines, node, resource) for resource in resources]
+    segments = [
+        Text(f"{plain(resource)} ") + load_bar(lines, node, resource, spaced=True) for resource in resources
+    ]
     longest = max((segment.cell_len for segment in segments), default=0)
     abreast = 2 if len(lead) + 2 * longest + 2 <= lines.style.width else 1
     for first in range(0, len(segments), abreast):
@@ -270,19 +275,6 @@ def _worth_showing(node: NodeReport, resource: str, lines: Lines) -> bool:
         or named
         or node.load.get(resource, 0.0) >= _NEARLY_FULL
     )
-
-
-def _segment(lines: Lines, node: NodeReport, resource: str) -> Text:
-    before = node.load.get(resource)
-    after = node.after.load.get(resource) if node.after else None
-    text = Text(f"{plain(resource)} ")
-    if before is None:
-        return text.append("unknown", "yellow")
-    text.append_text(bar(before, after, _BAR, lines.style.glyphs))
-    text.append(f" {before:3.0f}%", "bold")
-    if after is not None:
-        text.append(f" {lines.style.glyphs.arrow} {after:3.0f}%")
-    return text
 
 
 def _steered(plan: Plan) -> str:

@@ -11,12 +11,12 @@ from rich.text import Text
 
 from rebalancer.counting import counted
 from rebalancer.planning.plan import API_VERSION, Landing, NodeAfter, NodeReport, Value
-from rebalancer.questions.fit import Fit, FittingPod
+from rebalancer.questions.fit import Fit
 from rebalancer.questions.policy_tests import PolicyTestReport
 from rebalancer.questions.what_if import ChangedNode, Comparison, Fate, PodFate, WhatIf
 from rebalancer.questions.why_not import WhyNot
 from rebalancer.reporting.tables.plan import load_bar, write_obstacles, write_warnings
-from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
+from rebalancer.reporting.tables.text import Column, Lines, Style, figure_of, write_table
 from rebalancer.reporting.words import plain, sample, words
 
 _MAX_PODS, _MAX_NODES, _MAX_COMPARED, _MAX_WHY = 10, 20, 8, 2
@@ -225,17 +225,13 @@ def _requests(answer: Fit) -> str:
 def _landings(lines: Lines, answer: Fit) -> None:
     shown = answer.landings[: lines.shown(len(answer.landings), len(answer.landings))]
     lines.heading("LANDINGS", "each pod after those above it; percent of the node requested then")
-
-    def requested(name: str) -> Callable[[FittingPod], str]:
-        return lambda item: f"{item.requested[name]:.0f}" if name in item.requested else "?"
-
     columns = [
         Column("POD", lambda item: str(item.number), right=True),
         Column("NODE", lambda item: (plain(item.node), "bold"), node=True),
         Column("CHANCE", lambda item: f"{item.probability:.0%}", right=True),
         Column("OTHER NODES", lambda item: str(item.others or "-"), right=True),
-        Column("CPU", requested("cpu"), right=True),
-        Column("MEMORY", requested("memory"), right=True),
+        Column("CPU", figure_of("requested", "cpu"), right=True),
+        Column("MEMORY", figure_of("requested", "memory"), right=True),
     ]
     write_table(lines, columns, shown)
     most = answer.by_node if lines.style.everything else answer.by_node[:_MAX_FIT_NODES]

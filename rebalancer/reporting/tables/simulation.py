@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rich.text import Text
 
 from rebalancer.counting import counted
 from rebalancer.reporting.tables.plan import write_warnings
-from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
-from rebalancer.reporting.words import minutes, plain, words
+from rebalancer.reporting.tables.text import Column, Lines, Style, figure_of, write_table
+from rebalancer.reporting.words import figure, minutes, plain, words
 from rebalancer.simulation.report import Cycle, PolicyRun, Simulation
 
 _MAX_CYCLES = 12
@@ -38,7 +38,7 @@ def _side_by_side(lines: Lines, runs: Sequence[PolicyRun]) -> None:
     lines.heading("POLICIES", note + "where no plan allowed, or nowhere")
 
     def span(before: float | None, after: float | None, digits: int = 0) -> str:
-        return f"{_figure(before, digits)} {arrow} {_figure(after, digits)}"
+        return f"{figure(before, digits)} {arrow} {figure(after, digits)}"
 
     columns = [
         Column("POLICY", lambda run: (plain(run.policy), "bold")),
@@ -61,24 +61,16 @@ def _cpu(values: dict[str, float]) -> float | None:
     return values.get("cpu")
 
 
-def _figure(value: float | None, digits: int = 0) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
 def _cycles(lines: Lines, run: PolicyRun, *, explained: bool) -> None:
     note = "before each cycle, percent and deviation in points; and what it evicted"
     lines.heading(plain(run.policy).upper(), note * explained)
-
-    def figure(of: str, resource: str) -> Callable[[Cycle], str]:
-        return lambda cycle: _figure(getattr(cycle, of).get(resource), 1)
-
     columns = [
         Column("CYCLE", lambda cycle: str(cycle.cycle), right=True),
-        Column("HOT", lambda cycle: _figure(cycle.hot), right=True),
-        Column("PEAK CPU", figure("peak", "cpu"), right=True),
-        Column("MEM", figure("peak", "memory"), right=True),
-        Column("DEV CPU", figure("deviation", "cpu"), right=True),
-        Column("MEM", figure("deviation", "memory"), right=True),
+        Column("HOT", lambda cycle: figure(cycle.hot), right=True),
+        Column("PEAK CPU", figure_of("peak", "cpu", "{:.1f}", "-"), right=True),
+        Column("MEM", figure_of("peak", "memory", "{:.1f}", "-"), right=True),
+        Column("DEV CPU", figure_of("deviation", "cpu", "{:.1f}", "-"), right=True),
+        Column("MEM", figure_of("deviation", "memory", "{:.1f}", "-"), right=True),
         Column("EVICTED", lambda cycle: str(cycle.evictions), right=True),
         Column("PENDING", lambda cycle: str(cycle.pending), right=True),
     ]

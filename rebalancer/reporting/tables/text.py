@@ -322,6 +322,16 @@ class Column(msgspec.Struct, frozen=True):
         return Text(lines.without_ending(text) if self.node or self.sentence else text, colour)
 
 
+def figure_of(field: str, key: str, form: str = "{:.0f}", unknown: str = "?") -> Callable[[Any], str]:
+    """The cell of what a field of the item holds under a key, such as a resource, if it holds it."""
+
+    def cell(item: Any) -> str:
+        held = getattr(item, field)
+        return form.format(held[key]) if key in held else unknown
+
+    return cell
+
+
 _INDENT, _LATER_INDENT = 2, 7  # columns before the first line of a row, and before its others
 _BELOW_INDENT = 6  # of sentences below a row
 _LEAST_SENTENCE = 24  # columns; in less, a sentence is not worth beginning
