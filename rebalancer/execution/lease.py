@@ -24,7 +24,6 @@ Where A ends in order it gives the lease up, and the standby has it at its next 
 from __future__ import annotations
 
 import contextlib
-import copy
 import logging
 import os
 import platform
@@ -34,6 +33,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.cluster.live import RawApi, client, object_path
@@ -47,34 +47,222 @@ from rebalancer.errors import (
     UnreachableError,
 )
 
+LOGGER = logging.getLogger(__name__)
 MAX_TRANSITIONS = 2**31 - 1  # of an int32: the API server refuses more
+DURATION_SECONDS = 60.0
+MAX_WATCHED_SECONDS = 120.0  # a lease of somebody else that lasts longer is not waited for
+_LOOK_SECONDS = 2.0
 _VERSION = "coordination.k8s.io/v1"
 
 
-class LeaseObject:
-    """The Lease in the API server: reads it, and writes it as this holder."""
+class LeaseLostError(SafetyError):
+    """The lease could not be renewed: another run may be at work."""
 
-    def __init__(
-        self, api: RawApi, namespace: str, name: str, identity: str, clock: Callable[[], float]
-    ) -> None:
-        self.api = api
-        self.identity = identity
-        self.where = f"lease {namespace}/{name}"
-        self._namespace = namespace
-        self._name = name
-        self._clock = clock
 
-    def closing(self) -> LeaseObject:
-        """The same lease, for what is done with it after the end of the run, in bounded time."""
-        other = self.within(CLOSING_SECONDS)
-        other.api = other.api.finishing()
-        return other
+def holder_identity(run: str) -> str:
+    """Who holds a lease, for whoever reads it: the pod or the host, the process, and the run."""
+    return f"{os.environ.get('POD_NAME') or platform.node() or 'unknown'}_{os.getpid()}_{run}"
 
-    def within(self, seconds: float) -> LeaseObject:
+
+def spec_of(item: dict[str, Any] | None) -> dict[str, Any]:
+    """The spec of a lease; empty for whatever else stands there."""
+    spec = (item or {}).get("spec")
+    return spec if isinstance(spec, dict) else {}
+
+
+def text_of(spec: dict[str, Any], field: str) -> str:
+    """A field of the spec; empty when it is not text."""
+    value = spec.get(field)
+    return value if isinstance(value, str) else ""
+
+
+def record_of(item: dict[str, Any]) -> dict[str, Any]:
+    """What a holder changes when it renews."""
+    return {field: spec_of(item).get(field) for field in ("holderIdentity", "renewTime", "leaseTransitions")}
+
+
+def duration_of(spec: dict[str, Any], default: float) -> float:
+    """For how many seconds it is held."""
+    value = spec.get("leaseDurationSeconds")
+    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        return default
+    return float(value)
+
+
+class HeldLease(msgspec.Struct, eq=False):
+    """A lease that this run took. All durations are by a clock that only moves forward."""
+
+    _lease: RunLease
+    _began: float  # when the write that took it, or renewed it last, began
+    _lost: LeaseLostError | None = None
+    _released: bool = False
+    _lock: Any = msgspec.field(default_factory=threading.RLock)
+
+    @property
+    def held(self) -> bool:
+        """Whether it is ours as far as is known: neither lost nor released nor run out."""
+        return self._lost is None and not self._released and self.seconds_left > 0
+
+    @property
+    def seconds_left(self) -> float:
+        """For how long nobody else can take it; negative afterwards."""
+        return self._began + self._lease.duration_seconds - self._lease.now()
+
+    @property
+    def _needed(self) -> float:
+        """Seconds that must be left for the answer to a request."""
+        return self._lease.duration_seconds * 2 / 3
+
+    def ensure(self) -> None:
+        """Make sure that it is still ours, and stays so until the answer to a request sent now.
+
+        Two thirds of its duration are left then. It is read again even so: somebody may have taken it by
+        hand. Where less is left, also because that reading took so long, it is renewed. Raises LeaseLostError
+        when it is not ours or cannot be renewed in time.
+        """
+        needed, began = self._needed, self._lease.now()
+        if self.seconds_left > needed:
+            self._confirm()
+        if self._lost is None and (self._released or self.seconds_left <= needed):
+            self.renew()  # which a lease that was given up refuses
+        if self._lost is not None:
+            raise self._lost
+        if self.seconds_left < needed:
+            raise LeaseLostError(
+                f"the API server is too slow to evict safely: it took {self._lease.now() - began:.0f} s to "
+                f"confirm the lease, of whose {self._lease.duration_seconds:.0f} s two thirds must be left",
+                where=self._lease.where,
+                hint="is it overloaded? nothing is evicted until it answers sooner",
+            )
+
+    def renew_if_due(self) -> None:
+        """Renew when a third of the duration has passed; for loops that wait. Raises LeaseLostError."""
+        if self.seconds_left <= self._needed:
+            self.renew()
+
+    def renew(self) -> None:
+        """Show that this run is still at work. Raises LeaseLostError, and again ever after."""
+        with self._lock:
+            if self._lost is not None:
+                raise self._lost
+            if self._released:
+                raise LeaseLostError("the lease was released", where=self._lease.where)
+            try:
+                self._began = self._renewed()
+            except StopRequestedError:
+                raise
+            except LeaseLostError as error:
+                self._lost = error
+                raise
+            except (client.NotWrittenError, RebalancerError) as error:
+                raise LeaseLostError(
+                    f"the lease could not be renewed: {error}", where=self._lease.where
+                ) from error
+
+    def _confirm(self) -> None:
+        """Read it again; one that cannot be read is ours for as long as it is known to be."""
+        with self._lock:
+            if self._lost is not None or self._released:
+                return
+            try:
+                # Later than that, too little of the lease would be left whatever the answer.
+                self._ours(self._lease.within(self.seconds_left - self._needed))
+            except StopRequestedError:
+                raise
+            except LeaseLostError as error:
+                self._lost = error
+            except RebalancerError as error:
+                LOGGER.info("%s could not be read again: %s", self._lease.where, error)
+
+    def _ours(self, lease: RunLease) -> dict[str, Any]:
+        """The lease as it is kept. Raises LeaseLostError when another holds it, or nobody."""
+        item = lease.read()
+        holder = text_of(spec_of(item), "holderIdentity")
+        if item is None or holder != self._lease.identity:
+            now = f"it is held by {holder[:200]!a}" if holder else "it was removed"
+            raise LeaseLostError(f"the lease was lost: {now}", where=self._lease.where)
+        return item
+
+    def _renewed(self) -> float:
+        lease = self._lease.within(self._lease.duration_seconds)
+
+        def attempt() -> float:
+            began = lease.now()
+            lease.write(self._ours(lease), lease.identity)
+            return began
+
+        return client.update(
+            lease.api, f"renew {lease.where}", attempt, deadline_seconds=lease.duration_seconds
+        )
+
+    def release(self) -> None:
+        """Give the lease up if it is ours; after a failure the next run waits until it expires.
+
+        A second signal that comes meanwhile is raised once it was tried again, for a moment.
+        """
+        with self._lock:
+            if self._released or self._lost is not None:
+                return
+            self._released = True
+            try:
+                self._give_up()
+            except KeyboardInterrupt:
+                self._give_up()
+                raise
+
+    def _give_up(self) -> None:
+        with contextlib.suppress(RebalancerError, client.NotWrittenError):
+            lease = self._lease.within(CLOSING_SECONDS)
+            lease = replace(lease, api=lease.api.finishing())
+            item = lease.read()
+            if item is not None and text_of(spec_of(item), "holderIdentity") == lease.identity:
+                lease.write(item, "")
+
+    @contextmanager
+    def renewed_meanwhile(self) -> Iterator[None]:
+        """Renew it on a thread of its own, for as long as reading a cluster or waiting may take.
+
+        A renewal that fails is tried again; that it was lost shows where the lease is needed.
+        """
+        over = threading.Event()
+
+        def work() -> None:
+            while not over.wait(min(self._lease.duration_seconds / 12, _LOOK_SECONDS)):
+                if self._lost is not None or self._released:
+                    return
+                with contextlib.suppress(RebalancerError):
+                    self.renew_if_due()
+
+        thread = threading.Thread(target=work, name="lease", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+
+
+class RunLease(msgspec.Struct, frozen=True, eq=False):
+    """A coordination.k8s.io Lease, as a run that wants it sees it: read, and written as by this holder."""
+
+    api: RawApi
+    _namespace: str
+    _name: str
+    identity: str
+    _clock: Callable[[], float]  # dates what others read; durations are counted by the API's retries
+    duration_seconds: float = DURATION_SECONDS
+
+    @property
+    def where(self) -> str:
+        """The object, as messages name it."""
+        return f"lease {self._namespace}/{self._name}"
+
+    def now(self) -> float:
+        """Seconds, by a clock that only moves forward."""
+        return self.api.retries.clock()
+
+    def within(self, seconds: float) -> RunLease:
         """The same lease, read and written within so many seconds from now."""
-        other = copy.copy(self)
-        other.api = self.api.within(seconds)
-        return other
+        return replace(self, api=self.api.within(seconds))
 
     def read(self) -> dict[str, Any] | None:
         """The lease as it is; None when there is none. Raises UnreachableError for what is not a lease."""
@@ -86,9 +274,7 @@ class LeaseObject:
                 f"the answer is not a lease: {str(error)[:200]}", where=self.where, hint=NO_API_SERVER
             ) from error
 
-    def write(
-        self, item: dict[str, Any] | None, holder: str, duration_seconds: float, *, fresh: bool = False
-    ) -> None:
+    def write(self, item: dict[str, Any] | None, holder: str, *, fresh: bool = False) -> None:
         """Create or replace the lease as it was read.
 
         Raises NotWrittenError, or InputError when its namespace does not exist.
@@ -97,7 +283,7 @@ class LeaseObject:
         spec = {
             **spec_of(item),
             "holderIdentity": holder,
-            "leaseDurationSeconds": max(1, round(duration_seconds)) if holder else 1,
+            "leaseDurationSeconds": max(1, round(self.duration_seconds)) if holder else 1,
             "renewTime": times.render_micro(now),
         }
         if fresh:
@@ -127,237 +313,15 @@ class LeaseObject:
     def _path(self, *name: str) -> str:
         return object_path(_VERSION, self._namespace, "leases", *name)
 
-    def age(self, spec: dict[str, Any]) -> float:
-        """Seconds since its holder renewed it, by two clocks; infinite when it does not say."""
-        try:
-            return self._clock() - times.parse(text_of(spec, "renewTime"))
-        except (ValueError, OverflowError):
-            return float("inf")
-
-
-def spec_of(item: dict[str, Any] | None) -> dict[str, Any]:
-    """The spec of a lease; empty for whatever else stands there."""
-    spec = (item or {}).get("spec")
-    return spec if isinstance(spec, dict) else {}
-
-
-def text_of(spec: dict[str, Any], field: str) -> str:
-    """A field of the spec; empty when it is not text."""
-    value = spec.get(field)
-    return value if isinstance(value, str) else ""
-
-
-def record_of(item: dict[str, Any]) -> dict[str, Any]:
-    """What a holder changes when it renews."""
-    return {field: spec_of(item).get(field) for field in ("holderIdentity", "renewTime", "leaseTransitions")}
-
-
-def duration_of(spec: dict[str, Any], default: float) -> float:
-    """For how many seconds it is held."""
-    value = spec.get("leaseDurationSeconds")
-    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        return default
-    return float(value)
-
-
-LOGGER = logging.getLogger(__name__)
-DURATION_SECONDS = 60.0
-MAX_WATCHED_SECONDS = 120.0  # a lease of somebody else that lasts longer is not waited for
-_LOOK_SECONDS = 2.0
-
-
-class LeaseLostError(SafetyError):
-    """The lease could not be renewed: another run may be at work."""
-
-
-def holder_identity(run: str) -> str:
-    """Who holds a lease, for whoever reads it: the pod or the host, the process, and the run."""
-    return f"{os.environ.get('POD_NAME') or platform.node() or 'unknown'}_{os.getpid()}_{run}"
-
-
-class HeldLease:
-    """A lease that this run took. All durations are by a clock that only moves forward."""
-
-    def __init__(
-        self, lease: LeaseObject, duration_seconds: float, monotonic: Callable[[], float], began: float
-    ) -> None:
-        """``began`` is when the write that took it began, by ``monotonic``."""
-        self._lease = lease
-        self._duration = duration_seconds
-        self._monotonic = monotonic
-        self._began = began
-        self._lost: LeaseLostError | None = None
-        self._released = False
-        self._lock = threading.RLock()
-
-    @property
-    def held(self) -> bool:
-        """Whether it is ours as far as is known: neither lost nor released nor run out."""
-        return self._lost is None and not self._released and self.seconds_left > 0
-
-    @property
-    def seconds_left(self) -> float:
-        """For how long nobody else can take it; negative afterwards."""
-        return self._began + self._duration - self._monotonic()
-
-    def ensure(self) -> None:
-        """Make sure that it is still ours, and stays so until the answer to a request sent now.
-
-        Two thirds of its duration are left then. It is read again even so: somebody may have taken it by
-        hand. Where less is left, also because that reading took so long, it is renewed. Raises LeaseLostError
-        when it is not ours or cannot be renewed in time.
-        """
-        needed, began = self._duration * 2 / 3, self._monotonic()
-        if self.seconds_left > needed:
-            self._confirm()
-        if self._lost is None and (self._released or self.seconds_left <= needed):
-            self.renew()  # which a lease that was given up refuses
-        if self._lost is not None:
-            raise self._lost
-        if self.seconds_left < needed:
-            raise LeaseLostError(
-                f"the API server is too slow to evict safely: it took {self._monotonic() - began:.0f} s to "
-                f"confirm the lease, of whose {self._duration:.0f} s two thirds must be left",
-                where=self._lease.where,
-                hint="is it overloaded? nothing is evicted until it answers sooner",
-            )
-
-    def renew_if_due(self) -> None:
-        """Renew when a third of the duration has passed; for loops that wait. Raises LeaseLostError."""
-        if self.seconds_left <= self._duration * 2 / 3:
-            self.renew()
-
-    def renew(self) -> None:
-        """Show that this run is still at work. Raises LeaseLostError, and again ever after."""
-        with self._lock:
-            if self._lost is not None:
-                raise self._lost
-            if self._released:
-                raise LeaseLostError("the lease was released", where=self._lease.where)
-            try:
-                self._began = self._renewed()
-            except StopRequestedError:
-                raise
-            except LeaseLostError as error:
-                self._lost = error
-                raise
-            except (client.NotWrittenError, RebalancerError) as error:
-                raise LeaseLostError(
-                    f"the lease could not be renewed: {error}", where=self._lease.where
-                ) from error
-
-    def _confirm(self) -> None:
-        """Read it again; one that cannot be read is ours for as long as it is known to be."""
-        with self._lock:
-            if self._lost is not None or self._released:
-                return
-            try:
-                # Later than that, too little of the lease would be left whatever the answer.
-                self._ours(self._lease.within(self.seconds_left - self._duration * 2 / 3))
-            except StopRequestedError:
-                raise
-            except LeaseLostError as error:
-                self._lost = error
-            except RebalancerError as error:
-                LOGGER.info("%s could not be read again: %s", self._lease.where, error)
-
-    def _ours(self, lease: LeaseObject) -> dict[str, Any]:
-        """The lease as it is kept. Raises LeaseLostError when another holds it, or nobody."""
-        item = lease.read()
-        holder = text_of(spec_of(item), "holderIdentity")
-        if item is None or holder != self._lease.identity:
-            now = f"it is held by {holder[:200]!a}" if holder else "it was removed"
-            raise LeaseLostError(f"the lease was lost: {now}", where=self._lease.where)
-        return item
-
-    def _renewed(self) -> float:
-        lease = self._lease.within(self._duration)
-
-        def attempt() -> float:
-            began = self._monotonic()
-            lease.write(self._ours(lease), lease.identity, self._duration)
-            return began
-
-        return client.update(lease.api, f"renew {lease.where}", attempt, deadline_seconds=self._duration)
-
-    def release(self) -> None:
-        """Give the lease up if it is ours; after a failure the next run waits until it expires.
-
-        A second signal that comes meanwhile is raised once it was tried again, for a moment.
-        """
-        with self._lock:
-            if self._released or self._lost is not None:
-                return
-            self._released = True
-            try:
-                self._give_up()
-            except KeyboardInterrupt:
-                self._give_up()
-                raise
-
-    def _give_up(self) -> None:
-        with contextlib.suppress(RebalancerError, client.NotWrittenError):
-            lease = self._lease.closing()
-            item = lease.read()
-            if item is not None and text_of(spec_of(item), "holderIdentity") == lease.identity:
-                lease.write(item, "", self._duration)
-
-    @contextmanager
-    def renewed_meanwhile(self) -> Iterator[None]:
-        """Renew it on a thread of its own, for as long as reading a cluster or waiting may take.
-
-        A renewal that fails is tried again; that it was lost shows where the lease is needed.
-        """
-        over = threading.Event()
-
-        def work() -> None:
-            while not over.wait(min(self._duration / 12, _LOOK_SECONDS)):
-                if self._lost is not None or self._released:
-                    return
-                with contextlib.suppress(RebalancerError):
-                    self.renew_if_due()
-
-        thread = threading.Thread(target=work, name="lease", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-
-
-class RunLease:
-    """A coordination.k8s.io Lease, as a run that wants it sees it."""
-
-    def __init__(
-        self,
-        api: RawApi,
-        namespace: str,
-        name: str,
-        identity: str,
-        clock: Callable[[], float],
-        *,
-        duration_seconds: float = DURATION_SECONDS,
-    ) -> None:
-        """``clock`` dates what others read; durations are counted by the clock of the API's retries."""
-        self.object = LeaseObject(api, namespace, name, identity, clock)
-        self.monotonic = api.retries.clock
-        self._wait = api.retries.wait
-        self.duration_seconds = duration_seconds
-
-    @property
-    def where(self) -> str:
-        """The object, as messages name it."""
-        return self.object.where
-
-    def take(self, lease: LeaseObject, found: dict[str, Any] | None) -> HeldLease:
+    def take(self, lease: RunLease, found: dict[str, Any] | None) -> HeldLease:
         """Write the lease that was found as ours, which the caller knows to be allowed.
 
         ``lease`` says for how long that may take; who holds it renews it later. Raises NotWrittenError when
         it has changed since, or when the answer was lost.
         """
-        began = self.monotonic()
-        lease.write(found, lease.identity, self.duration_seconds, fresh=True)
-        return HeldLease(self.object, self.duration_seconds, self.monotonic, began)
+        began = self.now()
+        lease.write(found, lease.identity, fresh=True)
+        return HeldLease(self, began)
 
     def acquire(self) -> HeldLease:
         """Take the lease when it is free, or when its holder has not renewed it for its whole duration.
@@ -372,13 +336,13 @@ class RunLease:
         try:
             return take()
         except KeyboardInterrupt:  # which may have come when it was written already
-            HeldLease(self.object, self.duration_seconds, self.monotonic, self.monotonic()).release()
+            HeldLease(self, self.now()).release()
             raise
 
     def _acquired(self) -> HeldLease:
         # To watch it, and for requests before and after.
         deadline = 2 * self.duration_seconds + MAX_WATCHED_SECONDS
-        lease = self.object.within(deadline)
+        lease = self.within(deadline)
 
         def attempt() -> HeldLease:
             item = lease.read()
@@ -401,7 +365,8 @@ class RunLease:
         if self.is_free(spec):
             return found
         seconds = duration_of(spec, self.duration_seconds)
-        if 0 <= self.object.age(spec) < seconds or seconds > MAX_WATCHED_SECONDS:
+        age = self._clock() - times.parse_if_possible(text_of(spec, "renewTime"))  # by two clocks
+        if 0 <= age < seconds or seconds > MAX_WATCHED_SECONDS:
             raise self._held(spec, seconds)
         holder = text_of(spec, "holderIdentity")[:200]
         LOGGER.info(
@@ -410,12 +375,12 @@ class RunLease:
             holder,
             seconds,
         )
-        since = self.monotonic()
+        since = self.now()
         item: dict[str, Any] | None = found
-        while self.monotonic() - since < seconds:
-            if self._wait(min(_LOOK_SECONDS, seconds)):
+        while self.now() - since < seconds:
+            if self.api.retries.wait(min(_LOOK_SECONDS, seconds)):
                 raise StopRequestedError(f"asked to stop while {self.where} of another run was watched")
-            item = self.object.read()
+            item = self.read()
             if item is None or self.is_free(spec_of(item)):
                 return item
             if record_of(item) != record_of(found):
@@ -424,7 +389,7 @@ class RunLease:
 
     def is_free(self, spec: dict[str, Any]) -> bool:
         """Whether nobody holds it, or this run does."""
-        return text_of(spec, "holderIdentity") in ("", self.object.identity)
+        return text_of(spec, "holderIdentity") in ("", self.identity)
 
     def _held(self, spec: dict[str, Any], seconds: float) -> LeaseHeldError:
         holder, renewed = text_of(spec, "holderIdentity")[:200], text_of(spec, "renewTime")[:40]
@@ -453,7 +418,7 @@ class LeaseWatch:
         Raises RightsError, UnreachableError, InputError when its namespace does not exist, or
         StopRequestedError.
         """
-        lease, began = self._lease.object.within(self._lease.duration_seconds), self._lease.monotonic()
+        lease, began = self._lease.within(self._lease.duration_seconds), self._lease.now()
         item = lease.read()  # as it was at ``began`` or later
         spec = spec_of(item)
         self.holder = text_of(spec, "holderIdentity")[:200]
@@ -469,6 +434,6 @@ class LeaseWatch:
     def _expired(self, item: dict[str, Any], now: float) -> bool:
         record, seconds = record_of(item), duration_of(spec_of(item), self._lease.duration_seconds)
         if record != self._seen:
-            self._seen, self._since = record, self._lease.monotonic()
+            self._seen, self._since = record, self._lease.now()
             return False
         return seconds <= MAX_WATCHED_SECONDS and now - self._since >= seconds
