@@ -35,12 +35,12 @@ import logging
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any, Self
 
 import msgspec
 
 from rebalancer.cluster import times
+from rebalancer.cluster.kinds import DEPLOYMENTS, WORKLOADS
 from rebalancer.cluster.live import RawApi, object_path
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.errors import (
@@ -61,53 +61,57 @@ from rebalancer.telemetry import Span, record, span
 LOGGER = logging.getLogger(__name__)
 
 
-class RunStarted(msgspec.Struct, frozen=True):
+class RunEvent(msgspec.Struct, frozen=True):
+    """What happens in a run."""
+
+
+class RunStarted(RunEvent, frozen=True):
     """A plan is about to be carried out."""
 
     plan: Plan
     dry_run: bool = False
 
 
-class NotKnown(msgspec.Struct, frozen=True):
+class NotKnown(RunEvent, frozen=True):
     """Something that should be known could not be determined; the run goes on."""
 
     message: str
 
 
-class PlacedAgain(msgspec.Struct, frozen=True):
+class PlacedAgain(RunEvent, frozen=True):
     """The replacement of a move may land on other nodes than planned, which are acceptable too."""
 
     move: Move
 
 
-class WaveStarted(msgspec.Struct, frozen=True):
+class WaveStarted(RunEvent, frozen=True):
     """The pods of a wave whose moves still hold are about to be evicted."""
 
     wave: int
     moves: Sequence[Move]
 
 
-class EvictionAnnounced(msgspec.Struct, frozen=True):
+class EvictionAnnounced(RunEvent, frozen=True):
     """A pod will be evicted, or its Deployment restarted; the outcome is that of a run killed from now on."""
 
     outcome: Outcome
 
 
-class EvictionDue(msgspec.Struct, frozen=True):
+class EvictionDue(RunEvent, frozen=True):
     """The request to move a pod is sent next."""
 
     move: Move
     dry_run: bool = False
 
 
-class EvictionAnswered(msgspec.Struct, frozen=True):
+class EvictionAnswered(RunEvent, frozen=True):
     """What came of the requests to move a pod is known."""
 
     attempt: Attempt
     dry_run: bool = False
 
 
-class ReplacementsSeen(msgspec.Struct, frozen=True):
+class ReplacementsSeen(RunEvent, frozen=True):
     """The pods of a wave were read: so many of the moves that were granted are settled."""
 
     wave: int
@@ -115,57 +119,41 @@ class ReplacementsSeen(msgspec.Struct, frozen=True):
     evicted: int
 
 
-class MoveEnded(msgspec.Struct, frozen=True):
+class MoveEnded(RunEvent, frozen=True):
     """The outcome of a move is known; once for each move, skipped ones too."""
 
     outcome: Outcome
 
 
-class WaveFinished(msgspec.Struct, frozen=True):
+class WaveFinished(RunEvent, frozen=True):
     """The outcomes of all moves of a wave are known."""
 
     wave: int
 
 
-class PlannedAgain(msgspec.Struct, frozen=True):
+class PlannedAgain(RunEvent, frozen=True):
     """The run goes on with another plan, which has no moves where nothing more is to be gained."""
 
     plan: Plan
     before: PlanOfRun  # the plan that it follows
 
 
-class RunStopped(msgspec.Struct, frozen=True):
+class RunStopped(RunEvent, frozen=True):
     """The run evicts nothing more."""
 
     reason: StopReason
 
 
-class WavesEnded(msgspec.Struct, frozen=True):
+class WavesEnded(RunEvent, frozen=True):
     """No further wave begins; the moves that none has reached are skipped."""
 
 
-class RunFinished(msgspec.Struct, frozen=True):
+class RunFinished(RunEvent, frozen=True):
     """The run is over."""
 
     outcomes: Outcomes
 
 
-RunEvent = (
-    RunStarted
-    | NotKnown
-    | PlacedAgain
-    | WaveStarted
-    | EvictionAnnounced
-    | EvictionDue
-    | EvictionAnswered
-    | ReplacementsSeen
-    | MoveEnded
-    | WaveFinished
-    | PlannedAgain
-    | RunStopped
-    | WavesEnded
-    | RunFinished
-)
 Subscriber = Callable[[RunEvent], None]
 SaveOutcomes = Callable[[Sequence[Outcome]], None]
 """Saves what is known so far for the next run."""
@@ -220,10 +208,8 @@ class EventStream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._spans.end_all(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._spans.end_all(*error)
 
 
 # The first row that matches the error decides.
@@ -246,21 +232,18 @@ def stop_reason_for(error: RebalancerError) -> StopReason:
     return StopReason(next(stop for kind, stop in _STOPS if isinstance(error, kind)), str(error))
 
 
-class Checkpoint:
+class Checkpoint(msgspec.Struct, eq=False):
     """Saves what is known of all moves: before each eviction, after each wave, and at the end."""
 
-    def __init__(self, save: SaveOutcomes) -> None:
-        self._save = save
-        self._known: dict[str, Outcome] = {}  # by uid of the pod
+    _save: SaveOutcomes
+    _known: dict[str, Outcome] = {}  # by uid of the pod
 
     def __call__(self, event: RunEvent) -> None:
         """See Subscriber. Raises what saving raises."""
-        match event:
-            case EvictionAnnounced(outcome) | MoveEnded(outcome):
-                self._known[outcome.move.pod.uid] = outcome
-        match event:
-            case EvictionAnnounced() | WaveFinished() | WavesEnded():
-                self._save(tuple(self._known.values()))
+        if isinstance(event, EvictionAnnounced | MoveEnded):
+            self._known[event.outcome.move.pod.uid] = event.outcome
+        if isinstance(event, EvictionAnnounced | WaveFinished | WavesEnded):
+            self._save(tuple(self._known.values()))
 
 
 def journaled(journal: Journal, event: RunEvent) -> None:
@@ -339,24 +322,17 @@ class RunSpans:
             case WaveFinished():
                 self._wave.close()
 
-    def end_all(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def end_all(self, *error: Any) -> None:
         """End what an exception may have left open."""
-        self._eviction.__exit__(kind, error, trace)
-        self._wave.__exit__(kind, error, trace)
+        self._eviction.__exit__(*error)
+        self._wave.__exit__(*error)
 
 
 MAX_NODE_EVENTS = 20  # in one run: more nodes than that are one event's worth of trouble
 _VERSION = "events.k8s.io/v1"
 _NUMBERS = re.compile(r"[0-9.]+")
 _MAX_NOTE_BYTES = 1024  # the API server refuses an event with a longer one
-_API_VERSIONS = {
-    "ReplicaSet": "apps/v1",
-    "StatefulSet": "apps/v1",
-    "ReplicationController": "v1",
-    "Job": "batch/v1",
-}
+_API_VERSIONS = {kind.name: kind.api_version for kind in WORKLOADS if kind is not DEPLOYMENTS}
 
 
 class EventKind(msgspec.Struct, frozen=True):
@@ -365,12 +341,7 @@ class EventKind(msgspec.Struct, frozen=True):
     reason: str
     about: str
     note: str
-    warns: bool = False
-
-    @property
-    def type(self) -> str:
-        """``Normal`` or ``Warning``."""
-        return "Warning" if self.warns else "Normal"
+    type: str = "Normal"  # or Warning
 
 
 REBALANCED = EventKind(
@@ -379,10 +350,13 @@ REBALANCED = EventKind(
     "the pod, its node, why it moves, and where its replacement will run",
 )
 CANNOT_BE_COOLED = EventKind(
-    "CannotBeCooled", "a node that stays hot", "how hot it stays, and what keeps its pods; once an hour", True
+    "CannotBeCooled",
+    "a node that stays hot",
+    "how hot it stays, and what keeps its pods; once an hour",
+    "Warning",
 )
 STOPPED = EventKind(
-    "Stopped", "the Lease of the runs", "the safety check or the outcome that stopped a run early", True
+    "Stopped", "the Lease of the runs", "the safety check or the outcome that stopped a run early", "Warning"
 )
 STEERED = EventKind(
     "Steered",
@@ -392,21 +366,13 @@ STEERED = EventKind(
 EVENT_KINDS = (REBALANCED, CANNOT_BE_COOLED, STEERED, STOPPED)
 
 
-class EventWriter:
+class EventWriter(msgspec.Struct, frozen=True, eq=False):
     """Writes events; a run goes on when one cannot be written."""
 
-    def __init__(
-        self,
-        api: RawApi,
-        reporter: str,
-        clock: Callable[[], float],
-        lease: tuple[str, str] = ("rebalancer", "rebalancer"),
-    ) -> None:
-        """``lease`` is the namespace and the name of the Lease of the runs."""
-        self._lease = lease
-        self._api = api
-        self._reporter = reporter[:128]
-        self._clock = clock
+    _api: RawApi
+    _reporter: str
+    _clock: Callable[[], float]
+    _lease: tuple[str, str] = ("rebalancer", "rebalancer")  # namespace and name of the Lease of the runs
 
     def __call__(self, event: RunEvent) -> None:
         """Write what is worth an Event of what happens in a run that acts."""
@@ -490,7 +456,7 @@ class EventWriter:
             "note": note.encode()[:_MAX_NOTE_BYTES].decode(errors="ignore"),
             "regarding": regarding,
             "reportingController": "rebalancer",
-            "reportingInstance": self._reporter,
+            "reportingInstance": self._reporter[:128],
         }
         what = f"write an event on {regarding['kind'].lower()} {regarding['name']}"
         with contextlib.suppress(RebalancerError):
