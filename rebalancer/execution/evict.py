@@ -34,6 +34,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container
 from enum import Enum, StrEnum
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
@@ -139,7 +140,7 @@ _MAX_BYTES = 1 << 20
 _MAX_REASON = 1024  # characters
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class Attempt(msgspec.Struct, frozen=True):
     """What was requested for one move, and what that came to; times in Unix seconds."""
 
     move: Move  # with the landings it had when it was requested
@@ -219,6 +220,7 @@ class Attempts(ABC):
     def __init__(self, client: EvictionClient, move: Move) -> None:
         self.client = client
         self.move = move
+        self.ended = partial(Attempt, move)  # what the move came to, unless another request is made
         self.api = client.api.finishing()
         self.not_before = client.clock()
         self.restarted_at = ""
@@ -274,20 +276,6 @@ class Attempts(ABC):
             not_before=self.not_before,
             requests=self._count,
             restarted_at=self.restarted_at,
-        )
-
-    def ended(
-        self,
-        verdict: Verdict,
-        message: str,
-        *,
-        ends: Ends | None = None,
-        retry: Retry | None = None,
-        failure: RebalancerError | None = None,
-    ) -> Attempt:
-        """What the move came to, unless another request is made."""
-        return Attempt(
-            move=self.move, verdict=verdict, message=message, ends=ends, retry=retry, failure=failure
         )
 
     def left(self, message: str, *, by_itself: bool) -> Attempt:

@@ -21,7 +21,7 @@ The pods of the rolling update carry the annotation. How far it has come:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 from msgspec.structs import replace
@@ -137,20 +137,19 @@ def made_by_rollout(
 
 
 def appraise_rollout(
-    move: Move, new: ObservedPod | None, old: ObservedPod | None, objection: str | None, *, planned: bool
+    move: Move, new: ObservedPod | None, old: ObservedPod | None, check: Callable[[Move, str], str | None]
 ) -> tuple[Result, str, bool]:
-    """Result, reason, and whether waiting longer would not change it.
-
-    ``objection`` is why the node of the new pod is not acceptable, ``planned`` whether the plan listed it.
-    """
-    where = f"on {new.spec.node_name}" if new is not None else ""
-    if new is not None and objection is not None:
+    """Result, reason, and whether waiting longer would not change it; ``check`` is a ``LandingCheck``."""
+    node = new.spec.node_name if new is not None else ""
+    planned = any(landing.node == node for landing in move.landings)
+    objection = check(move, node) if node and not planned else None
+    if objection is not None:
         return Result.UNEXPECTED, objection, True
     lacking = _lacking(new)
     if lacking:
         return Result.ROLLOUT_STALLED, f"{lacking}; {_of_the_old_pod(move, old)}", False
     if old is not None and not old.terminating:
-        because = f"the new pod is ready {where}; {_of_the_old_pod(move, old)}"
+        because = f"the new pod is ready on {node}; {_of_the_old_pod(move, old)}"
         return Result.ROLLOUT_STALLED, because, False
     because = "as planned" if planned else "not listed in the plan, yet acceptable"
     if old is not None:

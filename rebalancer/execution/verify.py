@@ -31,6 +31,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+import msgspec
 from msgspec.structs import replace
 
 from rebalancer.errors import InternalError, RebalancerError
@@ -154,25 +155,19 @@ _FIRST_LOOK_SECONDS = 0.05
 _LAST_READ_SECONDS = 1.0  # for the read that ends the waiting, begun just in time
 
 
-class LandingPoller:
+class LandingPoller(msgspec.Struct, eq=False):
     """Asks where the replacements of one wave are, and says what has become of its moves so far."""
 
-    def __init__(
-        self,
-        before: Collection[str],
-        read: ReadPods,
-        check: LandingCheck,
-        clock: RunClock,
-        pods_seen: PodsSeen = lambda _: None,
-    ) -> None:
-        """``before`` are the uids of the pods that existed before the wave."""
-        self.evicted: list[Attempt] = []
-        self._landed: dict[str, Outcome] = {}  # by uid of the evicted pod: replacements that were seen bound
-        self._before = before
-        self._read = read
-        self._check = _checked_once(check)
-        self._clock = clock
-        self._pods_seen = pods_seen
+    _before: Collection[str]  # the uids of the pods that existed before the wave
+    _read: ReadPods
+    _check: LandingCheck
+    _clock: RunClock
+    _pods_seen: PodsSeen = lambda _: None
+    evicted: list[Attempt] = []
+    _landed: dict[str, Outcome] = {}  # by uid of the evicted pod: replacements that were seen bound
+
+    def __post_init__(self) -> None:
+        self._check = _checked_once(self._check)
 
     @property
     def landed(self) -> tuple[Outcome, ...]:
@@ -262,7 +257,8 @@ def _appraise(
     item: Attempt, replacement: ObservedPod | None, old: ObservedPod | None, check: LandingCheck
 ) -> Appraisal:
     if item.move.is_restart:
-        return _appraise_restart(item, replacement, old, check)
+        result, because, settled = appraise_rollout(item.move, replacement, old, check)
+        return _so_far(item, result, because, replacement, settled=settled)
     if old is not None and (item.verdict is Verdict.STARTED or old.being_evicted) and not old.terminating:
         if not old.finished:
             because = "somebody else moves it; it had not left yet when it was looked at last"
@@ -292,16 +288,6 @@ def _appraise(
         because += f"; {_of_the_evicted_pod(old)}"
     result = Result.LANDED if planned else Result.LANDED_ELSEWHERE
     return _so_far(item, result, because, replacement, settled=old is None)
-
-
-def _appraise_restart(
-    item: Attempt, new: ObservedPod | None, old: ObservedPod | None, check: LandingCheck
-) -> Appraisal:
-    node = new.spec.node_name if new else ""
-    planned = any(landing.node == node for landing in item.move.landings)
-    objection = check(item.move, node) if node and not planned else None
-    result, because, settled = appraise_rollout(item.move, new, old, objection, planned=planned)
-    return _so_far(item, result, because, new, settled=settled)
 
 
 def _of_the_node_left(item: Attempt, old: ObservedPod | None) -> str:
