@@ -39,28 +39,23 @@ class JournalError(SafetyError):
     """A decision could not be recorded; without a record nothing is evicted."""
 
 
-class Journal:
+class Journal(msgspec.Struct, eq=False):
     """Writes decisions to a stream; to a file also durably, line by line.
 
     A stream that is not ``owned``, such as stderr, stays open: errors are printed there afterwards.
     """
 
-    def __init__(
-        self,
-        stream: IO[str],
-        run: str,
-        clock: Callable[[], float],
-        *,
-        where: str = "journal",
-        owned: bool = False,
-    ) -> None:
-        self._stream = stream
-        self._run = run
-        self._clock = clock
-        self._where = where
-        self.is_dry_run = False  # then every line says so
-        self._owned = owned
-        self._durable = _is_file(stream)
+    _stream: IO[str]
+    _run: str
+    _clock: Callable[[], float]
+    where: str = "journal"
+    owned: bool = False
+    is_dry_run: bool = False  # then every line says so
+    _durable: bool = False
+
+    def __post_init__(self) -> None:
+        with contextlib.suppress(OSError, ValueError):  # what is written to a pipe cannot be made durable
+            self._durable = stat.S_ISREG(os.fstat(self._stream.fileno()).st_mode)
 
     @classmethod
     def to_file(cls, path: Path, run: str, clock: Callable[[], float]) -> Self:
@@ -98,11 +93,11 @@ class Journal:
             if self._durable:
                 os.fsync(self._stream.fileno())
         except (OSError, ValueError) as error:
-            raise JournalError(f"cannot write the journal: {error}", where=self._where) from error
+            raise JournalError(f"cannot write the journal: {error}", where=self.where) from error
 
     def close(self) -> None:
         """Close the stream if it is our own."""
-        if self._owned:
+        if self.owned:
             with contextlib.suppress(OSError):
                 self._stream.close()
 
@@ -171,14 +166,6 @@ def _end_last_line(stream: IO[bytes]) -> None:
     stream.seek(-1, os.SEEK_END)
     if stream.read(1) != b"\n":
         stream.write(b"\n")
-
-
-def _is_file(stream: IO[str]) -> bool:
-    """Whether what is written can be made durable; a pipe or a terminal cannot."""
-    try:
-        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
-    except (OSError, ValueError):
-        return False
 
 
 def _short(value: Any) -> Any:

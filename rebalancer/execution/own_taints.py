@@ -48,25 +48,21 @@ _RIGHT = "it needs get and patch on nodes: k8s/components/steer grants both"
 _JsonPatch = Sequence[Mapping[str, Any]]
 
 
-class OwnTaints:
+class OwnTaints(msgspec.Struct, eq=False, dict=True):
     """What one run has set; ``until`` is in Unix seconds, ``clock`` tells them."""
 
-    def __init__(
-        self,
-        api: RawApi,
-        lease: tuple[str, str],
-        run: str,
-        until: float,
-        clock: Callable[[], float],
-        kind: Taint = HOT,
-    ) -> None:
-        self._api = api
-        self._kind = kind
-        self._owner = f"{hashlib.sha256('/'.join(lease).encode()).hexdigest()[:8]}.{run[:12]}"
-        self._until = int(until)
-        self._clock = clock
-        # What was set, by node: where its taint was seen last, and as what; None where that is not known.
-        self._set: dict[str, tuple[str, Mapping[str, Any]] | None] = {}
+    _api: RawApi
+    lease: tuple[str, str]
+    run: str
+    until: float
+    _clock: Callable[[], float]
+    _kind: Taint = HOT
+    # What was set, by node: where its taint was seen last, and as what; None where that is not known.
+    _set: dict[str, tuple[str, Mapping[str, Any]] | None] = {}
+
+    def __post_init__(self) -> None:
+        self._owner = f"{hashlib.sha256('/'.join(self.lease).encode()).hexdigest()[:8]}.{self.run[:12]}"
+        self.until = int(self.until)
 
     def begin(
         self, nodes: Sequence[str], left_behind: Collection[str], seen: Mapping[str, Sequence[Taint]] = {}
@@ -78,7 +74,7 @@ class OwnTaints:
         """
         for name in sorted({*left_behind} - {*nodes}):
             self._change(self._api, name, None, self._is_over if self._kind is HOT else self._is_late)
-        value = f"{self._owner}.{self._until}"
+        value = f"{self._owner}.{self.until}"
         taint = self._taint(value)
         first: _JsonPatch = (
             {"op": "test", "path": "/spec/taints", "value": None},
@@ -102,14 +98,14 @@ class OwnTaints:
         for name in self._set:
             expected = self._where_it_was(name, {"op": "replace", "value": self._taint(value)})
             self._change(self._api, name, value, self._is_no_other_runs, expected, renews=True)
-        self._until = int(until)
+        self.until = int(until)
 
     def end(self, staying: Collection[str] = ()) -> tuple[str, ...]:
         """Take away what was set, but where it stays; returns where that failed, after saying why."""
         seconds, failed = _END_SECONDS + _NODE_SECONDS * len(self._set), list[str]()
-        api, until = self._api.finishing(seconds).within(seconds), times.render(self._until)
+        api, until = self._api.finishing(seconds).within(seconds), times.render(self.until)
         for name in self._set:
-            if name in staying and self._clock() < self._until:
+            if name in staying and self._clock() < self.until:
                 continue
             try:
                 expected = self._where_it_was(name, {"op": "remove"})

@@ -113,30 +113,19 @@ class RequestError(ValueError):
     """A request is none of a scheduler's."""
 
 
-class Answers:
+class Answers(msgspec.Struct, eq=False):
     """Answers requests of a scheduler, one after the other."""
 
-    def __init__(
-        self,
-        watched: WatchedState,
-        neutral: Counter,
-        awaited: Histogram,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """``neutral`` counts, by score, the answers to which it could not contribute.
-
-        ``awaited`` counts for how long answers wait until the last pod is seen on its node.
-        """
-        self.in_force = InForce()
-        self._watched = watched
-        self._neutral = neutral
-        self._awaited = awaited
-        self._clock = clock
-        self._reading = threading.Lock()
-        self._classes = ClassIndex()
-        self._pods = PodsInJson(self._classes)
-        self._asked: Key | None = None  # the pod asked about last
-        self._said: set[str] = set()
+    _watched: WatchedState
+    _neutral: Counter  # by score, the answers to which it could not contribute
+    _awaited: Histogram  # for how long answers wait until the last pod is seen on its node
+    _clock: Callable[[], float] = time.monotonic
+    in_force: InForce = InForce()
+    _reading: threading.Lock = msgspec.field(default_factory=threading.Lock)
+    _classes: ClassIndex = msgspec.field(default_factory=ClassIndex)
+    _pods: PodsInJson | None = None
+    _asked: Key | None = None  # the pod asked about last
+    _said: set[str] = set()
 
     def prioritize(self, body: bytes) -> bytes:
         """The scores of the nodes named. Raises RequestError."""
@@ -166,7 +155,7 @@ class Answers:
         try:
             request = _requests.decode(body)
             with self._reading:
-                if len(self._classes.classes) > _MAX_CLASSES:
+                if self._pods is None or len(self._classes.classes) > _MAX_CLASSES:
                     self._classes = ClassIndex()
                     self._pods = PodsInJson(self._classes)
                 classes = self._classes

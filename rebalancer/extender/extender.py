@@ -170,18 +170,16 @@ class _Figures(msgspec.Struct, frozen=True):
     read_at: Mapping[object, float] = {}
 
 
-class Refresher:
+class Refresher(msgspec.Struct, eq=False):
     """Keeps answers up to date."""
 
-    def __init__(
-        self, api: RawApi, file: FileInForce[_File], answers: Answers, watched: WatchedState
-    ) -> None:
-        self._api = api
-        self._file = file
-        self._answers = answers
-        self._watched = watched
-        self._figures = _Figures()
-        self._columns_due = self._figures_due = -float("inf")
+    _api: RawApi
+    _file: FileInForce[_File]
+    _answers: Answers
+    _watched: WatchedState
+    _figures: _Figures = _Figures()
+    _columns_due: float = -float("inf")
+    _figures_due: float = -float("inf")
 
     def tend(self, metrics: Metrics) -> None:
         """Do what is due. Raises what reading a cluster does."""

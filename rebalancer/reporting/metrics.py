@@ -381,10 +381,6 @@ class RunMetrics(Collector):
         earlier = {metric: found for metric, found in self._gauges.items() if metric.of_plan is None}
         self._gauges = {**earlier, **plan_samples(plan), MOVES_QUEUED: one(len(plan.moves))}
 
-    def only_planned(self) -> None:
-        """Nobody carries the plan out: nothing is queued."""
-        self.set(MOVES_QUEUED, 0)
-
     def stands_by(self) -> None:
         """Another process makes the runs now: what the last one here found is no longer how things are.
 

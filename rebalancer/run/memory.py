@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from math import inf
 
+import msgspec
 from msgspec.structs import replace
 
 from rebalancer.errors import SafetyError
@@ -51,27 +52,21 @@ def finding(inputs: PlanningInputs, plan: Plan) -> Finding:
     return found
 
 
-class RunMemory:
+class RunMemory(msgspec.Struct, eq=False):
     """What earlier runs left, and a store for what this one does; nothing is kept where there is none."""
 
-    def __init__(
-        self,
-        store: StateStore | None,
-        before: run_state.RunState | None,
-        *,
-        clock: Callable[[], float] = time.time,
-        server_time: Callable[[], float | None] = lambda: None,
-    ) -> None:
-        """A memory that is only read, as a dry run has it; a run that acts has one from ``under``."""
-        self.before = before
-        self.moved: tuple[run_state.PastMove, ...] = ()  # by this run, so far
-        self._kept = before  # what was read or written last
-        self._store = store
-        self._clock = clock
-        self._server_time = server_time
-        self._run = ""
-        self._keeps_seconds: float | None = None  # None: nothing is written
-        self._finding: Finding | None = None
+    _store: StateStore | None
+    before: run_state.RunState | None
+    _clock: Callable[[], float] = time.time
+    _server_time: Callable[[], float | None] = lambda: None
+    _run: str = ""
+    _keeps_seconds: float | None = None  # None: nothing is written
+    moved: tuple[run_state.PastMove, ...] = ()  # by this run, so far
+    _kept: run_state.RunState | None = None  # what was read or written last
+    _finding: Finding | None = None
+
+    def __post_init__(self) -> None:
+        self._kept = self.before
 
     @classmethod
     def read_only(cls, store: StateStore | None) -> RunMemory:
@@ -92,10 +87,8 @@ class RunMemory:
 
         ``server_time`` is the API server's clock, or None while that is not known.
         """
-        before = (store.load() or run_state.RunState()) if store is not None else None
-        memory = cls(store, before, clock=clock, server_time=server_time)
-        memory._run, memory._keeps_seconds = run[:_RUN_CHARACTERS], keeps_seconds
-        return memory
+        before = cls.read_only(store).before
+        return cls(store, before, clock, server_time, run[:_RUN_CHARACTERS], keeps_seconds)
 
     def found(self, finding: Finding) -> None:
         """Keep what the plan found. Raises SafetyError when another run moves pods at the same time."""
@@ -124,8 +117,8 @@ class RunMemory:
         self._keep(outcomes)
 
     def _keep(self, outcomes: Sequence[Outcome]) -> None:
-        keeps_seconds = self._keeps_seconds
-        if self._store is None or keeps_seconds is None:
+        store, keeps_seconds = self._store, self._keeps_seconds
+        if store is None or keeps_seconds is None:
             return
         now, server_time = self._clock(), self._server_time()
         if server_time is None:
@@ -134,30 +127,26 @@ class RunMemory:
             raise SafetyError(
                 f"the clock of this machine and the API server's differ by {abs(now - server_time):.0f} s: "
                 "what earlier runs left cannot be kept by it",
-                where=self._where,
+                where=store.where,
                 hint="set the clock of this node, or the API server's",
             )
 
         def change(state: run_state.RunState) -> run_state.RunState:
             if self._kept is not None and self._kept != state == run_state.RunState():
                 LOGGER.warning(
-                    "%s: was deleted or emptied meanwhile; what it held is written again", self._where
+                    "%s: was deleted or emptied meanwhile; what it held is written again", store.where
                 )
                 state = self._kept  # without it later runs would move again what earlier ones moved
             found = self._finding(state) if self._finding is not None else state
             return after_outcomes(found, outcomes, now, keeps_seconds, self._run) if outcomes else found
 
         with span("save-state") as saving:
-            kept = self._store.update(change, closing=bool(outcomes))
+            kept = store.update(change, closing=bool(outcomes))
             saving.add(bytes=len(run_state.encode(kept)))
         self._finding, self._kept = None, kept
-        self._refuse_company(kept)
+        self._refuse_company(kept, store.where)
 
-    @property
-    def _where(self) -> str:
-        return self._store.where if self._store is not None else ""
-
-    def _refuse_company(self, kept: run_state.RunState) -> None:
+    def _refuse_company(self, kept: run_state.RunState, where: str) -> None:
         """Raise SafetyError when another run began to move pods since the state was read.
 
         The lease keeps those runs apart that name the same one. Those that name different ones meet here.
@@ -169,6 +158,6 @@ class RunMemory:
             pod, run = f"{newest.namespace}/{newest.name}", newest.run or "unnamed"
             raise SafetyError(
                 f"another run ({run}) moves pods too, e.g. {pod}",
-                where=self._where,
+                where=where,
                 hint="do both runs name the same --lease?",
             )

@@ -192,40 +192,33 @@ def run(
             return Run(environment, options, run_options, observers, show_plan).finish()
 
 
-class Run:
+class Run(msgspec.Struct, eq=False, dict=True):
     """One run of a program that makes one, or one after another.
 
     A dry run takes the same steps without a lease: it asks the API server whether it would allow each
     eviction, and leaves no trace.
     """
 
-    def __init__(
-        self,
-        environment: RunEnvironment,
-        options: PlanOptions,
-        run_options: RunOptions,
-        observers: Sequence[Subscriber],
-        show_plan: Callable[[Plan], None],
-    ) -> None:
+    _environment: RunEnvironment
+    _options: PlanOptions
+    _run_options: RunOptions
+    _observers: Sequence[Subscriber]
+    _show_plan: Callable[[Plan], None]
+    _tainted: tuple[str, ...] | None = None  # by this run; None before its plan
+    _closed: tuple[str, ...] | None = None  # the same
+
+    def __post_init__(self) -> None:
         self._began = time.monotonic()
-        api, signals = environment.api, environment.signals
-        self._environment = environment
-        self._options = options
-        self._run_options = run_options
-        self._observers = observers
-        self._show_plan = show_plan
-        self._signals = signals
-        self._policy = environment.loaded.policy
-        given = run_options.max_duration_seconds
+        api, self._signals = self._environment.api, self._environment.signals
+        self._policy = self._environment.loaded.policy
+        given = self._run_options.max_duration_seconds
         self._most_seconds = given if given is not None else self._policy.execution.max_duration
         last_wave_at = self._began + (self._most_seconds or float("inf"))
         self._end = last_wave_at + self._policy.execution.wave_timeout
-        self._api = api.until(Deadline(self._end, stop=signals.stop))
+        self._api = api.until(Deadline(self._end, stop=self._signals.stop))
         # What a wave needs before it begins is of no use after the last one may begin.
-        self._reading_api = api.until(Deadline(last_wave_at, stop=signals.stop))
-        self._store = state_store(options, self._api, acts=not run_options.dry_run)
-        self._tainted: tuple[str, ...] | None = None  # by this run; None before its plan
-        self._closed: tuple[str, ...] | None = None  # the same
+        self._reading_api = api.until(Deadline(last_wave_at, stop=self._signals.stop))
+        self._store = state_store(self._options, self._api, acts=not self._run_options.dry_run)
         self.id = uuid.uuid4().hex
 
     def finish(self) -> tuple[Plan, Outcomes]:
@@ -482,27 +475,23 @@ def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
         )
 
 
-class _Replanner:
+class _Replanner(msgspec.Struct, eq=False, dict=True):
     """Judges moves as the plan did; before every wave but a fresh first one the cluster is read again.
 
     What this run moved already corrects figures whose windows began before, but puts nothing into
     cooldown: several pods of a workload may be part of one plan.
     """
 
-    def __init__(
-        self,
-        planned: _Planned,
-        memory: RunMemory,
-        read_again: Callable[[RunState | None], PlanningInputs],
-        signals: StopSignals,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._memory = memory
-        self._read_again = read_again
-        self._signals, self._clock = signals, clock
-        self.renew: Callable[[_Planned], None] = lambda _later: None  # the taints of the run
-        self._read = [(planned.inputs.now, planned.inputs.view)]
-        self._begin(planned)
+    _planned: _Planned
+    _memory: RunMemory
+    _read_again: Callable[[RunState | None], PlanningInputs]
+    _signals: StopSignals
+    clock: Callable[[], float] = time.time
+    renew: Callable[[_Planned], None] = lambda _later: None  # the taints of the run
+
+    def __post_init__(self) -> None:
+        self._read = [(self._planned.inputs.now, self._planned.inputs.view)]
+        self._begin(self._planned)
 
     def _begin(self, planned: _Planned) -> None:
         self._planned, self._is_first = planned, True
@@ -541,7 +530,7 @@ class _Replanner:
         metadata = pod.metadata
         inputs = self._checked.get(metadata.uid, self._planned.inputs)
         pods = inputs.snapshot.pods.with_finished
-        if has_changed(inputs.policy.evictable, inputs.now, self._clock()):  # a wave may outlast a window
+        if has_changed(inputs.policy.evictable, inputs.now, self.clock()):  # a wave may outlast a window
             return False
         row = pods.row.get((metadata.namespace, metadata.name))
         version = version_number(metadata.resource_version)

@@ -17,11 +17,11 @@ to lead: every replica plans, and none of them writes anything.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
@@ -44,8 +44,7 @@ from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import make_plan
 from rebalancer.planning.prepared import Sight, sight_of
 from rebalancer.planning.strategies import STRATEGIES
-from rebalancer.policy.policy_file import LoadedPolicy
-from rebalancer.reporting.metrics import LEADER, NEXT_RUN, POLICY_CURRENT, RunMetrics
+from rebalancer.reporting.metrics import LEADER, MOVES_QUEUED, NEXT_RUN, POLICY_CURRENT, RunMetrics
 from rebalancer.reporting.run_observers import LogObserver
 from rebalancer.reporting.tables.outcomes import measured_words
 from rebalancer.reporting.words import words
@@ -75,64 +74,37 @@ _UNABLE = frozenset(
 )
 
 
-def look(
-    options: PlanOptions, loaded: LoadedPolicy, api: RawApi, cluster: LiveCluster, state: RunState | None
-) -> tuple[Plan, Finding]:
-    """A plan, and what the state of later ones takes from it.
-
-    The load of too few nodes is a warning in the plan, where a run would refuse to act.
-    """
-    (inputs,) = read_inputs(options, (loaded,), api, state, cluster=cluster, ignore_coverage=True)
-    with span("plan") as making:
-        plan = make_plan(inputs)
-        making.add(hot_nodes=plan.hot_count, moves=len(plan.moves))
-    return plan, finding(inputs, plan)
-
-
-class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How the service acts, and where it is seen; where its plans come from are ``PlanOptions``."""
+class ServiceOptions(RunOptions, frozen=True, kw_only=True):
+    """How the service acts, as each of its runs does, and where it is seen."""
 
     act: bool = False  # False: every replica plans, and nothing is changed
     host: str = "127.0.0.1"
     port: int = 8080  # 0: any that is free, which the log names
-    lease: str = "rebalancer/rebalancer"  # NAMESPACE/NAME
     lease_seconds: float = DURATION_SECONDS  # how long it is held without being renewed
-    journal: Path | None = None  # None: stderr
-    max_duration_seconds: float | None = None  # no wave of a run begins later; None: as the policy says
-    cluster: str = ""  # the label of its metrics
 
 
-class Runs:
+class Runs(msgspec.Struct, eq=False, dict=True):
     """What every run of a service is made from; a run remembers what the one before left."""
 
-    def __init__(
-        self,
-        options: PlanOptions,
-        settings: ServiceOptions,
-        api: RawApi,
-        cluster: LiveCluster,
-        signals: StopSignals,
-        policy: PolicyInForce,
-        metrics: RunMetrics,
-    ) -> None:
-        self._options = options
-        self._api = api
-        self._cluster = cluster
-        self._signals = signals
-        self._policy = policy
-        self._metrics = metrics
-        self._acts = settings.act
-        self._seen: RunState | None = None  # in plan mode: what earlier plans found
-        self.hot_nodes: frozenset[str] | None = None  # of the last run of any replica; None: not known
-        self._following = Following(options, cluster)
-        self._most_seconds = settings.max_duration_seconds
-        self._run_options = RunOptions(journal=settings.journal, lease=settings.lease)
+    _options: PlanOptions
+    _settings: ServiceOptions
+    _api: RawApi
+    _cluster: LiveCluster
+    _signals: StopSignals
+    _policy: PolicyInForce
+    _metrics: RunMetrics
+    _seen: RunState | None = None  # in plan mode: what earlier plans found
+    hot_nodes: frozenset[str] | None = None  # of the last run of any replica; None: not known
+
+    @functools.cached_property
+    def _following(self) -> Following:
+        return Following(self._options, self._cluster)
 
     @property
     def longest_seconds(self) -> float:
         """After which no wave of a run begins: by the option, else by the policy in force."""
-        by_policy = self._policy.loaded.policy.execution.max_duration
-        return next((each for each in (self._most_seconds, by_policy) if each is not None), _LONGEST_SECONDS)
+        given = self._settings.max_duration_seconds, self._policy.loaded.policy.execution.max_duration
+        return next((each for each in given if each is not None), _LONGEST_SECONDS)
 
     def last_run_at(self, seconds: float) -> float | None:
         """When the last run of any process found what it kept, Unix seconds; None where nothing says.
@@ -202,11 +174,11 @@ class Runs:
         if self._following.tally is not None:
             store = state_store(self._options, self._api, acts=True)
             keep_agreement(store, self._following.tally)
-        log = LogObserver(LOGGER, journaled=self._run_options.journal is None)
+        log = LogObserver(LOGGER, journaled=self._settings.journal is None)
         _, outcomes = Run(
             environment,
             self._options,
-            replace(self._run_options, max_duration_seconds=self.longest_seconds),
+            replace(self._settings, max_duration_seconds=self.longest_seconds),
             (log, self._metrics.follow),
             self._planned,
         ).finish()
@@ -216,17 +188,26 @@ class Runs:
         return outcomes
 
     def look(self) -> None:
-        """Plan, show what would be evicted, and change nothing. Raises what a plan does."""
-        loaded = self._policy.loaded
+        """Plan, show what would be evicted, and change nothing. Raises what a plan does.
+
+        The load of too few nodes is a warning in the plan, where a run would refuse to act.
+        """
         end = time.monotonic() + self.longest_seconds
         api = self._api.until(Deadline(end, stop=self._signals.stop))
+        given = self._options, (self._policy.loaded,), api
+
+        def planned() -> tuple[Plan, Finding]:
+            (inputs,) = read_inputs(*given, self._known(api), cluster=self._cluster, ignore_coverage=True)
+            with span("plan") as making:
+                plan = make_plan(inputs)
+                making.add(hot_nodes=plan.hot_count, moves=len(plan.moves))
+            return plan, finding(inputs, plan)
+
         with span("run", acts=False):
-            plan, found = self._signals.interruptibly(
-                lambda: look(self._options, loaded, api, self._cluster, self._known(api))
-            )
+            plan, found = self._signals.interruptibly(planned)
         self._seen = found(self._seen or RunState())
         self._planned(plan)
-        self._metrics.only_planned()
+        self._metrics.set(MOVES_QUEUED, 0)  # nobody carries the plan out
         for move in plan.moves[:MAX_MOVES_SHOWN]:
             LOGGER.info(
                 "would evict %s: %s",
@@ -239,7 +220,7 @@ class Runs:
     def _known(self, api: RawApi) -> RunState:
         """What runs left, if an option names it or they are ours, else what this process has seen so far."""
         options = self._options
-        if not self._acts and options.state_path is None and options.state_config_map is None:
+        if not self._settings.act and options.state_path is None and options.state_config_map is None:
             return self._seen or RunState()
         return known_state(options, api) or RunState()
 

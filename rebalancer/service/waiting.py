@@ -30,11 +30,14 @@ import threading
 import time
 from collections.abc import Callable
 
+import msgspec
+
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import RebalancerError, StopRequestedError
 from rebalancer.planning.prepared import Sight
 from rebalancer.policy.hotness import HotNodes
 from rebalancer.reporting.metrics import EARLY_RUN, NOTHING_NEW, UNKNOWN_LOAD
+from rebalancer.reporting.words import sample
 from rebalancer.telemetry import span
 
 LOGGER = logging.getLogger(__name__)
@@ -43,23 +46,16 @@ _MAX_NAMED = 5
 _FIGURE = re.compile(r"\d\S*")
 
 
-class EarlyRuns:
+class EarlyRuns(msgspec.Struct, eq=False):
     """Looks at the load between two runs."""
 
-    def __init__(
-        self,
-        sight: Callable[[float], Sight],
-        checked: Callable[[str], None],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """``sight`` says what there is, within so many seconds; ``checked`` counts what looks came to."""
-        self._sight = sight
-        self._checked = checked
-        self._clock = clock
-        self._known: frozenset[str] | None = None  # hot at the last run or look; None: not known yet
-        self._usable: frozenset[str] = frozenset()  # usable at the last look; none: not known yet
-        self._next_look = -float("inf")
-        self._said = ""
+    _sight: Callable[[float], Sight]  # what there is, within so many seconds
+    _checked: Callable[[str], None]  # counts what looks came to
+    _clock: Callable[[], float] = time.monotonic
+    _known: frozenset[str] | None = None  # hot at the last run or look; None: not known yet
+    _usable: frozenset[str] = frozenset()  # usable at the last look; none: not known yet
+    _next_look: float = -float("inf")
+    _said: str = ""
 
     def planned(self, hot: frozenset[str] | None) -> None:
         """A run, or a look before, found these nodes hot."""
@@ -98,7 +94,7 @@ class EarlyRuns:
             (now - before, "can be used now"),
             (before - now, "cannot be used any more"),
         )
-        return [f"{_listed(names)} {what}" for names, what in found if names]
+        return [f"{sample(sorted(names), _MAX_NAMED)} {what}" for names, what in found if names]
 
     def _look(self, seconds: float) -> Sight | None:
         try:
@@ -116,29 +112,22 @@ class EarlyRuns:
         return seen
 
 
-def _listed(names: frozenset[str]) -> str:
-    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-    return ", ".join(sorted(names)[:_MAX_NAMED]) + more
-
-
 READ_AGAIN_SECONDS = 60.0
 FINISHING_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
 
 
-class WarmCluster:
+class WarmCluster(msgspec.Struct, eq=False):
     """Reads the cluster again and again, from ``begin`` until ``finish`` or ``end``."""
 
-    def __init__(self, read: Callable[[Deadline], object], stop: StopRequest, seconds: float) -> None:
-        """``read`` raises RebalancerError; one reading may take so many seconds."""
-        self._read = read
-        self._stop = stop
-        self._seconds = seconds
-        self._over = threading.Event()
-        self._given_up = StopRequest()
-        self._thread: threading.Thread | None = None
-        self.is_read = False  # at least once
-        self.trouble = ""  # why the last reading failed
+    _read: Callable[[Deadline], object]  # raises RebalancerError
+    _stop: StopRequest
+    _seconds: float  # that one reading may take
+    _over: threading.Event = msgspec.field(default_factory=threading.Event)
+    _given_up: StopRequest = msgspec.field(default_factory=StopRequest)
+    _thread: threading.Thread | None = None
+    is_read: bool = False  # at least once
+    trouble: str = ""  # why the last reading failed
 
     def begin(self) -> None:
         """Begin to read; what has begun goes on."""

@@ -85,33 +85,31 @@ class LandingDraws:
         return LandingDistribution(placement.feasible, placement.chance_from(starts)).draw(self._random)
 
 
-class SimulatedExecution:
-    """The cluster while one plan is carried out."""
+class SimulatedExecution(msgspec.Struct, eq=False, dict=True):
+    """The cluster while one plan is carried out.
 
-    def __init__(
-        self,
-        prepared: PreparedInputs,
-        random: np.random.Generator,
-        draws: LandingDraws | None = None,
-        read_again: Callable[[], PlanningInputs] | None = None,
-    ) -> None:
-        """``draws`` are those of the executions before, by the same scheduler.
+    ``draws`` are those of the executions before, by the same scheduler. ``read_again`` reads the cluster as
+    it is between two waves, in which the caller has made every outcome true that it was given; None where
+    nothing is looked at again.
+    """
 
-        ``read_again`` reads the cluster as it is between two waves, in which the caller has made every
-        outcome true that it was given; None where nothing is looked at again.
-        """
-        self._prepared = prepared
-        self._of_wave: PreparedInputs | None = prepared  # None: to be read where a move of the wave asks
-        self._random = random
-        self._draws = draws or LandingDraws(random)
-        self._read_again = read_again
-        self._state = prepared.schedulers.state.copy()
-        self._on_unexpected = prepared.policy.execution.on_unexpected_landing
+    _prepared: PreparedInputs
+    _random: np.random.Generator
+    draws: LandingDraws | None = None
+    read_again: Callable[[], PlanningInputs] | None = None
+    skipped: int = 0  # moves that did not hold any more
+    stopped: str = ""
+
+    def __post_init__(self) -> None:
+        self._of_wave: PreparedInputs | None = (
+            self._prepared
+        )  # None: to be read where a move of the wave asks
+        self._draws = self.draws or LandingDraws(self._random)
+        self._state = self._prepared.schedulers.state.copy()
+        self._on_unexpected = self._prepared.policy.execution.on_unexpected_landing
         self._made: list[PastMove] = []
         self._progress = Progress()
         self._is_as_foreseen = True  # every landing so far was the only one possible, and nothing was skipped
-        self.skipped = 0  # moves that did not hold any more
-        self.stopped = ""
 
     def carry_out(self, plan: Plan) -> Iterator[SimulatedOutcome]:
         """Wave by wave; a run ends after the wave in which a replacement lands unacceptably or nowhere."""
@@ -121,8 +119,8 @@ class SimulatedExecution:
             wave = left[0].wave
             if self._made:
                 self._of_wave = None
-            if self._made and not self._is_as_foreseen and self._read_again is not None:
-                judged = revalidate_moves(self._read_again(), left, self._made, self._progress, through=wave)
+            if self._made and not self._is_as_foreseen and self.read_again is not None:
+                judged = revalidate_moves(self.read_again(), left, self._made, self._progress, through=wave)
                 left = [item for move in left if (item := self._holding(move, judged.verdicts)) is not None]
                 self._of_wave = judged.prepared
             outcomes = list(self._wave(plan, [move for move in left if move.wave == wave]))
@@ -187,12 +185,12 @@ class SimulatedExecution:
 
     def _after(self, landed: Sequence[tuple[Move, str]], move: Move) -> Move | None:
         """The next move of a wave after the landings of those before it; None where it does not hold."""
-        if self._read_again is None or all(
+        if self.read_again is None or all(
             [item.node for item in made.landings] == [node] for made, node in landed
         ):
             return move
         if self._of_wave is None:
-            self._of_wave = revalidate_moves(self._read_again(), [move], self._made, self._progress).prepared
+            self._of_wave = revalidate_moves(self.read_again(), [move], self._made, self._progress).prepared
         if self._of_wave is None:
             return self._holding(move, {move.pod.uid: "too little is known of the cluster to act on"})
         verdict = next_in_wave(self._of_wave, landed, move, self._progress)
