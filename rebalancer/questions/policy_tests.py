@@ -142,8 +142,8 @@ class _Checks:
         self._moved = {move.pod.uid for move in plan.moves}
 
     def all(self, test: PolicyTest) -> Iterator[Assertion]:
-        yield from (self._must_move(pattern) for pattern in test.must_move)
-        yield from (self._must_stay(pattern) for pattern in test.must_stay)
+        yield from self._of_pods("mustMove", test.must_move, stay=False)
+        yield from self._of_pods("mustStay", test.must_stay, stay=True)
         moves, most, least = len(self._plan.moves), test.max_evictions, test.min_evictions
         if most is not None:
             yield _assertion(f"maxEvictions: {most}", moves <= most, f"the plan has {moves}")
@@ -153,21 +153,13 @@ class _Checks:
         yield from self._nodes("coolNodes", test.cool_nodes, _why_not_cool)
         yield from self._nodes("cooledNodes", test.cooled_nodes, _why_not_cooled)
 
-    def _must_move(self, pattern: str) -> Assertion:
-        title, pods = f"mustMove: {pattern}", self._pods(pattern)
-        if not pods or any(map(self._is_moved, pods)):
-            return _assertion(title, bool(pods), "matches no pod of the cluster")
-        return _assertion(title, False, _some(map(self._fate, pods), len(pods)))
-
-    def _must_stay(self, pattern: str) -> Assertion:
-        title, pods = f"mustStay: {pattern}", self._pods(pattern)
-        moved = list(filter(self._is_moved, pods))
-        if not pods or not moved:
-            return _assertion(title, bool(pods), "matches no pod of the cluster")
-        return _assertion(title, False, _some(map(self._fate, moved), len(moved)))
-
-    def _is_moved(self, pod: PodRow) -> bool:
-        return self._snapshot.pods.uids[pod] in self._moved
+    def _of_pods(self, field: str, patterns: Iterable[str], *, stay: bool) -> Iterator[Assertion]:
+        for pattern in patterns:
+            pods = self._pods(pattern)
+            moved = [pod for pod in pods if self._snapshot.pods.uids[pod] in self._moved]
+            wrong = moved if stay else [] if moved else pods
+            because = _some(map(self._fate, wrong), len(wrong)) if pods else "matches no pod of the cluster"
+            yield _assertion(f"{field}: {pattern}", bool(pods) and not wrong, because)
 
     def _fate(self, pod: PodRow) -> str:
         pods, node = self._snapshot.pods, int(self._snapshot.pods.node[pod])

@@ -27,7 +27,6 @@ from rebalancer.cluster.kinds import CLAIMS, NODES, PODS
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.watching import LiveCluster
 from rebalancer.cluster.pods import version_number
-from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError, RebalancerError, StopRequestedError
@@ -72,9 +71,7 @@ _ARRIVING_SECONDS = 3.0  # for a watch to bring what a LIST has shown
 class Following:
     """The steps of one process, and what they have found."""
 
-    def __init__(
-        self, options: PlanOptions, cluster: LiveCluster, beside: Path | None = None, seed: int = 0
-    ) -> None:
+    def __init__(self, options: PlanOptions, cluster: LiveCluster, beside: Path | None = None) -> None:
         """``cluster`` keeps a log of changes, and may be used between steps.
 
         ``beside`` is another KubeSchedulerConfiguration, by which the same pods are decided.
@@ -87,7 +84,7 @@ class Following:
         self._ask_next = -float("inf")  # when extenders are asked again, by the same clock
         self._options = options
         self._cluster = cluster
-        self._random = np.random.default_rng(seed)
+        self._random = np.random.default_rng(0)
         self._claims: Collection[tuple[str, str]] = ()
         self._inputs: PlanningInputs | None = None  # of the step before
         self._seen: list[SeenView] = []  # what load-aware plugins could read lately, in order
@@ -168,7 +165,10 @@ class Following:
             self._see(inputs.view, inputs.now)
             self._known(inputs, began)
             return Counter()
-        tally, upto = self.tally, _version(inputs.snapshot)
+        tally, upto = (
+            self.tally,
+            version_number(inputs.snapshot.recording.listings[PODS.plural].resource_version),
+        )
         if not self._arrived(upto, api):
             self._known(inputs, began, claims=False)
             return Counter()  # a later step sees it
@@ -243,7 +243,9 @@ class Following:
         assert self.tally is not None
         self._inputs = inputs
         if claims:
-            self._claims = _bound_claims(inputs.snapshot)
+            records = inputs.snapshot.recording.records(CLAIMS)
+            bound = (claim.metadata for claim in records if claim.spec.volume_name)
+            self._claims = {(item.namespace, item.name) for item in bound}
         free_cycles()
         spent = time.thread_time() - began
         self.tally.processor_seconds += spent
@@ -278,16 +280,6 @@ def _by_requests(loaded: LoadedPolicy) -> LoadedPolicy:
     """The policy without its sources of load: where pods land depends on what schedulers see, not on them."""
     settings = LoadSettings.model_validate({"sources": [{"requests": {}}]})
     return replace(loaded, policy=loaded.policy.model_copy(update={"load": settings}))
-
-
-def _version(snapshot: Snapshot) -> int:
-    return version_number(snapshot.recording.listings[PODS.plural].resource_version)
-
-
-def _bound_claims(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
-    """The PersistentVolumeClaims that have their volume, by namespace and name."""
-    claims = snapshot.recording.records(CLAIMS)
-    return frozenset((it.metadata.namespace, it.metadata.name) for it in claims if it.spec.volume_name)
 
 
 def keep_agreement(store: StateStore | None, tally: Tally) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rebalancer.reporting.tables.text import Style
 
 _MAX_SHOWN = 40
+_FILE_ARGUMENT = click.argument("path", type=FILE, required=False, metavar="[FILE]")
 
 
 @click.group()
@@ -28,12 +29,8 @@ def journal() -> None:
     """Read the journal of earlier runs."""
 
 
-def _file_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.argument("path", type=FILE, required=False, metavar="[FILE]")(command)
-
-
 @journal.command("show")
-@_file_argument
+@_FILE_ARGUMENT
 @output_options(*DOCUMENT_FORMATS)
 def show_journal(path: Path | None, output: Output) -> None:
     """Show what was recorded, the newest last: 40 lines of the table, or all with --all.
@@ -46,7 +43,7 @@ def show_journal(path: Path | None, output: Output) -> None:
 
 
 @journal.command("in-flight")
-@_file_argument
+@_FILE_ARGUMENT
 @output_options(*DOCUMENT_FORMATS)
 def show_in_flight(path: Path | None, output: Output) -> None:
     """Show the evictions whose outcome is unknown, because a run was killed while it made them."""
