@@ -85,12 +85,12 @@ def emit(value: Any, output: Output, table: Callable[[Any, Style], Text], rows: 
     elif rows is not None and output.format is Format.NAME:
         sys.stdout.writelines(f"{plain(name)}\n" for name in islice(rows.names, output.top))
     elif rows is not None and output.format is Format.CSV:
-        sys.stdout.write(to_csv(rows.frame(value)[: output.top]))
+        write(to_csv(rows.frame(value)[: output.top]))
     elif rows is not None and output.format is Format.PARQUET:
         sys.stdout.flush()
         sys.stdout.buffer.write(to_parquet(rows.frame(value)[: output.top]))
     elif rows is not None and rows.page is not None and output.format is Format.HTML:
-        sys.stdout.write(rows.page(value))
+        write(rows.page(value))
     else:
         write_document(value, output)
 
@@ -98,11 +98,19 @@ def emit(value: Any, output: Output, table: Callable[[Any, Style], Text], rows: 
 def write_document(value: Any, output: Output) -> None:
     """Write a value as a document to stdout: JSON, what a jsonpath names of it, or else YAML."""
     if output.format is Format.JSON:
-        sys.stdout.write(to_json(value, indent=2 if sys.stdout.isatty() else 0))
+        write(to_json(value, indent=2 if sys.stdout.isatty() else 0))
     elif output.format is Format.JSONPATH:
-        sys.stdout.write(to_jsonpath(value, output.template))
+        write(to_jsonpath(value, output.template))
     else:
-        sys.stdout.write(to_yaml(value))
+        write(to_yaml(value))
+
+
+def write(text: str) -> None:
+    """Write what a program or a browser reads to stdout: in UTF-8, whatever the locale is."""
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(encoding="utf-8", errors="backslashreplace")
+    sys.stdout.write(text)
 
 
 def write_page(
@@ -116,7 +124,7 @@ def write_page(
     from rebalancer.reporting.html.pages import html_report  # noqa: PLC0415 - imports jinja2
 
     without_secrets, _ = shown(policy)
-    sys.stdout.write(html_report(plan, to_yaml(without_secrets), tables, outcomes))
+    write(html_report(plan, to_yaml(without_secrets), tables, outcomes))
 
 
 def show(target: Console, text: Text) -> None:

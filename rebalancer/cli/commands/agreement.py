@@ -16,7 +16,7 @@ from rebalancer.cli.options import (
     output_options,
     plan_options,
 )
-from rebalancer.cli.output import Output, emit, progress, with_progress
+from rebalancer.cli.output import Output, emit, progress, with_progress, write
 from rebalancer.cli.studies import LIVE_OF_EACH, Cluster, fleet_options, study
 from rebalancer.errors import ExitCode
 from rebalancer.observe.plan_options import PlanOptions
@@ -74,7 +74,7 @@ def agreement(
     if output.format is Format.HTML:
         from rebalancer.reporting.html.pages import agreement_page  # noqa: PLC0415 - imports jinja2
 
-        click.echo(agreement_page(found), nl=False)
+        write(agreement_page(found))
     else:
         emit(found, output, agreement_table)
     return int(ExitCode.DONE)

@@ -22,7 +22,7 @@ from rebalancer.cli.options import (
     output_options,
     plan_options,
 )
-from rebalancer.cli.output import Output, emit, with_progress, write_document
+from rebalancer.cli.output import Output, emit, with_progress, write, write_document
 from rebalancer.cli.studies import Cluster, fleet_options, study
 from rebalancer.errors import ExitCode, InputError
 from rebalancer.observe.plan_options import PlanOptions
@@ -63,7 +63,7 @@ def init(path: Path | None, suggest: bool, options: PlanOptions) -> None:
             hint="give --suggest, --from, --kubeconfig or --context",
         )
     if path is None or str(path) == "-":
-        sys.stdout.write(text)
+        write(text)
         return
     _write_file(path, text, new=True)
     sys.stdout.write(f"{plain(str(path))}: written; next: rebalancer plan --policy {plain(str(path))}\n")
@@ -217,7 +217,7 @@ def import_foreign(path: Path, output: Output) -> None:
     if output.format in (Format.JSON, Format.JSONPATH):
         write_document({"kind": "ImportedPolicy", "policy": imported.policy, "notes": imported.notes}, output)
     else:
-        sys.stdout.write(imported.header() + text)
+        write(imported.header() + text)
 
 
 @policy.command("schema")
@@ -227,6 +227,6 @@ def show_schema(output: Output) -> None:
     from rebalancer.policy.policy_file import schema  # noqa: PLC0415 - imports pydantic
 
     if output.format is Format.TABLE:
-        sys.stdout.write(json.dumps(schema(), indent=2) + "\n")
+        write(json.dumps(schema(), indent=2) + "\n")
     else:
         write_document(schema(), output)

@@ -216,6 +216,31 @@ def test_a_terminal_without_unicode_is_no_error() -> None:
     assert b"error: /no/s" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("form", "encoding"),
+    [("json", "ascii"), ("yaml", "latin-1"), ("jsonpath={.policy}", "ascii"), ("html", "latin-1")],
+)
+def test_documents_are_in_utf_8_whatever_the_locale_is(form: str, encoding: str, tmp_path: Path) -> None:
+    policy, recorded, name = tmp_path / "policy.yaml", tmp_path / "recorded", "für alle → ✓"
+    policy.write_text(
+        f"{{apiVersion: rebalancer/v1alpha1, kind: RebalancePolicy, metadata: {{name: {name}}},"
+        " load: {sources: [{requests: {}}]}}",
+        "utf-8",
+    )
+    save(a_snapshot(nodes=[a_node("a")]).recording, recorded, 0.0)
+    result = subprocess.run(
+        [sys.executable, "-m", "rebalancer", "plan", "--from", recorded, "--policy", policy, "-o", form],
+        capture_output=True,
+        check=False,
+        timeout=HANG_SECONDS,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+    )
+
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert name in result.stdout.decode()
+    assert form != "json" or json.loads(result.stdout)["policy"] == name
+
+
 CLOSED = ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"]
 
 
