@@ -28,6 +28,7 @@ def a_node(
     ready: bool = True,
     unschedulable: bool = False,
     extra: Mapping[str, str] | None = None,
+    created: str | None = LONG_AGO,
 ) -> dict[str, Any]:
     """A Ready node; capacity equals allocatable unless said otherwise."""
     allocatable = {"cpu": str(cpu), "memory": memory, "pods": str(pods), **(extra or {})}
@@ -35,7 +36,7 @@ def a_node(
         "metadata": {
             "name": name,
             "uid": f"uid-{name}",
-            "creationTimestamp": LONG_AGO,
+            "creationTimestamp": created,
             "labels": {"kubernetes.io/hostname": name, **(labels or {})},
         },
         "spec": {"unschedulable": unschedulable, "taints": list(taints)},

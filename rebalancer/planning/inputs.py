@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import math
 import types
 from collections.abc import Iterable, Mapping, Set
 from typing import ClassVar
@@ -107,6 +108,8 @@ class SchedulerFacts(msgspec.Struct, frozen=True):
     feature_gates: FeatureGates = DEFAULT_FEATURE_GATES
     cores: int | None = None  # that it runs on; None when not known
     start: SchedulerStart | None = None  # None: long ago, or no plugin cares
+    # Unix seconds, the moments at which it may have listed the nodes; see ``listed_since``.
+    listed_nodes_at: tuple[float, ...] = (math.inf,)
     stale_views: tuple[SchedulerView, ...] = ()  # read before; it may still have any of them cached
 
     @property

@@ -18,6 +18,7 @@ scheduler, whose pods are looked at instead.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -85,6 +86,7 @@ def scheduler_facts(
         feature_gates=feature_gates(settings, snapshot, configuration),
         cores=scheduler_cores(settings, snapshot),
         start=_start(observation, settings, configuration),
+        listed_nodes_at=_listed_nodes_at(observation, settings, configuration),
     )
 
 
@@ -419,6 +421,30 @@ def _start(
     if location is None or observation.starts is None:
         return None
     return observation.starts.get(location.key, SchedulerStart(None, "nobody looked when it was recorded"))
+
+
+def _listed_nodes_at(
+    observation: Observation, settings: SchedulerSettings, configuration: SchedulerConfiguration
+) -> tuple[float, ...]:
+    """When the scheduler may have listed the nodes, as it does when it starts; Unix seconds.
+
+    Its pods are ready since they started, replicas that only wait as well. Where none is seen it may have
+    started before any node was created, and at the latest when it acquired its Lease, if that was read.
+    """
+    pods, serves_default = observation.snapshot.pods, DEFAULT_SCHEDULER_NAME in configuration.scheduler_names
+    classes = [
+        index
+        for index, pod in enumerate(pods.classes)
+        if (pod.owner.kind == _OWNER_OF_STATIC_PODS) == serves_default
+        and any(is_scheduler(container.image) for container in pod.spec.containers or ())
+    ]
+    since = pods.ready_since[np.isin(pods.pod_class, classes)]
+    seen = since[np.isfinite(since)].tolist()
+    if seen:
+        return tuple(sorted({min(seen), max(seen)}))
+    start = _start(observation, settings, configuration)
+    latest = math.inf if start is None or start.at is None else start.at
+    return latest, -math.inf
 
 
 def read_scores(

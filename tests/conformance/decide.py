@@ -132,7 +132,7 @@ def decide(case: Case) -> dict[str, Any]:
     """All decisions of a case; each pod is bound before the next one is scheduled."""
     snapshot = snapshot_of(case)
     schedulers = schedulers_of(case, snapshot)
-    state = ClusterState.of(snapshot, release_of(case), _registered(case))
+    state = ClusterState.of(snapshot, release_of(case), [_registered(case)])
     decisions = []
     for raw in case["pending"]:
         pod = msgspec.convert(raw, Pod)

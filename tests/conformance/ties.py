@@ -106,7 +106,7 @@ class TiedCase:
 
     def _state(self) -> ClusterState:
         listed = [str(item["metadata"]["name"]) for item in self._case["objects"]["nodes"]]
-        return ClusterState.of(self._snapshot, release_of(self._case), listed)
+        return ClusterState.of(self._snapshot, release_of(self._case), [listed])
 
     def scenarios(self, start: int | None = None) -> Scenarios:
         """All that may come of the pods, from one start index or from any."""

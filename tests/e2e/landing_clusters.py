@@ -33,7 +33,7 @@ class Situation:
     most_moves: int = 100
     hot_every: int = 3  # one of so many nodes is hot
     cool_fill: tuple[float, float] = (0.2, 0.45)  # what is requested of the others, at least and at most
-    large: bool = False  # nodes report no images, so that they need not change once all are there
+    large: bool = False  # nodes report no images, and those that are not hot come while the scheduler runs
 
 
 @dataclass(frozen=True)

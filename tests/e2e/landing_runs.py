@@ -213,8 +213,8 @@ def _fill(control_plane: ControlPlane, cluster: RandomCluster, scheduler: str, s
     for workload in cluster.on_hot:
         api.create(workload)
     _wait_for_pods(api, cluster.on_hot)
-    for manifest in cool if situation.large else ():
-        api.create(manifest)
+    if situation.large:
+        _create_late(api, cool)
     for manifest in () if situation.large else cluster.nodes:
         # All of them are changed, as kubelets change them every few minutes: the scheduler counts the nodes
         # that have an image when a node changes.
@@ -224,6 +224,17 @@ def _fill(control_plane: ControlPlane, cluster: RandomCluster, scheduler: str, s
         api.create(workload)
     _wait_for_pods(api, [*cluster.on_hot, *cluster.on_all])
     _delete_what_is_pending(api, [*cluster.on_hot, *cluster.on_all])
+
+
+def _create_late(api: Api, nodes: list[dict[str, Any]]) -> None:
+    """Create nodes while the scheduler runs, the last ones by name first: it looks at them in that order."""
+    half = len(nodes) // 2
+    for part in (nodes[half:], nodes[:half]):
+        for manifest in part:
+            api.create(manifest)
+        created = time.time()
+        # A time of creation is cut to whole seconds.
+        wait_until(lambda: time.time() >= created + 1.0, "another second", seconds=5, every=0.1)  # noqa: B023
 
 
 def _wait_for_pods(api: Api, workloads: list[dict[str, Any]]) -> None:

@@ -52,6 +52,7 @@ from rebalancer.scheduling.registry import (
     queries_of,
 )
 from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.nodes import listed_since
 from rebalancer.scheduling.state.volumes import claim_names
 from rebalancer.scheduling.versions.release import Release, Rule
 from rebalancer.scheduling.versions.rules import (
@@ -292,7 +293,12 @@ class ProfileSchedulers:
 
     def __init__(self, inputs: PlanningInputs) -> None:
         self.inputs = inputs
-        self.state = ClusterState.of(inputs.snapshot, inputs.scheduler.release)
+        nodes, listed_at = inputs.snapshot.nodes, inputs.scheduler.listed_nodes_at
+        self.state = ClusterState.of(
+            inputs.snapshot,
+            inputs.scheduler.release,
+            [listed_since(nodes, moment) for moment in listed_at],
+        )
         self.plugin_inputs = plugin_inputs = replace(
             PluginInputs.of(inputs.snapshot, inputs.view), cores=inputs.scheduler.cores
         )

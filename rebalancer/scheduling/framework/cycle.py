@@ -26,7 +26,7 @@ from rebalancer.cluster.pods import PodTable
 from rebalancer.profiles.types import Extender, ExtensionPoint, Profile
 from rebalancer.scheduling.framework.plugin import Plugin
 from rebalancer.scheduling.framework.race import Workers
-from rebalancer.scheduling.framework.sampling import Search, Searches, nodes_to_find
+from rebalancer.scheduling.framework.sampling import AnySearch, Searches, nodes_to_find
 from rebalancer.scheduling.framework.scores import RawScores, WeightedScores, notes, out_of_range
 from rebalancer.scheduling.framework.start_index import TieBreak
 from rebalancer.scheduling.framework.unknown_scores import by_size, outcome_by_size
@@ -406,16 +406,16 @@ class Scheduler:
 
     def _search(
         self, state: ClusterState, pod_class: int, candidates: _Candidates, feasible: IntArray, pod: int
-    ) -> Search:
+    ) -> AnySearch:
         # Nodes that a PreFilter names are looked at in no particular order.
         heap = state.classes.release.has(HEAP_TIES) and candidates.restricted_to is None
         asked = any(item.is_interested(state.classes[pod_class]) for item in self._extenders)
-        looked_at = self._order(state, candidates)
+        looked_at = self._orders(state, candidates)
         found = feasible
         if asked and self._asks_of_sample:
             found = np.flatnonzero(self._feasible(state, pod_class, candidates, pod, asking=False))
         return self._searches.over(
-            feasible, looked_at, self._limit(looked_at), found=found, heap=heap and not asked
+            feasible, looked_at, self._limit(looked_at[0]), found=found, heap=heap and not asked
         )
 
     def scores_everywhere(self, state: ClusterState, pod_class: int) -> dict[str, IntArray]:
@@ -436,10 +436,10 @@ class Scheduler:
                 return f"{plugin.name}: {message}"
         return self._score_failure
 
-    def _order(self, state: ClusterState, candidates: _Candidates) -> IntArray:
-        """The rows the scheduler looks at, in its order."""
-        order = state.nodes.order
-        return order if candidates.restricted_to is None else order[candidates.restricted_to[order]]
+    def _orders(self, state: ClusterState, candidates: _Candidates) -> Sequence[IntArray]:
+        """The rows the scheduler looks at, in each of the orders that may be its own."""
+        orders, among = state.nodes.orders, candidates.restricted_to
+        return orders if among is None else [order[among[order]] for order in orders]
 
 
 def _unprepared(point: str, needing: Sequence[Plugin], prepared: Sequence[Plugin]) -> str:

@@ -54,7 +54,8 @@ from rebalancer.scheduling.framework.scores import RawScores
 _MOST = np.iinfo(np.int32).max
 _NO_EXTREME = -np.iinfo(np.int64).max  # its negative is a number, too
 _ALL_ARE_LOOKED_AT = 100
-_REMEMBERED = 8  # searches, and of each the scores that a sample changes: as many as there are scenarios
+_MOST_ORDERS = 2  # in which a scheduler may look at the nodes
+_REMEMBERED = 8  # searches by order, and of each the scores that a sample changes: one a scenario
 _MAX_PLACES_AT_ONCE = 1 << 17  # places
 # Differences of sums leave floating-point errors where the chance is 0; a real one is at least 1 ÷ nodes².
 _MAX_ROUNDING_ERROR = 1e-13
@@ -482,24 +483,103 @@ class Search:
         return totals
 
 
+class SearchOfOrders(msgspec.Struct, frozen=True, eq=False):
+    """The search of a scheduler of which it is not known in which of several orders it looks at the nodes.
+
+    It answers as ``Search`` does; each order has its share.
+    """
+
+    searches: Sequence[Search]
+    shares: Sequence[float]  # 1 together
+
+    @property
+    def feasible(self) -> IntArray:
+        """The rows of the feasible nodes, ascending."""
+        return self.searches[0].feasible
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether it ends before all nodes are looked at."""
+        return self.searches[0].is_sample
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether extenders may reject all that is found."""
+        return self.searches[0].may_be_empty
+
+    @property
+    def sizes(self) -> range:
+        """How many nodes a sample may have, once extenders have rejected theirs."""
+        return self.searches[0].sizes
+
+    def of_sizes(self, least: int, most: int) -> tuple[float, SearchOfOrders | None]:
+        """The chance of a sample of so many nodes, and the search if it has one; None where it cannot."""
+        found = [search.of_sizes(least, most) for search in self.searches]
+        parts = [
+            (share * chance, part)
+            for share, (chance, part) in zip(self.shares, found, strict=True)
+            if part is not None
+        ]
+        whole = sum(chance for chance, _ in parts)
+        if not whole:
+            return 0.0, None
+        return whole, SearchOfOrders([part for _, part in parts], [chance / whole for chance, _ in parts])
+
+    def chances(self, scores: Sequence[RawScores]) -> FloatArray:
+        """(feasible,) the chance of each node to be chosen."""
+        return self.outcome(scores)[0]
+
+    def outcome(self, scores: Sequence[RawScores]) -> tuple[FloatArray, start_index.TieBreak | None]:
+        """The chances, and what decides among equal totals where nothing is drawn: order and start."""
+        found = [search.outcome(scores) for search in self.searches]
+        chance = np.zeros(len(self.feasible))
+        for share, (each, _) in zip(self.shares, found, strict=True):
+            chance += share * each
+        ties = [tie for _, tie in found if tie is not None]
+        if not ties:
+            return chance, None
+        by_start = np.concatenate([tie.by_start for tie in ties])
+        return chance, start_index.TieBreak(ties[0].best, by_start, ties[0].raced)
+
+    def possible(self, scores: Sequence[RawScores], below: IntArray, above: IntArray) -> BoolArray:
+        """(feasible,) may be chosen, where what some plugin adds to each total is only known in bounds."""
+        found = [search.possible(scores, below, above) for search in self.searches]
+        return np.asarray(np.any(found, axis=0), np.bool_)
+
+
+AnySearch = Search | SearchOfOrders
+
+
 class Searches:
     """The searches of one scheduler; from one pod to the next they are mostly the same."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
-        self._latest: deque[Search] = deque(maxlen=_REMEMBERED)
+        self._latest: deque[Search] = deque(maxlen=_REMEMBERED * _MOST_ORDERS)
 
     def over(
         self,
         feasible: IntArray,
-        looked_at: IntArray,
+        orders: Sequence[IntArray],
         limit: int,
         *,
         found: IntArray | None = None,
         heap: bool = False,
-    ) -> Search:
-        """The search over these nodes; see ``Search``. ``heap`` if a heap of what is found decides ties."""
+    ) -> AnySearch:
+        """The search over these nodes, in one of these orders; see ``Search``.
+
+        ``heap`` if a heap of what is found decides ties.
+        """
         every = feasible if found is None else found
+        decides = heap or len(every) > limit  # without, no order makes a difference
+        if len(orders) == 1 or not decides:
+            return self._over(feasible, orders[0], limit, every, heap)
+        searches = [self._over(feasible, order, limit, every, heap) for order in orders]
+        return SearchOfOrders(searches, [1.0 / len(searches)] * len(searches))
+
+    def _over(
+        self, feasible: IntArray, looked_at: IntArray, limit: int, every: IntArray, heap: bool
+    ) -> Search:
         for search in self._latest:
             if search.covers(feasible, looked_at, limit, every, heap):
                 return search

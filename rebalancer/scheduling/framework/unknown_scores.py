@@ -23,13 +23,13 @@ import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.scheduling.framework.plugin import NO_OTHER_SCORES, Plugin
-from rebalancer.scheduling.framework.sampling import Search
+from rebalancer.scheduling.framework.sampling import AnySearch
 from rebalancer.scheduling.framework.scores import RawScores
 from rebalancer.scheduling.framework.start_index import TieBreak
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 MAX_KINDS = 12  # of searches, by how many nodes are left
-Kind = tuple[float, Search, Sequence[RawScores]]
+Kind = tuple[float, AnySearch, Sequence[RawScores]]
 """The chance of such a search, the search, and what it scores."""
 
 
@@ -43,7 +43,7 @@ def outcome_by_size(
     return np.asarray(np.sum(chances, axis=0), np.float64), None
 
 
-def by_size(state: ClusterState, pod_class: int, search: Search, raw: Sequence[RawScores]) -> list[Kind]:
+def by_size(state: ClusterState, pod_class: int, search: AnySearch, raw: Sequence[RawScores]) -> list[Kind]:
     """The kinds of searches by their raw scores, ``raw`` those of the largest; none: there are too many."""
     sizes = search.sizes
     changing = [item for item in raw if _is_of_sample(item.plugin)] if len(sizes) > 1 else []
@@ -87,7 +87,7 @@ def _is_of_sample(plugin: Plugin) -> bool:
 
 
 def outcome(
-    state: ClusterState, pod_class: int, search: Search, raw: Sequence[RawScores]
+    state: ClusterState, pod_class: int, search: AnySearch, raw: Sequence[RawScores]
 ) -> tuple[FloatArray, TieBreak | None]:
     """(feasible,) the chances, and what decides among equal totals where nothing is drawn."""
     chance, tie = search.outcome(raw)
@@ -98,7 +98,7 @@ def outcome(
 
 
 def _with_other_scores(
-    state: ClusterState, pod_class: int, search: Search, raw: Sequence[RawScores]
+    state: ClusterState, pod_class: int, search: AnySearch, raw: Sequence[RawScores]
 ) -> FloatArray | None:
     """(feasible,) the chances, where some scores may be others than ``raw``; None where none may be.
 

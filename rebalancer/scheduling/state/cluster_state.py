@@ -276,12 +276,15 @@ class ClusterState:
 
     @classmethod
     def of(
-        cls, snapshot: Snapshot, release: Release = REFERENCE_RELEASE, registered: Sequence[str] = ()
+        cls,
+        snapshot: Snapshot,
+        release: Release = REFERENCE_RELEASE,
+        registered: Sequence[Sequence[str]] = (),
     ) -> ClusterState:
         """The state of a snapshot as a release of the scheduler sees it; pods are numbered by their rows.
 
-        ``registered`` are the names of its nodes in the order the scheduler came to know them, if that is
-        known.
+        ``registered`` are the names of its nodes in each order in which the scheduler may have come to know
+        them; without any it is that of the names.
         """
         indexed = PodClasses(
             NodeIndex(snapshot.nodes, registered), snapshot.pods.classes, Volumes.of(snapshot), release

@@ -6,6 +6,7 @@ once.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
+from rebalancer.cluster import times
 from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.records import NodeSelector, NodeSelectorTerm, Requirement, Taint
@@ -26,6 +28,7 @@ _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _MAX_NAME, _MAX_PREFIX = 63, 253
 _INT64 = range(-(1 << 63), 1 << 63)
+_NEVER_LISTED = "~"  # of a node that is only assumed: it comes after every time
 _REGION = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
 _ZONE = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 
@@ -183,6 +186,25 @@ def zone_key(labels: Mapping[str, str]) -> tuple[str, str]:
     return _first(labels, _REGION), _first(labels, _ZONE)
 
 
+def listed_since(table: NodeTable, moment: float) -> list[str]:
+    """The names of the nodes in the order in which a scheduler came to know them that began at a moment.
+
+    It lists the nodes that there are, which come by name, and hears of the others as they are created.
+    ``moment`` is in Unix seconds; -inf: before there were any, inf: after all.
+
+    Source: kubernetes v1.34.4 staging/src/k8s.io/client-go/tools/cache/reflector.go, whose list has the order
+    of etcd's keys, and pkg/scheduler/eventhandlers.go, addNodeToCache.
+    """
+    if moment == math.inf:
+        return sorted(table.names)
+    listed = times.render(moment) if moment > 0 else ""
+    created = {
+        name: node.metadata.creation_timestamp or _NEVER_LISTED
+        for name, node in zip(table.names, table.records, strict=True)
+    }
+    return sorted(table.names, key=lambda name: (max(created[name], listed), name))
+
+
 def node_order(labels: Sequence[Mapping[str, str]]) -> IntArray:
     """Rows in the order of the scheduler's node list: one node of every zone, then the next of every zone.
 
@@ -209,10 +231,14 @@ class HeldImage(msgspec.Struct, frozen=True, eq=False):
 class NodeIndex:
     """The nodes by row: names, labels, taints and images, and results that depend on nothing else."""
 
-    def __init__(self, table: NodeTable, registered: Sequence[str] = ()) -> None:
-        """``registered`` are the nodes in the order the scheduler came to know them; by name if unknown."""
+    def __init__(self, table: NodeTable, registered: Sequence[Sequence[str]] = ()) -> None:
+        """``registered`` are the orders in which the scheduler may have come to know the nodes.
+
+        Without any it is that of their names.
+        """
         self.table = table
-        self._registered = [table.row[name] for name in registered] or list(range(len(table)))
+        by_name = list(range(len(table)))
+        self._registered = [[table.row[name] for name in names] for names in registered] or [by_name]
         self.names = table.names
         self.labels = NodeLabels([node.metadata.labels or {} for node in table.records], table.names)
         self.unschedulable: BoolArray = np.array(
@@ -247,17 +273,21 @@ class NodeIndex:
         return counts
 
     @cached_property
-    def order(self) -> IntArray:
-        """Node rows in the order the scheduler looks at them."""
-        rows = np.array(self._registered, np.int64)
-        return rows[node_order([self.table.records[row].metadata.labels or {} for row in self._registered])]
+    def orders(self) -> tuple[IntArray, ...]:
+        """Node rows in each order in which the scheduler may look at them, which are equally likely."""
+        found: dict[bytes, IntArray] = {}
+        for registered in self._registered:
+            labels = [self.table.records[row].metadata.labels or {} for row in registered]
+            order = np.array(registered, np.int64)[node_order(labels)]
+            found.setdefault(order.tobytes(), order)
+        return tuple(found.values())
 
     @cached_property
     def images(self) -> Mapping[str, HeldImage]:
         """The images on nodes by name."""
         rows: dict[str, dict[int, None]] = {}
         sizes: dict[str, dict[int, None]] = {}
-        for row in self._registered:
+        for row in self._registered[0]:
             for image in self.table.records[row].status.images or ():
                 for name in image.names or ():
                     rows.setdefault(name, {})[row] = None

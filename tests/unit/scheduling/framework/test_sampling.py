@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.scheduling.framework.plugin import EXCLUDED
-from rebalancer.scheduling.framework.sampling import Search, nodes_to_find
+from rebalancer.scheduling.framework.race import ONE_WORKER, Workers
+from rebalancer.scheduling.framework.sampling import Search, Searches, nodes_to_find
 from rebalancer.scheduling.framework.scores import RawScores
 from tests.conftest import examples
 from tests.unit.scheduling.framework.plain_plugins import ByMaximum, ByRange, Plain
@@ -125,3 +126,37 @@ def test_scores_in_row_order_land_in_the_order_of_the_search() -> None:
     reordered = [RawScores(item.plugin, item.weight, item.raw[order]) for item in scores]
     found = Search(np.arange(130), order, 100).chances(scores)
     np.testing.assert_allclose(found[order], simulate(reordered, np.arange(130), 130, 100), atol=1e-12)
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(searches(), st.data())
+def test_of_two_orders_that_the_scheduler_may_have_each_counts_half(
+    search: tuple[list[RawScores], IntArray, int, int], data: st.DataObject
+) -> None:
+    scores, positions, candidates, limit = search
+    rows = st.permutations(range(candidates))
+    orders = [np.arange(candidates), np.array(data.draw(rows))]
+    rejected = data.draw(st.integers(0, min(limit, len(positions)) - 1))
+    feasible = positions[rejected:]  # extenders reject the others, once they are found
+    scores = [RawScores(item.plugin, item.weight, item.raw[rejected:]) for item in scores]
+    searched = Searches(ONE_WORKER).over(feasible, orders, limit, found=positions)
+    each = [Search(feasible, order, limit, found=positions).chances(scores) for order in orders]
+    np.testing.assert_allclose(searched.chances(scores), np.mean(each, axis=0), rtol=0, atol=1e-12)
+    parts = [searched.of_sizes(size, size) for size in searched.sizes]
+    divided = [share * part.chances(scores) for share, part in parts if part is not None]
+    np.testing.assert_allclose(np.sum(divided, axis=0), np.mean(each, axis=0), rtol=0, atol=1e-12)
+    bounds = np.zeros(len(feasible), np.int64)
+    assert (searched.possible(scores, bounds, bounds) >= (np.mean(each, axis=0) > 0)).all()
+
+
+@pytest.mark.parametrize("parallelism", [1, 16])
+def test_among_equal_nodes_order_and_start_decide_together(parallelism: int) -> None:
+    rows, equal = np.arange(4), [RawScores(Plain(), 1, np.array([5, 5, 1, 5]))]
+    orders = [np.array([0, 1, 2, 3]), np.array([3, 2, 1, 0])]
+    searches_of = Searches(Workers(parallelism))
+    chance, tie = searches_of.over(rows, orders, 4, heap=True).outcome(equal)
+    single = [searches_of.over(rows, [order], 4, heap=True).outcome(equal) for order in orders]
+    assert tie is not None
+    assert tie.by_start.tolist() == [row for _, one in single if one is not None for row in one.by_start]
+    np.testing.assert_allclose(chance, tie.chance(4))
+    np.testing.assert_allclose(chance, np.mean([found for found, _ in single], axis=0))

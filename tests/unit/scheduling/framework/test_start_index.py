@@ -70,7 +70,7 @@ def test_chances_are_those_of_the_search_from_every_start(data: st.DataObject) -
 def test_several_workers_find_nodes_mostly_in_order_where_all_are_looked_at() -> None:
     rows, order, equal = np.array([0, 3]), np.arange(4), [RawScores(Plain(), 1, np.array([7, 7]))]
     chances = {
-        parallelism: Searches(Workers(parallelism)).over(rows, order, 4, heap=True).chances(equal).tolist()
+        parallelism: Searches(Workers(parallelism)).over(rows, [order], 4, heap=True).chances(equal).tolist()
         for parallelism in (1, 16)
     }
     # Three of four starts come to the second first; with several workers a tenth of searches is a race.

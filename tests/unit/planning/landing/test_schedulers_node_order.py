@@ -1,0 +1,41 @@
+"""Where the scheduler takes samples, its order of nodes decides which of them are compared."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from rebalancer.planning.landing.schedulers import ProfileSchedulers
+from tests.builders import a_node, a_pod
+from tests.unit.planning.builders import planning_inputs, with_scheduler
+
+# Of 130 nodes 100 are compared. Five are empty and younger than the others, and far from each other by name.
+NAMES = [f"n{number:03}" for number in range(130)]
+YOUNG = NAMES[::26]
+LONG_AGO, TODAY = "2026-11-01T12:00:00Z", "2026-11-20T12:00:00Z"
+NODES = [a_node(name, created=TODAY if name in YOUNG else LONG_AGO) for name in NAMES]
+PODS = [a_pod(f"on-{name}", node=name, cpu="3") for name in NAMES if name not in YOUNG]
+BEFORE_ALL_NODES, AFTER_ALL_NODES = -math.inf, math.inf
+# Of 130 starts those at the first 26 places lead to samples that end before the youngest.
+WITHOUT_YOUNG = 26 / 130
+
+
+@pytest.mark.parametrize(
+    ("listed_at", "chance"),
+    [
+        ([AFTER_ALL_NODES], 1.0),
+        ([BEFORE_ALL_NODES], 1.0 - WITHOUT_YOUNG),
+        ([AFTER_ALL_NODES, BEFORE_ALL_NODES], 1.0 - WITHOUT_YOUNG / 2),
+    ],
+)
+def test_young_nodes_are_missing_in_samples_of_a_scheduler_that_is_older(
+    listed_at: list[float], chance: float
+) -> None:
+    inputs = planning_inputs(NODES, pods=[*PODS, a_pod("new", cpu="1")])
+    schedulers = ProfileSchedulers(with_scheduler(inputs, listed_nodes_at=tuple(listed_at), cores=1))
+    new = int(schedulers.state.pod_class[inputs.snapshot.pods.row["default", "new"]])
+    placement = schedulers.scheduler(new).place(schedulers.state, new)
+    young = [inputs.snapshot.nodes.row[name] for name in YOUNG]
+    found = float(placement.chance[placement.feasible.searchsorted(young)].sum())
+    assert found == pytest.approx(chance, abs=0.02)  # workers find some nodes out of order

@@ -1,0 +1,81 @@
+"""When the scheduler listed the nodes: since its pods are ready; without them, what both ends would mean."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from rebalancer.cluster import times
+from rebalancer.load.raw_figures import RawFigures
+from rebalancer.planning.inputs import Observation, SchedulerStart
+from rebalancer.planning.scheduler_facts import scheduler_facts, starting_scheduler
+from rebalancer.policy.policy_file import LoadedPolicy
+from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.profiles.types import SchedulerConfiguration
+from rebalancer.scheduling.registry import default_configuration, load_configuration
+from tests.builders import a_node, a_pod, a_snapshot, owned_by
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+FIRST = default_configuration()
+SECOND = load_configuration(f"{HEAD}profiles: [{{schedulerName: load-aware}}]\n", "test")
+TRIMARAN = load_configuration(
+    f"{HEAD}profiles: [{{plugins: {{score: {{enabled: [{{name: TargetLoadPacking, weight: 3}}]}}}}}}]\n",
+    "test",
+)
+MORNING, NOON = "2026-11-20T08:00:00Z", "2026-11-20T12:00:00Z"
+LOADED = LoadedPolicy(RebalancePolicy.model_validate({}), "p.yaml", "")
+
+
+def a_scheduler(name: str, since: str | None, *, ready: str = "True", owner: str = "Node") -> dict[str, Any]:
+    containers = [{"name": "c", "image": "registry.k8s.io/kube-scheduler:v1.35.1"}]
+    pod = a_pod(name, node="n", owner=owned_by(owner, "n"), containers=containers)
+    pod["status"]["conditions"] = [{"type": "Ready", "status": ready, "lastTransitionTime": since}]
+    return pod
+
+
+def listed_at(
+    *pods: dict[str, Any],
+    configuration: SchedulerConfiguration = FIRST,
+    starts: dict[str, SchedulerStart] | None = None,
+) -> tuple[float, ...]:
+    snapshot = a_snapshot(nodes=[a_node("n")], pods=pods)
+    observation = Observation(snapshot, RawFigures(), 0.0, starts=starts)
+    return scheduler_facts(observation, LOADED, configuration).listed_nodes_at
+
+
+@pytest.mark.parametrize(
+    ("pods", "moments"),
+    [
+        ([("x", MORNING)], [MORNING]),
+        ([("x", MORNING), ("y", MORNING)], [MORNING]),
+        ([("x", NOON), ("y", MORNING)], [MORNING, NOON]),
+        ([("x", None), ("y", MORNING)], [MORNING]),
+    ],
+)
+def test_a_scheduler_whose_pods_are_seen_listed_the_nodes_when_they_became_ready(
+    pods: list[tuple[str, str | None]], moments: list[str]
+) -> None:
+    assert listed_at(*(a_scheduler(*pod) for pod in pods)) == tuple(map(times.parse, moments))
+
+
+def test_a_scheduler_that_is_not_seen_may_have_listed_the_nodes_at_any_time() -> None:
+    assert listed_at() == (math.inf, -math.inf)
+    assert listed_at(a_scheduler("x", MORNING, ready="False")) == (math.inf, -math.inf)
+    assert listed_at(a_scheduler("x", MORNING, owner="ReplicaSet")) == (math.inf, -math.inf)
+    assert listed_at(a_scheduler("x", MORNING), configuration=SECOND) == (math.inf, -math.inf)
+
+
+def test_a_second_scheduler_is_known_by_its_own_pods() -> None:
+    pods = a_scheduler("x", MORNING), a_scheduler("y", NOON, owner="ReplicaSet")
+    assert listed_at(*pods, configuration=SECOND) == (times.parse(NOON),)
+
+
+def test_a_scheduler_that_is_not_seen_listed_the_nodes_at_the_latest_when_it_acquired_its_lease() -> None:
+    location = starting_scheduler(LOADED.policy.scheduler, TRIMARAN, a_snapshot(nodes=[], pods=[]))
+    assert location is not None
+    acquired = {location.key: SchedulerStart(7.0, "its scheduler acquired its lease")}
+    unknown = {location.key: SchedulerStart(None, "nobody may read it")}
+    assert listed_at(configuration=TRIMARAN, starts=acquired) == (7.0, -math.inf)
+    assert listed_at(configuration=TRIMARAN, starts=unknown) == (math.inf, -math.inf)
