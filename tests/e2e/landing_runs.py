@@ -210,6 +210,8 @@ def _fill(control_plane: ControlPlane, cluster: RandomCluster, scheduler: str, s
         if not (elsewhere and situation.large):
             api.create({**manifest, "spec": {**manifest["spec"], "unschedulable": elsewhere}})
     control_plane.start_scheduler(scheduler)
+    if situation.large:
+        _show_scheduler(api, min(cluster.hot))
     for workload in cluster.on_hot:
         api.create(workload)
     _wait_for_pods(api, cluster.on_hot)
@@ -224,6 +226,36 @@ def _fill(control_plane: ControlPlane, cluster: RandomCluster, scheduler: str, s
         api.create(workload)
     _wait_for_pods(api, [*cluster.on_hot, *cluster.on_all])
     _delete_what_is_pending(api, [*cluster.on_hot, *cluster.on_all])
+
+
+def _show_scheduler(api: Api, node: str) -> None:
+    """The static pod of the scheduler that has just started, which tells when that was."""
+    uid = api.get(f"/api/v1/nodes/{node}")["metadata"]["uid"]
+    container = {
+        "name": "kube-scheduler",
+        "image": f"registry.k8s.io/kube-scheduler:v{assets.MINOR}.0",
+        "command": ["kube-scheduler"],
+    }
+    api.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": f"kube-scheduler-{node}",
+                "namespace": "kube-system",
+                "labels": {"app": "kube-scheduler"},
+                "ownerReferences": [
+                    {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid, "controller": True}
+                ],
+            },
+            "spec": {
+                "nodeName": node,
+                "containers": [container],
+                "tolerations": [{"operator": "Exists"}],
+                "automountServiceAccountToken": False,
+            },
+        }
+    )
 
 
 def _create_late(api: Api, nodes: list[dict[str, Any]]) -> None:
@@ -241,7 +273,7 @@ def _wait_for_pods(api: Api, workloads: list[dict[str, Any]]) -> None:
     wanted = sum(workload["spec"]["replicas"] for workload in workloads)
 
     def settled() -> bool:
-        pods = api.list("/api/v1/pods")
+        pods = api.list("/api/v1/namespaces/default/pods")
         return len(pods) == wanted and all(is_ready(pod) or _is_unschedulable(pod) for pod in pods)
 
     wait_until(settled, f"{wanted} pods ready or unschedulable", seconds=900, every=2)
