@@ -20,19 +20,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
-from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message_factory import GetMessageClass
 
 from rebalancer.cluster import records
 from rebalancer.cluster.records import base
 from rebalancer.cluster.wire.known_fields import RECORDS
 
 if typing.TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        """The class of a message."""
-
+    from google.protobuf.descriptor_pb2 import DescriptorProto
 
 _MESSAGES: Mapping[str, str] = {
     # An answer of the API server, after the bytes "k8s\0": runtime.Unknown, whose `raw` holds the list.
@@ -160,7 +154,7 @@ def _type_of(field: msgspec.structs.FieldInfo) -> str:
 
 
 def _add_field(message: DescriptorProto, name: str, kind: str, number: int) -> None:
-    field = message.field.add(name=name, number=number, label=FieldDescriptorProto.LABEL_OPTIONAL)
+    field = message.field.add(name=name, number=number, label="LABEL_OPTIONAL")
     if kind.endswith("{}"):
         entry = message.nested_type.add(name=f"{name.title().replace('_', '')}Entry")
         entry.options.map_entry = True
@@ -168,30 +162,37 @@ def _add_field(message: DescriptorProto, name: str, kind: str, number: int) -> N
         _add_field(entry, "value", kind.removesuffix("{}"), 2)
         kind = f"{message.name}.{entry.name}[]"
     if kind.endswith("[]"):
-        field.label = FieldDescriptorProto.LABEL_REPEATED
+        field.label = field.LABEL_REPEATED
     elif kind.endswith("?"):
         field.proto3_optional, field.oneof_index = True, len(message.oneof_decl)
         message.oneof_decl.add(name=f"_{name}")
     kind = kind.rstrip("[]?")
     if kind[0].isupper():
-        field.type, field.type_name = FieldDescriptorProto.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
+        field.type, field.type_name = field.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
     else:
-        field.type = FieldDescriptorProto.Type.Value(f"TYPE_{kind.upper()}")
+        field.type = field.Type.Value(f"TYPE_{kind.upper()}")
 
 
-def _file() -> FileDescriptorProto:
-    found = FileDescriptorProto(name="rebalancer/pods.proto", package=_PACKAGE, syntax="proto3")
-    for name, fields in _MESSAGES.items():
-        message = found.message_type.add(name=name)
+def __getattr__(name: str) -> Any:
+    """The class of a message; ``DecodeError``, which says that bytes are none.
+
+    All are built when the first is asked for: a plan of a dump does without, and without protobuf.
+    """
+    if name not in _MESSAGES and name != "DecodeError":
+        raise AttributeError(name)
+    from google.protobuf import descriptor_pb2, descriptor_pool  # noqa: PLC0415 - 0.1 s
+    from google.protobuf.message import DecodeError  # noqa: PLC0415
+    from google.protobuf.message_factory import GetMessageClass  # noqa: PLC0415
+
+    file = descriptor_pb2.FileDescriptorProto(name="pods.proto", package=_PACKAGE, syntax="proto3")
+    for message, fields in _MESSAGES.items():
+        found = file.message_type.add(name=message)
         for text in fields.split():
             written, _, number = text.partition("=")
             field, _, kind = written.partition(":")
-            _add_field(message, field, kind or _types(RECORDS.get(name, name))[field], int(number))
-    return found
-
-
-_pool = DescriptorPool()
-_pool.AddSerializedFile(_file().SerializeToString())
-globals().update(
-    (name, GetMessageClass(_pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))) for name in _MESSAGES
-)
+            _add_field(found, field, kind or _types(RECORDS.get(message, message))[field], int(number))
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    kinds = {item: pool.FindMessageTypeByName(f"{_PACKAGE}.{item}") for item in _MESSAGES}
+    globals().update({item: GetMessageClass(kind) for item, kind in kinds.items()}, DecodeError=DecodeError)
+    return globals()[name]

@@ -28,14 +28,13 @@ from rebalancer.cluster.kinds import Kind
 from rebalancer.cluster.malformed import Malformed, admitted, check_names, node_in_doubt
 from rebalancer.cluster.pod_classes import ClassIndex
 from rebalancer.cluster.pods import RUNS, USUAL_CONDITIONS, ContainerReport, PodFields, read_pod, report_of
+from rebalancer.cluster.wire import messages
 from rebalancer.cluster.wire.json_items import Page, without_token
 from rebalancer.cluster.wire.known_fields import unknown_in_message
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
     from google.protobuf.message import Message
-
-    from rebalancer.cluster.wire import messages
 
 
 _Parsed = TypeVar("_Parsed", bound="Message")
@@ -45,14 +44,8 @@ def parse(message: type[_Parsed], data: bytes) -> _Parsed:
     """The message that ``data`` encodes; ValueError when it is none."""
     try:
         return message.FromString(data)
-    except _decode_error() as error:  # looked up where there is one
+    except messages.DecodeError as error:
         raise ValueError(f"not protobuf: no {message.DESCRIPTOR.name}") from error
-
-
-def _decode_error() -> type[Exception]:
-    from google.protobuf.message import DecodeError  # noqa: PLC0415 - 0.1 s that dumps do without
-
-    return DecodeError
 
 
 _Convert = Callable[[Any, list[str] | None], Any]
@@ -158,8 +151,6 @@ def decode_answer(body: bytes) -> tuple[Page, Pods]:
 
     Raises ValueError when it is none. A pod that cannot be decoded stays encoded: the others count.
     """
-    from rebalancer.cluster.wire import messages  # noqa: PLC0415 - as in ``parse``
-
     if not body.startswith(MAGIC):
         raise ValueError("not protobuf of an API server")
     encoded = body[len(MAGIC) :]
@@ -178,8 +169,6 @@ def decode_answer(body: bytes) -> tuple[Page, Pods]:
 
 def outline_if_any(item: bytes) -> messages.PodOutline | bytes:
     """A pod in outline; its bytes where they are none."""
-    from rebalancer.cluster.wire import messages  # noqa: PLC0415 - as in ``parse``
-
     try:
         return parse(messages.PodOutline, item)
     except ValueError:
@@ -190,9 +179,6 @@ class ProtobufPods:
     """Reads the pods of lists and events: ``Encoding`` of pods in outline."""
 
     def __init__(self, kind: Kind, classes: ClassIndex) -> None:
-        from rebalancer.cluster.wire import messages  # noqa: PLC0415 - as in ``parse``
-
-        self._messages = messages
         self._kind = kind
         self._numbers = classes
         self._classes: dict[tuple[object, ...], int] = {}
@@ -201,9 +187,9 @@ class ProtobufPods:
         """The row of a pod, or the pod as malformed, identified as far as possible."""
         if isinstance(pod, bytes):
             try:
-                identity = parse(self._messages.PodIdentity, pod)
+                identity = parse(messages.PodIdentity, pod)
             except ValueError:
-                identity = self._messages.PodIdentity()
+                identity = messages.PodIdentity()
             return self._malformed(identity, identity.spec.node_name, position, "not protobuf: no Pod")
         try:
             check_names(pod.metadata.namespace, pod.metadata.name)
@@ -226,7 +212,7 @@ class ProtobufPods:
 
     def conditions(self, status: messages.StatusOutline) -> list[messages.Condition]:
         """Those that are not as usual, and the one that says whether the pod is ready."""
-        kind = self._messages.Condition
+        kind = messages.Condition
         return [parse(kind, item) for item in status.conditions[:] if not item.startswith(_USUAL)]
 
     def node_name(self, pod: messages.PodOutline) -> str:
@@ -276,7 +262,7 @@ class ProtobufPods:
 
     def _of_class(self, pod: messages.PodOutline, resize_infeasible: bool) -> records.Pod:
         """All of a pod that its class is made of; what else is read of it has its row."""
-        message = parse(self._messages.Pod, pod.SerializeToString())
+        message = parse(messages.Pod, pod.SerializeToString())
         own: list[tuple[Message, tuple[str, ...]]] = [
             (message.metadata, _OWN_METADATA),
             (message.status, _OWN_STATUS if resize_infeasible else (*_OWN_STATUS, "conditions")),
@@ -296,7 +282,7 @@ class ProtobufPods:
         """The state of a container, which is decoded only where it does not begin by saying that it runs."""
         if not state or state.startswith(_RUNNING):
             return RUNS
-        found: records.ContainerState = to_record(parse(self._messages.ContainerState, state))
+        found: records.ContainerState = to_record(parse(messages.ContainerState, state))
         return found
 
     def seconds(self, time: messages.Time) -> float:
@@ -391,8 +377,6 @@ class PodListSplitter:
 
     def _begin(self, data: bytes) -> int | None:
         """Read what stands before the pods; where they begin, or None where more is needed to know."""
-        from rebalancer.cluster.wire import messages  # noqa: PLC0415 - as in ``parse``
-
         if not MAGIC.startswith(data[: len(MAGIC)]):
             raise ValueError("not protobuf of an API server")
         about = _field(data, len(MAGIC), _FIRST)
@@ -433,8 +417,6 @@ def _field(data: bytes, at: int, tag: int) -> tuple[int, int] | None:
 
 
 def _decoded(items: bytes) -> Pods:
-    from rebalancer.cluster.wire import messages  # noqa: PLC0415 - as in ``parse``
-
     try:
         pods: Pods = parse(messages.PodList, items).items
         return pods

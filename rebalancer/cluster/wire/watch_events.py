@@ -10,16 +10,13 @@ to be valid by itself; the watch goes on after the last whole one:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
 from rebalancer.cluster.pods import version_number
+from rebalancer.cluster.wire import messages
 from rebalancer.cluster.wire.protobuf import MAGIC, MEDIA_TYPE, parse
-
-if TYPE_CHECKING:
-    from rebalancer.cluster.wire import messages
 
 ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
 MAX_EVENT_BYTES = 16 << 20  # ten times what etcd stores of an object
@@ -125,8 +122,6 @@ def _json_event(line: bytes) -> WatchEvent:
 
 
 def _protobuf_event(frame: bytes) -> WatchEvent:
-    from rebalancer.cluster.wire import messages  # noqa: PLC0415 - as in ``parse``
-
     event = parse(messages.WatchEvent, frame)
     if not event.object.raw.startswith(MAGIC):
         raise ValueError("the object of an event is not protobuf of an API server")
