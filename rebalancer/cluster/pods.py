@@ -16,17 +16,17 @@ others, and those that have finished are asked for: ``pods.finished``, or ``pods
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from rebalancer.cluster import records, times
-from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, PodClassIndex
-from rebalancer.cluster.columns import FEW, SHARED, UNCOMPARED, Columns, ColumnsBuilder, Few
+from rebalancer.cluster.arrays import BoolArray, IntArray, PodClassIndex
+from rebalancer.cluster.columns import FEW, SHARED, UNCOMPARED, Columns, ColumnsBuilder
 from rebalancer.cluster.pod_classes import POD_ITSELF, ClassIndex, PodClass, classes_before_binding
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
@@ -67,6 +67,7 @@ USUAL_CONDITIONS = frozenset(
 RUNS = records.ContainerState()
 _COMPLETED = "Completed"
 _MAX_VERSION_LENGTH = 18  # digits that fit an int64
+_Column = TypeVar("_Column")
 
 
 class PodCondition(msgspec.Struct, frozen=True, gc=False):
@@ -191,12 +192,10 @@ def read_pod(pod: Any, encoding: Encoding) -> PodFields:
         status.reason,
         unusual,
         tuple(reports) if reports else (),
-        _debugged_by(ephemeral) if (ephemeral := encoding.ephemeral(status)) else "",
+        next((name for name, state in ephemeral if not (state.waiting or state.terminated)), "")
+        if (ephemeral := encoding.ephemeral(status))
+        else "",
     )
-
-
-def _debugged_by(ephemeral: Sequence[tuple[str, records.ContainerState]]) -> str:
-    return next((name for name, state in ephemeral if not (state.waiting or state.terminated)), "")
 
 
 def _read_conditions(encoding: Encoding, status: Any) -> tuple[bool, float, bool, tuple[PodCondition, ...]]:
@@ -355,24 +354,8 @@ def _renumbered(column: IntArray) -> tuple[IntArray, list[int]]:
     return rank[inverse], known[order].tolist()
 
 
-def _texts(field: str) -> cached_property[tuple[str, ...]]:
-    return cached_property(lambda table: table.columns.texts(field))
-
-
-def _integers(field: str) -> cached_property[IntArray]:
-    return cached_property(lambda table: table.columns.integers(field))
-
-
-def _floats(field: str) -> cached_property[FloatArray]:
-    return cached_property(lambda table: table.columns.floats(field))
-
-
-def _truths(field: str) -> cached_property[BoolArray]:
-    return cached_property(lambda table: table.columns.truths(field))
-
-
-def _few(field: str) -> cached_property[Few[Any]]:
-    return cached_property(lambda table: table.columns.few(field))
+def _column(take: Callable[[Columns[PodFields], str], _Column], field: str) -> cached_property[_Column]:
+    return cached_property(lambda table: take(table.columns, field))
 
 
 class PodTable(msgspec.Struct, frozen=True, eq=False, dict=True):
@@ -390,19 +373,19 @@ class PodTable(msgspec.Struct, frozen=True, eq=False, dict=True):
     class_before_binding: Mapping[int, PodClassIndex]
     finished: PodTable | None = None  # pods that have succeeded or failed; None where there are none
 
-    names = _texts("name")
-    namespaces = _texts("namespace")
-    uids = _texts("uid")
-    pod_class = _integers("pod_class")  # index into classes
-    phase = _integers("phase")  # index into PHASES
-    created = _floats("created")  # Unix seconds, NaN when unknown
-    started = _floats("started")  # likewise
-    ready = _truths("ready")
-    ready_since = _floats("ready_since")  # Unix seconds, NaN when unknown and while it is not
+    names = _column(Columns.texts, "name")
+    namespaces = _column(Columns.texts, "namespace")
+    uids = _column(Columns.texts, "uid")
+    pod_class = _column(Columns.integers, "pod_class")  # index into classes
+    phase = _column(Columns.integers, "phase")  # index into PHASES
+    created = _column(Columns.floats, "created")  # Unix seconds, NaN when unknown
+    started = _column(Columns.floats, "started")  # likewise
+    ready = _column(Columns.truths, "ready")
+    ready_since = _column(Columns.floats, "ready_since")  # Unix seconds, NaN when unknown and while it is not
 
-    annotations = _few("annotations")  # by row: the honoured ones
-    debugged_by = _few("debugged_by")  # by row: the ephemeral container that runs
-    nominated = _few("nominated")  # by row of an unbound pod: nominatedNodeName
+    annotations = _column(Columns.few, "annotations")  # by row: the honoured ones
+    debugged_by = _column(Columns.few, "debugged_by")  # by row: the ephemeral container that runs
+    nominated = _column(Columns.few, "nominated")  # by row of an unbound pod: nominatedNodeName
 
     @cached_property
     def row(self) -> Mapping[tuple[str, str], int]:
