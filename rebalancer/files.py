@@ -49,6 +49,11 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     make_durable(path.parent)
 
 
+def named(path: Path) -> str:
+    """A path as text that any document can hold: bytes of it that are not UTF-8 are escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 def is_there(path: Path) -> bool:
     """Whether something is known to stand at the path."""
     return _mode(path) is not None

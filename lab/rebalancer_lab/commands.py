@@ -16,6 +16,7 @@ from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.counting import counted
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError, StopRequestedError
+from rebalancer.files import named
 from rebalancer.load.prometheus.client import LivePrometheus
 from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
 from rebalancer.load.prometheus.reader import connection_of
@@ -80,7 +81,7 @@ def named_policies(paths: Sequence[Path]) -> list[tuple[str, LoadedPolicy]]:
     loaded = [load_policy(path) for path in paths] or [default_policy()]
     names = [item.policy.metadata.name for item in loaded]
     return [
-        (name if names.count(name) == 1 else f"{name} ({item.source})", item)
+        (name if names.count(name) == 1 else f"{name} ({named(Path(item.source))})", item)
         for name, item in zip(names, loaded, strict=True)
     ]
 

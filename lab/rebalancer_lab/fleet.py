@@ -25,6 +25,7 @@ from rebalancer.cli.studies import Cluster
 from rebalancer.cluster.dumps.listing import build_decoders
 from rebalancer.counting import counted
 from rebalancer.errors import ExitCode, InputError, InternalError, RebalancerError
+from rebalancer.files import named
 from rebalancer.observe.plan_options import PlanOptions, policy_of
 from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.inputs import PlanningInputs
@@ -105,7 +106,9 @@ def clusters_of(options: PlanOptions, contexts: Sequence[str]) -> tuple[Cluster,
     fixed = Path(pattern)
     while _WILDCARDS.intersection(str(fixed)):
         fixed = fixed.parent
-    return tuple((str(Path(path).relative_to(fixed)), replace(options, source=Path(path))) for path in found)
+    return tuple(
+        (named(Path(path).relative_to(fixed)), replace(options, source=Path(path))) for path in found
+    )
 
 
 def ask_each(

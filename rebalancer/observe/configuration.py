@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError, RightsError, UnreachableError
+from rebalancer.files import named
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schedulers import ConfigMapKey
 from rebalancer.profiles import GROUP, KIND, NEWEST_VERSION
@@ -73,13 +74,13 @@ def _configuration_text(
     loaded: LoadedPolicy, override: Path | None, api: RawApi | None
 ) -> ConfigurationText | None:
     if override is not None:
-        return ConfigurationText(read_text(override), str(override))
+        return ConfigurationText(read_text(override), named(override))
     settings = loaded.policy.scheduler
     if settings.inline is not None:
-        return ConfigurationText(settings.inline, f"{loaded.source} scheduler.inline")
+        return ConfigurationText(settings.inline, f"{named(Path(loaded.source))} scheduler.inline")
     if settings.file is not None:
         path = Path(loaded.source).parent / settings.file
-        return ConfigurationText(read_text(path), str(path))
+        return ConfigurationText(read_text(path), named(path))
     if settings.config_map is None or api is None:
         return None
     return _value(api, settings.config_map, "scheduler.configMap")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from rebalancer import files
 from rebalancer.cluster import times
 from rebalancer.cluster.dumps.listing import Recording, free_cycles
 from rebalancer.cluster.dumps.streams import read_bytes
@@ -196,7 +197,7 @@ def describe_recording(
     recorded = float(saved_at) if isinstance(saved_at, (int, float)) else math.nan
     age = recorded - moments[-1] if moments and not math.isnan(recorded) else None
     return SnapshotInfo(
-        source=str(path),
+        source=files.named(path),
         inputs=digest(recording),
         kinds=tuple(
             KindCount(

@@ -149,7 +149,7 @@ class Timeline:
                     documents[name] = content
                 elif plural in BY_PLURAL:
                     listings[plural] = self._listing(plural, content, where)
-        recording = Recording(str(where), listings, {}, documents)
+        recording = Recording(files.named(where), listings, {}, documents)
         return replace(recording, unread=unread_of(recording))
 
     def _listing(self, plural: str, content: bytes, where: Path) -> Listing:

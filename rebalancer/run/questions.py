@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError, UnreachableError
+from rebalancer.files import named
 from rebalancer.observe.configuration import configurations_in
 from rebalancer.observe.connection import open_api
 from rebalancer.observe.plan_options import PlanOptions, policy_of
@@ -80,7 +81,8 @@ def diff_policies(options: PlanOptions, other: Path) -> PlanDifference:
     )
     names = found.policies
     if names[0] == names[1]:  # then their files tell them apart
-        names = f"{names[0]} ({options.policy_path or 'defaults'})", f"{names[1]} ({other})"
+        own = options.policy_path
+        names = f"{names[0]} ({named(own) if own else 'defaults'})", f"{names[1]} ({named(other)})"
     return replace(found, policies=names, settings=settings)
 
 
@@ -89,7 +91,7 @@ Tests = Sequence[tuple[str, PolicyTest]]  # by file
 
 def read_tests(files: Sequence[Path], clusters: Sequence[str]) -> Tests:
     """The assertions of each file; InputError where one is about none of the clusters."""
-    tests = [(str(file), parse_policy_test(read_text(file), str(file))) for file in files]
+    tests = [(named(file), parse_policy_test(read_text(file), str(file))) for file in files]
     for file, test in tests:
         if not any(test.is_about(cluster) for cluster in clusters):
             names = ", ".join(clusters[:5])
@@ -158,4 +160,6 @@ def _names(found: Sequence[PlanningInputs], policies: Sequence[Path]) -> list[st
     """Each policy's own name, followed by its file where two have the same."""
     names = [inputs.policy.metadata.name for inputs in found]
     seen = Counter(names)
-    return [f"{name} ({policies[index]})" if seen[name] > 1 else name for index, name in enumerate(names)]
+    return [
+        f"{name} ({named(policies[index])})" if seen[name] > 1 else name for index, name in enumerate(names)
+    ]

@@ -25,6 +25,7 @@ from rebalancer.cli.options import (
 from rebalancer.cli.output import Output, emit, with_progress, write, write_document
 from rebalancer.cli.studies import Cluster, fleet_options, study
 from rebalancer.errors import ExitCode, InputError
+from rebalancer.files import named
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import Format
 
@@ -146,7 +147,7 @@ def test_policy(
     if fleet:
         reports = study("fleet").check_fleet(fleet, read_tests(files, [name for name, _ in fleet]))
     else:
-        name = options.context or (options.source.name if options.source else "")
+        name = options.context or (named(Path(options.source.name)) if options.source else "")
         reports = with_progress(check_policy, options, read_tests(files, [name]), name)
     if junit is not None:
         _write_file(junit, junit_xml(reports))

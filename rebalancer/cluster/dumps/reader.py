@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from rebalancer import files
 from rebalancer.cluster import kinds as kinds_read
 from rebalancer.cluster.dumps import streams
 from rebalancer.cluster.dumps.listing import (
@@ -256,7 +257,7 @@ class DumpReader:
         listings = {plural: found for plural, found in listings.items() if plural not in partial}
         unread |= {plural: why for plural, why in partial.items() if plural in wanted}
         warnings = (*collected.warnings, *_of_other_pods(listings, collected.from_kubectl))
-        return Recording(str(self._path), listings, unread, collected.documents, warnings)
+        return Recording(files.named(self._path), listings, unread, collected.documents, warnings)
 
     def _files(self) -> list[Path]:
         path = self._path
