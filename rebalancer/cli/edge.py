@@ -16,6 +16,7 @@ import errno
 import logging
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -193,6 +194,12 @@ def usage_hint(error: click.UsageError) -> str:
     path = extra[1]
     if path.endswith((".yaml", ".yml")) and "--policy" in options:
         return f"did you mean --policy {path}?"
+    source = next((item for item in error.ctx.command.params if item.name == "source"), None)
+    if error.ctx.params.get("source") is not None:  # what a shell makes of --from recorded/*
+        if "pattern" not in (getattr(source, "help", None) or ""):
+            return "--from takes one PATH"
+        quoted = shlex.quote(str(Path(path).parent / "*"))
+        return f"--from takes one PATH; for all of several quote the pattern: --from {quoted}"
     if "--from" in options and ("/" in path or files.is_there(Path(path))):
         return f"did you mean --from {path}?"
     return ""

@@ -15,6 +15,8 @@ HINTS = {
     "plan -n -o json": "-n needs a value, but -o is an option",
     "plan --policy --from dump": "--policy needs a value, but --from is an option",
     "plan -o": "-o needs a value (see: ",
+    "plan --from all/one all/other all/third": "for all of several quote the pattern: --from 'all/*'",
+    "what-if --from all/one all/other": "(--from takes one PATH; see: ",
     "plan --from one --from=other": "--from is given twice: name one cluster",
 }
 
