@@ -18,6 +18,7 @@ from rebalancer.cli.options import (
     FILE,
     PLAN,
     RECORDED,
+    asked_again,
     option,
     output_options,
     plan_options,
@@ -67,7 +68,8 @@ def init(path: Path | None, suggest: bool, options: PlanOptions) -> None:
         write(text)
         return
     _write_file(path, text, new=True)
-    sys.stdout.write(f"{plain(str(path))}: written; next: rebalancer plan --policy {plain(str(path))}\n")
+    again = asked_again("rebalancer plan", replace(options, policy_path=path))
+    sys.stdout.write(f"{plain(str(path))}: written; next: {plain(again)}\n")
 
 
 @policy.command()

@@ -239,12 +239,12 @@ def test_assertions_about_a_policy_decide_the_exit_code(rebalancer_program: Prog
 
 
 def test_a_policy_that_suits_a_cluster_is_written_and_valid(rebalancer_program: Program, dump: Path) -> None:
-    path = dump.parent / "first.yaml"
+    path = dump.parent / "my first.yaml"
 
     result = rebalancer_program("policy", "init", "--from", str(dump), str(path))
 
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout == f"{path}: written; next: rebalancer plan --policy {path}\n"
+    assert result.stdout == f"{path}: written; next: rebalancer plan --from {dump} --policy '{path}'\n"
     assert rebalancer_program("policy", "validate", str(path)).exit_code == 0
     assert rebalancer_program("policy", "init", "--from", str(dump)).stdout == path.read_text()
     plan = rebalancer_program("plan", "--from", str(dump), "--policy", str(path))
