@@ -237,24 +237,20 @@ class Runs(msgspec.Struct, eq=False, dict=True):
         )
 
 
-class Service:
+class Service(msgspec.Struct, eq=False, dict=True):
     """One replica."""
 
-    def __init__(
-        self,
-        options: PlanOptions,
-        settings: ServiceOptions,
-        after_each_run: Callable[[CollectorRegistry], None] = lambda _: None,
-    ) -> None:
+    _options: PlanOptions
+    _settings: ServiceOptions
+    _after_each_run: Callable[[CollectorRegistry], None] = lambda _: None
+    _began: float = -float("inf")  # the last run of this replica, by our clock
+    _compared: str = ""  # why decisions could not be compared last
+
+    def __post_init__(self) -> None:
         """Read the policy. Raises InputError when it cannot be used."""
-        self._after_each_run = after_each_run
-        self._options = options
-        self._settings = settings
-        self._policy = PolicyInForce(options.policy_path)
+        self._policy = PolicyInForce(self._options.policy_path)
         self._health = Health()
-        self._began = -float("inf")  # the last run of this replica, by our clock
-        self._compared = ""  # why decisions could not be compared last
-        self.metrics = RunMetrics(settings.cluster, of_a_service=True)
+        self.metrics = RunMetrics(self._settings.cluster, of_a_service=True)
 
     def serve(self) -> int:
         """Serve until a signal asks to stop; returns the exit code.

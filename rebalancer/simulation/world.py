@@ -33,21 +33,17 @@ class LoadShape(msgspec.Struct, frozen=True):
     lag_seconds: float = 0.0  # metrics are averages over this long; 0: they show the moment
 
 
-class PodLoad:
+class PodLoad(msgspec.Struct, eq=False, dict=True):
     """The load of every pod, step by step; a pure function of base, shape and seed."""
 
-    def __init__(
-        self, base: FloatArray, shape: LoadShape, random: np.random.Generator, first_step: int = 0
-    ) -> None:
-        """``first_step`` is where the daily curve begins; at step 0 the load is as recorded.
+    _base: FloatArray  # (pods, resources), NaN unknown
+    _shape: LoadShape
+    _random: np.random.Generator
+    first_step: int = 0  # where the daily curve begins; at step 0 the load is as recorded
 
-        ``base`` is (pods, resources), NaN unknown.
-        """
-        self._base = base
-        self._shape = shape
-        self._random = random
-        self._steps = first_step
-        self._deviation = self._draw() if shape.noise else np.zeros_like(base)
+    def __post_init__(self) -> None:
+        self._steps = self.first_step
+        self._deviation = self._draw() if self._shape.noise else np.zeros_like(self._base)
 
     def _draw(self) -> FloatArray:
         return self._random.standard_normal(self._base.shape)
