@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray
@@ -154,25 +154,20 @@ def _values(facts: _Facts, threshold: int) -> dict[str, Any]:
     p95 = float(np.percentile(facts.cpu, 95, method="inverted_cdf")) if len(facts.cpu) else 0.0
     cool_to = max(threshold - _COOLING_POINTS, min(threshold - _STEP, round(mean / _STEP) * _STEP + _STEP))
     return {
+        **asdict(facts),
         "version": facts.inputs.scheduler.version,
-        "place": facts.place,
         "configuration": configuration,
         "missing": missing,
-        "schedulers": facts.schedulers,
         "profiles": ", ".join(f"{name} {facts.schedulers[name]}" for name in profiles),
         "prometheus_services": [(item.metadata, port) for item, port in _prometheus_services(facts)],
-        "measured": facts.measured,
         "known": int(np.count_nonzero(load.known)),
         "nodes": len(facts.inputs.snapshot.nodes),
-        "cpu": facts.cpu,
-        "memory": facts.memory,
         "mean": mean,
         "p95": p95,
         "above": int(np.count_nonzero(facts.cpu > threshold)),
         "threshold": threshold,
         "usual": _USUAL,
         "cool_to": cool_to,
-        "movable": facts.movable,
         "per_run": max(2, min(20, math.ceil(facts.movable * _SHARE_PER_RUN))),
     }
 
