@@ -472,7 +472,9 @@ def _nodes(moment: _Moment, computed: _Computed, node: int, most: int) -> tuple[
         likeliest += placement.feasible[np.argsort(-totals, kind="stable")][: most + 1].tolist()
     shown = list(dict.fromkeys([node, *likeliest]))[: 1 + most]
     where = {int(row): at for at, row in enumerate(placement.feasible)}
-    totals, weights = placement.totals, moment.schedulers.scheduler(computed.pod_class).profile.weights
+    scheduler = moment.schedulers.scheduler(computed.pod_class)
+    totals, weights = placement.totals, scheduler.profile.weights
+    decided = moment.following.state, computed.pod_class, computed.number
     found = []
     for row in shown:
         at = where.get(row)
@@ -484,13 +486,7 @@ def _nodes(moment: _Moment, computed: _Computed, node: int, most: int) -> tuple[
                 total=0 if at is None else int(totals[at]),
                 raw={} if at is None else placement.raw_scores_at(at),
                 weighted={name: value for name, value in weighted.items() if weights[name]},
-                rejected="" if at is not None else _rejection(moment, computed, row),
+                rejected="" if at is not None else scheduler.rejections(*decided).reasons.get(row, ""),
             )
         )
     return tuple(found)
-
-
-def _rejection(moment: _Moment, computed: _Computed, row: int) -> str:
-    scheduler = moment.schedulers.scheduler(computed.pod_class)
-    state = moment.following.state
-    return scheduler.rejections(state, computed.pod_class, computed.number).reasons.get(row, "")

@@ -152,7 +152,14 @@ def past_moves(outcomes: Iterable[Outcome], run: str = "") -> tuple[PastMove, ..
     Nor does the removal of a pod that had finished: it moves no load and starts no cooldown.
     """
     return tuple(
-        _past_move(outcome, run)
+        outcome.move.made(
+            outcome.result.value,
+            outcome.node,
+            outcome.evicted_at,
+            (outcome.ready_at or outcome.bound_at) if outcome.result.landed else None,
+            run=run,
+            controller_uid=outcome.replacement_controller_uid or outcome.move.pod.controller_uid,
+        )
         for outcome in outcomes
         if outcome.evicted_at is not None and not outcome.move.finished
     )
@@ -176,16 +183,3 @@ def after_outcomes(
         )
         state = replace(state, moves=kept)
     return after_moves(state, past_moves(known, run), now, horizon_seconds)
-
-
-def _past_move(outcome: Outcome, run: str) -> PastMove:
-    landed_at = (outcome.ready_at or outcome.bound_at) if outcome.result.landed else None
-    controller = outcome.replacement_controller_uid or outcome.move.pod.controller_uid
-    return outcome.move.made(
-        outcome.result.value,
-        outcome.node,
-        outcome.evicted_at or 0.0,
-        landed_at,
-        run=run,
-        controller_uid=controller,
-    )

@@ -336,6 +336,7 @@ class _Run:
         check, watched = self._context.replanner.check_landing, self._context.pods.watched
         landings = LandingPoller(before, self._read, check, self._clock, watched)
         left, self._landed, self._has_kept = list(moves), (), False
+        allowed = self._context.execution.on_unexpected_landing
         while left:
             over = self._clock.why_over()
             if over is not None:
@@ -351,7 +352,7 @@ class _Run:
             if not left:
                 break
             last = landings.until_placed(self._is_stopped)
-            if last is None or self._must_end(last):
+            if last is None or (last.settled and last.outcome.result.ends_run(allowed)):
                 break
             self._landed = landings.landed
         if landings.evicted:
@@ -370,11 +371,6 @@ class _Run:
             return move  # they landed where alone they could
         verdict = self._context.replanner.next_in_wave(self._landed, move, self._progress())
         return next(iter(self._holding([move], {move.pod.uid: verdict})), None)
-
-    def _must_end(self, appraisal: Appraisal) -> bool:
-        """Whether a landing seen within the wave is one after which nothing more is evicted."""
-        allowed = self._context.execution.on_unexpected_landing
-        return appraisal.settled and appraisal.outcome.result.ends_run(allowed)
 
     def _as_it_is_now(self, move: Move, pod: ObservedPod) -> Move | str:
         """A move whose pod was just read: as it holds, or why it does not. Raises RebalancerError."""

@@ -363,7 +363,10 @@ class RunMetrics(Collector):
         for metric in METRICS:
             if metric.kind is MetricKind.GAUGE:
                 if metric in gauges:
-                    yield _family(metric, gauges[metric])
+                    gauge = GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+                    for labels, value in sorted(gauges[metric].items()):
+                        gauge.add_metric(labels, value)
+                    yield gauge
                 continue
             recorded = self._counters if metric.kind is MetricKind.COUNTER else self._histograms
             for family in recorded[metric].collect():
@@ -474,13 +477,6 @@ class RunMetrics(Collector):
         for field, metric in _FROM_FIELDS.get(span.name, {}).items():
             if field in span.fields:
                 self.set(metric, float(span.fields[field]))
-
-
-def _family(metric: Metric, samples: Samples) -> Family:
-    family = GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-    for labels, value in sorted(samples.items()):
-        family.add_metric(labels, value)
-    return family
 
 
 def _landing(outcome: Outcome, likeliest: str) -> str:

@@ -118,7 +118,10 @@ class Measurement:
         after = by_resource(hotness.names, load.percent[row])
         unknown = [name for name in node.before if name not in after]
         if node.hot and not hotness.hot[row] and hotness.hot_at(np.array([row]), load.percent[[row]])[0]:
-            unknown += _unknown_pressure(inputs, row)  # without which a node above its level is not hot
+            pressure = load.pressure  # without which a node above its level is not hot
+            named = pressure_resources(inputs.policy)
+            missing = (name for name in named if name not in pressure or np.isnan(pressure[name][row]))
+            unknown += [f"{name} pressure" for name in missing]
         if unknown:
             why = f"it has no fresh figure of {' and '.join(unknown)}"
             return replace(node, after={}, hot_after=None, measured_at=None, because=why)
@@ -132,12 +135,6 @@ class Measurement:
             else "",
             because="",
         )
-
-
-def _unknown_pressure(inputs: PlanningInputs, row: int) -> list[str]:
-    pressure = inputs.load.pressure
-    named = pressure_resources(inputs.policy)
-    return [f"{name} pressure" for name in named if name not in pressure or np.isnan(pressure[name][row])]
 
 
 def _hottest(node: NodeReport) -> str:

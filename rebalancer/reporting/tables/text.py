@@ -39,11 +39,6 @@ def escaped(text: str) -> str:
     return _LINKS.sub("\\1<!-- -->", shown.replace("@", "@<!-- -->").replace("://", ":&#8203;//"))
 
 
-def fenced(text: str) -> str:
-    """A line for a block of code, which it cannot end."""
-    return plain(text).replace("`", "'")
-
-
 def table_row(cells: Sequence[str]) -> str:
     """``| a | b |``."""
     return f"| {' | '.join(escaped(cell.strip()) for cell in cells)} |\n"
@@ -157,7 +152,7 @@ class Lines:
                 self._paragraph(f"## {escaped(line.plain)}")
             elif line.plain or self._block == "code":
                 self._begin("code")
-                self._write(f"{fenced(line.plain)}\n")
+                self._write(plain(line.plain).replace("`", "'") + "\n")  # which cannot end the block
             return
         self._text.append_text(line)
         self._text.append("\n")
