@@ -165,9 +165,7 @@ class LandingPoller(msgspec.Struct, eq=False):
     _pods_seen: PodsSeen = lambda _: None
     evicted: list[Attempt] = []
     _landed: dict[str, Outcome] = {}  # by uid of the evicted pod: replacements that were seen bound
-
-    def __post_init__(self) -> None:
-        self._check = _checked_once(self._check)
+    _checked: dict[tuple[str, str], str | None] = {}  # by uid of the evicted pod and node
 
     @property
     def landed(self) -> tuple[Outcome, ...]:
@@ -236,9 +234,16 @@ class LandingPoller(msgspec.Struct, eq=False):
         except RebalancerError as error:
             trouble = f"how it ended could not be seen: {error}"
             return tuple(_so_far(item, Result.UNKNOWN, trouble) for item in evicted), trouble
-        appraisals = appraise(evicted, self._before, pods, self._check)
+        appraisals = appraise(evicted, self._before, pods, self._check_once)
         self._landed |= {item.outcome.move.pod.uid: item.outcome for item in appraisals if item.placed}
         return appraisals, ""
+
+    def _check_once(self, move: Move, node: str) -> str | None:
+        """See LandingCheck; once for each move and node, however often the wave is read."""
+        key = (move.pod.uid, node)
+        if key not in self._checked:
+            self._checked[key] = self._check(move, node)
+        return self._checked[key]
 
 
 def appraise(
@@ -342,19 +347,6 @@ def _unseen(appraisal: Appraisal, why: str) -> Outcome:
     verb = "restarted" if outcome.move.is_restart else "evicted"
     because = f"{verb}; {why} before its end was seen ({outcome.because})"
     return replace(outcome, result=Result.UNKNOWN, because=because, ready_at=None)
-
-
-def _checked_once(check: LandingCheck) -> LandingCheck:
-    """The same check, made once for each move and node however often the wave is read."""
-    verdicts: dict[tuple[str, str], str | None] = {}
-
-    def checked(move: Move, node: str) -> str | None:
-        key = (move.pod.uid, node)
-        if key not in verdicts:
-            verdicts[key] = check(move, node)
-        return verdicts[key]
-
-    return checked
 
 
 PodsSeen: TypeAlias = "Callable[[str], Sequence[SeenPod] | None]"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -135,10 +135,22 @@ def _move_columns(lines: Lines, nodes: Mapping[str, NodeReport], shared: str) ->
         return lambda move: "" if move.finished else cell(move)
 
     def gain(move: Move) -> tuple[str, str]:
-        return _is_for(move) if move.finished else _gain(move, shared), "green"
+        """The gain in points, or the strategy of a move that is for something else."""
+        resource = _gained(move)
+        points = move.gain.get(resource, 0.0)
+        if move.finished or (not points and _is_for(move)):
+            return _is_for(move), "green"
+        return f"{points:.0f}" if resource == shared else amounts(((resource, points),)), "green"
 
-    def loads(node: str, move: Move) -> Text:
-        return _loads(nodes.get(node), _gained(move), lines)
+    def loads(name: str, move: Move) -> Text:
+        """``103→35``; a question mark where a load is not known."""
+        node, resource = nodes.get(name), _gained(move)
+        before = node.load.get(resource) if node else None
+        after = node.after.load.get(resource) if node and node.after else None
+        if before is None and after is None:
+            return Text("?", "yellow")
+        both = ["?" if value is None else f"{value:.0f}" for value in (before, after)]
+        return Text(lines.style.glyphs.arrow.join(both))
 
     columns = [
         Column("WAVE", lambda move: str(move.wave), right=True),
@@ -166,25 +178,6 @@ def _gained(move: Move) -> str:
 def _is_for(move: Move) -> str:
     """The strategy of a move whose purpose is not relief; else empty."""
     return "" if move.strategy in ALWAYS_ON else plain(move.strategy)
-
-
-def _gain(move: Move, shared: str) -> str:
-    """The gain in points, or the strategy of a move that is for something else."""
-    resource = _gained(move)
-    gain = move.gain.get(resource, 0.0)
-    if not gain and _is_for(move):
-        return _is_for(move)
-    return f"{gain:.0f}" if resource == shared else amounts(((resource, gain),))
-
-
-def _loads(node: NodeReport | None, resource: str, lines: Lines) -> Text:
-    """``103→35``; a question mark where a load is not known."""
-    before = node.load.get(resource) if node else None
-    after = node.after.load.get(resource) if node and node.after else None
-    if before is None and after is None:
-        return Text("?", "yellow")
-    both = ["?" if value is None else f"{value:.0f}" for value in (before, after)]
-    return Text(lines.style.glyphs.arrow.join(both))
 
 
 def _landing(landing: Landing) -> str:
@@ -534,7 +527,17 @@ def difference_table(difference: PlanDifference, style: Style = Style()) -> Text
         lines.message(f"{differing}, {counted(difference.same_moves, 'move')} the same", 0, "bold")
     else:
         lines.message("The plans make the same moves.", 0, "bold")
-    for title, (before, after) in _figures(difference):
+    figures: dict[str, Sequence[object]] = {
+        "policy": difference.policies,
+        "moves": difference.moves,
+        "hot before it": difference.hot,
+        "hot after it": difference.still_hot,
+    }
+    if difference.excess is not None:
+        figures["excess after it"] = [f"{points:.0f}" for points in difference.excess]
+    if difference.cost is not None:
+        figures["cost"] = [f"{cost:.1f}" for cost in difference.cost]
+    for title, (before, after) in figures.items():
         lines.labelled(f"  {title:<16}  ", f"{before} {style.glyphs.arrow} {after}", label_style="")
     changes = [
         f"{item.setting}: {item.before or 'absent'} {style.glyphs.arrow} {item.after or 'absent'}"
@@ -549,15 +552,3 @@ def difference_table(difference: PlanDifference, style: Style = Style()) -> Text
         lines.message(f"before: {change.before}", 2, "red", most=2)
         lines.message(f"after: {change.after}", 2, "green", most=2)
     return lines.text
-
-
-def _figures(difference: PlanDifference) -> Iterator[tuple[str, tuple[str, str]]]:
-    """What each plan is worth, the figures of the first before those of the second."""
-    yield "policy", difference.policies
-    yield "moves", (str(difference.moves[0]), str(difference.moves[1]))
-    yield "hot before it", (str(difference.hot[0]), str(difference.hot[1]))
-    yield "hot after it", (str(difference.still_hot[0]), str(difference.still_hot[1]))
-    if difference.excess is not None:
-        yield "excess after it", (f"{difference.excess[0]:.0f}", f"{difference.excess[1]:.0f}")
-    if difference.cost is not None:
-        yield "cost", (f"{difference.cost[0]:.1f}", f"{difference.cost[1]:.1f}")
