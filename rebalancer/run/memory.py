@@ -131,18 +131,20 @@ class RunMemory(msgspec.Struct, eq=False):
                 hint="set the clock of this node, or the API server's",
             )
 
+        was_lost = False
+
         def change(state: run_state.RunState) -> run_state.RunState:
+            nonlocal was_lost
             if self._kept is not None and self._kept != state == run_state.RunState():
-                LOGGER.warning(
-                    "%s: was deleted or emptied meanwhile; what it held is written again", store.where
-                )
-                state = self._kept  # without it later runs would move again what earlier ones moved
+                was_lost, state = True, self._kept  # else later runs would move again what earlier ones moved
             found = self._finding(state) if self._finding is not None else state
             return after_outcomes(found, outcomes, now, keeps_seconds, self._run) if outcomes else found
 
         with span("save-state") as saving:
             kept = store.update(change, closing=bool(outcomes))
             saving.add(bytes=len(run_state.encode(kept)))
+        if was_lost:
+            LOGGER.warning("%s: was deleted or emptied meanwhile; what it held is written again", store.where)
         self._finding, self._kept = None, kept
         self._refuse_company(kept, store.where)
 

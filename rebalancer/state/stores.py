@@ -166,7 +166,7 @@ class ConfigMapStore:
             raise InputError(
                 f"the API server refuses the state: {error.message}",
                 where=self.where,
-                hint="is the ConfigMap immutable?",
+                hint="make the ConfigMap take it, or name another one with --state-config-map",
             ) from error
 
     def _read(self, api: RawApi) -> dict[str, Any] | None:

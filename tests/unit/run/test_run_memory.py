@@ -151,6 +151,24 @@ def test_what_is_deleted_during_a_run_is_written_again_with_what_the_run_found_a
     assert "here: was deleted or emptied meanwhile; what it held is written again" in caplog.text
 
 
+def test_what_was_deleted_is_said_to_be_written_again_once_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    class Refusing(AStore):
+        refuses = False
+
+        def update(self, change: Callable[[RunState], RunState], *, closing: bool = False) -> RunState:
+            if self.refuses:
+                change(RunState())
+                raise UnreachableError("the request is refused")
+            return super().update(change, closing=closing)
+
+    store = Refusing([RunState(moves=(a_past_move("old"),))])
+    memory = under(store)
+    store.refuses = True
+    with pytest.raises(UnreachableError):
+        memory.found(lambda state: state)
+    assert not caplog.messages
+
+
 def test_a_run_withdraws_what_it_announced_and_nothing_that_another_run_wrote() -> None:
     store = AStore()
     memory = under(store)

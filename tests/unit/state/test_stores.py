@@ -286,7 +286,7 @@ def test_an_immutable_config_map_is_an_input_error(server: ConfigMapServer) -> N
         return server(request) if request.method == "GET" else refusal(422, "field is immutable")
 
     api, _ = fake_api(immutable)
-    with pytest.raises(InputError, match="field is immutable"):
+    with pytest.raises(InputError, match=r"field is immutable.*--state-config-map"):
         ConfigMapStore(api, "kube-system", "rebalancer").update(lambda _: STATE)
 
 
