@@ -179,7 +179,8 @@ class HeldLease(msgspec.Struct, eq=False):
         item = lease.read()
         holder = text_of(spec_of(item), "holderIdentity")
         if item is None or holder != self._lease.identity:
-            now = f"it is held by {holder[:200]!a}" if holder else "it was removed"
+            nobody = "nobody holds it any more" if item is not None else "it was removed"
+            now = f"it is held by {holder[:200]!a}" if holder else nobody
             raise LeaseLostError(f"the lease was lost: {now}", where=self._lease.where)
         return item
 

@@ -136,6 +136,17 @@ def test_a_lease_lasts_a_second_at_least_for_the_api_takes_whole_ones(
     assert spec(server)["leaseDurationSeconds"] == 1
 
 
+@pytest.mark.parametrize(("removed", "said"), [(True, "it was removed"), (False, "nobody holds it any more")])
+def test_a_lease_that_somebody_took_away_is_told_from_one_that_he_emptied(
+    api: RawApi, time: FakeTime, server: LeaseServer, removed: bool, said: str
+) -> None:
+    held = lease_of(api, time).acquire()
+    assert server.item is not None
+    server.item = None if removed else {**server.item, "spec": {"holderIdentity": ""}}
+    with pytest.raises(LeaseLostError, match=said):
+        held.ensure()
+
+
 def test_a_lease_that_was_given_up_is_not_renewed(api: RawApi, time: FakeTime, server: LeaseServer) -> None:
     held = lease_of(api, time).acquire()
     held.release()
