@@ -88,6 +88,8 @@ class Journal(msgspec.Struct, eq=False):
             fields = {"strategy": move.strategy, **fields}
         line |= {key: _short(value) for key, value in fields.items() if value not in (None, "")}
         try:
+            if self.owned and self._durable and not os.fstat(self._stream.fileno()).st_nlink:
+                raise JournalError("the journal was deleted: nobody would find its lines", where=self.where)
             self._stream.write(safe_json(line) + "\n")
             self._stream.flush()
             if self._durable:

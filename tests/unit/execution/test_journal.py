@@ -56,6 +56,17 @@ def test_each_line_is_durable_before_the_next_thing_happens(
     assert durable == [0, 1, 2, 3]  # the name of the file first
 
 
+def test_a_journal_that_is_deleted_records_nothing_more_and_one_that_is_renamed_does(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    with Journal.to_file(path, "run-1", lambda: NOW) as journal:
+        journal.write("run-started")
+        path.rename(tmp_path / "journal.1")
+        journal.write("evicting", a_move())
+        (tmp_path / "journal.1").unlink()
+        with pytest.raises(JournalError, match="was deleted"):
+            journal.write("evicted", a_move())
+
+
 @given(cut=st.integers(0, 600))
 def test_a_journal_cut_anywhere_is_read_up_to_there(
     tmp_path_factory: pytest.TempPathFactory, cut: int
