@@ -60,7 +60,7 @@ class Journal(msgspec.Struct, eq=False):
     @classmethod
     def to_file(cls, path: Path, run: str, clock: Callable[[], float]) -> Self:
         """A journal that appends to a file. Raises InputError when it cannot be opened."""
-        with refusing("cannot open the journal", path):
+        with refusing("cannot open the journal", path, "name a file; without --journal it goes to stderr"):
             is_new = not may_exist(path)
             with contextlib.ExitStack() as opened:
                 stream = opened.enter_context(path.open("a+b"))

@@ -67,6 +67,14 @@ def test_a_journal_that_is_deleted_records_nothing_more_and_one_that_is_renamed_
             journal.write("evicted", a_move())
 
 
+def test_a_pipe_is_no_journal_and_the_refusal_says_what_is(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(InputError, match="cannot open the journal") as caught:
+        Journal.to_file(path, "run-1", lambda: NOW)
+    assert caught.value.hint == "name a file; without --journal it goes to stderr"
+
+
 @given(cut=st.integers(0, 600))
 def test_a_journal_cut_anywhere_is_read_up_to_there(
     tmp_path_factory: pytest.TempPathFactory, cut: int
