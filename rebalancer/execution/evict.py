@@ -40,7 +40,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rebalancer.cluster.live import RawApi, object_path
-from rebalancer.cluster.live.failures import StatusError
+from rebalancer.cluster.live.failures import DENIED, StatusError
 from rebalancer.deadlines import ANSWER_SECONDS, Deadline
 from rebalancer.errors import RebalancerError, StopRequestedError
 from rebalancer.execution.observed_pods import ObservedPod, read_pod
@@ -98,7 +98,6 @@ _TURNED_AWAY = (  # by flow control, or by an API server that shuts down
     "The apiserver is shutting down, please try again later.",
 )
 _NO_RIGHT = ("cannot create resource", "cannot patch resource", "cannot get resource")  # no webhook says so
-_DENIED = ("denied the request",)  # how the API server words the verdict of a webhook, whatever its status
 _TWO_BUDGETS = ("more than one PodDisruptionBudget",)
 _STORAGE = ("etcdserver:", "rpc error")  # the API server's storage did not answer in time
 
@@ -111,10 +110,10 @@ ANSWERS: tuple[AnswerRow, ...] = (
     AnswerRow(statuses=(401,), look=False, ends=Ends.RIGHTS),
     AnswerRow(statuses=(403,), own=True, words=_NO_RIGHT, look=False, ends=Ends.RIGHTS),
     AnswerRow(statuses=(403,), own=True),  # a webhook, a policy or a quota
-    AnswerRow(statuses=(404,), own=True, words=_DENIED, absent=Verdict.GONE),
+    AnswerRow(statuses=(404,), own=True, words=DENIED, absent=Verdict.GONE),
     AnswerRow(statuses=(404,), own=True, absent=Verdict.GONE, ends=Ends.REJECTED),
     AnswerRow(statuses=(409,), own=True, again=True, absent=Verdict.GONE),  # a precondition
-    AnswerRow(statuses=_CLIENT_ERRORS, own=True, words=_DENIED),
+    AnswerRow(statuses=_CLIENT_ERRORS, own=True, words=DENIED),
     AnswerRow(statuses=_SERVER_ERRORS, own=True, words=_TWO_BUDGETS),
     AnswerRow(statuses=_SERVER_ERRORS, own=True, words=_STORAGE, open=True, again=True),
     AnswerRow(statuses=(502, 504), own=True, open=True, again=True),

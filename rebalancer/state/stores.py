@@ -29,7 +29,7 @@ from rebalancer.cluster.live.client import (
     replace_version,
     update,
 )
-from rebalancer.cluster.live.failures import NO_API_SERVER, RequestRejectedError
+from rebalancer.cluster.live.failures import DENIED, NO_API_SERVER, RequestRejectedError
 from rebalancer.errors import InputError, SafetyError, StopRequestedError, UnreachableError
 from rebalancer.state.run_state import MAX_BYTES, RunState, bounded, decode, encode
 
@@ -161,7 +161,7 @@ class ConfigMapStore:
                 hint="is a second rebalancer at work on this cluster without a lease?",
             ) from error
         except RequestRejectedError as error:
-            if error.status != 422:
+            if error.status != 422 or any(map(error.message.count, DENIED)):
                 raise
             raise InputError(
                 f"the API server refuses the state: {error.message}",

@@ -90,7 +90,8 @@ def connection_failure(words: str) -> tuple[str, str]:
 
 _GRANT = "grant it as in k8s/base, for a run as in k8s/overlays/active"
 # How admission words a 403, which no right would change: webhooks, quotas, and the end of a namespace.
-_ADMISSION = ("denied the request", "exceeded quota", "is being terminated")
+DENIED = ("denied the request", "denied request")  # by a webhook; by a ValidatingAdmissionPolicy
+_ADMISSION = (*DENIED, "exceeded quota", "is being terminated")
 _PROXIED = "services/proxy"  # the resource by which the API server passes a request on to a service
 _REACH = f"from outside the cluster it is reached by the right to get {_PROXIED}: grant that in its namespace"
 _LOGIN = "the credentials are not accepted: a token may have expired, so log in again"

@@ -84,10 +84,14 @@ def test_only_a_missing_object_or_a_precondition_say_that_there_was_nothing_to_e
     assert NO_ANSWER.absent is Verdict.EVICTED
 
 
-def test_a_webhook_that_denies_one_pod_does_not_end_the_run() -> None:
+POLICY = "pods \"x\" is forbidden: ValidatingAdmissionPolicy 'x' with binding 'y' denied request: no"
+
+
+@pytest.mark.parametrize("words", [DENIED, POLICY])
+def test_a_webhook_or_a_policy_that_denies_one_pod_does_not_end_the_run(words: str) -> None:
     for status in range(400, 500):
         expected = Ends.RIGHTS if status == 401 else None
-        assert row_of(own(status, DENIED)).ends is expected
+        assert row_of(own(status, words)).ends is expected
 
 
 @pytest.mark.parametrize("dry_run", [False, True])

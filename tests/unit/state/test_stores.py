@@ -14,6 +14,7 @@ from filelock import FileLock
 from msgspec.structs import replace
 from urllib3.exceptions import ProtocolError
 
+from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import (
     InputError,
@@ -287,6 +288,18 @@ def test_an_immutable_config_map_is_an_input_error(server: ConfigMapServer) -> N
 
     api, _ = fake_api(immutable)
     with pytest.raises(InputError, match=r"field is immutable.*--state-config-map"):
+        ConfigMapStore(api, "kube-system", "rebalancer").update(lambda _: STATE)
+
+
+@pytest.mark.parametrize(
+    "words", ['admission webhook "x" denied the request', "ValidatingAdmissionPolicy 'x' denied request"]
+)
+def test_what_a_webhook_or_a_policy_denies_is_a_rejected_request(server: ConfigMapServer, words: str) -> None:
+    def denying(request: Request) -> Answer:
+        return server(request) if request.method == "GET" else refusal(422, words)
+
+    api, _ = fake_api(denying)
+    with pytest.raises(RequestRejectedError, match=words):
         ConfigMapStore(api, "kube-system", "rebalancer").update(lambda _: STATE)
 
 

@@ -49,6 +49,7 @@ def test_what_is_not_known_keeps_its_words() -> None:
     "words",
     [
         'admission webhook "policy.example.com" denied the request: no',
+        "configmaps 'state' is forbidden: ValidatingAdmissionPolicy 'x' denied request: no",
         'configmaps "state" is forbidden: exceeded quota: objects, requested: configmaps=1, limited: 9',
         'configmaps "state" is forbidden: unable to create new content in namespace rebalancer because it is '
         "being terminated",
