@@ -412,6 +412,11 @@ class LeaseWatch:
         self._since = 0.0
         self.holder = ""  # who held it at the last look
 
+    @property
+    def why_not(self) -> str:
+        """Why the last look did not take it."""
+        return f"is held by {self.holder!a}" if self.holder else "changed just now, and is looked at again"
+
     def look(self) -> HeldLease | None:
         """Take the lease if it is free, or was seen unchanged for its whole duration; else None.
 
@@ -428,7 +433,8 @@ class LeaseWatch:
         try:
             held = self._lease.unless_interrupted(lambda: self._lease.take(lease, item))
         except client.NotWrittenError:
-            return None  # somebody else was faster, or the answer was lost: the next look tells
+            self.holder = ""  # somebody else was faster, or the answer was lost: the next look tells
+            return None
         self._seen = None
         return held
 

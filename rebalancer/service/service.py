@@ -317,7 +317,7 @@ class Service(msgspec.Struct, eq=False, dict=True):
             else:
                 if held is not None:
                     return held
-                last = self._say(f"stands by: {lease.where} is held by {watch.holder!a}", last)
+                last = self._say(f"stands by: {lease.where} {watch.why_not}", last)
                 warm.begin()
                 if warm.trouble:
                     self._health.failing(warm.trouble)

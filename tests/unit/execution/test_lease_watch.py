@@ -50,6 +50,16 @@ def test_a_lease_that_was_given_up_is_taken_at_the_next_look(world: World) -> No
     assert watch.look() is not None
 
 
+def test_a_lease_that_somebody_else_took_meanwhile_is_not_said_to_be_held_by_nobody(world: World) -> None:
+    watch = world.watch()
+    world.server.faults = [{"status": 409, "body": refusal(409, "already exists").body}]
+    assert watch.look() is None
+    assert watch.why_not == "changed just now, and is looked at again"
+    world.taken()
+    assert watch.look() is None
+    assert watch.why_not == "is held by 'one'"
+
+
 @pytest.mark.parametrize("skew", [-600, 0, 600])
 def test_a_lease_of_a_holder_that_died_is_taken_after_its_whole_duration_and_not_before(
     world: World, skew: float
