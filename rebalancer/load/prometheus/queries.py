@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 
 import msgspec
+from pydantic.alias_generators import to_snake
 
 from rebalancer.policy.load_sources import Prometheus, PromQuery
 from rebalancer.policy.units import parse_duration
@@ -48,16 +49,10 @@ def queries_of(settings: Prometheus) -> Queries:
     preset = dict(_PRESETS[settings.preset])
     for resource, word in _TRAFFIC.items():
         preset[resource] = PromQuery(query=_traffic(settings, word, device))
-    replaced = {
-        "cpu": given.cpu,
-        "memory": given.memory,
-        "networkReceive": given.network_receive,
-        "networkTransmit": given.network_transmit,
-    }
     nodes = {
         resource: NodeQuery(query, given.timestamp or _TIMESTAMPS[settings.preset])
-        if replaced[resource] is None
-        else own_query(replaced[resource] or query, given.timestamp)
+        if (own := getattr(given, to_snake(resource))) is None
+        else own_query(own, given.timestamp)
         for resource, query in preset.items()
     }
     carried = given.network_capacity or network.capacity or f"sum by (instance) ({_SPEED % device} > 0)"
@@ -76,17 +71,13 @@ def own_query(query: PromQuery, timestamp: str | None = None) -> NodeQuery:
 
 
 def _pod_queries(settings: Prometheus) -> dict[str, str]:
-    given = settings.queries
     preset = dict(_POD_RULES if settings.preset == "kubePrometheus" else _PODS)
     for resource, word in _TRAFFIC.items():
         preset[resource] = _POD_TRAFFIC % word
-    replaced = {
-        "cpu": given.pod_cpu,
-        "memory": given.pod_memory,
-        "networkReceive": given.pod_network_receive,
-        "networkTransmit": given.pod_network_transmit,
+    return {
+        resource: getattr(settings.queries, f"pod_{to_snake(resource)}") or _labelled(settings, query)
+        for resource, query in preset.items()
     }
-    return {resource: replaced[resource] or _labelled(settings, query) for resource, query in preset.items()}
 
 
 def _labelled(settings: Prometheus, query: str) -> str:
