@@ -263,17 +263,14 @@ class TimelineWriter:
         with _writing(self._folder):
             if packed and len(packed) < self._base_bytes:
                 self._differences += 1
-                self._put(f"{_stamp(observation.now)}.diff.zst", packed)
+                files.replace(self._folder / f"{_stamp(observation.now)}.diff.zst", packed)
             else:
                 packed = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(content)
-                self._put(f"{_stamp(observation.now)}.full.zst", packed)
+                files.replace(self._folder / f"{_stamp(observation.now)}.full.zst", packed)
                 self._patching, self._differences, self._base_bytes = _patching(content), 0, len(packed)
             self._forget_oldest()
         self.last = observation.now
         return len(packed)
-
-    def _put(self, name: str, packed: bytes) -> None:
-        files.replace(self._folder / name, packed)
 
     def _forget_oldest(self) -> None:
         """Remove the oldest full moment and all that lean on it while the folder holds too much."""

@@ -112,15 +112,11 @@ def _time(message: Any, _: object) -> str | None:
         return None
 
 
-def _quantity(message: Any, _: object) -> str:
-    return message.string if message.HasField("string") else "0"
-
-
-def _present(_message: Any, _: object) -> records.Present:
-    return records.Present()
-
-
-_CONVERSIONS: dict[str, _Convert] = {"Time": _time, "Quantity": _quantity, "Present": _present}
+_CONVERSIONS: dict[str, _Convert] = {
+    "Time": _time,
+    "Quantity": lambda message, _: message.string if message.HasField("string") else "0",
+    "Present": lambda *_: records.Present(),
+}
 
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
