@@ -212,7 +212,7 @@ class NoLanding:
         """`` (2 Insufficient cpu, 1 …)``, most frequent first, of the cluster before the plan."""
         scheduler = self._schedulers.scheduler(pod_class)
         reasons = scheduler.rejections(self._schedulers.state, pod_class).reasons.values()
-        counts = Counter(reason.split(": ", 1)[-1] for reason in reasons)
+        counts = Counter(part for reason in reasons for part in reason.split(": ", 1)[-1].split(", "))
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         listed = ", ".join(f"{count} {reason}" for reason, count in ordered[:_MAX_REASONS])
         more = ", …" if len(ordered) > _MAX_REASONS else ""

@@ -31,6 +31,16 @@ def test_without_pods_of_lower_priority_it_would_stay_pending() -> None:
     )
 
 
+def test_a_node_that_lacks_several_things_counts_for_each_of_them() -> None:
+    """As in the event that the scheduler writes, and as ``fit`` says it."""
+    nodes = [a_node("hot", cpu="4"), a_node("full", cpu="2", pods=0)]
+    web = a_workload("web", ["hot"], cpu="3", replicas=2)
+    plan = plan_of(planning_inputs(nodes, [web], load={"hot": 95, "full": 10}))
+
+    said = "no node is feasible for its replacement (2 Insufficient cpu, 1 Too many pods)"
+    assert because(plan, "web-0").startswith(said)
+
+
 def test_with_pods_of_lower_priority_it_would_preempt_and_says_whom() -> None:
     assert stuck(in_the_way()) == (
         "no node is feasible for its replacement (2 Insufficient cpu): it would preempt pods of lower "
