@@ -164,8 +164,7 @@ def one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPlan
             if not message:
                 continue
             wish = Wish(strategy.name, strategy.purpose, message, strategy.lifts)
-            sibling = _sibling_first(prepared, builder, pod) if strategy.one_by_one else None
-            found = sibling or _move_of(prepared, builder, pod, wish)
+            found = _move_of(prepared, builder, pod, wish, siblings_later=strategy.one_by_one)
             if isinstance(found, NotMoved):
                 words = f"{found.message} ({strategy.name}: {message})"
                 tried[pod] = replace(found, message=words)
@@ -213,12 +212,19 @@ def together_with(prepared: PreparedInputs, pod: PodRow) -> NotMoved:
 
 
 def _move_of(
-    prepared: PreparedInputs, builder: PlanBuilder, pod: PodRow, wish: Wish, *, may_wait: bool = True
+    prepared: PreparedInputs,
+    builder: PlanBuilder,
+    pod: PodRow,
+    wish: Wish,
+    *,
+    may_wait: bool = True,
+    siblings_later: bool = False,
 ) -> AcceptedMove | NotMoved:
     """The move of a pod that may be evicted and whose landing holds; else why it stays."""
     return (
         (None if prepared.has_finished(pod) else prepared.settling(prepared.node_of(pod)))
         or why_protected(prepared.eviction_of(pod), pod, wish.lifts)
+        or (_sibling_first(prepared, builder, pod) if siblings_later else None)
         or builder.find(prepared.candidate(pod, wish), may_wait=may_wait)
     )
 

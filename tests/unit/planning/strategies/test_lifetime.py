@@ -110,6 +110,15 @@ def test_of_a_workload_one_pod_is_replaced_in_a_run() -> None:
     assert because(found, "web-1").startswith("1 of ReplicaSet/web moves in this run; the others follow")
 
 
+def test_a_protected_pod_of_such_a_workload_does_not_follow_in_a_later_run() -> None:
+    web = a_workload("web", ["a", "a", "b"], created=OLD)
+    web.pods[1]["metadata"]["annotations"] = {"rebalancer/evict": "false"}
+    found = plan(web)
+
+    assert order(found) == ["web-0"]
+    assert kept(found) == {"web-1": "Annotation", "web-2": "Siblings"}
+
+
 def test_pods_that_their_controller_keeps_on_their_node_are_not_mentioned() -> None:
     assert plan(a_workload("agent", ["a", "b"], created=OLD, kind="DaemonSet")).kept == ()
 
