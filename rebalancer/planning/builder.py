@@ -498,7 +498,9 @@ class PlanBuilder:
     def _place(self, evaluation: Evaluation) -> None:
         """Take a pod from its node, and put its replacement on a node in every scenario."""
         candidate = evaluation.candidate
-        targets = self.scenarios.land(evaluation.by_scenario, evaluation.branches, candidate.usage)
+        targets = self.scenarios.land(
+            evaluation.by_scenario, evaluation.branches, candidate.usage, candidate.source
+        )
         self._confidence *= 1.0 - evaluation.unacceptable
         self._move(candidate, targets)
 
@@ -525,10 +527,11 @@ class PlanBuilder:
                 else:
                     state.evict(candidate.row)
                 state.bind(state.add(candidate.replacement), target)
-            scenario.usage[candidate.source] -= candidate.relief
             scenario.terminating_usage[candidate.source] += candidate.relief
             scenario.is_terminating = True
-            scenario.usage[target] += candidate.usage
+            if target != candidate.source:  # where it uses what the pod before it does
+                scenario.usage[candidate.source] -= candidate.relief
+                scenario.usage[target] += candidate.usage
         self._wave_budgets.spend(self._eviction.budgets.spending(candidate.row))
         self._wave_quotas.spend(candidate)
         self._controllers |= {self._controller(candidate)}

@@ -92,6 +92,8 @@ def _now(
         else:
             continue
         source, used = row_of[planned.from_node], _load(prepared.inputs, planned)
+        if planned.pod.uid != move.pod.uid and target == source:
+            continue  # the new pod uses there what the one before it did
         pod = pods.row.get((planned.pod.namespace, planned.pod.name))
         usage[source] -= used if pod is None else prepared.inputs.load.relief[pod]
         count[source] -= 1

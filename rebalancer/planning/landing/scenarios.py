@@ -267,12 +267,14 @@ class Scenarios:
         landings: Sequence[LandingDistribution],
         branches: Sequence[tuple[Branch, ...]],
         pod_usage: FloatArray,
+        source: NodeRow = NOWHERE,
     ) -> list[NodeRow]:
         """Split where a landing is uncertain, and decide it in each scenario: a node for each of ``all``.
 
-        ``landings`` and ``branches`` are by scenario, the branches empty where the scheduler draws.
+        ``landings`` and ``branches`` are by scenario, the branches empty where the scheduler draws. The node
+        that the pod leaves, ``source``, is not filled by a landing there: the other pod ends.
         """
-        self._fill(landings, branches, pod_usage)
+        self._fill(landings, branches, pod_usage, source)
         if all(branches):
             return self._branch(branches, pod_usage)
         landings, branches = list(landings), list(branches)
@@ -291,7 +293,11 @@ class Scenarios:
         return nodes
 
     def _fill(
-        self, landings: Sequence[LandingDistribution], branches: Sequence[tuple[Branch, ...]], pod: FloatArray
+        self,
+        landings: Sequence[LandingDistribution],
+        branches: Sequence[tuple[Branch, ...]],
+        pod: FloatArray,
+        source: NodeRow,
     ) -> None:
         """Note up to where a landing may fill each node: in any scenario.
 
@@ -299,9 +305,11 @@ class Scenarios:
         """
         filled, coming = self.filled_to.copy(), self._coming.copy()
         for scenario, landing in zip(self.all, landings, strict=True):
-            count = scenario.after_termination.pod_count[landing.rows] + 1
-            self._raise(filled, landing.rows, scenario.usage[landing.rows] + pod, count)
+            rows = landing.rows[landing.rows != source]
+            count = scenario.after_termination.pod_count[rows] + 1
+            self._raise(filled, rows, scenario.usage[rows] + pod, count)
         rows = _distinct(np.concatenate([landing.rows for landing in landings]))
+        rows = rows[rows != source]
         coming[rows, :-1] += pod
         coming[rows, -1] += 1
         if self.are_some or not all(branches):

@@ -9,7 +9,7 @@ import pytest
 from rebalancer.errors import InputError
 from rebalancer.planning.explanation import NodeExplanation, WorkloadExplanation, explain
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.plan import Plan
+from rebalancer.planning.plan import Change, Plan
 from rebalancer.planning.planner import plan_prepared
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.revalidation import check_landing, revalidate_moves
@@ -100,6 +100,21 @@ def test_a_landing_on_its_own_node_is_allowed_however_busy_that_is() -> None:
     )
 
     assert moved(found) == {"web-0": "a"}
+
+
+def test_a_landing_on_its_own_node_leaves_that_as_full_as_it_is() -> None:
+    """Also where pods use more than their node reports, of which each takes its share along."""
+    only_a = {"nodeSelector": {"kubernetes.io/hostname": "a"}}
+    web, api = (a_workload(name, ["a"], cpu="2", created=OLD, spec=only_a) for name in ("web", "api"))
+    found = plan(web, api, load={"a": 30.0}, nodes=(a_node("a", cpu=8), a_node("b")))
+
+    assert moved(found) == {"api-0": "a", "web-0": "a"}
+    node = found.nodes[0]
+    assert node.after is not None
+    assert (node.after.load["cpu"], node.after.load["pods"]) == (30.0, node.load["pods"])
+    assert max(node.after.at_most.values(), default=0.0) <= 30.0
+    assert found.benefit is not None
+    assert found.benefit.peak["cpu"] == Change(before=30.0, after=30.0)
 
 
 def test_of_a_workload_one_pod_is_replaced_in_a_run() -> None:
