@@ -506,7 +506,12 @@ def _with_guesses(inputs: PlanningInputs, drained: list[NodeRow]) -> tuple[Plann
 
 
 def _settled(inputs: PlanningInputs, placed: list[PlacedPod]) -> PlanningInputs:
-    """What a run would read once every pod runs where it landed and the figures show it."""
+    """What a run would read once every pod runs where it landed and the figures show it.
+
+    Where none has moved that is what was read, of pods that use more than their nodes report as well.
+    """
+    if not placed:
+        return replace(inputs, explains=False)
     cluster = SimulatedCluster(inputs, LoadShape(), np.random.default_rng(0))
     pods = inputs.snapshot.pods
     created, started = pods.created.copy(), pods.started.copy()

@@ -1,4 +1,4 @@
-"""What a change would do has no part of what a run would do first: it gives nodes taints while it lasts."""
+"""A change and the plans before and after it: no taint of a run counts, and no plan changes by itself."""
 
 from __future__ import annotations
 
@@ -47,3 +47,13 @@ def test_the_plans_before_and_after_give_the_nodes_their_taints() -> None:
 
     assert list(moved(plan_of(inputs))) == ["few-0"]
     assert what_if(inputs, parse_changes(["d"], [], [], [])).moves == (1, 1)
+
+
+def test_a_cordon_that_moves_no_pod_changes_no_plan_either() -> None:
+    """Also where pods use more than their node reports: landings are held to the larger then too."""
+    nodes = [a_node("a", cpu=4), a_node("b", cpu=4), a_node("c", cpu=1)]
+    web, api = (a_workload(name, ["a"], cpu="2") for name in ("web", "api"))
+    use = {"web-0": 3.0, "api-0": 3.0}
+    inputs = planning_inputs(nodes, [web, api], load={"a": 85.0, "b": 10.0}, pod_load=use)
+
+    assert what_if(inputs, parse_changes([], ["c"], [], [])).moves == (0, 0)
