@@ -34,7 +34,7 @@ from rebalancer.counting import counted
 from rebalancer.documents import to_yaml as dump_yaml
 from rebalancer.errors import InputError
 from rebalancer.planning.plan import API_VERSION, ChangedSetting, Value
-from rebalancer.policy.policy_file import changed_settings, shown
+from rebalancer.policy.policy_file import changed_settings, parse_policy, shown
 from rebalancer_lab.places import folder_of, is_url, plainly
 from rebalancer_lab.space import Point, Setting, Space, named
 from rebalancer_lab.timeline import Timeline
@@ -186,14 +186,15 @@ class _Judging:
         self, points: Sequence[Point], blocks: Sequence[Block], seed: int, first: int = 0
     ) -> Iterator[Trial]:
         """The points in their order, with their means over the blocks; all are replayed by the same seed."""
+        source = self.space.today.source
         texts: list[tuple[str, str]] = []  # the policy, and why it cannot be used
         for point in points:
             try:
-                self.space.policy(point)
-                texts.append((self.space.text(point), ""))
+                text = self.space.text(point)
+                parse_policy(text, source)
+                texts.append((text, ""))
             except InputError as error:
                 texts.append(("", error.message))
-        source = self.space.today.source
         tasks = [
             Task(block, text, self._judge, source, seed) for text, _ in texts if text for block in blocks
         ]

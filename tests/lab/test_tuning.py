@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import re
@@ -38,10 +39,16 @@ BLOCKS = tuple(Block(f"day {day}", day, day + 1.0, held_out=day % 3 == 2) for da
 SEARCH = Search(trials=12, population=4, seed=3, most_cost=2.0)
 
 
+@functools.cache  # each day and each search asks for the same
+def settings_of(policy: str) -> tuple[int, int]:
+    """What ``SPACE`` varies of a policy: the CPU that makes a node hot, and the evictions of a run."""
+    document = yaml.load(policy, yaml.CSafeLoader)
+    return document["hotNodes"]["any"][0]["utilization"]["cpu"], document["limits"]["perRun"]
+
+
 def figures_of(task: Task) -> Figures | str:
     """A pure function of the task, as a replay is."""
-    policy = yaml.load(task.policy, yaml.CSafeLoader)
-    threshold, per_run = policy["hotNodes"]["any"][0]["utilization"]["cpu"], policy["limits"]["perRun"]
+    threshold, per_run = settings_of(task.policy)
     day = 10.0 * math.sin(task.block.begins) + task.seed % 3
     excess = 500.0 + 20.0 * (threshold - 80) - per_run + day
     return Figures(
@@ -64,17 +71,25 @@ class Inline(Executor):
         return found
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def space() -> Space:
     return read_space(SPACE, "space.yaml", default_policy())
+
+
+@pytest.fixture(scope="module")
+def whole(space: Space) -> Tuning:
+    """What the search finds that nothing interrupts, for the tests that compare another with it."""
+    return tuned(space)
 
 
 def tuned(space: Space, storage: Path | None = None, search: Search = SEARCH, most: int = 10_000) -> Tuning:
     return tune(space, BLOCKS, search, Workers(lambda: Inline(most)), storage)
 
 
-def test_a_policy_that_is_better_on_the_days_held_out_is_chosen_and_written(space: Space) -> None:
-    found = tuned(space)
+def test_a_policy_that_is_better_on_the_days_held_out_is_chosen_and_written(
+    space: Space, whole: Tuning
+) -> None:
+    found = whole
 
     assert found.better
     assert found.verdict.startswith("better than today's on 3 days held out: ")
@@ -98,36 +113,38 @@ def test_nothing_is_chosen_where_every_policy_costs_more_than_it_may(space: Spac
     )
 
 
-def test_no_trial_of_the_front_is_beaten_in_both_figures(space: Space) -> None:
-    front = tuned(space).front
+def test_no_trial_of_the_front_is_beaten_in_both_figures(whole: Tuning) -> None:
+    front = whole.front
 
     assert [trial.cost for trial in front] == sorted(trial.cost for trial in front)
     assert [trial.excess for trial in front] == sorted((trial.excess for trial in front), reverse=True)
 
 
-def test_the_seed_decides_which_policies_are_tried(space: Space) -> None:
-    assert to_json(tuned(space)) == to_json(tuned(space))
-    assert to_json(tuned(space)) != to_json(tuned(space, search=replace(SEARCH, seed=4)))
+def test_the_seed_decides_which_policies_are_tried(space: Space, whole: Tuning) -> None:
+    assert to_json(tuned(space)) == to_json(whole)
+    assert to_json(whole) != to_json(tuned(space, search=replace(SEARCH, seed=4)))
 
 
 @pytest.mark.parametrize("most", [6 + 3, 6 * 5 + 1, 6 * 13 + 1])
 def test_a_search_that_was_killed_and_is_resumed_finds_the_same(
-    space: Space, tmp_path: Path, most: int
+    space: Space, whole: Tuning, tmp_path: Path, most: int
 ) -> None:
     storage = tmp_path / "trials.log"
     with pytest.raises(KeyboardInterrupt):
         tuned(space, storage, most=most)
 
-    assert to_json(tuned(space, storage)) == to_json(tuned(space))
+    assert to_json(tuned(space, storage)) == to_json(whole)
 
 
-def test_a_search_goes_on_where_its_journal_ends_within_a_line(space: Space, tmp_path: Path) -> None:
+def test_a_search_goes_on_where_its_journal_ends_within_a_line(
+    space: Space, whole: Tuning, tmp_path: Path
+) -> None:
     storage = tmp_path / "trials.log"
     with pytest.raises(KeyboardInterrupt):
         tuned(space, storage, most=6 + 3 * 3)
     storage.write_bytes(storage.read_bytes()[:-40])
 
-    assert to_json(tuned(space, storage)) == to_json(tuned(space))
+    assert to_json(tuned(space, storage)) == to_json(whole)
 
 
 def test_what_was_told_before_a_kill_is_not_replayed_again(space: Space, tmp_path: Path) -> None:
@@ -180,7 +197,7 @@ def test_a_storage_without_the_figures_of_the_blocks_or_that_never_ends_is_refus
 
 
 def test_a_storage_that_another_search_writes_or_left_locked_is_refused_and_not_waited_for(
-    space: Space, tmp_path: Path
+    space: Space, whole: Tuning, tmp_path: Path
 ) -> None:
     storage = tmp_path / "trials.log"
     (tmp_path / "trials.log.lock").symlink_to(tmp_path / "nowhere")
@@ -189,7 +206,7 @@ def test_a_storage_that_another_search_writes_or_left_locked_is_refused_and_not_
     (tmp_path / "trials.log.lock").unlink()
     with FileLock(f"{storage}.lock"), pytest.raises(InputError, match="is written by another search"):
         tuned(space, storage)
-    assert to_json(tuned(space, storage)) == to_json(tuned(space))
+    assert to_json(tuned(space, storage)) == to_json(whole)
 
 
 def test_a_timeline_that_is_named_twice_is_refused(tmp_path: Path) -> None:
@@ -201,14 +218,15 @@ def test_a_timeline_that_is_named_twice_is_refused(tmp_path: Path) -> None:
             tuning.blocks_of([*map(str, folders)], 86_400.0, 3)
 
 
-def test_a_trial_that_fails_costs_itself_only(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_that_fails_costs_itself_only(
+    space: Space, whole: Tuning, monkeypatch: pytest.MonkeyPatch
+) -> None:
     known = figures_of
 
     def failing(task: Task) -> Figures | str:
-        per_run = yaml.load(task.policy, yaml.CSafeLoader)["limits"]["perRun"]
+        _, per_run = settings_of(task.policy)
         return "its worker died 3 times" if per_run == 50 else known(task)
 
-    whole = tuned(space)
     monkeypatch.setitem(globals(), "figures_of", failing)
     found = tuned(space, search=replace(SEARCH, trials=24))
 
@@ -245,6 +263,11 @@ def test_no_better_policy_is_chosen_that_leaves_pods_pending_for_longer(
     assert "leaves pods Pending longer than today's: keep today's policy" in tuned(space).verdict
 
 
+# Each process is a fork of one that has imported this module, which takes longer than all that they do.
+PROCESSES = get_context("forkserver")
+PROCESSES.set_forkserver_preload([__name__])
+
+
 def fragile(task: Task) -> Figures | str:
     """Kills its process where the task says so: always, or the first time only."""
     if task.policy == "kills":
@@ -258,7 +281,7 @@ def fragile(task: Task) -> Figures | str:
 
 
 def test_a_worker_that_dies_costs_the_trial_that_kills_it_and_no_other(tmp_path: Path) -> None:
-    workers = Workers(lambda: ProcessPoolExecutor(2, get_context("spawn")), work=fragile)
+    workers = Workers(lambda: ProcessPoolExecutor(2, PROCESSES), work=fragile)
     block = BLOCKS[0]
     policies = ["a", "kills", "b", f"kills once {tmp_path / 'mark'}", "c"]
     try:
@@ -281,11 +304,11 @@ def test_no_worker_outlives_a_search_that_was_killed() -> None:
             assert begun.stdout.read() == b""
 
 
-def test_results_do_not_depend_on_how_many_workers_compute_them(space: Space) -> None:
+def test_results_do_not_depend_on_how_many_workers_compute_them(space: Space, whole: Tuning) -> None:
     opened = [Workers(partial(ThreadPoolExecutor, number), work=figures_of) for number in (1, 3)]
     found = [tune(space, BLOCKS, SEARCH, workers) for workers in opened]
 
-    assert to_json(found[0]) == to_json(found[1]) == to_json(tuned(space))
+    assert to_json(found[0]) == to_json(found[1]) == to_json(whole)
 
 
 def test_days_that_are_too_few_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
