@@ -11,6 +11,7 @@ from rebalancer.cluster.pod_classes import key_of
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node
+from tests.conftest import examples
 from tests.unit.agreement.watched import FIRST_VERSION, Watched
 
 NODES, NAMES = ("a", "b"), ("web-0", "web-1", "web-2")
@@ -74,7 +75,7 @@ def counted(state: ClusterState) -> tuple[object, ...]:
     return state.requested[:, columns].tolist(), state.pod_count.tolist(), live, nominated
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(ACTIONS, st.data())
 def test_a_snapshot_is_turned_back_to_any_moment(
     actions: list[tuple[str, int, str]], data: st.DataObject
@@ -91,7 +92,7 @@ def test_a_snapshot_is_turned_back_to_any_moment(
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(ACTIONS, st.data())
 def test_a_state_that_follows_changes_counts_what_the_cluster_then_holds(
     actions: list[tuple[str, int, str]], data: st.DataObject

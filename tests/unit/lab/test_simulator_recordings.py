@@ -19,6 +19,7 @@ from rebalancer.errors import InputError
 from rebalancer.observe.timeline import Timeline
 from rebalancer_lab.simulator_recordings import recordings
 from tests.builders import a_node, a_pod
+from tests.conftest import examples
 from tests.unit.lab.recorded_days import NOW
 
 
@@ -78,7 +79,9 @@ def test_a_change_at_the_end_of_time_is_named(tmp_path: Path) -> None:
         list(recordings(path, 300.0))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(50)
+)
 @given(content=st.binary(max_size=300))
 def test_a_file_of_anything_is_refused_or_holds_nothing(
     tmp_path_factory: pytest.TempPathFactory, content: bytes

@@ -34,6 +34,7 @@ from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import ConfigurationText
 from rebalancer.state.run_state import RunState
 from tests.builders import a_recording
+from tests.conftest import examples
 from tests.integration.cli.dumps import a_metric
 from tests.unit.planning.builders import NOW, a_past_move, a_policy, at
 from tests.unit.planning.random_clusters import Cluster, clusters
@@ -151,7 +152,7 @@ def test_an_empty_configuration_is_none_as_a_shell_leaves_it_of_a_config_map_tha
     assert recorded_configuration(with_text) is not None
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(observations())
 def test_the_plan_of_a_recording_is_the_plan_of_the_cluster(
     observed: tuple[Observation, LoadedPolicy, RunState | None],
@@ -169,7 +170,7 @@ def test_the_plan_of_a_recording_is_the_plan_of_the_cluster(
     assert encode(replace(again, source=live.source)) == encode(live)
 
 
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 @given(observations(), st.sampled_from(["", "shop/somebody"]))
 def test_where_a_recording_is_read_again_decides_nothing(
     observed: tuple[Observation, LoadedPolicy, RunState | None], own_pod: str

@@ -25,6 +25,7 @@ from rebalancer.planning.inputs import Observation, canonical
 from rebalancer.reporting.tables.snapshot import snapshot_table
 from rebalancer.state.run_state import RunState
 from tests.builders import a_node, a_pod, a_recording
+from tests.conftest import examples
 
 NOW = 1_795_176_000.0
 LARGE = 1 << 30
@@ -49,7 +50,9 @@ def same(one: Observation, other: Observation) -> bool:
     return canonical(replace(one, starts=None)) == canonical(replace(other, starts=None))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(25)
+)
 @given(
     counts=st.lists(
         st.tuples(st.integers(0, 6), st.sampled_from(["1", "500m"]), st.sampled_from(["", "1", "malformed"])),
@@ -117,7 +120,9 @@ def write_until_killed(path: Path, content: bytes) -> None:
         raise Killed
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(40)
+)
 @given(data=st.data())
 def test_a_writer_that_is_killed_at_any_byte_loses_the_moment_it_was_writing(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -137,7 +142,9 @@ def test_a_writer_that_is_killed_at_any_byte_loses_the_moment_it_was_writing(
     assert same(Timeline.open(folder).observation(NOW + 600), an_observation(NOW + 600))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(60)
+)
 @given(data=st.data())
 def test_a_damaged_file_is_one_error_and_loses_nothing_else(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -176,7 +183,9 @@ def test_a_full_moment_that_is_cut_off_is_named_and_nothing_leans_on_it_again(
     assert same(Timeline.open(tmp_path).observation(NOW + 600), an_observation(NOW + 600, pods=5))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(60)
+)
 @given(content=st.binary(max_size=200), packed=st.booleans(), name=st.sampled_from(["full", "diff"]))
 def test_a_folder_of_anything_is_refused_in_one_line(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, packed: bool, name: str

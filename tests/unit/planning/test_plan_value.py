@@ -26,6 +26,7 @@ from rebalancer.planning.plan import (
 )
 from rebalancer.planning.reasons import Reason
 from tests.builders import a_node
+from tests.conftest import examples
 from tests.unit.planning.builders import Workload, a_policy, a_workload, plan_of, planning_inputs
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -164,7 +165,7 @@ def a_cluster(order: random.Random, **inputs: Any) -> Any:
     return planning_inputs(nodes, bare, pods=pods, poddisruptionbudgets=budgets, policy=policy, **inputs)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.randoms(use_true_random=False))
 def test_the_order_objects_were_read_in_does_not_change_the_plan(order: random.Random) -> None:
     assert encode(plan_of(a_cluster(order))) == encode(plan_of(a_cluster(random.Random(1))))

@@ -18,6 +18,7 @@ from rebalancer.scheduling.registry import load_configuration, make_scheduler
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions.release import Release
 from tests.builders import a_node, a_pod, a_snapshot
+from tests.conftest import examples
 
 V1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 GIBIBYTE = 1 << 30
@@ -132,7 +133,7 @@ def test_more_sizes_than_can_be_tried_leave_the_nodes_that_some_sizes_lead_to() 
     assert _placed(_with_images(2, sizes, [0, (1 << 11) - 1])) == {"n001": 1.0}
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data(), nodes=st.sampled_from([2, 5, 12, 130]), release=st.sampled_from(["1.34", "1.35"]))
 def test_bounds_of_scores_never_rule_out_a_node_that_some_sizes_lead_to(
     data: st.DataObject, nodes: int, release: str

@@ -14,6 +14,7 @@ from rebalancer.planning.landing.scenarios import MAX_SCENARIOS
 from rebalancer.scheduling.framework.race import ONE_WORKER, Race, Workers
 from rebalancer.scheduling.framework.sampling import Search
 from rebalancer.scheduling.framework.scores import RawScores
+from tests.conftest import examples
 from tests.unit.scheduling.framework.plain_plugins import ByMaximum, Plain
 
 NODES, LIMIT = 160, 100
@@ -39,7 +40,7 @@ def changes(random: np.random.Generator, plain: IntArray, levels: int) -> Iterat
         yield plain
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([2, 6, 40, 400]), st.sampled_from([1, 3, 50]), st.booleans())
 def test_known_chances_are_those_of_a_new_search(seed: int, levels: int, seen: int, many: bool) -> None:
     random = np.random.default_rng(seed)

@@ -17,6 +17,7 @@ from rebalancer.scheduling.framework.plugin import PluginInputs
 from rebalancer.scheduling.registry import load_configuration, make_scheduler
 from rebalancer.scheduling.state.cluster_state import GONE, UNBOUND, ClusterState
 from tests.builders import a_node, a_pod, a_replica_set, a_snapshot, owned_by
+from tests.conftest import examples
 
 ZONE = "topology.kubernetes.io/zone"
 HOSTNAME = "kubernetes.io/hostname"
@@ -196,7 +197,7 @@ def _by_spec(scheduler: Scheduler, state: ClusterState) -> dict[tuple[Any, ...],
     }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(clusters, actions)
 def test_after_any_changes_a_state_decides_as_one_built_from_scratch(
     cluster: tuple[list[int], list[int], list[bool]], steps: list[tuple[str, int, int]]
@@ -215,7 +216,7 @@ def test_after_any_changes_a_state_decides_as_one_built_from_scratch(
     assert {key: expected[key] for key in found} == found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(clusters, actions)
 def test_a_copy_is_independent(
     cluster: tuple[list[int], list[int], list[bool]], steps: list[tuple[str, int, int]]
@@ -235,7 +236,7 @@ def test_a_copy_is_independent(
     assert (_decisions(scheduler, twin), _counts(twin)) == after_twin
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(clusters, st.integers(0, PODS - 1), st.integers(0, NODES - 1))
 def test_binding_and_removing_a_pod_leaves_no_trace(
     cluster: tuple[list[int], list[int], list[bool]], pod: int, node: int
@@ -252,7 +253,7 @@ def test_binding_and_removing_a_pod_leaves_no_trace(
     np.testing.assert_array_equal(state.requested >= 0, np.True_)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(clusters, actions, actions, st.sets(st.integers(0, PODS - 1), max_size=3))
 def test_pods_that_are_away_for_a_while_leave_no_trace(
     cluster: tuple[list[int], list[int], list[bool]],
@@ -286,7 +287,7 @@ def test_pods_that_are_away_for_a_while_leave_no_trace(
     assert (_decisions(scheduler, state), state.key) == (_decisions(scheduler, twin), twin.key)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(clusters, actions, st.randoms(use_true_random=False))
 def test_states_with_one_key_decide_alike(
     cluster: tuple[list[int], list[int], list[bool]], steps: list[tuple[str, int, int]], random: Random
