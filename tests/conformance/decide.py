@@ -23,6 +23,7 @@ from rebalancer.cluster.pod_classes import pod_class_of
 from rebalancer.cluster.records import Pod
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.scheduler_view import SchedulerView, decode_watcher
+from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling.framework.cycle import Scheduler
 from rebalancer.scheduling.framework.plugin import PluginInputs
 from rebalancer.scheduling.registry import load_configuration, make_scheduler
@@ -32,6 +33,8 @@ from rebalancer.scheduling.versions.release import REFERENCE, FeatureGates, Rele
 Case = Mapping[str, Any]
 _BY_PLURAL = {kind.plural: kind for kind in KINDS}
 _DEFAULT_NAMESPACE = "default"
+_MAX_CONFIGURATIONS = 256
+_configurations: dict[str, SchedulerConfiguration] = {}  # by their text: most cases have that of another one
 
 
 def _raw(objects: list[Any]) -> list[msgspec.Raw]:
@@ -59,9 +62,17 @@ def snapshot_of(case: Case) -> Snapshot:
     return snapshot
 
 
+def _configuration(text: str, source: str) -> SchedulerConfiguration:
+    if text not in _configurations:
+        if len(_configurations) >= _MAX_CONFIGURATIONS:
+            _configurations.clear()
+        _configurations[text] = load_configuration(text, source)
+    return _configurations[text]
+
+
 def schedulers_of(case: Case, snapshot: Snapshot) -> dict[str, Scheduler]:
     """The model of every profile of the case's configuration."""
-    configuration = load_configuration(case["config"], case["id"])
+    configuration = _configuration(case["config"], case["id"])
     watcher = case.get("watcher")
     watchers = {}
     if watcher:
