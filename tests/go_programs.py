@@ -10,6 +10,9 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+# The environment of a Go program that ends within seconds: what it leaves is not worth collecting before.
+SHORT_LIVED = {"GOGC": "off", "GOMEMLIMIT": "512MiB"}
+
 
 class BuildError(Exception):
     """A program cannot be built; the message says what is missing."""

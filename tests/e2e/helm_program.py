@@ -52,7 +52,7 @@ def helm(
     cluster = {"KUBECONFIG": str(kubeconfig or folder / "no-cluster")}
     return subprocess.run(
         [str(program()), *map(str, arguments)],
-        env={**os.environ, **home, **cluster},
+        env={**os.environ, **go_programs.SHORT_LIVED, **home, **cluster},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 import yaml
 
 from rebalancer.reporting.metrics import METRICS, MetricKind
+from tests.go_programs import SHORT_LIVED
 from tests.integration.prometheus.servers import MISSING
 from tests.unit.manifests.documents import ROOT
 from tests.waiting import HANG_SECONDS
@@ -67,6 +69,7 @@ def failures(folder: Path, *tests: dict[str, Any]) -> str:
         ["promtool", "test", "rules", str(path)],
         capture_output=True,
         text=True,
+        env={**os.environ, **SHORT_LIVED},
         timeout=HANG_SECONDS,
         check=False,
     )
@@ -79,6 +82,7 @@ def test_they_are_rules_that_prometheus_takes() -> None:
         ["promtool", "check", "rules", str(ALERTS)],
         capture_output=True,
         text=True,
+        env={**os.environ, **SHORT_LIVED},
         timeout=HANG_SECONDS,
         check=False,
     )

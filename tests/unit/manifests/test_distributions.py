@@ -61,7 +61,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True, timeout=120)
     python = environment / "bin" / "python"
     install = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python), "install"]
-    command = [*install, "--quiet", "--no-index", "--no-deps", str(wheel)]
+    command = [*install, "--quiet", "--no-index", "--no-deps", "--no-compile", str(wheel)]
     subprocess.run(command, check=True, timeout=120)
     return environment / "bin"
 
@@ -71,7 +71,7 @@ def installed_program(program: Path, *arguments: str) -> subprocess.CompletedPro
     return subprocess.run(
         [str(program), *arguments],
         cwd=program.parent,
-        env={**os.environ, "PYTHONPATH": sysconfig.get_path("purelib"), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")},
         capture_output=True,
         text=True,
         timeout=120,
@@ -92,7 +92,7 @@ def rebalancer(site_packages: Path, *arguments: str) -> subprocess.CompletedProc
     return subprocess.run(
         [sys.executable, "-c", ALONE, *arguments],
         cwd=site_packages,  # searched before the checkout
-        env={**os.environ, "PYTHONPATH": str(site_packages), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONPATH": str(site_packages)},
         capture_output=True,
         text=True,
         timeout=120,
