@@ -6,13 +6,17 @@ motion is not wanted, the picture shows the end.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 from html import escape
 from itertools import groupby
 from typing import Any
 
-from tests.ux.terminal import EXAMPLE, THEMES, printed
+from click.testing import CliRunner
+
+from rebalancer.cli.program import main
+from tests.ux.terminal import EXAMPLE, ROOT, THEMES
 
 COLUMN, GAP, LEFT, TOP, HEIGHT = 92, 22, 64, 84, 260
 WIDTH = LEFT + 6 * (COLUMN + GAP) + 12
@@ -26,8 +30,11 @@ _HOT = {"light": "#cf222e", "dark": "#f85149"}
 
 @functools.cache
 def _told(*words: str) -> Any:
-    """What a command says of the example, once for all themes."""
-    return json.loads(printed((*words, *EXAMPLE, "-o", "json"), 80))
+    """What a command says of the example, once for all themes; no terminal has a part in it."""
+    with contextlib.chdir(ROOT):
+        said = CliRunner().invoke(main, [*words, *EXAMPLE, "-o", "json"])
+    assert said.exit_code == 0, said.output
+    return json.loads(said.stdout)
 
 
 def moving_picture(theme: str) -> str:
