@@ -17,12 +17,12 @@ from rebalancer.cli.program import COMMANDS, answer, main
 from tests.unit.cli.conftest import Program
 
 
-def started_as(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The program in a process whose argv[0] is this name."""
-    code = f"import sys; from rebalancer.cli.program import main; sys.argv = {[name, *arguments]!r}; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
-    )
+def code_of(monkeypatch: pytest.MonkeyPatch, *words: str) -> object:
+    """The exit code of the program where these words, with its own name, are those of the process."""
+    monkeypatch.setattr(sys, "argv", list(words))
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code
 
 
 @pytest.mark.parametrize(
@@ -34,13 +34,13 @@ def started_as(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         ("/app/rebalancer/__main__.py", "rebalancer"),
     ],
 )
-def test_help_and_errors_show_the_command_that_was_typed(started: str, shown: str) -> None:
-    helped = started_as(started, "plan", "--help")
-    refused = started_as(started, "plan", "--nonsense")
-
-    assert helped.stdout.startswith(f"Usage: {shown} plan [OPTIONS]")
-    assert refused.returncode == 2
-    assert f"(see: {shown} plan --help)" in refused.stderr
+def test_help_and_errors_show_the_command_that_was_typed(
+    started: str, shown: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert code_of(monkeypatch, started, "plan", "--help") == 0
+    assert capsys.readouterr().out.startswith(f"Usage: {shown} plan [OPTIONS]")
+    assert code_of(monkeypatch, started, "plan", "--nonsense") == 2
+    assert f"(see: {shown} plan --help)" in capsys.readouterr().err
 
 
 def test_kubectl_completes_commands_each_with_its_description() -> None:
