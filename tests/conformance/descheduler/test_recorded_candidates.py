@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,6 @@ from tests.conformance.descheduler.candidates import Asked
 from tests.conformance.descheduler.deviations import DEVIATIONS, deviation
 from tests.conformance.descheduler.generator import PLUGINS, make_case
 
-RECORDED = recorded.read("random")
-# Clusters of the descheduler's own unit tests (kubernetes-sigs/descheduler v0.36.0, Apache-2.0), as JSON.
-TABLES = recorded.read("tables")
 # Plugins whose own tables have all that we ask of a pod; other tables have pods without times or controllers.
 COMPLETE = (
     "RemovePodsHavingTooManyRestarts",
@@ -24,9 +23,18 @@ COMPLETE = (
 )
 
 
+@functools.cache  # not when the module is imported: each worker imports all of them
+def the_cases(name: str) -> Sequence[recorded.Case]:
+    """Random clusters; or ``tables``, clusters of the descheduler's own unit tests as JSON.
+
+    Those are of kubernetes-sigs/descheduler v0.36.0 (Apache-2.0).
+    """
+    return recorded.read(name)
+
+
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_every_difference_from_the_descheduler_has_a_name(plugin: str) -> None:
-    found = differential.tally(case for case in RECORDED if case["family"] == plugin)[plugin]
+    found = differential.tally(case for case in the_cases("random") if case["family"] == plugin)[plugin]
     assert found.unexplained == []
     assert found.same >= 0.6 * found.of > 10, "the cases have something to do"
 
@@ -49,17 +57,17 @@ def test_pods_that_a_node_takes_only_after_other_moves_are_no_candidates_there()
 
 @pytest.mark.parametrize("plugin", COMPLETE)
 def test_what_its_own_unit_tests_evict_we_would_move(plugin: str) -> None:
-    for case in TABLES:
+    for case in the_cases("tables"):
         if case["family"] == plugin:
             asked = Asked.of({"now": "2026-11-23T07:20:00Z", **case})
             assert set(case["evictions"]) <= asked.wishes().keys(), case["id"]
 
 
 def test_every_policy_of_its_own_unit_tests_is_imported() -> None:
-    assert len(TABLES) == 295
+    assert len(the_cases("tables")) == 295
     unknown = {
         note.key
-        for case in TABLES
+        for case in the_cases("tables")
         for note in Asked.of(case).imported.notes
         if note.fate is KeyFate.DROPPED and note.text.startswith("no strategy of ours")
     }
