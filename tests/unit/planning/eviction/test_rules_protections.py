@@ -89,13 +89,11 @@ def test_the_pod_of_the_table_moves_when_nothing_protects_it() -> None:
 
 
 @table(EVERY)
-def test_a_protected_pod_gets_its_code(reason: Reason, given: Case) -> None:
-    assert kept(plan_for(given))["web-0"] == reason
+def test_a_protected_pod_gets_its_code_and_a_sentence_of_its_own(reason: Reason, given: Case) -> None:
+    plan = plan_for(given)
 
-
-@table(EVERY)
-def test_a_protected_pod_gets_a_sentence_of_its_own(reason: Reason, given: Case) -> None:
-    assert len(because(plan_for(given), "web-0").split()) >= 4
+    assert kept(plan)["web-0"] == reason
+    assert len(because(plan, "web-0").split()) >= 4
 
 
 @table(LIFTED_BY_ANNOTATION)
