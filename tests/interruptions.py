@@ -1,15 +1,11 @@
 """Does something again and again, interrupted at another place each time.
 
-    python -m tests.interruptions "pods in protobuf"
-
 A handler of a signal runs where a Python function begins, and where a compiled one has returned. Compiled
-code that called the function has to look whether it failed; if it does not, the process ends by a fault. An
-exit code of 0 says that none did.
+code that called the function has to look whether it failed; if it does not, the process ends by a fault.
 """
 
 from __future__ import annotations
 
-import faulthandler
 import logging
 import signal
 import sys
@@ -157,10 +153,3 @@ def _at_each_place(
         _check_that_other_threads_can_log()
         if len(done) == before:
             return before
-
-
-if __name__ == "__main__":
-    faulthandler.enable()
-    reading = READINGS[sys.argv[1]]()
-    reading()  # what it imports and compiles at first use is there
-    sys.stdout.write(f"{interrupted_everywhere(reading)}\n")

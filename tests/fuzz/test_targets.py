@@ -14,6 +14,7 @@ from random import Random
 import pytest
 
 from rebalancer.errors import InputError, InternalError
+from tests.forked import PROCESSES
 from tests.fuzz import corpus
 from tests.fuzz import target as bounds
 from tests.fuzz.clusters import new_folder
@@ -92,10 +93,8 @@ HOSTILE: dict[str, bytes] = {
 # The deepest inputs, repeated up to the largest size that a target reads.
 DEEP_UNITS = (b"[", b"{", b'{"a":', b"{a: ", b"- ", b"? ", b"\x12\x80\x80\x04", b"\x13")
 
-# A process for each target, because a parser that recurses without a bound ends the interpreter. All are
-# forks of one that has imported the targets, which takes longer than most of what they try.
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload([__name__])
+
+# In a process for each target, because a parser that recurses without a bound ends the interpreter.
 
 
 def findings_in(
@@ -160,9 +159,10 @@ def test_mutated_seeds_are_read_or_refused(name: str) -> None:
     target = ALL[name]
     mutate = target.mutate
     assert mutate is not None
+    seeds = target.seeds().values()
     changed = 0
     for seed in range(20):
-        for content in target.seeds().values():
+        for content in seeds:
             other = mutate(content, target.max_bytes, Random(seed))
             if other is not None and other != content:
                 changed += 1

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -26,6 +25,7 @@ from rebalancer_lab.space import Space, read_space
 from rebalancer_lab.tuning import Search, Tuning, chosen_policy, tune
 from rebalancer_lab.tuning_command import tuning_table
 from rebalancer_lab.workers import Block, Figures, Task, Workers
+from tests.forked import PROCESSES
 from tests.waiting import no_hang
 
 SPACE = """\
@@ -261,11 +261,6 @@ def test_no_better_policy_is_chosen_that_leaves_pods_pending_for_longer(
 
     monkeypatch.setitem(globals(), "figures_of", waiting)
     assert "leaves pods Pending longer than today's: keep today's policy" in tuned(space).verdict
-
-
-# Each process is a fork of one that has imported this module, which takes longer than all that they do.
-PROCESSES = get_context("forkserver")
-PROCESSES.set_forkserver_preload([__name__])
 
 
 def fragile(task: Task) -> Figures | str:
