@@ -21,6 +21,7 @@ from tests.e2e.loads import Load, LoadServer, Served, known_at, loads_of
 from tests.e2e.processes import wait_until
 
 WINDOW_SECONDS = 900.0
+YOUNG_EVERY = 18  # of a large cluster one node of so many comes when the others are filled
 RENEWAL_SECONDS = 5.0  # of what the stand-in for load-watcher knows
 # TargetLoadPacking adds the load of pods that were bound less than 60 s before the end of the window it
 # knows, and it knows one that is up to 30 s old. Pods older than both are seen alike by everybody.
@@ -215,8 +216,10 @@ def _fill(control_plane: ControlPlane, cluster: RandomCluster, scheduler: str, s
     for workload in cluster.on_hot:
         api.create(workload)
     _wait_for_pods(api, cluster.on_hot)
-    if situation.large:
-        _create_late(api, cool)
+    young = cool[::YOUNG_EVERY] if situation.large else []
+    for manifest in cool if situation.large else ():
+        if manifest not in young:
+            api.create(manifest)
     for manifest in () if situation.large else cluster.nodes:
         # All of them are changed, as kubelets change them every few minutes: the scheduler counts the nodes
         # that have an image when a node changes.
@@ -226,6 +229,7 @@ def _fill(control_plane: ControlPlane, cluster: RandomCluster, scheduler: str, s
         api.create(workload)
     _wait_for_pods(api, [*cluster.on_hot, *cluster.on_all])
     _delete_what_is_pending(api, [*cluster.on_hot, *cluster.on_all])
+    _create_young(api, young)
 
 
 def _show_scheduler(api: Api, node: str) -> None:
@@ -258,15 +262,16 @@ def _show_scheduler(api: Api, node: str) -> None:
     )
 
 
-def _create_late(api: Api, nodes: list[dict[str, Any]]) -> None:
-    """Create nodes while the scheduler runs, the last ones by name first: it looks at them in that order."""
-    half = len(nodes) // 2
-    for part in (nodes[half:], nodes[:half]):
-        for manifest in part:
-            api.create(manifest)
-        created = time.time()
-        # A time of creation is cut to whole seconds.
-        wait_until(lambda: time.time() >= created + 1.0, "another second", seconds=5, every=0.1)  # noqa: B023
+def _create_young(api: Api, nodes: list[dict[str, Any]]) -> None:
+    """Create nodes when all others are filled: the scheduler looks at them last, whatever their names."""
+    for manifest in nodes:
+        api.create(manifest)
+
+    def ready() -> bool:
+        found = api.list("/api/v1/nodes")
+        return all(is_ready(node) for node in found)
+
+    wait_until(ready, "young nodes ready", seconds=120, every=0.5)
 
 
 def _wait_for_pods(api: Api, workloads: list[dict[str, Any]]) -> None:

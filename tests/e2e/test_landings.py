@@ -76,7 +76,7 @@ def test_replacements_land_where_the_plan_says(
 # Upper bounds that chi-square exceeds once in ten thousand times, by degrees of freedom.
 CHI_SQUARE = {1: 15.14, 2: 18.42, 3: 21.11, 4: 23.51, 5: 25.74, 6: 27.86}
 EDGES = (0.0, 0.1, 0.25, 0.4, 0.6, 0.8, 1.0)
-# Most of its nodes are younger than the scheduler, and not in the order of their names.
+# Some nodes are younger than the others, empty, and between them by name.
 LARGE = Situation(11, 200, DEFAULT, AT_ONCE, 60, hot_every=10, large=True)
 LEAST_SAMPLED = 40
 
