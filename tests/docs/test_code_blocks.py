@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,6 +70,12 @@ def test_every_block_of_commands_shows_what_they_print_or_says_why_they_are_not_
     ]
 
     assert [where.split(":")[0] for where in silent] == ["README.md"]  # a picture shows what those print
+
+
+def test_expressions_are_ones_that_the_sed_of_macos_knows_too() -> None:
+    gnu = re.compile(r"\bsed '[^']*\\[|+?]")
+
+    assert [block.where for block in BLOCKS if gnu.search(block.text)] == []
 
 
 @pytest.fixture(scope="module")
