@@ -78,6 +78,13 @@ def test_expressions_are_ones_that_the_sed_of_macos_knows_too() -> None:
     assert [block.where for block in BLOCKS if gnu.search(block.text)] == []
 
 
+def test_loops_are_ones_that_the_shell_of_macos_runs_too() -> None:
+    """What a variable holds is one word for zsh; what a command prints is several."""
+    loop = re.compile(r"\bfor \w+ in [^;]*(?<!echo )\$\w")
+
+    assert [block.where for block in BLOCKS if loop.search(block.text)] == []
+
+
 @pytest.fixture(scope="module")
 def hot() -> Iterator[Sandbox]:
     """The cluster of every page, one after the other."""
