@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,28 @@ def programs(
 
 def test_all_its_programs_are_on_the_path(programs: Path) -> None:
     assert [name for name in PROGRAMS if not os.access(programs / name, os.X_OK)] == []
+
+
+@pytest.mark.parametrize("tool", ["pipx", "uv"])
+def test_studies_come_from_the_clone_by_the_lines_of_the_page(
+    installers: Path, tmp_path: Path, tool: str
+) -> None:
+    page = (ROOT / "docs" / "first-five-minutes.md").read_text()
+    (lines,) = [
+        [line.partition("#")[0].removeprefix("$ ") for line in block.splitlines() if f"$ {tool}" in line]
+        for block in page.split("```")
+        if f"$ {tool}" in block and "./lab" in block
+    ]
+    if tool == "pipx":
+        lines = ["pipx install .", *lines]
+    places = {"PIPX_HOME": tmp_path / "home", "PIPX_BIN_DIR": tmp_path / "bin"}
+    places |= {"UV_TOOL_DIR": tmp_path / "home", "UV_TOOL_BIN_DIR": tmp_path / "bin"}
+    path = f"{installers}:{os.environ['PATH']}"
+    for line in lines:
+        done("sh", "-c", f"cd {shlex.quote(str(ROOT))} && {line}", PATH=path, **places)
+
+    example = ROOT / "examples" / "hot-cluster*"
+    assert "1 cluster: 2 hot nodes" in done(tmp_path / "bin" / "rebalancer", "plan", "--from", example)
 
 
 def test_it_shows_its_version_and_plans(programs: Path, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ _PLACES = (
 )
 # What users read of a release, and the words there that are true before the first one only.
 _READ = ("README.md", "docs/*.md", "charts/*/templates/NOTES.txt")
-_BEFORE_RELEASES = re.compile(r"not released\b|\b(?:nothing|no image) is published", re.IGNORECASE)
+_BEFORE_RELEASES = re.compile(r"not released\b|\b(?:nothing|no image|no package) is published", re.IGNORECASE)
 _UNRELEASED = re.compile(r"^## \[Unreleased\].*$", re.MULTILINE)
 
 

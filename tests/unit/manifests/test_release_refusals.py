@@ -68,6 +68,7 @@ def test_a_tag_needs_pages_and_a_chart_that_know_of_releases(
         "docs/comparison.md": "| maturity | 0.1, not released |",
         "docs/index.md": "What is published.",
         "docs/operating.md": "No image is published yet.",
+        "docs/symptoms.md": "no package is published yet",
         notes: "No image is published under {{ .Values.image.repository }} yet",
     }
     for name, text in said.items():
@@ -79,7 +80,7 @@ def test_a_tag_needs_pages_and_a_chart_that_know_of_releases(
 
     assert refused == [
         f"release: {name}: says that nothing is released yet"
-        for name in ("docs/comparison.md", "docs/operating.md", notes)
+        for name in ("docs/comparison.md", "docs/operating.md", "docs/symptoms.md", notes)
     ]
 
 
