@@ -226,8 +226,9 @@ def _row_of(inputs: PlanningInputs, corrected: Corrected, move: Move) -> PodRow 
         return POD_GONE
     if pods.terminating[row]:
         return POD_LEAVING
-    if pods.node[row] != inputs.snapshot.nodes.row.get(move.from_node):
-        return "the pod runs on another node"
+    source = inputs.snapshot.nodes.row.get(move.from_node)
+    if pods.node[row] != source:
+        return "the pod runs on another node" if source is not None else f"its node {move.from_node} is gone"
     outdated = None if move.finished else corrected.figures_outdated.get(int(pods.node[row]))
     return PodRow(row) if outdated is None else outdated
 

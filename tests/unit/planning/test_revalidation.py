@@ -104,7 +104,7 @@ def test_a_pod_that_runs_elsewhere_by_now_is_not_moved() -> None:
 
 
 def test_a_pod_whose_node_is_gone_is_not_moved() -> None:
-    assert failing(a_cluster(nodes=NODES[1:])) == {"web-0": "the pod runs on another node"}
+    assert failing(a_cluster(nodes=NODES[1:])) == {"web-0": "its node hot is gone"}
 
 
 def test_a_pod_whose_node_has_cooled_is_not_moved() -> None:
