@@ -140,6 +140,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Let a skipped test fail where none may be."""
     report = yield
+    if report.passed:
+        report.keywords = {}  # which nobody reads, and a worker sends three times a test
     if NO_SKIPS and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
