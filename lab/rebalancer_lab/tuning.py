@@ -29,7 +29,7 @@ import msgspec
 from filelock import FileLock, Timeout
 from msgspec.structs import replace
 
-from rebalancer import files
+from rebalancer import __version__, files
 from rebalancer.counting import counted
 from rebalancer.documents import to_yaml as dump_yaml
 from rebalancer.errors import InputError
@@ -225,7 +225,7 @@ def _searched(
     from optuna.trial import TrialState, create_trial  # noqa: PLC0415 - an extra
 
     distributions = {path: _distribution(setting) for path, setting in space.settings.items()}
-    trials = _written(study, len(blocks))
+    trials = _written(study, space, len(blocks))
     for _ in trials:
         progress("found in the storage")
     while len(trials) < search.trials:
@@ -242,7 +242,10 @@ def _searched(
                     params=trial.point,
                     distributions=distributions,
                     values=None if failed else [trial.excess, trial.cost],
-                    user_attrs={"trial": msgspec.to_builtins(replace(trial, excess=0.0, cost=0.0))},
+                    user_attrs={
+                        "trial": msgspec.to_builtins(replace(trial, excess=0.0, cost=0.0)),
+                        "policy": _policy_digest(space, trial.point),
+                    },
                 )
             )
             trials.append(trial)
@@ -347,32 +350,45 @@ def _study(storage: Path | None, lock: FileLock | None, digest: str) -> Study:
         ) from error
     if known != digest:
         raise InputError(
-            "holds a search of another space, policy, seed or recording",
+            "holds a search of another space, policy, seed or recording, or of another version",
             where=str(storage),
             hint="name a new file",
         )
     return study
 
 
-def _written(study: Study, blocks: int) -> list[Trial]:
-    """The trials of a study, in the order of their numbers, each with the figures of so many blocks."""
+def _policy_digest(space: Space, point: Point) -> str:
+    """Of the policy that a point means, which another version of this program may read otherwise."""
     try:
-        found = [
-            msgspec.convert(item.user_attrs["trial"], Trial) for item in study.get_trials(deepcopy=False)
-        ]
+        return hashlib.sha256(space.text(point).encode()).hexdigest()
+    except InputError as error:
+        return error.message
+
+
+def _written(study: Study, space: Space, blocks: int) -> list[Trial]:
+    """The trials of a study, in the order of their numbers, each with the figures of so many blocks."""
+    written = study.get_trials(deepcopy=False)
+    try:
+        found = [msgspec.convert(item.user_attrs["trial"], Trial) for item in written]
     except (KeyError, msgspec.ValidationError) as error:
         raise InputError("the storage holds trials of another program", hint="name a new file") from error
     if [trial.number for trial in found] != list(range(len(found))):
         raise InputError("the storage lacks trials, or two searches wrote to it", hint="name a new file")
     if any(not trial.error and len(trial.blocks) != blocks for trial in found):
         raise InputError("the storage holds trials of other blocks", hint="name a new file")
+    for item, trial in zip(written, found, strict=True):
+        if item.user_attrs.get("policy") != _policy_digest(space, trial.point):
+            raise InputError(
+                f"the storage holds trial {trial.number}, whose point meant another policy when it was tried",
+                hint="name a new file",
+            )
     return [trial if trial.error else _with_figures(trial, trial.blocks) for trial in found]
 
 
 def _digest(space: Space, blocks: Sequence[Block], search: Search) -> str:
     settings = {path: setting.model_dump(mode="json") for path, setting in space.settings.items()}
     parts: list[object] = [space.today.digest, settings, [msgspec.to_builtins(block) for block in blocks]]
-    parts += [search.seed, search.population]
+    parts += [search.seed, search.population, __version__]
     return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
 
 

@@ -183,6 +183,23 @@ def test_a_storage_that_was_refused_stays_that_of_its_own_search(space: Space, t
     assert to_json(tuned(space, storage)) == to_json(found)
 
 
+def test_a_storage_whose_points_meant_other_policies_is_refused(
+    space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A level of aggressiveness once changed nothing; such a search is not gone on with."""
+    storage, text = tmp_path / "trials.log", Space.text
+    with monkeypatch.context() as earlier:
+        earlier.setattr(Space, "text", lambda self, point: text(self, {**point, "limits.perRun": 5}))
+        with pytest.raises(KeyboardInterrupt):
+            tuned(space, storage, most=6 * 5 + 1)
+    with pytest.raises(InputError, match="whose point meant another policy when it was tried"):
+        tuned(space, storage)
+
+    monkeypatch.setattr(tuning, "__version__", "0.0.1")
+    with pytest.raises(InputError, match="or of another version"):
+        tuned(space, storage)
+
+
 def test_a_storage_without_the_figures_of_the_blocks_or_that_never_ends_is_refused(
     space: Space, tmp_path: Path
 ) -> None:
