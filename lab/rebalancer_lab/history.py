@@ -76,13 +76,13 @@ class History:
     def _place(self, moment: float) -> int:
         return round((moment - self._moments[0]) / self._every)
 
-    def _series(self, query: PrometheusQuery) -> tuple[Series, ...]:
+    def _series(self, query: PrometheusQuery, before: float = 0.0) -> tuple[Series, ...]:
+        """The series of a query, whose window begins so many seconds before the first moment."""
         if query not in self._matrices:
             self._wait()
             try:
-                self._matrices[query] = decode_answer(
-                    self._ask(query, self._moments[0] + query.window_seconds)
-                )
+                end = self._moments[0] + query.window_seconds - before
+                self._matrices[query] = decode_answer(self._ask(query, end))
             except RebalancerError as error:
                 self._matrices[query] = error
             except (ValueError, RecursionError) as error:
@@ -113,7 +113,7 @@ class History:
         whole = PrometheusQuery(question.query, self._span + question.window_seconds, question.step_seconds)
         begins = moment - question.window_seconds
         result = []
-        for series in self._windowed(whole, question.window_seconds):
+        for series in self._series(whole, question.window_seconds):
             inside = (series.times >= begins - _SOON) & (series.times <= moment + _SOON)
             if inside.any():
                 points = zip(series.times[inside].tolist(), series.values[inside].tolist(), strict=True)
@@ -121,19 +121,6 @@ class History:
                     {"metric": series.labels, "values": [[at, _text(value)] for at, value in points]}
                 )
         return _body("matrix", result)
-
-    def _windowed(self, whole: PrometheusQuery, before: float) -> tuple[Series, ...]:
-        if whole not in self._matrices:
-            self._wait()
-            try:
-                end = self._moments[0] + whole.window_seconds - before
-                self._matrices[whole] = decode_answer(self._ask(whole, end))
-            except RebalancerError as error:
-                self._matrices[whole] = error
-        found = self._matrices[whole]
-        if isinstance(found, RebalancerError):
-            raise found
-        return found
 
 
 def _text(value: float) -> str:
