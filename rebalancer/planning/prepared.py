@@ -249,7 +249,7 @@ def prepare(inputs: PlanningInputs, made: Iterable[PastMove] = ()) -> PreparedIn
     settling = {**_still_leaving(inputs, earlier), **corrected.figures_outdated}
     inputs = replace(inputs, load=corrected.load)
     schedulers = ProfileSchedulers(inputs)
-    load, leaving = inputs.load, _leaving(inputs)
+    load, leaving = inputs.load, pods_leaving(inputs)
     hotness = find_hot_nodes(inputs, schedulers.rule_scores(), leaving)
     tainted = inputs.tainted
     if tainted is None or inputs.steers_further:
@@ -290,7 +290,7 @@ def prepare_untouched(inputs: PlanningInputs) -> PreparedInputs:
     return prepare(replace(inputs, tainted=(), closed=()))
 
 
-def _leaving(inputs: PlanningInputs) -> BoolArray:
+def pods_leaving(inputs: PlanningInputs) -> BoolArray:
     """(pods,) whose load is gone before the next run, whatever this one does."""
     ends = end_times(inputs.snapshot)
     return leaving_pods(ends, inputs.now, inputs.policy.hot_nodes.run_interval)
@@ -306,7 +306,7 @@ def hotness_of(inputs: PlanningInputs) -> tuple[LoadReport, Hotness]:
     inputs = replace(inputs, load=correct(inputs.load, inputs.snapshot.nodes, earlier).load)
     by_score = any(isinstance(rule, ScoreRule) for rule in inputs.policy.hot_nodes.every_rule)
     scores = ProfileSchedulers(inputs).rule_scores() if by_score else {}
-    return inputs.load, find_hot_nodes(inputs, scores, _leaving(inputs))
+    return inputs.load, find_hot_nodes(inputs, scores, pods_leaving(inputs))
 
 
 class Sight(msgspec.Struct, frozen=True):

@@ -29,7 +29,7 @@ from rebalancer.planning.landing.evaluation import NO_CLASS
 from rebalancer.planning.landing.scenarios import LandingDistribution
 from rebalancer.planning.plan import Move, Plan, PodReference, Progress
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
-from rebalancer.planning.prepared import PreparedInputs
+from rebalancer.planning.prepared import PreparedInputs, pods_leaving
 from rebalancer.planning.reasons import NEVER_MOVE, Reason
 from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
 from rebalancer.planning.warnings import sentences
@@ -291,7 +291,7 @@ def _run(
     return PolicyRun(
         policy=name,
         cycles=tuple(cycles),
-        after=_spread(cluster, hot_above),
+        after=_spread(cluster, cluster.inputs(state), hot_above),
         evictions=len(moves),
         unexpected=sum(Result.of(move.result).is_bad for move in moves),
         again=sum(move.again for move in moves),
@@ -313,11 +313,11 @@ def _cycle(
     try:
         prepared = prepare_to_plan(inputs)
     except SafetyError as error:
-        found, pending = asdict(_spread(cluster, hot_above)), len(cluster.pending)
+        found, pending = asdict(_spread(cluster, inputs, hot_above)), len(cluster.pending)
         ended = Cycle(number, **found, evictions=0, pending=pending, moves=(), stopped=str(error), plans=0)
         return ended, state, hot_above
     hot_above = prepared.hotness.makes_hot
-    spread = _spread(cluster, hot_above)
+    spread = _spread(cluster, inputs, hot_above)
     plan = plan_prepared(prepared)
     hot = [node.name for node in plan.nodes if node.hot]
     run = SimulatedRun(cluster, state, random, draws)
@@ -410,16 +410,21 @@ class SimulatedRun:
             tainted = plan.tainted or tainted
 
 
-def _spread(cluster: SimulatedCluster, hot_above: FloatArray | None) -> LoadSpread:
-    """Over the nodes whose load is known; of a resource, over those at which it is."""
+def _spread(cluster: SimulatedCluster, inputs: PlanningInputs, hot_above: FloatArray | None) -> LoadSpread:
+    """Over the nodes whose load is known; of a resource, over those at which it is.
+
+    As in a plan, no node is hot by pods that leave before the next run; ``inputs`` are those of this moment.
+    """
     percent = cluster.percent()
     of_all = {name: column[~np.isnan(column)] for name, column in zip(_MEASURED, percent.T, strict=False)}
     known = {name: column for name, column in of_all.items() if len(column)}
     over = np.count_nonzero((percent[:, : len(_MEASURED)] > _COMMON_LEVEL).any(axis=1))
     is_some = bool(cluster.known.any())
-    hot = (percent > hot_above).any(axis=1) if hot_above is not None and is_some else None
+    hot = None
+    if hot_above is not None and is_some:
+        hot = int(np.count_nonzero((cluster.percent(pods_leaving(inputs)) > hot_above).any(axis=1)))
     return LoadSpread(
-        hot=None if hot is None else int(np.count_nonzero(hot)),
+        hot=hot,
         peak={name: round(float(column.max()), _DIGITS) for name, column in known.items()},
         deviation={name: round(float(column.std()), _DIGITS) for name, column in known.items()},
         over80=int(over) if is_some else None,

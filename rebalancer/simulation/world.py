@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from rebalancer.cluster.arrays import FloatArray
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.nodes import CPU, MEMORY
 from rebalancer.cluster.pods import PHASES, PodTable
 from rebalancer.load import scheduler_view
@@ -87,7 +87,7 @@ class SimulatedCluster:
         self._window = max(1, round(shape.lag_seconds / STEP_SECONDS))
         self._load = PodLoad(base, shape, random, first_step=1 - self._window)
         # What a node uses besides its pods, so that the first cycle sees exactly what was recorded.
-        self._overhead = inputs.load.usage - self._sum(base)
+        self._overhead = inputs.load.usage - self._sum(base, self.node)
         self._node_samples: deque[FloatArray] = deque(maxlen=self._window)
         self._pod_samples: deque[FloatArray] = deque(maxlen=self._window)
         self._sample()
@@ -114,13 +114,13 @@ class SimulatedCluster:
     def _sample(self) -> None:
         usage = self._load.now()
         self._pod_samples.append(usage)
-        self._node_samples.append(self._sum(usage) + self._overhead)
+        self._node_samples.append(self._sum(usage, self.node) + self._overhead)
 
-    def _sum(self, usage: FloatArray) -> FloatArray:
-        """(nodes, resources) the sum over the pods on each node."""
-        bound = self.node >= 0
+    def _sum(self, usage: FloatArray, node: IntArray) -> FloatArray:
+        """(nodes, resources) the sum over the pods on each node, by the node of each pod."""
+        bound = node >= 0
         total = np.zeros((len(self._inputs.snapshot.nodes), usage.shape[1]))
-        np.add.at(total, self.node[bound], np.nan_to_num(usage[bound]))
+        np.add.at(total, node[bound], np.nan_to_num(usage[bound]))
         return total
 
     # Change
@@ -156,10 +156,14 @@ class SimulatedCluster:
         self._pod_samples.clear()
         self._sample()
 
-    def percent(self) -> FloatArray:
-        """(nodes, resources + 1) the true load of this moment in percent of allocatable."""
-        usage = self._sum(self._load.now()) + self._overhead
-        pods = np.bincount(self.node[self.node >= 0], minlength=len(usage)).astype(np.int64)
+    def percent(self, without: BoolArray | None = None) -> FloatArray:
+        """(nodes, resources + 1) the true load of this moment in percent of allocatable.
+
+        What some of the (pods,) use counts for nothing where it is asked for ``without`` them.
+        """
+        node = self.node if without is None else np.where(without, -1, self.node)
+        usage = self._sum(self._load.now(), node) + self._overhead
+        pods = np.bincount(node[node >= 0], minlength=len(usage)).astype(np.int64)
         return percent_of_allocatable(usage, pods, self._inputs.load.allocatable)
 
     def inputs(self, state: RunState) -> PlanningInputs:

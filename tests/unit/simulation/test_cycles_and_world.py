@@ -19,7 +19,7 @@ from rebalancer.simulation.report import PolicyRun, Simulation
 from rebalancer.simulation.world import LoadShape, PodLoad, SimulatedCluster
 from rebalancer.state.run_state import RunState
 from tests.builders import a_node, a_pod, owned_by
-from tests.unit.planning.builders import a_policy, a_workload, planning_inputs
+from tests.unit.planning.builders import a_policy, a_workload, at, planning_inputs
 
 
 def _inputs(**changes: object) -> PlanningInputs:
@@ -192,6 +192,22 @@ def test_a_run_that_may_not_act_says_why_and_evicts_nothing() -> None:
 
     assert run.evictions == 0
     assert all("minCoverage" in cycle.stopped for cycle in run.cycles)
+
+
+def test_a_node_is_not_hot_by_pods_that_leave_before_the_next_run() -> None:
+    leaving = a_pod("gone", node="hot", cpu="1500m", owner=owned_by("ReplicaSet", "old"))
+    leaving["metadata"]["deletionTimestamp"] = at(20)
+    inputs = planning_inputs(
+        [a_node("hot"), a_node("a")], [a_workload("web", ["hot"], cpu="2")], pods=[leaving]
+    )
+    run = _run(inputs, cycles=2)
+
+    assert not any(node.hot for node in make_plan(inputs).nodes)
+    assert [(cycle.hot, cycle.over80, cycle.peak["cpu"]) for cycle in run.cycles] == [
+        (0, 1, 87.5),
+        (0, 0, 50.0),
+    ]
+    assert run.after.hot == 0
 
 
 def test_a_figure_that_is_not_known_is_a_dash_and_never_zero() -> None:
