@@ -484,22 +484,22 @@ def backfill(
 ) -> Backfilled:
     """Write the moments of some pieces of the past, in order; what cannot be had is left out and said.
 
-    Raises InputError where nothing of it could be had, and StopRequestedError.
+    Where nothing of it could be had the first failure is raised.
     """
     objects = Objects(live.snapshot.recording)
-    size, done, left_out = 0, list[float](), list[str]()
+    size, done, left_out = 0, list[float](), list[RebalancerError]()
     for piece in pieces:
         making = Moments(objects, history_of(piece), questions)
         for moment in piece:
             try:
                 size += write(making.observation(moment, live))
             except RebalancerError as error:
-                left_out.append(str(error))
+                left_out.append(error)
             else:
                 done.append(moment)
             progress(times.render(moment))
     if not done:
-        raise InputError(left_out[0] if left_out else "there is nothing to be backfilled", where=folder)
+        raise left_out[0] if left_out else InputError("there is nothing to be backfilled", where=folder)
     known = Counter(objects.seen.values())
     return Backfilled(
         folder=folder,
@@ -512,5 +512,5 @@ def backfill(
         unknown_pods=known[UNKNOWN_SCHEDULER],
         unknown_workloads=tuple(sorted(objects.unknown)),
         unknown_nodes=tuple(sorted(objects.unknown_nodes)),
-        left_out=tuple(left_out),
+        left_out=tuple(map(str, left_out)),
     )

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from rebalancer.errors import InputError, RebalancerError
+from rebalancer.errors import InputError, RebalancerError, UnreachableError
 from rebalancer.load.prometheus.queries import PrometheusQuery
 from rebalancer.load.prometheus.responses import RecordedResponses, Series, decode_answer, failure_words
 
@@ -62,10 +62,10 @@ class History:
         if query not in self._found:
             found: list[list[Sample]] = [[] for _ in self._moments]
             for series in self._series(PrometheusQuery(query, self._span, self._every)):
-                places = np.rint((series.times - self._moments[0]) / self._every).astype(np.int64)
+                places = np.rint((series.times - self._moments[0]) / self._every)
                 for place, value in zip(places.tolist(), series.values.tolist(), strict=True):
                     if 0 <= place < len(found):
-                        found[place].append(Sample(series.labels, value))
+                        found[int(place)].append(Sample(series.labels, value))
             self._found[query] = found
         return self._found[query][self._place(moment)]
 
@@ -86,7 +86,9 @@ class History:
             except RebalancerError as error:
                 self._matrices[query] = error
             except (ValueError, RecursionError) as error:
-                self._matrices[query] = InputError(failure_words(error))
+                self._matrices[query] = UnreachableError(
+                    f"the answer to {query.query} {failure_words(error)}"
+                )
         found = self._matrices[query]
         if isinstance(found, RebalancerError):
             raise found

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 from rebalancer.errors import UnreachableError
 from rebalancer.load.prometheus.queries import PrometheusQuery
+from rebalancer_lab.backfill import backfill
 from rebalancer_lab.history import History
+from tests.builders import a_node
+from tests.unit.lab.recorded_days import NOW, an_observation, pods_on
 
 MOMENTS = tuple(1_000_200.0 + 300.0 * number for number in range(4))
 ADDRESS = "http://prometheus"
@@ -33,3 +38,34 @@ def test_a_damaged_answer_is_asked_for_once_and_is_a_failure_at_every_moment(
     for book in books:
         with pytest.raises(UnreachableError, match="is not a Prometheus response"):
             book.asking(ADDRESS, "")(question)
+
+
+def test_points_of_another_age_of_the_world_are_of_no_moment() -> None:
+    points = f'[1e300,"1"],[-1e300,"2"],[{MOMENTS[1]},"3"]'
+    answer = '{"status":"success","data":{"resultType":"matrix","result":[{"values":[%s]}]}}' % points  # noqa: UP031
+    history = History(lambda *_: answer.encode(), MOMENTS, 300.0, lambda: None)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = [[item.value for item in history.at("up", moment)] for moment in MOMENTS]
+    assert found == [[], [3.0], [], []]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [(None, "HTTP 500"), (b"<html>", "the answer to kube_pod_info is not a Prometheus response")],
+)
+def test_where_nothing_could_be_backfilled_the_failure_is_that_of_prometheus(
+    answer: bytes | None, words: str
+) -> None:
+    live = an_observation(NOW, pods_on({"web-0": "a"}, created=NOW - 86_400.0), {"web-0": 600}, [a_node("a")])
+
+    def ask(_query: PrometheusQuery, _until: float) -> bytes:
+        if answer is None:
+            raise UnreachableError("HTTP 500")
+        return answer
+
+    with pytest.raises(UnreachableError, match=words):
+        backfill(
+            live, lambda piece: History(ask, piece, 300.0, lambda: None), [MOMENTS], lambda _: 0, {}, "days"
+        )
