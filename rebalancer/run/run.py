@@ -496,8 +496,8 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
     def _begin(self, planned: _Planned) -> None:
         self._planned, self._is_first = planned, True
         self._of_wave: PreparedInputs | None = planned.prepared  # the cluster before this wave
-        # By the uid of its pod, what a move was checked with last, if not what the plan was made from.
-        self._checked: dict[str, PlanningInputs] = {}
+        # By the uid of its pod, what was known when a move was checked last, if not when the plan was made.
+        self._checked: dict[str, tuple[float, int]] = {}
 
     def validate(
         self, moves: Sequence[Move], progress: Progress, landed: Sequence[Outcome] = ()
@@ -528,13 +528,11 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
     def has_seen(self, pod: ObservedPod) -> bool:
         """See Replanner."""
         metadata = pod.metadata
-        inputs = self._checked.get(metadata.uid, self._planned.inputs)
-        pods = inputs.snapshot.pods.with_finished
-        if has_changed(inputs.policy.evictable, inputs.now, self.clock()):  # a wave may outlast a window
+        checked = self._checked.get(metadata.uid)
+        moment, version = checked or _seen(self.inputs, metadata.namespace, metadata.name)
+        if has_changed(self.inputs.policy.evictable, moment, self.clock()):  # a wave may outlast a window
             return False
-        row = pods.row.get((metadata.namespace, metadata.name))
-        version = version_number(metadata.resource_version)
-        return row is not None and 0 <= version == pods.fields(row).version
+        return 0 <= version_number(metadata.resource_version) == version
 
     def _validate(
         self, moves: Sequence[Move], progress: Progress, landed: Sequence[Outcome]
@@ -548,7 +546,8 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
         made = [past for past in self._memory.moved_with(landed) if past.uid not in asked]
         wave = min((move.wave for move in moves), default=0)
         found = revalidate_moves(inputs, moves, made, progress, through=wave)
-        self._checked.update(dict.fromkeys(found.verdicts, inputs))
+        for pod in (move.pod for move in moves if move.pod.uid in found.verdicts):
+            self._checked[pod.uid] = _seen(inputs, pod.namespace, pod.name)
         self._of_wave = found.prepared
         return found.verdicts
 
@@ -570,6 +569,13 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
     def check_landing(self, move: Move, node: str) -> str | None:
         """See Replanner."""
         return check_landing(self._planned.prepared, self._planned.plan, move, node, self._memory.moved)
+
+
+def _seen(inputs: PlanningInputs, namespace: str, name: str) -> tuple[float, int]:
+    """The moment of the inputs, in Unix seconds, and the version that a pod had then; -1 for no pod."""
+    pods = inputs.snapshot.pods.with_finished
+    row = pods.row.get((namespace, name))
+    return inputs.now, -1 if row is None else pods.fields(row).version
 
 
 def stale_views(read: Sequence[tuple[float, SchedulerView]], oldest: float) -> tuple[SchedulerView, ...]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from collections import deque
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.execution.observed_pods import ObservedPod
-from rebalancer.planning.plan import Progress
+from rebalancer.planning.plan import Move, Progress
 from rebalancer.run import run
 from rebalancer.run.memory import RunMemory
 from rebalancer.signals import StopSignals
@@ -36,10 +40,14 @@ class Pods:
         return SimpleNamespace(version=self.versions[row])
 
 
+class Reading(SimpleNamespace):
+    """Stands for what a plan is made from; others may ask whether it is still held."""
+
+
 def read(now: float, evictable: dict[str, Any], **versions: int) -> Any:
     snapshot = SimpleNamespace(pods=Pods(**versions))
     view = SimpleNamespace(lag_seconds=0.0)
-    return SimpleNamespace(
+    return Reading(
         now=now, policy=a_policy(evictable=evictable), snapshot=snapshot, view=view, scheduler=None
     )
 
@@ -47,12 +55,16 @@ def read(now: float, evictable: dict[str, Any], **versions: int) -> Any:
 def a_replanner(first: Any, clock: float, *later: Any) -> Any:
     plan = SimpleNamespace(moves=())
     planned = SimpleNamespace(inputs=first, prepared=None, plan=plan, age=SimpleNamespace(fresh=False))
-    readings = iter(later)
+    readings = deque(later)
     signals = cast("StopSignals", SimpleNamespace(interruptibly=lambda work: work()))
     replanner: Any = run._Replanner(
-        cast("Any", planned), RunMemory(None, None), lambda _: next(readings), signals, clock=lambda: clock
+        cast("Any", planned),
+        RunMemory(None, None),
+        lambda _: readings.popleft(),
+        signals,
+        clock=lambda: clock,
     )
-    replanner._inputs = lambda _state: next(readings)
+    replanner._inputs = lambda _state: readings.popleft()
     return replanner
 
 
@@ -85,3 +97,26 @@ def test_a_pod_that_changed_is_judged_although_another_one_was_read_again_since(
 
     assert replanner.has_seen(seen("web", 2))
     assert not replanner.has_seen(seen("db", 2))
+
+
+def test_what_a_move_was_checked_with_is_let_go_once_another_was_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    web, db = a_move("web"), a_move("db")
+
+    def revalidated(_inputs: Any, moves: Sequence[Move], *_given: Any, **_named: Any) -> SimpleNamespace:
+        return SimpleNamespace(prepared=None, verdicts={move.pod.uid: move for move in moves})
+
+    monkeypatch.setattr(run, "revalidate_moves", revalidated)
+    second = read(EVENING, {}, web=2, db=2)
+    replanner = a_replanner(read(EVENING, {}, web=1, db=1), EVENING, second, read(EVENING, {}, web=2, db=3))
+    held = weakref.ref(second)
+
+    replanner.validate([web], Progress(left=[web]))
+    del second
+    replanner.validate([db], Progress(left=[db]))
+
+    gc.collect()
+    assert held() is None, "a run of many moves would hold the cluster once for each"
+    assert replanner.has_seen(seen("web", 2))
+    assert replanner.has_seen(seen("db", 3))
