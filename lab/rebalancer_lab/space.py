@@ -142,16 +142,24 @@ def read_space(text: str, source: str, today: LoadedPolicy) -> Space:
             if other is None or other.choose or other.below or setting.below == path:
                 hint = "name a setting of this file with from and to, and without below"
                 raise document.error((*where, "below"), f"{setting.below} is none to be below", hint=hint)
+        lower = {other: item.values[0] for other, item in found.settings.items() if item.below == path}
         for value in dict.fromkeys(setting.choose or (setting.values[0], setting.values[-1])):
             point: dict[str, Scalar] = {path: value}
             if setting.below:
                 point[setting.below] = found.settings[setting.below].values[-1]
-            try:
-                space.policy(point)
-            except (InputError, ValueError) as error:
-                said = error.message if isinstance(error, InputError) else str(error)
-                raise document.error(where, f"{value!s:.40} cannot be used: {said}", key=True) from error
+            said = _why_not(space, point)
+            if said and _why_not(space, point | lower):  # as today's policy is, and as points will be
+                raise document.error(where, f"{value!s:.40} cannot be used: {said}", key=True)
     return space
+
+
+def _why_not(space: Space, point: Point) -> str:
+    """Why there is no policy of a point; empty where there is one."""
+    try:
+        space.policy(point)
+    except (InputError, ValueError) as error:
+        return error.message if isinstance(error, InputError) else str(error)
+    return ""
 
 
 def steps_of(path: str) -> list[str | int]:

@@ -61,6 +61,19 @@ planning: {confidence: 0.99}
     assert [rule["coolTo"] for rule in map(_written, found.hot_nodes.every_rule)] == [{"cpu": 50}, {"cpu": 0}]
 
 
+def test_a_threshold_below_todays_cool_to_is_refused_unless_the_space_lowers_that_too() -> None:
+    rule = "{utilization: {cpu: 90}, coolTo: {cpu: 85}}"
+    text = f"apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\nhotNodes: {{any: [{rule}]}}\n"
+    today = parse_policy(text, "today.yaml")
+    shipped = read_space((SHIPPED / "tuning" / "space.yaml").read_text(), "space.yaml", today)
+
+    cooled = {"hotNodes.any[0].utilization.cpu": 65, "hotNodes.any[0].coolTo.cpu": 5}
+    (found,) = shipped.policy(cooled).policy.hot_nodes.any
+    assert _written(found)["coolTo"] == {"cpu": 60}
+    with pytest.raises(InputError, match="65 cannot be used: coolTo cpu 85 must not be above"):
+        read_space(f'{HEAD}  "hotNodes.any[0].utilization.cpu": {{from: 65, to: 90}}', "space.yaml", today)
+
+
 def _written(rule: HotRule) -> Any:
     return rule.model_dump(mode="json", by_alias=True)
 
