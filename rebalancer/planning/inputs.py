@@ -110,6 +110,7 @@ class SchedulerFacts(msgspec.Struct, frozen=True):
     start: SchedulerStart | None = None  # None: long ago, or no plugin cares
     # Unix seconds, the moments at which it may have listed the nodes; see ``listed_since``.
     listed_nodes_at: tuple[float, ...] = (math.inf,)
+    shuffles: tuple[int, ...] = (0,)  # in which orders those that it found then may have come; likewise
     stale_views: tuple[SchedulerView, ...] = ()  # read before; it may still have any of them cached
 
     @property

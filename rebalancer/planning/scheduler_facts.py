@@ -61,6 +61,7 @@ from rebalancer.profiles.types import (
 )
 from rebalancer.scheduling.extenders import Score, cannot_be_computed, not_ours, with_extenders
 from rebalancer.scheduling.framework.plugin import Normalization
+from rebalancer.scheduling.framework.sampling import ALL_ARE_LOOKED_AT
 from rebalancer.scheduling.plugins.prometheus_score import Definition, Direction, described_score
 from rebalancer.scheduling.registry import (
     CATALOGUE,
@@ -69,6 +70,7 @@ from rebalancer.scheduling.registry import (
     load_configuration,
 )
 from rebalancer.scheduling.versions.release import FeatureGates, major_minor
+from rebalancer.scheduling.versions.rules import SHUFFLED_NODES
 
 _NOT_ASKED = ExtenderAnswers(unasked="it was not asked when the cluster was read")
 _OWNER_OF_STATIC_PODS = "Node"
@@ -80,7 +82,7 @@ def scheduler_facts(
 ) -> SchedulerFacts:
     """What the observation and the policy say of the scheduler."""
     settings, snapshot = loaded.policy.scheduler, observation.snapshot
-    return SchedulerFacts(
+    facts = SchedulerFacts(
         configuration=configuration,
         version=scheduler_version(observation, settings, configuration),
         feature_gates=feature_gates(settings, snapshot, configuration),
@@ -88,6 +90,11 @@ def scheduler_facts(
         start=_start(observation, settings, configuration),
         listed_nodes_at=_listed_nodes_at(observation, settings, configuration),
     )
+    if not facts.release.has(SHUFFLED_NODES):
+        return facts
+    # One turned round has the same samples as it had, but lets each of two equal nodes win as often.
+    is_large = len(snapshot.nodes) >= ALL_ARE_LOOKED_AT
+    return replace(facts, shuffles=(1, 2) if is_large else (1, -1))
 
 
 def configuration_of(observation: Observation, loaded: LoadedPolicy) -> SchedulerConfiguration:
@@ -439,9 +446,9 @@ def _listed_nodes_at(
         and any(is_scheduler(container.image) for container in pod.spec.containers or ())
     ]
     since = pods.ready_since[np.isin(pods.pod_class, classes)]
-    seen = since[np.isfinite(since)].tolist()
+    seen = sorted(since[np.isfinite(since)].tolist())
     if seen:
-        return tuple(sorted({min(seen), max(seen)}))
+        return tuple(sorted({seen[0], seen[len(seen) // 2], seen[-1]}))  # of three one leads, any of them
     start = _start(observation, settings, configuration)
     latest = math.inf if start is None or start.at is None else start.at
     return latest, -math.inf

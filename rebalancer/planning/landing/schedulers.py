@@ -293,11 +293,10 @@ class ProfileSchedulers:
 
     def __init__(self, inputs: PlanningInputs) -> None:
         self.inputs = inputs
-        nodes, listed_at = inputs.snapshot.nodes, inputs.scheduler.listed_nodes_at
+        nodes, facts = inputs.snapshot.nodes, inputs.scheduler
+        listings = itertools.product(facts.listed_nodes_at, facts.shuffles)
         self.state = ClusterState.of(
-            inputs.snapshot,
-            inputs.scheduler.release,
-            [listed_since(nodes, moment) for moment in listed_at],
+            inputs.snapshot, facts.release, [listed_since(nodes, *listing) for listing in listings]
         )
         self.plugin_inputs = plugin_inputs = replace(
             PluginInputs.of(inputs.snapshot, inputs.view), cores=inputs.scheduler.cores

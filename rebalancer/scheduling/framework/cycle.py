@@ -415,7 +415,12 @@ class Scheduler:
         if asked and self._asks_of_sample:
             found = np.flatnonzero(self._feasible(state, pod_class, candidates, pod, asking=False))
         return self._searches.over(
-            feasible, looked_at, self._limit(looked_at[0]), found=found, heap=heap and not asked
+            feasible,
+            looked_at,
+            self._limit(looked_at[0]),
+            counts=state.nodes.order_counts,
+            found=found,
+            heap=heap and not asked,
         )
 
     def scores_everywhere(self, state: ClusterState, pod_class: int) -> dict[str, IntArray]:

@@ -53,8 +53,7 @@ from rebalancer.scheduling.framework.scores import RawScores
 
 _MOST = np.iinfo(np.int32).max
 _NO_EXTREME = -np.iinfo(np.int64).max  # its negative is a number, too
-_ALL_ARE_LOOKED_AT = 100
-_MOST_ORDERS = 2  # in which a scheduler may look at the nodes
+ALL_ARE_LOOKED_AT = 100
 _REMEMBERED = 8  # searches by order, and of each the scores that a sample changes: one a scenario
 _MAX_PLACES_AT_ONCE = 1 << 17  # places
 # Differences of sums leave floating-point errors where the chance is 0; a real one is at least 1 ÷ nodes².
@@ -63,11 +62,11 @@ _MAX_ROUNDING_ERROR = 1e-13
 
 def nodes_to_find(candidates: int, percentage: int) -> int:
     """How many feasible nodes end the search; ``percentage`` 0 means the scheduler's own choice."""
-    if candidates < _ALL_ARE_LOOKED_AT:
+    if candidates < ALL_ARE_LOOKED_AT:
         return candidates
     if percentage == 0:
         percentage = max(5, 50 - candidates // 125)
-    return max(_ALL_ARE_LOOKED_AT, candidates * percentage // 100) if percentage < 100 else candidates
+    return max(ALL_ARE_LOOKED_AT, candidates * percentage // 100) if percentage < 100 else candidates
 
 
 def _winners(totals: IntArray, best: IntArray, width: int) -> IntArray:
@@ -491,6 +490,7 @@ class SearchOfOrders(msgspec.Struct, frozen=True, eq=False):
 
     searches: Sequence[Search]
     shares: Sequence[float]  # 1 together
+    counts: Sequence[int]  # how many times as likely as another each order is
 
     @property
     def feasible(self) -> IntArray:
@@ -516,14 +516,15 @@ class SearchOfOrders(msgspec.Struct, frozen=True, eq=False):
         """The chance of a sample of so many nodes, and the search if it has one; None where it cannot."""
         found = [search.of_sizes(least, most) for search in self.searches]
         parts = [
-            (share * chance, part)
-            for share, (chance, part) in zip(self.shares, found, strict=True)
+            (share * chance, part, count)
+            for share, (chance, part), count in zip(self.shares, found, self.counts, strict=True)
             if part is not None
         ]
-        whole = sum(chance for chance, _ in parts)
+        whole = sum(chance for chance, *_ in parts)
         if not whole:
             return 0.0, None
-        return whole, SearchOfOrders([part for _, part in parts], [chance / whole for chance, _ in parts])
+        chances, searches, counts = zip(*parts, strict=True)
+        return whole, SearchOfOrders(searches, [chance / whole for chance in chances], counts)
 
     def chances(self, scores: Sequence[RawScores]) -> FloatArray:
         """(feasible,) the chance of each node to be chosen."""
@@ -531,15 +532,20 @@ class SearchOfOrders(msgspec.Struct, frozen=True, eq=False):
 
     def outcome(self, scores: Sequence[RawScores]) -> tuple[FloatArray, start_index.TieBreak | None]:
         """The chances, and what decides among equal totals where nothing is drawn: order and start."""
-        found = [search.outcome(scores) for search in self.searches]
+        first = self.searches[0].outcome(scores)
+        if not self.is_sample and first[1] is None:
+            return first  # of all nodes a single one is best, in whatever order
+        found = [first, *(search.outcome(scores) for search in self.searches[1:])]
         chance = np.zeros(len(self.feasible))
         for share, (each, _) in zip(self.shares, found, strict=True):
             chance += share * each
-        ties = [tie for _, tie in found if tie is not None]
-        if not ties:
+        if (tie := first[1]) is None:
             return chance, None
-        by_start = np.concatenate([tie.by_start for tie in ties])
-        return chance, start_index.TieBreak(ties[0].best, by_start, ties[0].raced)
+        ties = [
+            (each, count) for (_, each), count in zip(found, self.counts, strict=True) if each is not None
+        ]
+        by_start = np.concatenate([np.tile(each.by_start, count) for each, count in ties])
+        return chance, start_index.TieBreak(tie.best, by_start, tie.raced)
 
     def possible(self, scores: Sequence[RawScores], below: IntArray, above: IntArray) -> BoolArray:
         """(feasible,) may be chosen, where what some plugin adds to each total is only known in bounds."""
@@ -555,7 +561,7 @@ class Searches:
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
-        self._latest: deque[Search] = deque(maxlen=_REMEMBERED * _MOST_ORDERS)
+        self._latest: deque[Search] = deque(maxlen=_REMEMBERED)
 
     def over(
         self,
@@ -563,19 +569,24 @@ class Searches:
         orders: Sequence[IntArray],
         limit: int,
         *,
+        counts: Sequence[int] = (),
         found: IntArray | None = None,
         heap: bool = False,
     ) -> AnySearch:
         """The search over these nodes, in one of these orders; see ``Search``.
 
+        ``counts`` is how many times as likely as another each order is; none: all are equally likely.
         ``heap`` if a heap of what is found decides ties.
         """
+        if self._latest.maxlen != _REMEMBERED * len(orders):
+            self._latest = deque(self._latest, maxlen=_REMEMBERED * len(orders))
         every = feasible if found is None else found
         decides = heap or len(every) > limit  # without, no order makes a difference
         if len(orders) == 1 or not decides:
             return self._over(feasible, orders[0], limit, every, heap)
         searches = [self._over(feasible, order, limit, every, heap) for order in orders]
-        return SearchOfOrders(searches, [1.0 / len(searches)] * len(searches))
+        counts = counts or (1,) * len(orders)
+        return SearchOfOrders(searches, [count / sum(counts) for count in counts], counts)
 
     def _over(
         self, feasible: IntArray, looked_at: IntArray, limit: int, every: IntArray, heap: bool

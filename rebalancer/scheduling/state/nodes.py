@@ -6,8 +6,10 @@ once.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
@@ -28,7 +30,6 @@ _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _MAX_NAME, _MAX_PREFIX = 63, 253
 _INT64 = range(-(1 << 63), 1 << 63)
-_NEVER_LISTED = "~"  # of a node that is only assumed: it comes after every time
 _REGION = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
 _ZONE = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 
@@ -186,23 +187,32 @@ def zone_key(labels: Mapping[str, str]) -> tuple[str, str]:
     return _first(labels, _REGION), _first(labels, _ZONE)
 
 
-def listed_since(table: NodeTable, moment: float) -> list[str]:
+def listed_since(table: NodeTable, moment: float, shuffle: int = 0) -> list[str]:
     """The names of the nodes in the order in which a scheduler came to know them that began at a moment.
 
-    It lists the nodes that there are, which come by name, and hears of the others as they are created.
-    ``moment`` is in Unix seconds; -inf: before there were any, inf: after all.
+    It lists the nodes that there are, and hears of the others as they are created; a node whose time of
+    creation nobody can read comes last. ``moment`` is in Unix seconds; -inf: before there were any, inf:
+    after all. ``shuffle`` 0: the nodes that it lists come by name. From 1.35 on they come in no order: other
+    numbers are orders drawn at random, each always the same. That of -1 is that of 1 turned round, and so are
+    nodes that were created in one second.
 
     Source: kubernetes v1.34.4 staging/src/k8s.io/client-go/tools/cache/reflector.go, whose list has the order
-    of etcd's keys, and pkg/scheduler/eventhandlers.go, addNodeToCache.
+    of etcd's keys, and pkg/scheduler/eventhandlers.go, addNodeToCache; v1.35.4 reflector.go:805, watchList,
+    whose list is that of a map.
     """
-    if moment == math.inf:
-        return sorted(table.names)
-    listed = times.render(moment) if moment > 0 else ""
-    created = {
-        name: node.metadata.creation_timestamp or _NEVER_LISTED
-        for name, node in zip(table.names, table.records, strict=True)
-    }
-    return sorted(table.names, key=lambda name: (max(created[name], listed), name))
+    names = sorted(table.names)
+    turned = -1 if shuffle < 0 else 1
+
+    def place(rank: int) -> tuple[float, int]:
+        record = table.records[table.row[names[rank]]]
+        known = times.parse_if_possible(record.metadata.creation_timestamp)
+        at = math.inf if math.isnan(known) else known
+        if at > moment or not shuffle:
+            return at if at > moment else -math.inf, turned * rank
+        drawn = hashlib.sha256(f"{abs(shuffle)}/{names[rank]}".encode()).digest()
+        return -math.inf, turned * int.from_bytes(drawn[:8])
+
+    return [names[rank] for rank in sorted(range(len(names)), key=place)]
 
 
 def node_order(labels: Sequence[Mapping[str, str]]) -> IntArray:
@@ -274,13 +284,21 @@ class NodeIndex:
 
     @cached_property
     def orders(self) -> tuple[IntArray, ...]:
-        """Node rows in each order in which the scheduler may look at them, which are equally likely."""
-        found: dict[bytes, IntArray] = {}
+        """Node rows in each order in which the scheduler may look at them."""
+        return tuple(np.frombuffer(order, np.int64) for order in self._orders)
+
+    @cached_property
+    def order_counts(self) -> tuple[int, ...]:
+        """How many times as likely as another each of the orders is."""
+        return tuple(self._orders.values())
+
+    @cached_property
+    def _orders(self) -> Counter[bytes]:
+        found: Counter[bytes] = Counter()
         for registered in self._registered:
             labels = [self.table.records[row].metadata.labels or {} for row in registered]
-            order = np.array(registered, np.int64)[node_order(labels)]
-            found.setdefault(order.tobytes(), order)
-        return tuple(found.values())
+            found[np.array(registered, np.int64)[node_order(labels)].tobytes()] += 1
+        return found
 
     @cached_property
     def images(self) -> Mapping[str, HeldImage]:

@@ -230,6 +230,13 @@ HEAP_TIES = Rule(
     since=35,
     decides=False,
 )
+SHUFFLED_NODES = Rule(
+    "order of nodes",
+    "the nodes that it finds when it starts come in no order, and not by name",
+    since=35,
+    gate=Gate("WatchListClient", exists_since=30),
+    decides=False,
+)
 OPPORTUNISTIC_BATCHING = Rule(
     "OpportunisticBatching",
     "equal pods in a row may reuse the last one's order; inert where PodTopologySpread has default "

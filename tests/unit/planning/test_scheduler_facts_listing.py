@@ -24,7 +24,7 @@ TRIMARAN = load_configuration(
     f"{HEAD}profiles: [{{plugins: {{score: {{enabled: [{{name: TargetLoadPacking, weight: 3}}]}}}}}}]\n",
     "test",
 )
-MORNING, NOON = "2026-11-20T08:00:00Z", "2026-11-20T12:00:00Z"
+MORNING, NOON, NIGHT = "2026-11-20T08:00:00Z", "2026-11-20T12:00:00Z", "2026-11-20T23:00:00Z"
 LOADED = LoadedPolicy(RebalancePolicy.model_validate({}), "p.yaml", "")
 
 
@@ -52,6 +52,7 @@ def listed_at(
         ([("x", MORNING), ("y", MORNING)], [MORNING]),
         ([("x", NOON), ("y", MORNING)], [MORNING, NOON]),
         ([("x", None), ("y", MORNING)], [MORNING]),
+        ([("x", NIGHT), ("y", MORNING), ("z", NOON)], [MORNING, NOON, NIGHT]),
     ],
 )
 def test_a_scheduler_whose_pods_are_seen_listed_the_nodes_when_they_became_ready(
@@ -79,3 +80,21 @@ def test_a_scheduler_that_is_not_seen_listed_the_nodes_at_the_latest_when_it_acq
     unknown = {location.key: SchedulerStart(None, "nobody may read it")}
     assert listed_at(configuration=TRIMARAN, starts=acquired) == (7.0, -math.inf)
     assert listed_at(configuration=TRIMARAN, starts=unknown) == (math.inf, -math.inf)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "nodes", "shuffles"),
+    [
+        ({"version": "1.34"}, 2, (0,)),
+        ({"version": "1.34", "featureGates": {"WatchListClient": True}}, 2, (1, -1)),
+        ({"version": "1.35"}, 99, (1, -1)),
+        ({"version": "1.35"}, 100, (1, 2)),
+        ({"version": "1.37", "featureGates": {"WatchListClient": False}}, 100, (0,)),
+    ],
+)
+def test_from_1_35_on_the_nodes_that_it_lists_come_in_no_order(
+    scheduler: dict[str, Any], nodes: int, shuffles: tuple[int, ...]
+) -> None:
+    loaded = LoadedPolicy(RebalancePolicy.model_validate({"scheduler": scheduler}), "p.yaml", "")
+    snapshot = a_snapshot(nodes=[a_node(f"n{number}") for number in range(nodes)], pods=[])
+    assert scheduler_facts(Observation(snapshot, RawFigures(), 0.0), loaded, FIRST).shuffles == shuffles

@@ -39,3 +39,18 @@ def test_young_nodes_are_missing_in_samples_of_a_scheduler_that_is_older(
     young = [inputs.snapshot.nodes.row[name] for name in YOUNG]
     found = float(placement.chance[placement.feasible.searchsorted(young)].sum())
     assert found == pytest.approx(chance, abs=0.02)  # workers find some nodes out of order
+
+
+@pytest.mark.parametrize(("shuffles", "chance"), [((0,), 0.68), ((1, -1), 0.5)])
+def test_of_two_equal_nodes_each_is_as_likely_where_nodes_come_in_no_order(
+    shuffles: tuple[int, ...], chance: float
+) -> None:
+    nodes = [a_node(name) for name in NAMES[:10]]
+    pods = [a_pod(f"on-{name}", node=name, cpu="3") for name in NAMES[2:10]]
+    inputs = with_scheduler(planning_inputs(nodes, pods=[*pods, a_pod("new", cpu="1")]), shuffles=shuffles)
+    schedulers = ProfileSchedulers(inputs)
+    new = int(schedulers.state.pod_class[inputs.snapshot.pods.row["default", "new"]])
+    placement = schedulers.scheduler(new).place(schedulers.state, new)
+    assert placement.tie is not None
+    assert float(placement.chance.sum()) == pytest.approx(1.0)
+    assert float(placement.chance.max()) == pytest.approx(chance)

@@ -149,6 +149,19 @@ def test_of_two_orders_that_the_scheduler_may_have_each_counts_half(
     assert (searched.possible(scores, bounds, bounds) >= (np.mean(each, axis=0) > 0)).all()
 
 
+def test_an_order_that_is_twice_as_likely_has_twice_the_share() -> None:
+    rows, equal = np.arange(5), [RawScores(Plain(), 1, np.array([5, 5, 1, 1, 1]))]
+    orders = [np.arange(5), np.arange(5)[::-1]]
+    for limit in 5, 2:
+        searches_of = Searches(ONE_WORKER)
+        both = searches_of.over(rows, orders, limit, heap=True, counts=(2, 1)).outcome(equal)
+        each = [searches_of.over(rows, [order], limit, heap=True).chances(equal) for order in orders]
+        np.testing.assert_allclose(both[0], (2 * each[0] + each[1]) / 3)
+        assert not np.allclose(each[0], each[1])
+        if both[1] is not None:
+            np.testing.assert_allclose(both[1].chance(5), both[0])
+
+
 @pytest.mark.parametrize("parallelism", [1, 16])
 def test_among_equal_nodes_order_and_start_decide_together(parallelism: int) -> None:
     rows, equal = np.arange(4), [RawScores(Plain(), 1, np.array([5, 5, 1, 5]))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from rebalancer.cluster import times
@@ -30,6 +31,43 @@ def test_nodes_come_by_name_until_the_scheduler_starts_and_then_by_age(moment: f
     assert listed_since(TABLE, moment) == list(order)
 
 
+def test_from_a_minor_on_those_that_it_finds_when_it_starts_come_in_no_order() -> None:
+    names = [f"n{number:03}" for number in range(200)]
+    nodes = [a_node(name, created=MORNING) for name in names]
+    table = a_snapshot(nodes=[*nodes, a_node("a", created=EVENING)], pods=[]).nodes
+    first, second, turned = (listed_since(table, times.parse(NOON), shuffle) for shuffle in (1, 2, -1))
+    assert [first[-1], second[-1], turned[-1]] == ["a", "a", "a"]  # it is younger than the scheduler
+    assert turned[:-1] == first[-2::-1]
+    for one, other in (names, first), (first[:-1], second), (names, second):
+        at = {name: place for place, name in enumerate(other)}
+        places = [at[name] for name in one]
+        assert abs(np.corrcoef(range(200), places)[0, 1]) < 0.25
+        assert sum(abs(np.diff(places)) == 1) < 8  # neighbours that stay so: two of 199 pairs, by chance
+
+
+def test_times_of_creation_that_nobody_can_read_are_the_latest_and_others_are_compared_as_times() -> None:
+    created = {
+        "a": "2026-11-20T08:00:00.5Z",
+        "b": "yesterday",
+        "c": "2026-11-20T09:30:00+02:00",
+        "d": None,
+        "e": "2026-11-20T08:00:00Z",
+        "f": "9999-12-31T23:59:59Z",
+        "g": "1969-12-31T23:59:59Z",
+    }
+    nodes = [a_node(name) for name in created]
+    for node, at in zip(nodes, created.values(), strict=True):
+        node["metadata"]["creationTimestamp"] = at
+    table = a_snapshot(nodes=nodes, pods=[]).nodes
+    assert listed_since(table, -math.inf) == list("gceafbd")
+    assert listed_since(table, times.parse(MORNING)) == list("cegafbd")
+    assert listed_since(table, math.inf) == list("abcdefg")
+
+
+def test_nodes_of_one_second_come_by_name_or_turned_round() -> None:
+    assert [listed_since(TABLE, -math.inf, shuffle) for shuffle in (1, -1)] == [list("bdcea"), list("dbeca")]
+
+
 def test_a_node_that_is_only_assumed_comes_last() -> None:
     nodes = [a_node("a", created=None), a_node("b"), a_node("c")]
     assert listed_since(a_snapshot(nodes=nodes, pods=[]).nodes, -math.inf) == ["b", "c", "a"]
@@ -38,4 +76,5 @@ def test_a_node_that_is_only_assumed_comes_last() -> None:
 def test_orders_that_are_the_same_count_once() -> None:
     orders = [listed_since(TABLE, moment) for moment in (-math.inf, times.parse(MORNING), math.inf)]
     assert [order.tolist() for order in NodeIndex(TABLE, orders).orders] == [[1, 3, 2, 4, 0], [0, 1, 2, 3, 4]]
+    assert NodeIndex(TABLE, orders).order_counts == (2, 1)
     assert [order.tolist() for order in NodeIndex(TABLE).orders] == [[0, 1, 2, 3, 4]]
