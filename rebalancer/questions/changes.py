@@ -314,9 +314,8 @@ def _node_like(template: Node, name: str) -> Node:
     labels = {**(template.metadata.labels or {}), _HOST_NAME: name}
     passing = (*CONDITION_TAINTS, *LEAVING_TAINTS)
     taints = [item for item in template.spec.taints or () if not matches_taint(item, passing)]
-    metadata = replace(
-        template.metadata, name=name, uid=f"added {name}", labels=labels, deletion_timestamp=None
-    )
+    made = replace(template.metadata, creation_timestamp=None, deletion_timestamp=None)  # younger than all
+    metadata = replace(made, name=name, uid=f"added {name}", labels=labels)
     spec = replace(template.spec, unschedulable=False, taints=taints or None)
     return Node(metadata, spec, replace(template.status, images=None))
 

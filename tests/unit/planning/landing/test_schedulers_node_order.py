@@ -6,7 +6,10 @@ import math
 
 import pytest
 
+from rebalancer.cluster.arrays import NodeRow
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
+from rebalancer.questions.changes import with_added_nodes
+from rebalancer.scheduling.state.nodes import listed_since
 from tests.builders import a_node, a_pod
 from tests.unit.planning.builders import planning_inputs, with_scheduler
 
@@ -54,3 +57,9 @@ def test_of_two_equal_nodes_each_is_as_likely_where_nodes_come_in_no_order(
     assert placement.tie is not None
     assert float(placement.chance.sum()) == pytest.approx(1.0)
     assert float(placement.chance.max()) == pytest.approx(chance)
+
+
+def test_a_node_that_is_added_is_younger_than_all() -> None:
+    inputs = planning_inputs([a_node("a", created=TODAY), a_node("m", created=LONG_AGO)])
+    added = with_added_nodes(inputs, NodeRow(inputs.snapshot.nodes.row["m"]), 1).snapshot.nodes
+    assert listed_since(added, BEFORE_ALL_NODES) == ["m", "a", *({*added.names} - {"a", "m"})]
