@@ -242,17 +242,15 @@ class Moments:
         return replace(like, snapshot=snapshot, figures=RawFigures({}, {}, book), now=moment, live=False)
 
     def _asked(self, query: str, moment: float) -> list[Sample]:
-        return [item for item in self._history.at(query, moment) if 0 <= item.value <= _MAX_FIGURE]
+        found = self._history.at(query, moment)
+        return [_as_exported(item) for item in found if 0 <= item.value <= _MAX_FIGURE]
 
     def _counted(self, moment: float) -> dict[str, Listing]:
         """The kinds of which counts are known, with those of the moment."""
         changed: dict[str, list[Item]] = {}
         for kind, label, (part, field), metric in _COUNTS:
             values = {
-                (
-                    item.labels.get("exported_namespace") or item.labels.get("namespace", ""),
-                    item.labels.get(label),
-                ): item.value
+                (item.labels.get("namespace", ""), item.labels.get(label)): item.value
                 for item in self._asked(metric, moment)
             }
             items = changed.get(kind.plural) or self._objects.of(kind.plural)
@@ -424,11 +422,21 @@ def _same(one: str, other: str) -> bool:
         return False
 
 
+_EXPORTED = "exported_"
+
+
+def _as_exported(item: Sample) -> Sample:
+    """A sample with the labels of what it is about.
+
+    Without ``honor_labels`` those that Prometheus gives to the exporter have the plain names.
+    """
+    own = {key.removeprefix(_EXPORTED): text for key, text in item.labels.items() if _EXPORTED in key}
+    return replace(item, labels={**item.labels, **own}) if own else item
+
+
 def _pod(item: Sample) -> tuple[str, str]:
-    """Namespace and name of the pod that a series is about; not of the pod that exports it."""
-    labels = item.labels
-    namespace = labels.get("exported_namespace") or labels.get("namespace", "")
-    return namespace, labels.get("exported_pod") or labels.get("pod", "")
+    """Namespace and name of the pod that a series is about."""
+    return item.labels.get("namespace", ""), item.labels.get("pod", "")
 
 
 def _values(samples: Iterable[Sample], most: float = _MAX_FIGURE) -> dict[tuple[str, str], float]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 
+import msgspec
 import pytest
 
 from rebalancer.errors import UnreachableError
 from rebalancer.load.prometheus.queries import PrometheusQuery
+from rebalancer.planning.inputs import Observation
 from rebalancer_lab.backfill import backfill
 from rebalancer_lab.history import History
 from tests.builders import a_node
@@ -69,3 +71,35 @@ def test_where_nothing_could_be_backfilled_the_failure_is_that_of_prometheus(
         backfill(
             live, lambda piece: History(ask, piece, 300.0, lambda: None), [MOMENTS], lambda _: 0, {}, "days"
         )
+
+
+def test_what_is_told_of_a_pod_is_not_taken_for_the_exporter_that_tells_it() -> None:
+    """Without ``honor_labels`` the plain names of labels are those of kube-state-metrics itself."""
+    live = an_observation(NOW, pods_on({"web-0": "a"}, created=NOW - 86_400.0), {"web-0": 600}, [a_node("a")])
+    exporter = {"namespace": "monitoring", "pod": "ksm-0", "node": "b", "container": "ksm"}
+    about = {"namespace": "default", "pod": "web-0", "node": "a", "container": "main"}
+    labels = exporter | {f"exported_{key}": text for key, text in about.items()}
+    told: dict[str, list[tuple[dict[str, str], str]]] = {
+        "kube_pod_info": [({}, "1")],
+        "kube_node_status_allocatable": [({"resource": "cpu"}, "4"), ({"resource": "memory"}, "1e9")],
+        "kube_pod_container_resource_requests": [({"resource": "cpu"}, "1.5")],
+    }
+    written: list[Observation] = []
+
+    def ask(query: PrometheusQuery, _until: float) -> bytes:
+        result = [
+            {"metric": labels | more, "values": [[moment, value] for moment in MOMENTS]}
+            for more, value in told.get(query.query, [])
+        ]
+        return msgspec.json.encode({"status": "success", "data": {"resultType": "matrix", "result": result}})
+
+    def write(found: Observation) -> int:
+        written.append(found)
+        return 0
+
+    backfill(live, lambda piece: History(ask, piece, 300.0, lambda: None), [MOMENTS], write, {}, "days")
+    snapshot = written[0].snapshot
+    assert list(snapshot.nodes.names) == ["a"]
+    assert [(snapshot.pods.full_name(0), int(snapshot.pods.node[0]))] == [("default/web-0", 0)]
+    (container,) = msgspec.to_builtins(snapshot.pods.class_of(0).spec)["containers"]
+    assert (container["name"], container["resources"]["requests"]["cpu"]) == ("main", "1500m")
