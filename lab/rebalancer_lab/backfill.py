@@ -222,6 +222,8 @@ class Moments:
             if not found[query]:
                 raise InputError(f"Prometheus has no {name} of {times.render(moment)}")
         nodes = self._nodes(found)
+        if not nodes:
+            raise InputError(f"Prometheus names no node in {_NEEDED[1]} of {times.render(moment)}")
         pods = self._pods(found, nodes)
         listings = {
             **self._objects.recording.listings,

@@ -7,7 +7,7 @@ import warnings
 import msgspec
 import pytest
 
-from rebalancer.errors import UnreachableError
+from rebalancer.errors import InputError, UnreachableError
 from rebalancer.load.prometheus.queries import PrometheusQuery
 from rebalancer.planning.inputs import Observation
 from rebalancer_lab.backfill import backfill
@@ -103,3 +103,13 @@ def test_what_is_told_of_a_pod_is_not_taken_for_the_exporter_that_tells_it() -> 
     assert [(snapshot.pods.full_name(0), int(snapshot.pods.node[0]))] == [("default/web-0", 0)]
     (container,) = msgspec.to_builtins(snapshot.pods.class_of(0).spec)["containers"]
     assert (container["name"], container["resources"]["requests"]["cpu"]) == ("main", "1500m")
+
+
+def test_moments_of_which_no_node_is_named_are_not_written() -> None:
+    live = an_observation(NOW, pods_on({"web-0": "a"}, created=NOW - 86_400.0), {"web-0": 600}, [a_node("a")])
+    points = ",".join(f'[{moment},"1"]' for moment in MOMENTS)
+    answer = '{"status":"success","data":{"resultType":"matrix","result":[{"values":[%s]}]}}' % points  # noqa: UP031
+    history = History(lambda *_: answer.encode(), MOMENTS, 300.0, lambda: None)
+
+    with pytest.raises(InputError, match="names no node in kube_node_status_allocatable"):
+        backfill(live, lambda _: history, [MOMENTS], lambda _: 0, {}, "days")
