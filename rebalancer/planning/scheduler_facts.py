@@ -93,8 +93,10 @@ def scheduler_facts(
     if not facts.release.has(SHUFFLED_NODES):
         return facts
     # One turned round has the same samples as it had, but lets each of two equal nodes win as often.
-    is_large = len(snapshot.nodes) >= ALL_ARE_LOOKED_AT
-    return replace(facts, shuffles=(1, 2) if is_large else (1, -1))
+    if len(snapshot.nodes) < ALL_ARE_LOOKED_AT:
+        return replace(facts, shuffles=(1, -1))
+    # Each order costs as much as the first: there are two, where the moment is known or not.
+    return replace(facts, shuffles=(1, 2) if len(facts.listed_nodes_at) == 1 else (1,))
 
 
 def configuration_of(observation: Observation, loaded: LoadedPolicy) -> SchedulerConfiguration:

@@ -97,7 +97,7 @@ The policy's `scheduler.allowUnpredictable` allows the eviction of `Unpredictabl
   placement, reproduces the log in its article.
 * **Node order**: the scheduler lists the nodes when it starts, and learns of later ones as they are created;
   zones are visited in the order of their first node. Up to 1.34 the list is by name. From 1.35 on
-  (`WatchListClient`) it is in no order: two that were drawn at random, the same ones in each plan, count.
+  (`WatchListClient`) it is in no order: one or two drawn at random, the same ones in each plan, stand for it.
   The order decides which nodes a sample holds, in clusters of more than 100 nodes, and from 1.35 on which of
   equal nodes is taken. When the scheduler started is seen by its pods, which are ready since then. Where none
   is seen, as on managed control planes, it may have started before any of the nodes or after all: half of the
