@@ -116,13 +116,15 @@ def test_a_moved_pod_whose_node_goes_away_is_placed_again(tmp_path: Path) -> Non
 def acting_day(folder: Path, moments: int = 4) -> tuple[list[tuple[str, str, str]], RunState | None]:
     """Records a cluster that a policy cools meanwhile, as ``serve --act --record`` does; its moves."""
     where, use, created = dict(HOT), dict(USE), dict.fromkeys(HOT, NOW - 86_400.0)
+    # No two nodes are equally good at any time, so that each landing is certain.
+    nodes = [a_node(name, cpu=cores) for name, cores in {"a": 4, "b": 4, "c": 7}.items()]
     state: RunState | None = None
     made: list[tuple[str, str, str]] = []
     observations, states = [], {}
     for at in range(moments):
         now = NOW + EVERY * at
         pods = [pod for name, node in where.items() for pod in pods_on({name: node}, created=created[name])]
-        observation = an_observation(now, pods, use)
+        observation = an_observation(now, pods, use, nodes)
         observations.append(observation)
         read = replace(observation, configurations={"": None})
         if state is not None:
@@ -130,7 +132,8 @@ def acting_day(folder: Path, moments: int = 4) -> tuple[list[tuple[str, str, str
         plan = plan_prepared(prepare_to_plan(assemble(read, a_policy(), state)))
         past = []
         for move in plan.moves:
-            new, node = f"{move.pod.name}x{at}", move.likeliest.node
+            (landing,) = move.landings
+            new, node = f"{move.pod.name}x{at}", landing.node
             del where[move.pod.name]
             where[new], use[new], created[new] = node, 600, now + 1
             made.append((f"default/{move.pod.name}", move.from_node, node))
