@@ -157,7 +157,7 @@ class WholeNodes:
             and (not settings.taint_for or closed is None or record.metadata.name in closed)
             and (
                 not age
-                or prepared.inputs.now - times.parse_optional(record.metadata.creation_timestamp) >= age
+                or prepared.inputs.now - times.parse_if_possible(record.metadata.creation_timestamp) >= age
             )
         )
 
