@@ -135,8 +135,9 @@ class RunMemory(msgspec.Struct, eq=False):
 
         def change(state: run_state.RunState) -> run_state.RunState:
             nonlocal was_lost
-            if self._kept is not None and self._kept != state == run_state.RunState():
-                was_lost, state = True, self._kept  # else later runs would move again what earlier ones moved
+            before, was_lost = self._kept, False  # of a write that is tried again the last attempt counts
+            if before is not None and before != state == run_state.RunState():
+                was_lost, state = True, before  # else later runs would move again what earlier ones moved
             found = self._finding(state) if self._finding is not None else state
             return after_outcomes(found, outcomes, now, keeps_seconds, self._run) if outcomes else found
 

@@ -42,10 +42,8 @@ def test_the_context_of_their_image_holds_what_it_installs(tmp_path: Path) -> No
         else:
             shutil.copy(ROOT / name, tmp_path / name)
 
-    for project in (
-        tmp_path,
-        tmp_path / "lab",
-    ):  # what pip has hatchling do: the two that it is told to install
+    # The Dockerfile has pip install these two, and pip has hatchling build them.
+    for project in (tmp_path, tmp_path / "lab"):
         build = [
             sys.executable,
             "-m",

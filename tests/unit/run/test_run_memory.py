@@ -151,6 +151,21 @@ def test_what_is_deleted_during_a_run_is_written_again_with_what_the_run_found_a
     assert "here: was deleted or emptied meanwhile; what it held is written again" in caplog.text
 
 
+def test_what_another_run_wrote_before_the_last_attempt_is_not_said_to_be_deleted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Contended(AStore):
+        def update(self, change: Callable[[RunState], RunState], *, closing: bool = False) -> RunState:
+            change(RunState())  # an attempt whose write is in conflict with another one
+            return super().update(change, closing=closing)
+
+    store = Contended([RunState(moves=(a_past_move("old"),))])
+    memory = under(store)
+    memory.found(lambda state: replace(state, hot_streaks={"a": 2}))
+    assert store.saved[-1].hot_streaks == {"a": 2}
+    assert "deleted or emptied" not in caplog.text
+
+
 def test_what_was_deleted_is_said_to_be_written_again_once_it_is(caplog: pytest.LogCaptureFixture) -> None:
     class Refusing(AStore):
         refuses = False
