@@ -445,12 +445,18 @@ class PlanBuilder:
 
     def _refusal_of_job(self, candidate: Candidate) -> NotMoved | None:
         """Why the Job of a pod cannot take its eviction after those of the plan so far, each a failure."""
-        row, uid = candidate.row, self._controller(candidate)
-        if self._pods.class_of(row).owner.kind != "Job":
+        uid = self._controller(candidate)
+        if self._pods.class_of(candidate.row).owner.kind != "Job":
             return None
         evicted = (move.candidate for move in self.moves if not move.candidate.has_finished)
         planned = sum(self._controller(item) == uid for item in evicted)
-        return job_would_fail(self._eviction, row, planned) or replaced_in_time(self._eviction, row, planned)
+        for rule, reason in (
+            (job_would_fail, Reason.JOB_WOULD_FAIL),
+            (replaced_in_time, Reason.GRACE_PERIOD),
+        ):
+            if why := rule(self._eviction, candidate.row, planned):
+                return NotMoved(reason, why)
+        return None
 
     def _wave_is_full(self) -> bool:
         execution = self._policy.execution

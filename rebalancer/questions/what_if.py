@@ -21,7 +21,7 @@ from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.cluster.kinds import DISRUPTION_BUDGETS
 from rebalancer.counting import counted
 from rebalancer.planning.coverage import OF_THEIR_NODE
-from rebalancer.planning.eviction.rules import budgets_read, daemon_set, overlapping, static
+from rebalancer.planning.eviction.rules import budgets_read, daemon_set, overlapping, refusals, static
 from rebalancer.planning.eviction.workload_rules import controller
 from rebalancer.planning.inputs import About, PlanningInputs
 from rebalancer.planning.landing.schedulers import neutral_everywhere
@@ -54,8 +54,12 @@ from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.simulation.world import LoadShape, SimulatedCluster
 from rebalancer.state.run_state import RunState
 
-_OF_ITS_NODE = (static, daemon_set)
-_STAYS = (controller, overlapping, budgets_read)
+_OF_ITS_NODE = ((static, Reason.STATIC_POD), (daemon_set, Reason.DAEMON_SET))
+_STAYS = (
+    (controller, Reason.NO_CONTROLLER),
+    (overlapping, Reason.OVERLAPPING_BUDGETS),
+    (budgets_read, Reason.UNPREDICTABLE),
+)
 _SAME_CHANCE = 0.005  # chances that differ by less are the same
 _MAX_WORKLOADS = 2000
 _CHANGED_POINTS = 0.5  # points of a load below which a node counts as unchanged
@@ -164,9 +168,7 @@ class ChangedCluster(msgspec.Struct, eq=False):
         for row in self.prepared.pods_on(node):
             if self.state.node[row] != node:
                 continue
-            own = next(
-                (reason for rule in _OF_ITS_NODE if (reason := rule(self.prepared.eviction, row))), None
-            )
+            own = next(refusals(_OF_ITS_NODE, self.prepared.eviction, row), None)
             kept = self._why_kept(row)
             if own is not None:
                 self._tell(row, _NextPod(Fate.OF_ITS_NODE, own.message))
@@ -181,7 +183,7 @@ class ChangedCluster(msgspec.Struct, eq=False):
 
     def _why_kept(self, row: PodRow) -> NotMoved | None:
         context = self.prepared.eviction
-        kept = next((reason for rule in _STAYS if (reason := rule(context, row))), None)
+        kept = next(refusals(_STAYS, context, row), None)
         if kept is not None:
             return kept
         spending = context.budgets.spending(row)

@@ -8,9 +8,10 @@ Four groups, asked in this order, and the first rule that refuses gives the reas
 * ``OF_THE_WORKLOAD``: the workload could not take the eviction well, whatever its owner wishes.
 * ``UNKNOWN``: the pod could be evicted, but not enough is known of its replacement, or not now.
 
-To add a rule: write ``(context, row) -> NotMoved | None``, here or, if it reads the pod's workload, in
-``workload_rules``; give it a Reason, and name it below where it should be asked. Cheap rules and rules with
-the plainest reasons come first.
+To add a rule: write ``(context, row) -> str``, which says why the pod stays, or nothing, here or, if it reads
+the pod's workload, in ``workload_rules``; and name it below with its Reason, where it should be asked. One
+that has several reasons, or settings of its own, returns a ``NotMoved``. Cheap rules and rules with the
+plainest reasons come first.
 
 Rules are asked once for all ordinary pods of a class, of which a cluster has a hundred times as many as it
 has classes. A rule that reads something of the pod itself says so in ``EvictionContext.ordinary``:
@@ -48,100 +49,89 @@ _NEVER = str((1 << 31) - 1)  # the cost that koordinator takes for: never evict
 _STATIC_SOURCES = ("file", "http")
 
 
-def static(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def static(context: EvictionContext, row: PodRow) -> str:
     """Static pods, which the kubelet of their node makes from a file or a URL."""
     annotations = context.pods.annotations[row]
     if MIRROR_ANNOTATION in annotations or annotations.get("kubernetes.io/config.source") in _STATIC_SOURCES:
-        return NotMoved(Reason.STATIC_POD, "a static pod, made by its node's kubelet")
-    if context.pods.class_of(row).owner.kind == "Node":
-        return NotMoved(Reason.STATIC_POD, "owned by its node")
-    return None
+        return "a static pod, made by its node's kubelet"
+    return "owned by its node" if context.pods.class_of(row).owner.kind == "Node" else ""
 
 
-def daemon_set(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def daemon_set(context: EvictionContext, row: PodRow) -> str:
     """Pods of a DaemonSet, which come back on the node they left."""
     owner = context.pods.class_of(row).owner
-    found = NotMoved(Reason.DAEMON_SET, f"belongs to DaemonSet {owner.name}")
-    return found if owner.kind == "DaemonSet" else None
+    return f"belongs to DaemonSet {owner.name}" if owner.kind == "DaemonSet" else ""
 
 
-def terminating(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def terminating(context: EvictionContext, row: PodRow) -> str:
     """Pods that are being deleted, that end by themselves, or that somebody else is evicting."""
     pods = context.pods
     if pods.terminating[row]:
-        return NotMoved(Reason.TERMINATING, "is already being deleted")
+        return "is already being deleted"
     if not context.finished and context.leaving[row]:
-        return NotMoved(Reason.TERMINATING, "its activeDeadlineSeconds end before the next run")
+        return "its activeDeadlineSeconds end before the next run"
     if EVICTION_IN_PROGRESS in pods.annotations[row]:
-        message = f"is being evicted already: it has the annotation {EVICTION_IN_PROGRESS}"
-        return NotMoved(Reason.TERMINATING, message)
+        return f"is being evicted already: it has the annotation {EVICTION_IN_PROGRESS}"
     why = context.foreign_evictions.why_leaving(pods.namespaces[row], pods.names[row], pods.uids[row])
-    return NotMoved(Reason.TERMINATING, f"is being evicted already: {why}") if why else None
+    return f"is being evicted already: {why}" if why else ""
 
 
-def evictions_read(context: EvictionContext, _row: PodRow) -> NotMoved | None:
+def evictions_read(context: EvictionContext, _row: PodRow) -> str:
     """Any pod, when requests for evictions could not be listed."""
     unread = context.foreign_evictions.unread
-    if unread is None:
-        return None
-    message = f"{unread.name}s were not read: whether somebody else is evicting it is unknown"
-    return NotMoved(Reason.UNPREDICTABLE, message)
+    return f"{unread.name}s were not read: whether somebody else is evicting it is unknown" if unread else ""
 
 
-def node_ready(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def node_ready(context: EvictionContext, row: PodRow) -> str:
     """Pods on a node that is not Ready: its kubelet would not confirm that they are gone."""
     node = int(context.pods.node[row])
     if node < 0:
         waits = not (context.pods.node_unknown[row] or context.pods.phase[row] in FINISHED)
-        why = "it is Pending: it runs on no node" if waits else "it is on no node that the cluster has"
-        return NotMoved(Reason.NODE_NOT_READY, why)
-    return None if context.nodes.ready[node] else NotMoved(Reason.NODE_NOT_READY, "its node is not Ready")
+        return "it is Pending: it runs on no node" if waits else "it is on no node that the cluster has"
+    return "" if context.nodes.ready[node] else "its node is not Ready"
 
 
-def node_leaving(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def node_leaving(context: EvictionContext, row: PodRow) -> str:
     """Pods on a node that is about to be removed: whoever removes it evicts them."""
     node = int(context.pods.node[row])
     leaving = why_leaving(context.nodes.records[node]) if node >= 0 else ""
-    return NotMoved(Reason.NODE_LEAVING, f"its node {leaving}") if leaving else None
+    return f"its node {leaving}" if leaving else ""
 
 
-def system(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def system(context: EvictionContext, row: PodRow) -> str:
     """This program itself, and the workloads that plans rely on."""
     inputs = context.inputs
     if context.pods.full_name(row) == inputs.own_pod:
-        return NotMoved(Reason.SYSTEM_COMPONENT, "this program runs in it")
-    if context.workload(row).key in inputs.system_workloads:
-        return NotMoved(Reason.SYSTEM_COMPONENT, "the scheduler or a load source that plans rely on")
-    return None
+        return "this program runs in it"
+    relied_on = context.workload(row).key in inputs.system_workloads
+    return "the scheduler or a load source that plans rely on" if relied_on else ""
 
 
-def namespace(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def namespace(context: EvictionContext, row: PodRow) -> str | NotMoved:
     """Namespaces that the policy leaves alone."""
     evictable, namespace = context.policy.evictable, context.pods.namespaces[row]
     if not evictable.namespaces.allows(namespace):
-        return NotMoved(Reason.NAMESPACE, f"the policy leaves namespace {namespace} alone")
+        return f"the policy leaves namespace {namespace} alone"
     selector, known = evictable.namespace_selector, context.inputs.snapshot.namespaces or {}
     if selector is None or (namespace in known and selector.selects(known[namespace])):
-        return None
+        return ""
     labels = "are not those of" if namespace in known else "were not read, and are asked for by"
     message = f"the labels of namespace {namespace} {labels} namespaceSelector {selector}"
     return NotMoved(Reason.NAMESPACE, message, ("evictable.namespaceSelector",))
 
 
-def labels(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def labels(context: EvictionContext, row: PodRow) -> str:
     """Pods that the policy's podSelector leaves out."""
     selector = context.policy.evictable.pod_selector
     if selector is None or selector.selects(context.pods.class_of(row).labels):
-        return None
-    return NotMoved(Reason.LABELS, f"its labels are not those of podSelector {selector}")
+        return ""
+    return f"its labels are not those of podSelector {selector}"
 
 
-def priority(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def priority(context: EvictionContext, row: PodRow) -> str:
     """Priorities that are not below priorityBelow."""
     priority, below = context.pods.class_of(row).priority, context.policy.evictable.priority_below
-    return (
-        NotMoved(Reason.PRIORITY, f"priority {priority} is not below {below}") if priority >= below else None
-    )
+    return f"priority {priority} is not below {below}" if priority >= below else ""
 
 
 def _says_no(value: str | None) -> bool:
@@ -149,29 +139,26 @@ def _says_no(value: str | None) -> bool:
     return value is not None and value.strip().lower() in _NO
 
 
-def annotated(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def annotated(context: EvictionContext, row: PodRow) -> str:
     """Annotations that ask not to be evicted."""
     annotations = context.pods.annotations[row]
     refusing = next((name for name in (*EVICT, SAFE_TO_EVICT) if _says_no(annotations.get(name))), None)
     if refusing is not None:
-        return NotMoved(Reason.ANNOTATION, f'has the annotation {refusing}: "{annotations[refusing][:40]}"')
+        return f'has the annotation {refusing}: "{annotations[refusing][:40]}"'
     if PREFER_NO_EVICTION in annotations:
-        return NotMoved(Reason.ANNOTATION, f"has the annotation {PREFER_NO_EVICTION}")
+        return f"has the annotation {PREFER_NO_EVICTION}"
     if annotations.get(EVICTION_COST, "").strip() == _NEVER:
-        message = f'has the annotation {EVICTION_COST}: "{_NEVER}", which means never'
-        return NotMoved(Reason.ANNOTATION, message)
+        return f'has the annotation {EVICTION_COST}: "{_NEVER}", which means never'
     value, age = annotations.get(DO_NOT_DISRUPT, "false"), context.inputs.now - context.pods.created[row]
     if value == "false" or _disruptable_after(value, float(age)):
-        return None
-    return NotMoved(Reason.ANNOTATION, f'has the annotation {DO_NOT_DISRUPT}: "{value[:40]}"')
+        return ""
+    return f'has the annotation {DO_NOT_DISRUPT}: "{value[:40]}"'
 
 
-def debugged(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def debugged(context: EvictionContext, row: PodRow) -> str:
     """Pods in which an ephemeral container runs: somebody looks into them right now."""
     name = context.pods.debugged_by[row]
-    return (
-        NotMoved(Reason.DEBUGGED, f"is being debugged: its ephemeral container {name} runs") if name else None
-    )
+    return f"is being debugged: its ephemeral container {name} runs" if name else ""
 
 
 def _disruptable_after(value: str, age: float) -> bool:
@@ -182,37 +169,35 @@ def _disruptable_after(value: str, age: float) -> bool:
         return False
 
 
-def young(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def young(context: EvictionContext, row: PodRow) -> str:
     """Pods younger than minAge, or of unknown age."""
     age = context.inputs.now - float(context.pods.created[row])
     least = context.policy.evictable.min_age
     if age >= least:
-        return None
+        return ""
     if math.isnan(age):
-        return NotMoved(Reason.TOO_YOUNG, "its age is not known")
-    because = f"is {age_text(age)} old, minAge {age_text(least)}"
-    ahead = f"was created {-age:,.0f} s ahead of our clock: check the clocks"
-    return NotMoved(Reason.TOO_YOUNG, ahead if age < 0 else because)
+        return "its age is not known"
+    if age < 0:
+        return f"was created {-age:,.0f} s ahead of our clock: check the clocks"
+    return f"is {age_text(age)} old, minAge {age_text(least)}"
 
 
-def grace_period(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def grace_period(context: EvictionContext, row: PodRow) -> str:
     """A pod that may take longer to end than a wave waits."""
     grace = grace_period_seconds(context.pods.class_of(row))
     timeout = context.policy.execution.wave_timeout
-    if grace < timeout:
-        return None
-    return NotMoved(Reason.GRACE_PERIOD, f"it may take {grace} s to end, waveTimeout is {timeout:g} s")
+    return f"it may take {grace} s to end, waveTimeout is {timeout:g} s" if grace >= timeout else ""
 
 
-def window(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def window(context: EvictionContext, row: PodRow) -> str | NotMoved:
     """Outside the policy's windows, and on the days of its blackouts, nothing is evicted."""
     evictable, node = context.policy.evictable, int(context.pods.node[row])
     if not (evictable.windows or evictable.blackouts):
-        return None
+        return ""
     labels = context.nodes.records[node].metadata.labels or {} if node >= 0 else None
     found = closed(evictable, context.pods.namespaces[row], labels, context.inputs.now)
     if found is None:
-        return None
+        return ""
     why, opens, setting = found
     following = f"the next window opens at {times.render(opens)}" if opens is not None else "none opens soon"
     return NotMoved(Reason.WINDOW, f"{why}; {following}", (setting,))
@@ -223,119 +208,106 @@ _IN_MEMORY = "Memory"
 _SHARED_MODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
 
-def local_storage(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def local_storage(context: EvictionContext, row: PodRow) -> str:
     """Data that is lost with the node, unless the pod's own annotations say that it may be.
 
     An emptyDir in memory is no such data: it does not outlive its containers' node in any case, and holds
     what can be made again. Source: cluster-autoscaler utils/drain, HasBlockingLocalStorage.
     """
     annotations = context.pods.annotations[row]
-    if Protection.LOCAL_STORAGE not in context.policy.evictable.protect:
-        return None
-    if annotations.get(SAFE_TO_EVICT) == "true":
-        return None
+    protected = Protection.LOCAL_STORAGE in context.policy.evictable.protect
+    if not protected or annotations.get(SAFE_TO_EVICT) == "true":
+        return ""
     safe = {name.strip() for name in annotations.get(SAFE_TO_EVICT_VOLUMES, "").split(",")}
     for volume in context.pods.class_of(row).spec.volumes or ():
         if volume.name in safe:
             continue
         if volume.host_path:
-            return NotMoved(Reason.LOCAL_STORAGE, f"volume {volume.name} is a hostPath")
+            return f"volume {volume.name} is a hostPath"
         if volume.empty_dir and volume.empty_dir.medium != _IN_MEMORY:
-            return NotMoved(Reason.LOCAL_STORAGE, f"volume {volume.name} is an emptyDir")
-    return None
+            return f"volume {volume.name} is an emptyDir"
+    return ""
 
 
-def persistent_volumes(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def persistent_volumes(context: EvictionContext, row: PodRow) -> str:
     """PersistentVolumeClaims, where the policy protects them."""
     if Protection.PERSISTENT_VOLUMES not in context.policy.evictable.protect:
-        return None
+        return ""
     for volume in context.pods.class_of(row).spec.volumes or ():
         if volume.persistent_volume_claim or volume.ephemeral:
-            return NotMoved(Reason.PERSISTENT_VOLUMES, f"volume {volume.name} is a persistent volume claim")
-    return None
+            return f"volume {volume.name} is a persistent volume claim"
+    return ""
 
 
-def storage_class(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def storage_class(context: EvictionContext, row: PodRow) -> str:
     """Claims of a storage class that the policy leaves alone; the class of a claim not read is unknown."""
     protected = context.policy.evictable.protect_storage_classes
     if not protected:
-        return None
+        return ""
     for name, claim in context.claims_of(context.pods.class_of(row)):
         if claim is None:
-            return NotMoved(Reason.STORAGE_CLASS, f"claim {name} was not read: its storage class is unknown")
+            return f"claim {name} was not read: its storage class is unknown"
         if (claim.spec.storage_class_name or "") in protected:
-            message = f"claim {name} is of storage class {claim.spec.storage_class_name}"
-            return NotMoved(Reason.STORAGE_CLASS, message)
-    return None
+            return f"claim {name} is of storage class {claim.spec.storage_class_name}"
+    return ""
 
 
-def without_budget(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def without_budget(context: EvictionContext, row: PodRow) -> str:
     """Pods whose owners have not said how many of them may be missing."""
-    if Protection.WITHOUT_BUDGET not in context.policy.evictable.protect or context.budgets.of(row):
-        return None
-    return NotMoved(Reason.WITHOUT_BUDGET, "no PodDisruptionBudget selects it")
+    asked = Protection.WITHOUT_BUDGET in context.policy.evictable.protect
+    return "no PodDisruptionBudget selects it" if asked and not context.budgets.of(row) else ""
 
 
-def read_write_once(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def read_write_once(context: EvictionContext, row: PodRow) -> str:
     """A replacement made at once waits, perhaps for long, for a volume that the old pod still holds."""
     pod = context.pods.class_of(row)
     if context.workload(row).replaced_late:
-        return None
+        return ""
     for name, claim in context.claims_of(pod):
         if claim is not None and _SHARED_MODES.isdisjoint(claim.spec.access_modes or ()):
             modes = ", ".join(claim.spec.access_modes or ()) or "no access mode"
-            return NotMoved(Reason.READ_WRITE_ONCE, f"claim {name} is {modes}")
-    return None
+            return f"claim {name} is {modes}"
+    return ""
 
 
-def overlapping(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def overlapping(context: EvictionContext, row: PodRow) -> str:
     """Pods that several disruption budgets match: the eviction API refuses them."""
-    budgets = context.budgets.of(row)
-    if len(budgets) < 2:
-        return None
-    return NotMoved(
-        Reason.OVERLAPPING_BUDGETS, f"matched by {', '.join(sorted(item.name for item in budgets))}"
-    )
+    names = sorted(item.name for item in context.budgets.of(row))
+    return f"matched by {', '.join(names)}" if len(names) > 1 else ""
 
 
-def budgets_read(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def budgets_read(context: EvictionContext, row: PodRow) -> str:
     """Pods whose disruption budgets could not be listed or parsed."""
     if not context.budgets.read:
-        return NotMoved(Reason.UNPREDICTABLE, "disruption budgets were not read")
+        return "disruption budgets were not read"
     damaged = context.budgets.unreadable(context.pods.namespaces[row])
-    if damaged:
-        return NotMoved(Reason.UNPREDICTABLE, f"a budget of its namespace could not be read: {damaged}")
-    return None
+    return f"a budget of its namespace could not be read: {damaged}" if damaged else ""
 
 
-def budget_allows(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def budget_allows(context: EvictionContext, row: PodRow) -> str:
     """Pods whose disruption budget allows no disruption now."""
     spending = context.budgets.spending(row)
-    if spending.free or all(budget.allowed > 0 for budget in spending.budgets):
-        return None
-    budget = next(item for item in spending.budgets if item.allowed <= 0)
-    return NotMoved(Reason.BUDGET, f"budget {budget.name} {budget.message}")
+    spent = [] if spending.free else [item for item in spending.budgets if item.allowed <= 0]
+    return f"budget {spent[0].name} {spent[0].message}" if spent else ""
 
 
-def quotas_read(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def quotas_read(context: EvictionContext, row: PodRow) -> str:
     """Any pod, when ResourceQuotas could not be listed; of a dump, those that need a second place."""
     if context.quotas.read:
-        return None
+        return ""
     if context.workload(row).replaced_late and not context.recording.failed(RESOURCE_QUOTAS):
-        return None
-    message = "quotas were not read: whether there is room for its replacement is unknown"
-    return NotMoved(Reason.UNPREDICTABLE, message)
+        return ""
+    return "quotas were not read: whether there is room for its replacement is unknown"
 
 
-def quota(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def quota(context: EvictionContext, row: PodRow) -> str:
     """No room in a ResourceQuota for a replacement, beside which the pod itself still counts for a while."""
     classes = context.pods.classes
     leaving = context.pods.class_of(row) if context.workload(row).replaced_late else None
-    lacking = context.quotas.lacking(classes[context.replacement(row).pod_class], leaving=leaving)
-    return NotMoved(Reason.QUOTA, lacking) if lacking else None
+    return context.quotas.lacking(classes[context.replacement(row).pod_class], leaving=leaving)
 
 
-def other_scheduler(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def other_scheduler(context: EvictionContext, row: PodRow) -> str | NotMoved:
     """Pods, or replacements, of a scheduler that is not configured or that the policy leaves out."""
     settings, configuration = context.policy.scheduler, context.inputs.scheduler.configuration
     for pod_class in (int(context.pods.pod_class[row]), context.replacement(row).pod_class):
@@ -350,8 +322,8 @@ def other_scheduler(context: EvictionContext, row: PodRow) -> NotMoved | None:
             message = f"schedulerName {name} is not in the scheduler's configuration{where}"
             return NotMoved(Reason.OTHER_SCHEDULER, message, (_configuration_setting(context),))
         if settings.profiles and name not in settings.profiles:
-            return NotMoved(Reason.OTHER_SCHEDULER, f"the policy does not act for schedulerName {name}")
-    return None
+            return f"the policy does not act for schedulerName {name}"
+    return ""
 
 
 def _configuration_setting(context: EvictionContext) -> str:
@@ -361,15 +333,13 @@ def _configuration_setting(context: EvictionContext) -> str:
     return next((name for name, value in given.items() if value), "scheduler.configMap")
 
 
-def namespaces_read(context: EvictionContext, _row: PodRow) -> NotMoved | None:
+def namespaces_read(context: EvictionContext, _row: PodRow) -> str:
     """Any pod, when namespaces could not be listed."""
-    if not context.recording.failed(NAMESPACES):
-        return None
-    message = "namespaces were not read: whether its own is being deleted is unknown"
-    return NotMoved(Reason.UNPREDICTABLE, message)
+    why = "namespaces were not read: whether its own is being deleted is unknown"
+    return why if context.recording.failed(NAMESPACES) else ""
 
 
-def priority_class(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def priority_class(context: EvictionContext, row: PodRow) -> str:
     """A pod whose replacement would be refused by its PriorityClass, or given another priority.
 
     Source: kubernetes v1.36.3 plugin/pkg/admission/priority/admission.go, admitPod.
@@ -379,31 +349,28 @@ def priority_class(context: EvictionContext, row: PodRow) -> NotMoved | None:
     name = name or context.workloads.default_priority_class
     if classes is None:
         if not name and not context.recording.failed(PRIORITY_CLASSES):
-            return None
+            return ""
         what = f"what {name or 'a default'} makes of its replacement"
-        return NotMoved(Reason.UNPREDICTABLE, f"PriorityClasses were not read: {what} is unknown")
+        return f"PriorityClasses were not read: {what} is unknown"
     own = pod.spec.priority_class_name
     if not name:
         message = f"PriorityClass {own} is not the default any more: its replacement has none"
-        return NotMoved(Reason.UNPREDICTABLE, message) if own else None
+        return message if own else ""
     priority = classes.get(name)
     if priority is None:
-        message = f"PriorityClass {name} does not exist any more: its replacement would be refused"
-        return NotMoved(Reason.UNPREDICTABLE, message)
+        return f"PriorityClass {name} does not exist any more: its replacement would be refused"
     if priority == pod.priority:
-        return None
-    message = f"its priority is {pod.priority}, PriorityClass {name} would give its replacement {priority}"
-    return NotMoved(Reason.UNPREDICTABLE, message)
+        return ""
+    return f"its priority is {pod.priority}, PriorityClass {name} would give its replacement {priority}"
 
 
-def limit_ranges(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def limit_ranges(context: EvictionContext, row: PodRow) -> str | NotMoved:
     """A pod whose replacement a LimitRange would refuse, or change in a way that is not known."""
     ranges, namespace = context.workloads.limit_ranges, context.pods.namespaces[row]
     if ranges.failed:
-        message = "LimitRanges were not read: what one makes of its replacement is unknown"
-        return NotMoved(Reason.UNPREDICTABLE, message)
+        return "LimitRanges were not read: what one makes of its replacement is unknown"
     if not ranges.read:
-        return None
+        return ""
     spec = context.pods.classes[context.replacement(row).pod_class].spec
     own = context.pods.class_of(row).spec
     why = (
@@ -411,32 +378,28 @@ def limit_ranges(context: EvictionContext, row: PodRow) -> NotMoved | None:
         or ranges.why_changed(namespace, own, context.pods.annotations[row])
         or ranges.why_added(namespace, spec)
     )
-    if why:
-        return NotMoved(Reason.UNPREDICTABLE, why)
-    refusal = ranges.refusal(namespace, spec)
-    return NotMoved(Reason.NO_REPLACEMENT, refusal) if refusal else None
+    refusal = "" if why else ranges.refusal(namespace, spec)
+    return NotMoved(Reason.NO_REPLACEMENT, refusal) if refusal else why
 
 
-def load_known(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def load_known(context: EvictionContext, row: PodRow) -> str:
     """Pods on a node whose usage is not known in every resource that a rule needs."""
     load, node = context.inputs.load, context.pods.node[row]
     if not context.load_unknown[row] or node < 0:
-        return None
+        return ""
     known = load.pod_load(row)
     unknown = [name for name in load.required if name not in known]
     why = "and it has no request that tells which share it is of what its node uses"
     if any(math.isnan(load.usage[node, load.resources.index(name)]) for name in unknown):
         why = "nor what its node uses"
-    return NotMoved(
-        Reason.UNKNOWN_LOAD, f"no load source reports what it uses of {' and '.join(unknown)}, {why}"
-    )
+    return f"no load source reports what it uses of {' and '.join(unknown)}, {why}"
 
 
-def cooldown(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def cooldown(context: EvictionContext, row: PodRow) -> str | NotMoved:
     """Pods of a workload that was moved within its cooldown, or by an earlier plan of the same run."""
     workload, planning, now = context.workload(row), context.policy.planning, context.inputs.now
     if workload.key in context.moved_by_this_run:
-        return NotMoved(Reason.COOLDOWN, f"{workload.name} was moved by this run, which moves it only once")
+        return f"{workload.name} was moved by this run, which moves it only once"
     history = context.history
     cooldown = history.cooldown_seconds(
         now,
@@ -457,66 +420,66 @@ def cooldown(context: EvictionContext, row: PodRow) -> NotMoved | None:
             ago = age_text(max(0.0, now - last.evicted_at))
             message = f"{workload.name} was moved {ago} ago ({last.result}), {name} {age_text(seconds)}"
             return NotMoved(reason, message)
-    return None
+    return ""
 
 
-Rule = Callable[[EvictionContext, PodRow], NotMoved | None]
+Rule = tuple[Callable[[EvictionContext, PodRow], str | NotMoved], Reason]
 
 ALWAYS: tuple[Rule, ...] = (
-    static,
-    daemon_set,
-    terminating,
-    workload_rules.controller,
-    overlapping,
-    node_ready,
-    node_leaving,
-    system,
+    (static, Reason.STATIC_POD),
+    (daemon_set, Reason.DAEMON_SET),
+    (terminating, Reason.TERMINATING),
+    (workload_rules.controller, Reason.NO_CONTROLLER),
+    (overlapping, Reason.OVERLAPPING_BUDGETS),
+    (node_ready, Reason.NODE_NOT_READY),
+    (node_leaving, Reason.NODE_LEAVING),
+    (system, Reason.SYSTEM_COMPONENT),
 )
 BY_POLICY: tuple[Rule, ...] = (
-    namespace,
-    labels,
-    priority,
-    workload_rules.job,
-    workload_rules.ends_soon,
-    annotated,
-    debugged,
-    workload_rules.restarts_together,
-    local_storage,
-    persistent_volumes,
-    storage_class,
-    without_budget,
-    workload_rules.single_replica,
-    workload_rules.minimum_replicas,
-    young,
+    (namespace, Reason.NAMESPACE),
+    (labels, Reason.LABELS),
+    (priority, Reason.PRIORITY),
+    (workload_rules.job, Reason.JOB),
+    (workload_rules.ends_soon, Reason.ENDS_SOON),
+    (annotated, Reason.ANNOTATION),
+    (debugged, Reason.DEBUGGED),
+    (workload_rules.restarts_together, Reason.RESTARTS_TOGETHER),
+    (local_storage, Reason.LOCAL_STORAGE),
+    (persistent_volumes, Reason.PERSISTENT_VOLUMES),
+    (storage_class, Reason.STORAGE_CLASS),
+    (without_budget, Reason.WITHOUT_BUDGET),
+    (workload_rules.single_replica, Reason.SINGLE_REPLICA),
+    (workload_rules.minimum_replicas, Reason.MIN_REPLICAS),
+    (young, Reason.TOO_YOUNG),
 )
 OF_THE_WORKLOAD: tuple[Rule, ...] = (
-    workload_rules.job_would_fail,
-    workload_rules.no_replacement,
-    read_write_once,
-    workload_rules.rollout,
-    workload_rules.unready_replicas,
-    grace_period,
-    workload_rules.replaced_in_time,
+    (workload_rules.job_would_fail, Reason.JOB_WOULD_FAIL),
+    (workload_rules.no_replacement, Reason.NO_REPLACEMENT),
+    (read_write_once, Reason.READ_WRITE_ONCE),
+    (workload_rules.rollout, Reason.ROLLOUT),
+    (workload_rules.unready_replicas, Reason.UNREADY_REPLICAS),
+    (grace_period, Reason.GRACE_PERIOD),
+    (workload_rules.replaced_in_time, Reason.GRACE_PERIOD),
 )
 UNKNOWN: tuple[Rule, ...] = (
-    other_scheduler,
-    namespaces_read,
-    budgets_read,
-    evictions_read,
-    workload_rules.replicas_known,
-    workload_rules.controllers_read,
-    priority_class,
-    limit_ranges,
-    workload_rules.older_revision,
-    workload_rules.autoscalers_read,
-    workload_rules.autoscaler,
-    workload_rules.vertical_autoscaler,
-    quotas_read,
-    quota,
-    workload_rules.placement_known,
-    load_known,
-    budget_allows,
-    cooldown,
+    (other_scheduler, Reason.OTHER_SCHEDULER),
+    (namespaces_read, Reason.UNPREDICTABLE),
+    (budgets_read, Reason.UNPREDICTABLE),
+    (evictions_read, Reason.UNPREDICTABLE),
+    (workload_rules.replicas_known, Reason.UNPREDICTABLE),
+    (workload_rules.controllers_read, Reason.UNPREDICTABLE),
+    (priority_class, Reason.UNPREDICTABLE),
+    (limit_ranges, Reason.UNPREDICTABLE),
+    (workload_rules.older_revision, Reason.OLDER_REVISION),
+    (workload_rules.autoscalers_read, Reason.UNPREDICTABLE),
+    (workload_rules.autoscaler, Reason.AUTOSCALING),
+    (workload_rules.vertical_autoscaler, Reason.VERTICAL_AUTOSCALING),
+    (quotas_read, Reason.UNPREDICTABLE),
+    (quota, Reason.QUOTA),
+    (workload_rules.placement_known, Reason.UNPREDICTABLE),
+    (load_known, Reason.UNKNOWN_LOAD),
+    (budget_allows, Reason.BUDGET),
+    (cooldown, Reason.COOLDOWN),
 )
 
 
@@ -566,10 +529,14 @@ def _asked(context: EvictionContext, row: PodRow) -> Iterator[NotMoved]:
     """What the rules say of one pod."""
     asked = {context.pods.annotations[row].get(name) for name in EVICT} - {None}
     lifted = bool(asked) and not any(map(_says_no, asked))
-    for rules in (ALWAYS, (window,), () if lifted else BY_POLICY, OF_THE_WORKLOAD, UNKNOWN):
-        for rule in rules:
-            if context.finished and rule not in OF_FINISHED_PODS:
-                continue
-            refusal = rule(context, row)
-            if refusal is not None:
-                yield refusal
+    by_policy = () if lifted else BY_POLICY
+    rules = (*ALWAYS, (window, Reason.WINDOW), *by_policy, *OF_THE_WORKLOAD, *UNKNOWN)
+    asked_of = (rule for rule in rules if not context.finished or rule[0] in OF_FINISHED_PODS)
+    return refusals(asked_of, context, row)
+
+
+def refusals(rules: Iterable[Rule], context: EvictionContext, row: PodRow) -> Iterator[NotMoved]:
+    """What each of these rules that refuses says of a pod, in their order."""
+    for rule, reason in rules:
+        if said := rule(context, row):
+            yield said if isinstance(said, NotMoved) else NotMoved(reason, said)

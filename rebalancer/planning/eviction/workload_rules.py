@@ -24,14 +24,15 @@ from rebalancer.planning.workloads.lookup import RECREATING, grace_period_second
 from rebalancer.planning.workloads.rolling_updates import min_ready_seconds, why_no_surge
 from rebalancer.policy.schema import Protection
 
+_WITH_READY_REPLICAS = ("ReplicaSet", "StatefulSet", "ReplicationController")
 _LEADER_WORKER_SET = "leaderworkerset.sigs.k8s.io/name"  # label of its pods
 
 
-def controller(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def controller(context: EvictionContext, row: PodRow) -> str | NotMoved:
     """Pods without a controller that would recreate them."""
     owner = context.pods.class_of(row).owner
     if not owner.kind:
-        return NotMoved(Reason.NO_CONTROLLER, "has no controller: an eviction would delete it for good")
+        return "has no controller: an eviction would delete it for good"
     if owner.kind not in RECREATING and not _is_named(context, owner):
         message = (
             f"its controller {owner.kind}/{owner.name} ({owner.api_version}) is of a kind that is not known "
@@ -41,28 +42,24 @@ def controller(context: EvictionContext, row: PodRow) -> NotMoved | None:
     record = context.workload(row).record
     foreign = jobs.foreign_controller(record) if owner.kind == "Job" and record else ""
     if foreign:
-        message = f"Job/{owner.name} is managed by {foreign}, which is not known to recreate pods"
-        return NotMoved(Reason.NO_CONTROLLER, message)
+        return f"Job/{owner.name} is managed by {foreign}, which is not known to recreate pods"
     if context.workloads.was_read(owner) and record is None:
-        return NotMoved(
-            Reason.NO_CONTROLLER, f"its controller {owner.kind}/{owner.name} does not exist any more"
-        )
-    return None
+        return f"its controller {owner.kind}/{owner.name} does not exist any more"
+    return ""
 
 
-def restarts_together(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def restarts_together(context: EvictionContext, row: PodRow) -> str:
     """Pods of a LeaderWorkerSet, which recreates a whole group when a pod of it ends, unless told otherwise.
 
     Source: lws v0.6.2 pkg/controllers/pod_controller.go:192.
     """
     name = context.pods.class_of(row).labels.get(_LEADER_WORKER_SET)
     if not name:
-        return None
-    message = (
+        return ""
+    return (
         f"LeaderWorkerSet {name} may restart all pods of its group with it (restartPolicy); the annotation "
         'rebalancer/evict: "true" says that it does not'
     )
-    return NotMoved(Reason.RESTARTS_TOGETHER, message)
 
 
 def _is_named(context: EvictionContext, owner: Owner) -> bool:
@@ -74,39 +71,35 @@ def _is_named(context: EvictionContext, owner: Owner) -> bool:
     )
 
 
-def controllers_read(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def controllers_read(context: EvictionContext, row: PodRow) -> str:
     """A workload that a controller above it may be changing just now."""
     above = context.workloads.unread_above(row)
     if above is None:
-        return None
-    message = f"{above.kind}s were not read: whether {above.kind}/{above.name} is changing it is unknown"
-    return NotMoved(Reason.UNPREDICTABLE, message)
+        return ""
+    return f"{above.kind}s were not read: whether {above.kind}/{above.name} is changing it is unknown"
 
 
-def replicas_known(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def replicas_known(context: EvictionContext, row: PodRow) -> str:
     """Pods of a controller whose number of replicas was not read, or that is gone."""
     workload = context.workload(row)
     if workload.desired is not None:
-        return None
-    message = "no controller says how many are wanted"
+        return ""
     if workload.owner.kind and not context.workloads.was_read(workload.owner):
-        message = f"{workload.owner.kind}s were not read: how many it wants is unknown"
-    return NotMoved(Reason.UNPREDICTABLE, message)
+        return f"{workload.owner.kind}s were not read: how many it wants is unknown"
+    return "no controller says how many are wanted"
 
 
-def single_replica(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def single_replica(context: EvictionContext, row: PodRow) -> str | NotMoved:
     """The only replica of a workload, unless a rolling update may move it."""
     evictable, workload = context.policy.evictable, context.workload(row)
     if workload.desired is None or workload.desired > 1:
-        return None
+        return ""
     wants = f"{workload.name} wants {workload.desired} replica"
     if evictable.single_replica == "surge":
         why = why_not_restarted(context, row)
         message = f"{wants}, and no rolling update moves it without downtime: {why}"
-        return NotMoved(Reason.SINGLE_REPLICA, message, ("evictable.singleReplica",)) if why else None
-    if Protection.SINGLE_REPLICA not in evictable.protect:
-        return None
-    return NotMoved(Reason.SINGLE_REPLICA, wants)
+        return NotMoved(Reason.SINGLE_REPLICA, message, ("evictable.singleReplica",)) if why else ""
+    return wants if Protection.SINGLE_REPLICA in evictable.protect else ""
 
 
 def moves_by_restart(context: EvictionContext, row: PodRow) -> bool:
@@ -144,39 +137,29 @@ def why_not_restarted(context: EvictionContext, row: PodRow) -> str:
     return ""
 
 
-def minimum_replicas(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def minimum_replicas(context: EvictionContext, row: PodRow) -> str:
     """A workload smaller than the policy's minReplicas."""
     workload, least = context.workload(row), context.policy.evictable.min_replicas
     if workload.desired is None or workload.desired >= least:
-        return None
-    return NotMoved(
-        Reason.MIN_REPLICAS,
-        f"{workload.name} wants {counted(workload.desired, 'replica')}, minReplicas {least}",
-    )
+        return ""
+    return f"{workload.name} wants {counted(workload.desired, 'replica')}, minReplicas {least}"
 
 
-def unready_replicas(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def unready_replicas(context: EvictionContext, row: PodRow) -> str:
     """A workload that is short of ready pods already."""
     workload = context.workload(row)
     if workload.counted:
         ready = context.workloads.ready_pods(row)
-    elif workload.record is None or workload.owner.kind not in (
-        "ReplicaSet",
-        "StatefulSet",
-        "ReplicationController",
-    ):
-        return None
+    elif workload.record is None or workload.owner.kind not in _WITH_READY_REPLICAS:
+        return ""
     else:
         ready = workload.record.status.ready_replicas
     wanted = workload.desired or 0
-    if ready >= wanted:
-        return None
-    return NotMoved(
-        Reason.UNREADY_REPLICAS, f"{workload.name} has {ready:,} of {counted(wanted, 'replica')} ready"
-    )
+    short = f"{workload.name} has {ready:,} of {counted(wanted, 'replica')} ready"
+    return short if ready < wanted else ""
 
 
-def rollout(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def rollout(context: EvictionContext, row: PodRow) -> str:
     """A workload whose controller still has pods to replace, or has not looked at its newest spec."""
     for kind, record in context.workloads.chain(row):
         name = f"{kind}/{record.metadata.name}"
@@ -184,75 +167,70 @@ def rollout(context: EvictionContext, row: PodRow) -> NotMoved | None:
         if kind not in ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"):
             continue
         if status.observed_generation < record.metadata.generation:
-            return NotMoved(Reason.ROLLOUT, f"the status of {name} is older than its spec")
+            return f"the status of {name} is older than its spec"
         wanted = 1 if wanted is None else wanted
         if kind == "Deployment" and status.updated_replicas < min(wanted, status.replicas):
-            message = f"{name} has updated {status.updated_replicas:,} of {counted(wanted, 'replica')}"
-            return NotMoved(Reason.ROLLOUT, message)
+            return f"{name} has updated {status.updated_replicas:,} of {counted(wanted, 'replica')}"
         if kind == "Deployment" and status.replicas > max(status.updated_replicas, wanted):
-            return NotMoved(Reason.ROLLOUT, f"{name} still has pods of an older revision, or too many")
+            return f"{name} still has pods of an older revision, or too many"
         if kind == "StatefulSet" and stateful_sets.is_rolling_out(record):
-            return NotMoved(Reason.ROLLOUT, f"{name} goes over to {status.update_revision}")
+            return f"{name} goes over to {status.update_revision}"
     return _progressing(context, row)
 
 
-def _progressing(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def _progressing(context: EvictionContext, row: PodRow) -> str:
     """A controller of another kind, such as a Rollout of Argo, with pods in several of its ReplicaSets."""
     chain = context.workloads.chain(row)
     above = next((name_of for name_of in chain if not is_read_kind(name_of[0])), None)
     others = context.workloads.other_replica_sets(chain[0][1]) if above and len(chain) > 1 else []
     if above is None or not others:
-        return None
-    message = f"{above[0]}/{above[1].metadata.name} has pods of ReplicaSet/{others[0]} as well"
-    return NotMoved(Reason.ROLLOUT, message)
+        return ""
+    return f"{above[0]}/{above[1].metadata.name} has pods of ReplicaSet/{others[0]} as well"
 
 
-def older_revision(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def older_revision(context: EvictionContext, row: PodRow) -> str:
     """A StatefulSet's pod that would come back as another revision than it is of."""
     workload = context.workload(row)
     if workload.owner.kind != "StatefulSet" or workload.record is None:
-        return None
+        return ""
     own = stateful_sets.revision_of(context.pods.class_of(row))
     coming = stateful_sets.next_revision(workload.record, context.pods.names[row])
     if not coming or not own or coming == own:
-        return None
+        return ""
     if coming == workload.record.status.update_revision:
-        return NotMoved(Reason.OLDER_REVISION, f"it is of revision {own}, {workload.name} is at {coming}")
-    message = f"it is of revision {own}, {workload.name} would recreate it as {coming}: see its partition"
-    return NotMoved(Reason.OLDER_REVISION, message)
+        return f"it is of revision {own}, {workload.name} is at {coming}"
+    return f"it is of revision {own}, {workload.name} would recreate it as {coming}: see its partition"
 
 
 # A Job that has run this many times as long as those before it is no longer taken to end soon.
 _OVERDUE = 2.0
 
 
-def job(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def job(context: EvictionContext, row: PodRow) -> str:
     """Pods of Jobs, where the policy does not allow it."""
     owner = context.pods.class_of(row).owner
-    if owner.kind != "Job" or context.policy.evictable.jobs:
-        return None
-    return NotMoved(Reason.JOB, f"belongs to Job {owner.name}")
+    excluded = owner.kind == "Job" and not context.policy.evictable.jobs
+    return f"belongs to Job {owner.name}" if excluded else ""
 
 
-def job_would_fail(context: EvictionContext, row: PodRow, planned: int = 0) -> NotMoved | None:
+def job_would_fail(context: EvictionContext, row: PodRow, planned: int = 0) -> str:
     """Pods of Jobs that an eviction may fail; ``planned`` of its pods are evicted before by the same plan."""
     workload = context.workload(row)
     if workload.owner.kind != "Job":
-        return None
+        return ""
     if workload.record is None:
-        message = f"Job {workload.owner.name} was not read: how many failures it has left is unknown"
-        return NotMoved(Reason.JOB_WOULD_FAIL, message)
+        return f"Job {workload.owner.name} was not read: how many failures it has left is unknown"
     uncounted = planned + _uncounted(context, row, workload.record)
     conditions = {(item.type, item.status) for item in context.pods.fields(row).conditions}
     why = jobs.why_it_would_fail(workload.record, context.pods.annotations[row], conditions, uncounted)
-    return NotMoved(Reason.JOB_WOULD_FAIL, f"Job {workload.owner.name}: {why}") if why else None
+    return f"Job {workload.owner.name}: {why}" if why else ""
 
 
-def replaced_in_time(context: EvictionContext, row: PodRow, planned: int = 0) -> NotMoved | None:
+def replaced_in_time(context: EvictionContext, row: PodRow, planned: int = 0) -> str:
     """Pods of Jobs that are replaced later than a wave waits; ``planned`` as in ``job_would_fail``."""
     workload, timeout = context.workload(row), context.policy.execution.wave_timeout
     if workload.owner.kind != "Job" or workload.record is None:
-        return None
+        return ""
     takes = jobs.seconds_to_replacement(
         workload.record,
         context.pods.annotations[row],
@@ -260,12 +238,11 @@ def replaced_in_time(context: EvictionContext, row: PodRow, planned: int = 0) ->
         grace_period_seconds(context.pods.class_of(row)),
     )
     if takes < timeout:
-        return None
-    message = (
+        return ""
+    return (
         f"after its failures Job {workload.owner.name} may replace it only {takes:g} s later, "
         f"waveTimeout is {timeout:g} s"
     )
-    return NotMoved(Reason.GRACE_PERIOD, message)
 
 
 def _uncounted(context: EvictionContext, row: PodRow, job: Workload) -> int:
@@ -275,10 +252,9 @@ def _uncounted(context: EvictionContext, row: PodRow, job: Workload) -> int:
     return len(set(context.workloads.terminating_pods(row)) - known)
 
 
-def no_replacement(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def no_replacement(context: EvictionContext, row: PodRow) -> str:
     """Pods that nobody would replace: what they belong to is ending, or has more pods than it wants."""
-    why = _why_ending(context, row) or _why_not_wanted(context, row)
-    return NotMoved(Reason.NO_REPLACEMENT, why) if why else None
+    return _why_ending(context, row) or _why_not_wanted(context, row)
 
 
 def _why_ending(context: EvictionContext, row: PodRow) -> str:
@@ -316,76 +292,61 @@ def _why_not_wanted(context: EvictionContext, row: PodRow) -> str:
     return ""
 
 
-def ends_soon(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def ends_soon(context: EvictionContext, row: PodRow) -> str:
     """Pods of Jobs that will end within the policy's minJobRemaining, as far as anybody can tell."""
     workload, least = context.workload(row), context.policy.evictable.min_job_remaining
     record = workload.record
     if workload.owner.kind != "Job" or record is None or not least:
-        return None
+        return ""
     started = times.parse_if_possible(record.status.start_time)
     elapsed = context.inputs.now - (float(context.pods.created[row]) if math.isnan(started) else started)
     deadline = record.spec.active_deadline_seconds
     if deadline is not None and deadline - elapsed < least:
-        message = (
-            f"Job {workload.owner.name} ends at its deadline in {max(deadline - elapsed, 0) / 60:.0f} min"
-        )
-        return NotMoved(Reason.ENDS_SOON, message)
+        return f"Job {workload.owner.name} ends at its deadline in {max(deadline - elapsed, 0) / 60:.0f} min"
     took = (
         times.parse_if_possible(job.status.completion_time) - times.parse_if_possible(job.status.start_time)
         for job in context.workloads.sibling_jobs(record)
     )
     earlier = [seconds for seconds in took if not math.isnan(seconds)]  # of those that completed
     if not earlier:
-        return None
+        return ""
     usual = statistics.median(earlier)
     if usual - elapsed >= least or elapsed > _OVERDUE * usual:
-        return None
-    message = (
+        return ""
+    return (
         f"Job {workload.owner.name} has run {elapsed / 60:.0f} min, those before it took {usual / 60:.0f} min"
     )
-    return NotMoved(Reason.ENDS_SOON, message)
 
 
 _JUST_SCALED_SECONDS = 300.0
 
 
-def autoscalers_read(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def autoscalers_read(context: EvictionContext, row: PodRow) -> str:
     """Any workload that can be scaled, when autoscalers could not be listed."""
-    if context.pods.class_of(row).owner.kind == "Job":
-        return None
-    unread = context.autoscalers.unread
-    if unread is not None:
-        message = f"{unread.name}s were not read: whether one changes its workload is unknown"
-        return NotMoved(Reason.UNPREDICTABLE, message)
-    return None
+    unread = None if context.pods.class_of(row).owner.kind == "Job" else context.autoscalers.unread
+    return f"{unread.name}s were not read: whether one changes its workload is unknown" if unread else ""
 
 
-def autoscaler(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def autoscaler(context: EvictionContext, row: PodRow) -> str:
     """A workload that a HorizontalPodAutoscaler is scaling, or scaled just now."""
     for name, status in context.autoscalers.of(context.workloads.chain(row), context.pods.namespaces[row]):
         if status.desired_replicas != status.current_replicas:
             wanted, found = status.desired_replicas, status.current_replicas
             there = f"there {'is' if found == 1 else 'are'} {found:,}"
-            message = f"{name} wants {counted(wanted, 'replica')}, {there}"
-            return NotMoved(Reason.AUTOSCALING, message)
+            return f"{name} wants {counted(wanted, 'replica')}, {there}"
         ago = context.inputs.now - times.parse_if_possible(status.last_scale_time)
         if not math.isnan(ago) and ago < _JUST_SCALED_SECONDS:
-            return NotMoved(Reason.AUTOSCALING, f"{name} scaled it {max(ago, 0.0) / 60:.0f} min ago")
-    return None
+            return f"{name} scaled it {max(ago, 0.0) / 60:.0f} min ago"
+    return ""
 
 
-def vertical_autoscaler(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def vertical_autoscaler(context: EvictionContext, row: PodRow) -> str:
     """A workload whose replacement a VerticalPodAutoscaler would give other requests."""
     found = context.autoscalers.rewriting(context.workloads.chain(row), context.pods.namespaces[row])
-    if not found:
-        return None
-    name, mode = found
-    return NotMoved(
-        Reason.VERTICAL_AUTOSCALING, f"{name} in mode {mode} may give its replacement other requests"
-    )
+    return f"{' in mode '.join(found)} may give its replacement other requests" if found else ""
 
 
-def placement_known(context: EvictionContext, row: PodRow) -> NotMoved | None:
+def placement_known(context: EvictionContext, row: PodRow) -> str | NotMoved:
     """Pods whose replacement no scheduler places, or that cannot be predicted or placed by the model."""
     replacement = context.replacement(row)
     if replacement.bound_to:
@@ -395,8 +356,5 @@ def placement_known(context: EvictionContext, row: PodRow) -> NotMoved | None:
         )
         return NotMoved(Reason.NO_BETTER_LANDING, message)
     if context.policy.scheduler.allow_unpredictable:
-        return None
-    unpredictable_reason = replacement.unpredictable_reason or context.unpredictable.get(
-        replacement.pod_class, ""
-    )
-    return NotMoved(Reason.UNPREDICTABLE, unpredictable_reason) if unpredictable_reason else None
+        return ""
+    return replacement.unpredictable_reason or context.unpredictable.get(replacement.pod_class, "")
