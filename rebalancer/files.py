@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,11 +53,6 @@ def named(path: Path) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def is_there(path: Path) -> bool:
-    """Whether something is known to stand at the path."""
-    return _mode(path) is not None
-
-
 def may_exist(path: Path) -> bool:
     """Whether something stands at the path, or cannot be ruled out: whoever opens it finds out why."""
     try:
@@ -70,21 +64,8 @@ def may_exist(path: Path) -> bool:
     return True
 
 
-def is_file(path: Path) -> bool:
-    """Whether a regular file is known to stand at the path, or a link to one."""
-    return stat.S_ISREG(_mode(path) or 0)
-
-
-def is_folder(path: Path) -> bool:
-    """Whether a folder is known to stand at the path, or a link to one."""
-    return stat.S_ISDIR(_mode(path) or 0)
-
-
-def _mode(path: Path) -> int | None:
-    try:
-        return path.stat().st_mode
-    except (OSError, ValueError):  # a name may hold a null character
-        return None
+# Whether something, a regular file or a folder is known to stand at a path; those of pathlib may fail.
+is_there, is_file, is_folder = os.path.exists, os.path.isfile, os.path.isdir
 
 
 def replace(path: Path, content: bytes) -> None:

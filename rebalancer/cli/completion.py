@@ -17,7 +17,6 @@ import contextlib
 import hashlib
 import os
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,7 +25,7 @@ from typing import Any
 import click
 
 from rebalancer import files
-from rebalancer.errors import RebalancerError
+from rebalancer.deadlines import attended
 
 _SECONDS = 2.0
 _KEPT_SECONDS = 60.0
@@ -49,9 +48,6 @@ _KINDS = {
 }
 _SCALED = ("deployment", "statefulset", "replicaset")
 
-# A cluster, a kubeconfig or a recording that cannot be read, or that holds something else.
-_UNANSWERED = (RebalancerError, OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
-
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
@@ -61,8 +57,8 @@ def _completer(found: Callable[[click.Context, str], list[str]]) -> Completer:
     def complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
         try:
             with _silence():
-                words = _in_time(lambda: found(ctx, incomplete))
-        except _UNANSWERED:
+                words = attended(lambda: found(ctx, incomplete)).result(_SECONDS)
+        except Exception:  # noqa: BLE001 - no cluster, kubeconfig or recording, or one that holds something else
             return []
         return [word for word in words if word.startswith(incomplete) and _WORD.fullmatch(word)][:_MAX_NAMES]
 
@@ -83,20 +79,6 @@ def _silence() -> Iterator[None]:
             os.dup2(old, descriptor)
         for descriptor in (*kept, nowhere):
             os.close(descriptor)
-
-
-def _in_time(call: Callable[[], list[str]]) -> list[str]:
-    """What the call returns; nothing if that takes too long, and then nobody waits for it."""
-    answers: list[list[str]] = []
-
-    def ask() -> None:
-        with contextlib.suppress(*_UNANSWERED):
-            answers.append(call())
-
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
-    thread.join(_SECONDS)
-    return answers[0] if answers else []
 
 
 def _configured(section: str, ctx: click.Context) -> list[str]:
