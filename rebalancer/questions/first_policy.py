@@ -18,21 +18,20 @@ import json
 import math
 import textwrap
 from collections import Counter
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from rebalancer.cluster import times
-from rebalancer.cluster.arrays import FloatArray
 from rebalancer.cluster.kinds import SERVICES
 from rebalancer.cluster.records import Service
 from rebalancer.counting import counted
 from rebalancer.planning.coverage import OF_THEIR_NODE
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import make_plan
 from rebalancer.policy.policy_file import parse_policy
 from rebalancer.policy.schedulers import ConfigMapKey
@@ -59,22 +58,6 @@ class FirstPolicy(msgspec.Struct, frozen=True):
     moves: int
 
 
-class _Facts(msgspec.Struct, frozen=True, eq=False):
-    inputs: PlanningInputs
-    measured: bool  # the load was measured, not taken from requests
-    cpu: FloatArray  # (nodes of which it is known,) percent of allocatable
-    memory: FloatArray
-    movable: int  # pods that do not belong to their node
-    schedulers: Counter[str]  # pods by schedulerName
-    place: ConfigMapKey | None  # where the scheduler's configuration was found
-
-    @classmethod
-    def of(cls, inputs: PlanningInputs, place: ConfigMapKey | None, *, measured: bool) -> _Facts:
-        percent, counts = inputs.load.percent[inputs.load.known], _schedulers(inputs)
-        cpu, memory = (figures[~np.isnan(figures)] for figures in percent[:, :2].T)
-        return cls(inputs, measured, cpu, memory, counts.total(), counts, place)
-
-
 def _schedulers(inputs: PlanningInputs) -> Counter[str]:
     """How many pods that do not belong to their node have each schedulerName."""
     pods, counts = inputs.snapshot.pods, Counter[str]()
@@ -95,23 +78,28 @@ def first_policy(inputs: PlanningInputs, place: ConfigMapKey | None = None, *, m
 
     ``place`` is where in the cluster the scheduler's configuration was found, which the policy then names.
     """
-    facts = _Facts.of(inputs, place, measured=measured)
-    for threshold in _thresholds(facts):
-        planned = _planned(facts, threshold)
-        if planned[1].moves:
-            return FirstPolicy(_with_header(facts, *planned), len(planned[1].moves))
-    text, plan = _planned(facts, _USUAL)
-    return FirstPolicy(_with_header(facts, text, plan), len(plan.moves))
+    facts = _facts(inputs, place, measured=measured)
+    for threshold in (*_thresholds(facts), _USUAL):
+        text = _written(facts, threshold)
+        plan = make_plan(_by_policy(inputs, text))
+        if plan.moves:
+            break
+    now = why_not(_by_policy(inputs, text), None).verdict if not plan.moves else ""
+    hot = sum(1 for node in plan.nodes if node.hot and (node.after is None or node.after.hot))
+    header = {"plan": plan, "still_hot": hot, "now": now}
+    return FirstPolicy(_written(facts | header, threshold), len(plan.moves))
 
 
-def _planned(facts: _Facts, threshold: int) -> tuple[str, Plan]:
-    text = _template().render(_values(facts, threshold))
-    return text, make_plan(_by_policy(facts.inputs, text))
+def _written(facts: Mapping[str, Any], threshold: int) -> str:
+    """The policy, preceded by what a plan by it does now where that is known."""
+    mean = round(facts["mean"] / _STEP) * _STEP + _STEP
+    cool_to = max(threshold - _COOLING_POINTS, min(threshold - _STEP, mean))
+    above = int(np.count_nonzero(facts["cpu"] > threshold))
+    return _template().render(facts, threshold=threshold, cool_to=cool_to, above=above)
 
 
 @cache
 def _template() -> Template:
-    """The policy without its header."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - no other question needs it
 
     environment = Environment(
@@ -132,54 +120,51 @@ def _by_policy(inputs: PlanningInputs, text: str) -> PlanningInputs:
     return replace(inputs, policy=policy, ignore_coverage=True)  # it is only looked at
 
 
-def _thresholds(facts: _Facts) -> list[int]:
+def _thresholds(facts: Mapping[str, Any]) -> list[int]:
     """Percentages of cpu to try: the usual one, then those at which the busiest nodes are hot.
 
     A load that is only requested is no reason for a lower one: such nodes may be idle.
     """
-    if not facts.measured or not len(facts.cpu):
+    cpu = facts["cpu"]
+    if not facts["measured"] or not len(cpu):
         return [_USUAL]
-    highest, mean = float(facts.cpu.max()), float(facts.cpu.mean())
-    lowest = max(_LOWEST, math.ceil((mean + _ABOVE_MEAN) / _STEP) * _STEP)
-    first = min(math.ceil(highest / _STEP) * _STEP - _STEP, _USUAL - _STEP)
+    lowest = max(_LOWEST, math.ceil((facts["mean"] + _ABOVE_MEAN) / _STEP) * _STEP)
+    first = min(math.ceil(float(cpu.max()) / _STEP) * _STEP - _STEP, _USUAL - _STEP)
     return [_USUAL, *range(first, lowest - 1, -_STEP)][:_MAX_CANDIDATES]
 
 
-def _values(facts: _Facts, threshold: int) -> dict[str, Any]:
-    load, configuration = facts.inputs.load, facts.inputs.scheduler.configuration
-    missing = sorted(name for name in facts.schedulers if configuration.profile(name) is None)
-    profiles = sorted(facts.schedulers.keys() - set(missing))
-    mean = float(facts.cpu.mean()) if len(facts.cpu) else 0.0
-    # A load that a node has, as in the summary of ``nodes``.
-    p95 = float(np.percentile(facts.cpu, 95, method="inverted_cdf")) if len(facts.cpu) else 0.0
-    cool_to = max(threshold - _COOLING_POINTS, min(threshold - _STEP, round(mean / _STEP) * _STEP + _STEP))
-    return {
-        **asdict(facts),
-        "version": facts.inputs.scheduler.version,
-        "configuration": configuration,
-        "missing": missing,
-        "profiles": ", ".join(f"{name} {facts.schedulers[name]}" for name in profiles),
-        "prometheus_services": [(item.metadata, port) for item, port in _prometheus_services(facts)],
-        "known": int(np.count_nonzero(load.known)),
-        "nodes": len(facts.inputs.snapshot.nodes),
-        "mean": mean,
-        "p95": p95,
-        "above": int(np.count_nonzero(facts.cpu > threshold)),
-        "threshold": threshold,
-        "usual": _USUAL,
-        "cool_to": cool_to,
-        "per_run": max(2, min(20, math.ceil(facts.movable * _SHARE_PER_RUN))),
-    }
-
-
-def _prometheus_services(facts: _Facts) -> list[tuple[Service, int]]:
+def _facts(inputs: PlanningInputs, place: ConfigMapKey | None, *, measured: bool) -> dict[str, Any]:
+    """What the template says of the cluster."""
+    load, configuration, counts = inputs.load, inputs.scheduler.configuration, _schedulers(inputs)
+    # (nodes of which it is known,) percent of allocatable
+    cpu, memory = (figures[~np.isnan(figures)] for figures in load.percent[load.known][:, :2].T)
+    missing = sorted(name for name in counts if configuration.profile(name) is None)
+    profiles = sorted(counts.keys() - set(missing))
     services = [
-        (item, port)
-        for item in facts.inputs.snapshot.recording.records(SERVICES)
+        (item.metadata, port)
+        for item in inputs.snapshot.recording.records(SERVICES)
         if (port := _prometheus_port(item)) is not None
     ]
-    services.sort(key=lambda found: (found[0].metadata.namespace, found[0].metadata.name))
-    return services[:_MAX_SERVICES]
+    services.sort(key=lambda found: (found[0].namespace, found[0].name))
+    return {
+        "inputs": inputs,
+        "at": times.render(inputs.now),
+        "place": place,
+        "measured": measured,
+        "cpu": cpu,
+        "memory": memory,
+        "mean": float(cpu.mean()) if len(cpu) else 0.0,
+        # A load that a node has, as in the summary of ``nodes``.
+        "p95": float(np.percentile(cpu, 95, method="inverted_cdf")) if len(cpu) else 0.0,
+        "usual": _USUAL,
+        "movable": counts.total(),  # pods that do not belong to their node
+        "schedulers": counts,
+        "missing": missing,
+        "profiles": ", ".join(f"{name} {counts[name]}" for name in profiles),
+        "prometheus_services": services[:_MAX_SERVICES],
+        "known": int(np.count_nonzero(load.known)),
+        "per_run": max(2, min(20, math.ceil(counts.total() * _SHARE_PER_RUN))),
+    }
 
 
 def _prometheus_port(service: Service) -> int | None:
@@ -196,33 +181,6 @@ def _prometheus_port(service: Service) -> int | None:
     if not name.endswith(("prometheus", "prometheus-server")):
         return None
     return ports[0] if ports else _PROMETHEUS_PORT
-
-
-def _with_header(facts: _Facts, text: str, plan: Plan) -> str:
-    """The policy, preceded by what it was made from and what a plan by it does now."""
-    inputs = facts.inputs
-    after = sum(1 for node in plan.nodes if node.hot and (node.after is None or node.after.hot))
-    now = (
-        f"{counted(len(plan.moves), 'pod moves', 'pods move')}, and {after} of "
-        f"{counted(plan.hot_count, 'hot node stays', 'hot nodes stay')} hot"
-    )
-    if not plan.moves:
-        now = why_not(_by_policy(inputs, text), None).verdict
-    return (
-        _comment(
-            0,
-            "A policy for rebalancer, suggested by what a cluster shows. Every key that is not here has its "
-            "default: see rebalancer policy show. Check a change with rebalancer plan --diff.",
-        )
-        + _comment(
-            0,
-            f"Seen: {counted(len(inputs.snapshot.nodes), 'node')} and "
-            f"{counted(len(inputs.snapshot.pods), 'pod')} of "
-            f"{inputs.snapshot.source} at {times.render(inputs.now)}.",
-        )
-        + _comment(0, f"A plan by it, now: {now}.")
-        + text
-    )
 
 
 def _comment(indent: int, text: str) -> str:
