@@ -13,7 +13,7 @@ def start() -> None:
     _outlive_hangups()
     _tell_of_crashes()
     _prepare_imports()
-    from rebalancer.cli.edge import open_closed_streams  # noqa: PLC0415 - not before the signal
+    from rebalancer.cli.invocation import open_closed_streams  # noqa: PLC0415 - not before the signal
 
     open_closed_streams()
     from rebalancer.cli.program import main  # noqa: PLC0415 - importing takes a while, and may be interrupted

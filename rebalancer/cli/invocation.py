@@ -1,25 +1,44 @@
-"""One invocation: the name that the program was started under, its state, and its logs.
+"""One invocation: the name that the program was started under, its state, its logs, and how it ends.
 
 An installation brings the same program twice: as ``rebalancer``, and as ``kubectl-rebalance``, which kubectl
 runs when somebody types ``kubectl rebalance``. Help must show a command that the user can type again.
 
 Logs go to stderr, as text or as a JSON object a line; results never go there, logs never to stdout.
+
+At the edge of the process every failure becomes one line on stderr and an exit code.
+
+Standard streams may be closed before the program begins, as ``2>&-`` and some supervisors leave them. A
+system gives the lowest free descriptor to whatever is opened next: with stdout closed, that of stdout to the
+state's file or to the connection to the API server, and a login plugin that prints would print there. So what
+is closed is opened first, to nowhere:
+
+    rebalancer plan >&-    descriptor 1 is free    opened to nowhere; the plan goes there
+    rebalancer run 2>&-    descriptor 2 is free    opened to nowhere; ``run`` asks for --journal FILE
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import logging
+import os
+import re
+import shlex
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TextIO
 
+import click
 import msgspec
 
-from rebalancer.errors import ExitCode
+from rebalancer import files
+from rebalancer.errors import ExitCode, RebalancerError
 from rebalancer.redaction import each_text, without_secrets
 from rebalancer.reporting.words import plain
+from rebalancer.signals import interrupted_by_signals, was_requested
 from rebalancer.telemetry import current_fields
 
 PROGRAM = "rebalancer"
@@ -102,3 +121,209 @@ def take_down_logs() -> None:
     root.setLevel(logging.WARNING)
     LOGGER.setLevel(logging.NOTSET)
     logging.captureWarnings(False)
+
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class OutputClosedError(Exception):
+    """The reader of our output has closed it; click would turn a BrokenPipeError into a failure."""
+
+
+def guarded(call: Callable[[], object], session: Session) -> int:
+    """Run a program to its end and return its exit code; no exception gets past here.
+
+    That is what ``call`` returns, if it is a number, else the exit code of the session.
+    """
+    set_up_logs(session)
+    _print_anything()
+    with interrupted_by_signals() as interruptions:
+        try:
+            interruptions.raising = True
+            if was_requested():  # before it was
+                raise KeyboardInterrupt
+            code = _exit_code(call, session)
+            _leave_nothing_unwritten()
+            interruptions.raising = False  # nothing would catch it while the handlers are taken back
+            return code
+        except KeyboardInterrupt:
+            # A signal that came while the failure of the command was being reported.
+            interruptions.raising = False
+            return _fail(session, "interrupted", ExitCode.INTERRUPTED, None)
+        except Exception as error:  # noqa: BLE001 - while the failure of the command was put into words
+            interruptions.raising = False
+            return _defect(session, error)
+
+
+def _exit_code(call: Callable[[], object], session: Session) -> int:
+    try:
+        result = call()
+        sys.stdout.flush()
+    except (BrokenPipeError, OutputClosedError):
+        # The reader of our output has seen enough; what was done is done.
+        _close_stdout()
+        return session.exit_code
+    except RebalancerError as error:
+        return _fail(session, str(error), error.exit_code, error)
+    except click.Abort as abort:
+        if isinstance(abort.__cause__, EOFError):
+            return _fail(session, "input ended early", ExitCode.BAD_INPUT, abort)
+        return _fail(session, "interrupted", ExitCode.INTERRUPTED, None)
+    except KeyboardInterrupt:
+        return _fail(session, "interrupted", ExitCode.INTERRUPTED, None)
+    except click.exceptions.NoArgsIsHelpError as error:
+        with contextlib.suppress(OSError):
+            error.show()
+        return int(ExitCode.BAD_INPUT)
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "rebalancer"
+        hints = "; ".join(filter(None, (usage_hint(error), f"see: {command} --help")))
+        message = f"{error.format_message().rstrip('.')} ({hints})"
+        return _fail(session, " ".join(message.split()), ExitCode.BAD_INPUT, error)
+    except click.ClickException as error:
+        return _fail(session, error.format_message(), ExitCode.BAD_INPUT, error)
+    except OSError as error:
+        return _of_the_system(session, error)
+    except Exception as error:  # noqa: BLE001 - the edge of the process
+        return _defect(session, error)
+    return result if isinstance(result, int) else session.exit_code
+
+
+def _of_the_system(session: Session, error: OSError) -> int:
+    code = session.exit_code or int(ExitCode.BAD_INPUT)
+    if _folder_is_gone():
+        return _fail(session, "the current folder was removed (change to another one)", code, error)
+    if error.errno not in _FULL:
+        return _defect(session, error)
+    _close_stdout()
+    return _fail(session, f"cannot write the result: {error.strerror}", code, error)
+
+
+def _folder_is_gone() -> bool:
+    """Whether the program stands in no folder, as a terminal does after ``rebalancer demo --keep``."""
+    try:
+        os.getcwd()  # noqa: PTH109 - asks, and keeps nothing
+    except FileNotFoundError:
+        return True
+    return False
+
+
+def _defect(session: Session, error: Exception) -> int:
+    message = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    hint = "please report" if session.verbose else "please report; details with -v"
+    return _fail(session, f"{message} ({hint})", ExitCode.INTERNAL, error)
+
+
+def _fail(session: Session, message: str, code: int, error: BaseException | None) -> int:
+    """Log a line, or one for each problem of an input, with the traceback only if details were requested.
+
+    What fails after a signal may have failed because of it, and is reported as interrupted.
+    """
+    if was_requested():
+        message, code, error = "interrupted", ExitCode.INTERRUPTED, None
+    apart = error.lines if isinstance(error, RebalancerError) and session.log_format == "text" else ()
+    *others, message = apart or (message,)
+    for other in others:
+        LOGGER.error("%s", other)
+    LOGGER.log(
+        _INTERNAL if code == ExitCode.INTERNAL else logging.ERROR,
+        "%s",
+        message,
+        exc_info=error if session.verbose else None,
+        extra={"fields": {"exitCode": int(code)}},
+    )
+    return int(code)
+
+
+_INTERNAL = logging.ERROR + 1
+logging.addLevelName(_INTERNAL, "INTERNAL ERROR")
+
+
+def _print_anything() -> None:
+    """Write characters that a stream cannot encode as escapes instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _leave_nothing_unwritten() -> None:
+    """Write what stdout still holds: where the interpreter fails to, it changes the exit code."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        _close_stdout()
+
+
+def _close_stdout() -> None:
+    """Redirect stdout to nothing, so that the interpreter can flush it when it exits."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+_OF_KUBECTL = {"-f": "--policy FILE", "--file": "--policy FILE", "--filename": "--policy FILE"}
+_WHOLE_PLAN = "run carries out the whole plan: limit it in the policy, under evictable or limits"
+_RECORDED = "a recorded cluster cannot be changed; use: rebalancer plan --from"
+# Options of other commands that a command lacks on purpose, and why.
+_LEFT_OUT = {
+    **{("run", name): _WHOLE_PLAN for name in ("-n", "--namespace", "-l", "--selector", "--field-selector")},
+    ("run", "--hot"): _WHOLE_PLAN,
+    ("run", "--from"): _RECORDED,
+    ("serve", "--from"): "a recorded cluster does not change; use: rebalancer plan --from",
+    ("agreement", "--from"): "it follows what a live cluster decides",
+    ("serve", "--now"): "a service plans for the present; leave out --now",
+}
+_EXTRA = re.compile(r"unexpected extra arguments? \(([^\s)]+)")
+
+
+def usage_hint(error: click.UsageError) -> str:
+    """What to do instead, e.g. ``did you mean --policy policy.yaml?``; empty if that is not known."""
+    if isinstance(error, click.NoSuchOption):
+        name = error.option_name
+        reason = _LEFT_OUT.get(((error.ctx.info_name if error.ctx else None) or "", name), "")
+        return f"did you mean {_OF_KUBECTL[name]}?" if name in _OF_KUBECTL else reason
+    extra = _EXTRA.search(error.format_message())
+    if extra is None or error.ctx is None:
+        return ""
+    options = {name for parameter in error.ctx.command.params for name in parameter.opts}
+    path = extra[1]
+    if path.endswith((".yaml", ".yml")) and "--policy" in options:
+        return f"did you mean --policy {path}?"
+    source = next((item for item in error.ctx.command.params if item.name == "source"), None)
+    if error.ctx.params.get("source") is not None:  # what a shell makes of --from recorded/*
+        if "pattern" not in (getattr(source, "help", None) or ""):
+            return "--from takes one PATH"
+        quoted = shlex.quote(str(Path(path).parent / "*"))
+        return f"--from takes one PATH; for all of several quote the pattern: --from {quoted}"
+    if "--from" in options and ("/" in path or files.is_there(Path(path))):
+        return f"did you mean --from {path}?"
+    return ""
+
+
+_READS = (True, False, False)  # stdin, stdout, stderr
+_closed: set[int] = set()
+
+
+def open_closed_streams() -> None:
+    """Open those of the three standard streams to nowhere that are closed; to be called first of all."""
+    for descriptor, reads in enumerate(_READS):
+        with contextlib.suppress(OSError):
+            os.fstat(descriptor)
+            continue
+        _closed.add(descriptor)
+        found = os.open(os.devnull, os.O_RDONLY if reads else os.O_WRONLY)
+        if found != descriptor:
+            os.dup2(found, descriptor)
+            os.close(found)
+        os.set_inheritable(descriptor, True)
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+def stderr_was_closed() -> bool:
+    """Whether nobody can ever read what is written to stderr, because there was none."""
+    return 2 in _closed

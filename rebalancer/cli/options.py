@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rebalancer.cli import completion
-from rebalancer.cli.edge import stderr_was_closed
-from rebalancer.cli.invocation import PROGRAM, program_name
+from rebalancer.cli.invocation import PROGRAM, program_name, stderr_was_closed
 from rebalancer.cli.output import Output
 from rebalancer.errors import InputError
 from rebalancer.files import refusing, state_folder

@@ -18,8 +18,14 @@ import click
 from click.shell_completion import ShellComplete
 
 from rebalancer import __version__
-from rebalancer.cli.edge import OutputClosedError, guarded
-from rebalancer.cli.invocation import Session, program_name, set_up_logs, take_down_logs
+from rebalancer.cli.invocation import (
+    OutputClosedError,
+    Session,
+    guarded,
+    program_name,
+    set_up_logs,
+    take_down_logs,
+)
 from rebalancer.errors import ExitCode
 
 
@@ -154,7 +160,10 @@ class LazyGroup(click.Group):
 
 # The modules of rebalancer.cli.commands and the commands that each defines, in the order of --help.
 _MODULES = {
-    **{name: (name,) for name in ("plan", "run", "serve", "extender", "nodes")},
+    "plan": ("plan",),
+    "run": ("run",),
+    "serve": ("serve", "extender"),
+    "nodes": ("nodes",),
     "questions": ("explain", "why_not", "what_if", "fit", "diff"),
     "agreement": ("agreement", "why"),
     **{name: (name,) for name in ("snapshot", "policy")},

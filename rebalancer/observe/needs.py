@@ -20,14 +20,13 @@ from rebalancer.cluster.live.reader import prefetch
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InternalError, RebalancerError, StopRequestedError
 from rebalancer.load.plugin_sources import plugin_requests, read_view, watcher_addresses
-from rebalancer.load.prometheus.discovery import with_addresses
 from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
 from rebalancer.load.prometheus.reader import connection_of
 from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.load.raw_figures import ANY_ADDRESS, RawFigures
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.load.services import runs_in_a_cluster
-from rebalancer.load.sources import prometheus_questions
+from rebalancer.load.sources import prometheus_questions, with_addresses
 from rebalancer.planning.assemble import policy_watchers
 from rebalancer.planning.inputs import ApiServer, Observation, SchedulerStart
 from rebalancer.planning.scheduler_facts import (
@@ -201,6 +200,6 @@ def _answer_of_watcher(api: RawApi, address: str, *, inside: bool) -> bytes | st
 
 
 def _start_of(api: RawApi, location: SchedulerLocation, now: float) -> SchedulerStart:
-    from rebalancer.execution.scheduler_health import scheduler_start  # noqa: PLC0415 - imports kubernetes
+    from rebalancer.execution.safety import scheduler_start  # noqa: PLC0415 - imports kubernetes
 
     return scheduler_start(api, location, now)

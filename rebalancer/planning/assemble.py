@@ -10,9 +10,8 @@ from rebalancer.cluster.arrays import FloatArray, PodRow
 from rebalancer.cluster.kinds import SERVICES
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.plugin_sources import read_view, watcher_addresses
-from rebalancer.load.prometheus.discovery import with_addresses
 from rebalancer.load.services import service_of
-from rebalancer.load.sources import read_load
+from rebalancer.load.sources import read_load, with_addresses
 from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.inputs import Observation, PlanningInputs, digest_of
 from rebalancer.planning.plan import ListedNode, NodeReport

@@ -265,7 +265,7 @@ def test_a_failure_that_nobody_can_read_leaves_with_its_code() -> None:
 def test_a_file_opened_later_never_gets_the_descriptor_of_a_closed_stream() -> None:
     code = """
 import os, sys, tempfile
-from rebalancer.cli.edge import open_closed_streams
+from rebalancer.cli.invocation import open_closed_streams
 open_closed_streams()
 standard = {os.readlink(f"/proc/self/fd/{number}") for number in range(3)}
 with tempfile.TemporaryFile() as later:
@@ -278,8 +278,8 @@ with tempfile.TemporaryFile() as later:
 def test_a_run_whose_journal_nobody_could_ever_read_is_refused() -> None:
     code = """
 import sys
-from rebalancer.cli import edge
-edge._closed.add(2)
+from rebalancer.cli import invocation
+invocation._closed.add(2)
 from rebalancer.cli.program import main
 main(["run", "--kubeconfig", "/no/such/file"])
 """
@@ -292,8 +292,7 @@ main(["run", "--kubeconfig", "/no/such/file"])
 def test_what_is_left_unwritten_never_changes_the_exit_code() -> None:
     code = """
 import sys
-from rebalancer.cli.edge import guarded
-from rebalancer.cli.invocation import Session
+from rebalancer.cli.invocation import Session, guarded
 from rebalancer.errors import SafetyError
 def fail():
     sys.stdout.write("half a plan")
@@ -325,7 +324,7 @@ own = os.getpid()
 os.getpid = lambda: 1
 class Asked:
     def find_spec(self, name, *_):
-        if name == "rebalancer.cli.edge":
+        if name == "rebalancer.cli.invocation":
             os.kill(own, signal.SIGTERM)
 from rebalancer.__main__ import start
 sys.meta_path.insert(0, Asked())

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.errors import RebalancerError
-from rebalancer.execution.safety import ClusterHealth, SafetyChecks, read_health
-from rebalancer.execution.scheduler_health import SchedulerHealth
+from rebalancer.execution.safety import ClusterHealth, SafetyChecks, SchedulerHealth, read_health
 from rebalancer.policy.schema import Safety
 from rebalancer.policy.units import Amount
 from rebalancer.state.run_state import MeasuredAgreement

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rebalancer.cluster import times
-from rebalancer.execution.scheduler_health import scheduler_start
+from rebalancer.execution.safety import scheduler_start
 from rebalancer.planning.inputs import SchedulerStart
 from rebalancer.planning.scheduler_facts import SchedulerLocation
 from tests.unit.execution.builders import NOW

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import click
 import pytest
 
-from rebalancer.cli.edge import guarded
-from rebalancer.cli.invocation import Session, take_down_logs
+from rebalancer.cli.invocation import Session, guarded, take_down_logs
 from rebalancer.errors import ExitCode, InputError
 from tests.interruptions import signalled_everywhere
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from rebalancer.cluster import times
 from rebalancer.cluster.records.pods import is_scheduler
 from rebalancer.errors import StopRequestedError
-from rebalancer.execution.scheduler_health import SchedulerHealth, scheduler_health
+from rebalancer.execution.safety import SchedulerHealth, scheduler_health
 from rebalancer.planning.scheduler_facts import PodSelection, SchedulerLocation
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal

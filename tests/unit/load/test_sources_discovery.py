@@ -9,7 +9,7 @@ import pytest
 
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError, UnreachableError
-from rebalancer.load.prometheus.discovery import prometheus_address, with_addresses
+from rebalancer.load.sources import prometheus_address, with_addresses
 from rebalancer.policy.policy_file import parse_policy
 from tests.builders import a_node, a_snapshot
 
