@@ -119,12 +119,12 @@ class Consolidation(Strategy):
         """What leaves each node, and what its removal saves."""
         from rebalancer.planning.strategies.whole_nodes import WholeNodes  # noqa: PLC0415 - imports numpy
 
-        return WholeNodes(self.prepared, self.settings)
+        return WholeNodes(self.prepared, self.settings, self.name)
 
     @property
     def _most(self) -> int:
-        empty = self.nodes.empty
-        return min(self.settings.max_nodes, int((~empty).sum()) - self.settings.keep.of(len(empty)))
+        empty, left = self.nodes.empty, self.settings.max_nodes - self.nodes.emptied_before
+        return min(left, int((~empty).sum()) - self.settings.keep.of(len(empty)))
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """How few pods its node would be rid of."""

@@ -65,8 +65,10 @@ class EmptyingSettings(Protocol):
 class WholeNodes:
     """Those of a cluster, by what the settings of ``consolidation`` say of them."""
 
-    def __init__(self, prepared: PreparedInputs, settings: EmptyingSettings) -> None:
+    def __init__(self, prepared: PreparedInputs, settings: EmptyingSettings, strategy: str) -> None:
         self._prepared, self._settings = prepared, settings
+        # The nodes that earlier plans of this run have begun to empty.
+        self._begun = {move.from_node for move in prepared.inputs.made if move.strategy == strategy}
         self._must_leave = must_leave(prepared.pods)  # (pods,)
         self.leaving = pods_to_leave(prepared.pods, len(prepared.nodes))  # (nodes,)
         self.empty: BoolArray = self.leaving == 0  # (nodes,)
@@ -133,6 +135,12 @@ class WholeNodes:
         recent = [move for move in moves if abs(inputs.now - move.evicted_at) < self._settings.settle]
         settling = {name for move in recent for name in (move.from_node, move.to_node)}
         return settling - {move.from_node for move in inputs.made}  # this run goes on with them
+
+    @property
+    def emptied_before(self) -> int:
+        """How many nodes earlier plans of this run have emptied; one that is gone is one of them."""
+        row_of = self._prepared.nodes.row
+        return sum(name not in row_of or bool(self.empty[row_of[name]]) for name in self._begun)
 
     def saves(self, node: int) -> float:
         """What is saved without a node: its price, 1 if none is known; 0 if it may not be emptied."""
