@@ -134,7 +134,7 @@ class WholeNodes:
         moves = inputs.state.moves if inputs.state else ()
         recent = [move for move in moves if abs(inputs.now - move.evicted_at) < self._settings.settle]
         settling = {name for move in recent for name in (move.from_node, move.to_node)}
-        return settling - {move.from_node for move in inputs.made}  # this run goes on with them
+        return settling - self._begun  # this run goes on with them
 
     @property
     def emptied_before(self) -> int:

@@ -54,3 +54,13 @@ def test_all_plans_of_a_run_empty_no_more_nodes_than_max_nodes(gone: tuple[str, 
     assert first.from_node == "a"
     assert later_sources([first], read_after([first.pod.name], gone, maxNodes=1)) == set()
     assert len(later_sources([first], read_after([first.pod.name], gone, maxNodes=2))) == 1
+
+
+def test_a_later_plan_leaves_nodes_alone_that_another_strategy_moved_pods_from() -> None:
+    (first,) = plan_of(read_after(maxNodes=1)).moves
+    other = replace(first, strategy="lifetime", from_node="b", pod=replace(first.pod, uid="other"))
+    read = read_after([first.pod.name], maxNodes=4)
+    moves = (*(read.state.moves if read.state else ()), a_past_move(from_node="b", to_node="full"))
+    read = replace(read, state=RunState(moves=moves))
+
+    assert later_sources([first, other], read) == {"c", "d"}
