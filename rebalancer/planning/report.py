@@ -55,7 +55,7 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
         inputs=inputs.digest,
         now=times.render(inputs.now),
         moves=tuple(
-            _move(prepared, move, strategies[move.candidate.wish.strategy]) for move in decided.moves
+            as_move(prepared, move, strategies[move.candidate.wish.strategy]) for move in decided.moves
         ),
         nodes=_node_reports(prepared, _after(prepared, decided)),
         kept=tuple(sorted(kept, key=lambda item: (item.node, item.pod.namespace, item.pod.name))),
@@ -199,7 +199,8 @@ def possible_landings(prepared: PreparedInputs, landings: LandingDistribution) -
     return tuple(Landing(node=names[row], probability=round(chance, CHANCE_DIGITS)) for row, chance in pairs)
 
 
-def _move(prepared: PreparedInputs, move: PlannedMove, strategy: Strategy) -> Move:
+def as_move(prepared: PreparedInputs, move: PlannedMove, strategy: Strategy) -> Move:
+    """A move as plans say it; ``strategy`` is the one that wishes for it."""
     candidate = move.candidate
     gain = by_resource(prepared.hotness.names, move.evaluation.gain)
     load = prepared.inputs.load

@@ -27,11 +27,11 @@ from rebalancer.planning.builder import PartialPlan, PlanBuilder, PlannedMove
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Candidate, Wish
 from rebalancer.planning.landing.landing_check import Landings
-from rebalancer.planning.plan import CHANCE_DIGITS, NOTHING_YET, POD_GONE, POD_LEAVING, Move, Plan, Progress
+from rebalancer.planning.plan import NOTHING_YET, POD_GONE, POD_LEAVING, Move, Plan, Progress
 from rebalancer.planning.planner import together_with, try_move
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import NotMoved, Reason
-from rebalancer.planning.report import possible_landings
+from rebalancer.planning.report import as_move
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.state.run_state import PastMove
@@ -133,14 +133,18 @@ def next_in_wave(
     tried = _try_again(prepared, ((row,),), {row: move}, builder, strategies)
     for kept in (*tried.kept.values(), *_together(prepared, tried, strategies, progress.kept).values()):
         return f"{kept.reason}: {kept.message}"
-    return _as_found(prepared, move, tried.moves[-1])
+    return _as_found(prepared, move, tried.moves[-1], strategies)
 
 
-def _as_found(prepared: PreparedInputs, move: Move, found: PlannedMove) -> Move:
-    """A move with the landings that it has now."""
-    evaluation = found.evaluation
-    landings = possible_landings(prepared, evaluation.landings())
-    return replace(move, landings=landings, risk=round(evaluation.unacceptable, CHANCE_DIGITS))
+def _as_found(
+    prepared: PreparedInputs, move: Move, planned: PlannedMove, strategies: Sequence[Strategy]
+) -> Move:
+    """A move with the landings that it has now, and what is said of it where these are others."""
+    strategy = next(item for item in strategies if item.name == planned.candidate.wish.strategy)
+    found = as_move(prepared, planned, strategy)
+    if found.landings == move.landings:
+        return replace(move, risk=found.risk)
+    return replace(move, landings=found.landings, risk=found.risk, gain=found.gain, because=found.because)
 
 
 def _live(prepared: PreparedInputs, move: Move) -> PodRow | None:
@@ -211,7 +215,7 @@ def revalidate_moves(
         )
     for planned in tried.moves:
         move = rows[planned.evaluation.candidate.row]
-        found.setdefault(move.pod.uid, _as_found(prepared, move, planned))
+        found.setdefault(move.pod.uid, _as_found(prepared, move, planned, strategies))
     for uid, verdict in found.items():
         if isinstance(verdict, Move) and isinstance(found.get(verdict.makes_room_for), str):
             found[uid] = f"{Reason.NOT_NEEDED}: {_NOBODY_COMES}"

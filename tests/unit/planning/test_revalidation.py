@@ -162,7 +162,10 @@ def test_a_move_that_holds_comes_with_the_landings_it_has_now() -> None:
     assert [landing.node for landing in move.landings] == ["cool"]
     assert isinstance(now, Move)
     assert [landing.node for landing in now.landings] == ["cold"]
-    assert replace(now, landings=move.landings) == move
+    assert "its replacement will be placed on cold, a gain of at least" in now.because
+    assert f"{now.gain['cpu']:.1f} points of cpu" in now.because
+    assert now.gain["cpu"] > move.gain["cpu"]
+    assert replace(now, landings=move.landings, because=move.because, gain=move.gain) == move
 
 
 def test_a_move_must_hold_with_figures_that_the_scheduler_may_not_have_renewed() -> None:
