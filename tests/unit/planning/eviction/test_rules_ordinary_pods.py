@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
+import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from pydantic.alias_generators import to_camel
 
 from rebalancer.cluster.arrays import PodRow
+from rebalancer.cluster.nodes import NodeTable
 from rebalancer.planning.eviction import EvictionContext, every_refusal, why_protected
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.prepared import prepare
+from rebalancer.policy.schema import Evictable, Protection
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, at, planning_inputs
 from tests.unit.planning.eviction.protected_pods import EVICT
 from tests.unit.planning.random_clusters import Cluster, clusters
+from tools.pages.policy_keys import EXAMPLES
 
 Item = dict[str, Any]
 
@@ -113,21 +120,60 @@ class Watched:
         return len(self._wrapped)
 
 
-@given(cluster=clusters(), surge=st.booleans())
+def watched_nodes(nodes: NodeTable) -> Any:
+    """Nodes of which rules read no more than whether they are ready, and whether somebody removes them."""
+    records = []
+    for node in nodes.records:
+        labels: Any = Watched(node.metadata.labels or {"a": "b"}, set())  # of no window of an ordinary pod
+        of_node: Any = Watched(replace(node.metadata, labels=labels), {"deletion_timestamp", "labels"})
+        spec: Any = Watched(node.spec, {"taints"})
+        records.append(Watched(replace(node, metadata=of_node, spec=spec), {"metadata", "spec"}))
+    given: Any = records
+    return Watched(replace(nodes, records=given), {"ready", "records"})
+
+
+def settings_of_rules() -> list[Item]:
+    """What a policy may say under ``evictable`` that makes a rule ask: every switch, choice and example."""
+    found: list[Item] = [{}, {"protect": [item.value for item in Protection]}]
+    for name, field in Evictable.model_fields.items():
+        values = [True, False] if field.annotation is bool else get_args(field.annotation)
+        found += [{to_camel(name): value} for value in values if isinstance(value, bool | str)]
+    documents = yaml.safe_load_all(EXAMPLES.read_text())
+    examples = [document.get("evictable", {}) for document in documents]
+    return [*found, *({key: value} for example in examples for key, value in example.items())]
+
+
+@given(cluster=clusters(), settings=st.sampled_from(settings_of_rules()))
 def test_rules_read_nothing_else_of_ordinary_pods_than_what_makes_them_ordinary(
-    cluster: Cluster, surge: bool
+    cluster: Cluster, settings: Item
 ) -> None:
-    if surge:
-        cluster.policy["evictable"]["singleReplica"] = "surge"
-    inputs = cluster.inputs()
+    cluster.policy["evictable"].update(settings)
+    ordinary_pods_that_are_watched(cluster.inputs())
+
+
+@pytest.mark.parametrize("settings", settings_of_rules(), ids=str)
+def test_no_setting_makes_a_rule_read_more_of_ordinary_pods(settings: Item) -> None:
+    workloads = [a_workload(name, ["a", "b", "b"]) for name in ("web", "shop")]
+    policy = a_policy(evictable=settings)
+    watched = ordinary_pods_that_are_watched(
+        planning_inputs([a_node("a"), a_node("b")], workloads, policy=policy)
+    )
+    assert watched == 4 or "nodeSelector" in str(settings)  # the newest of each workload is not ordinary
+
+
+def ordinary_pods_that_are_watched(inputs: PlanningInputs) -> int:
+    """How many pods are ordinary, each of which rules refused while it was watched what they read."""
     found = prepare(replace(inputs, ignore_coverage=True)).eviction
     pods: Any = Watched(found.pods, LOOKED_AT)
-    inputs = replace(found.inputs, snapshot=replace(found.inputs.snapshot, pods=pods))
+    nodes = watched_nodes(found.nodes)
+    inputs = replace(found.inputs, snapshot=replace(found.inputs.snapshot, pods=pods, nodes=nodes))
     watched = EvictionContext.of(inputs, found.unpredictable, found.claims, found.leaving)
     load: Any = Watched(inputs.load, set())
     watched = pod_by_pod(replace(watched, inputs=replace(inputs, load=load)))
-    for row in np.flatnonzero(found.ordinary).tolist():
+    rows = np.flatnonzero(found.ordinary).tolist()
+    for row in rows:
         assert tuple(every_refusal(watched, PodRow(row))) == tuple(every_refusal(found, PodRow(row)))
+    return len(rows)
 
 
 def test_ordinary_pods_are_asked_once_for_their_class() -> None:
