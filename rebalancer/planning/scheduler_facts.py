@@ -61,7 +61,6 @@ from rebalancer.profiles.types import (
 )
 from rebalancer.scheduling.extenders import Score, cannot_be_computed, not_ours, with_extenders
 from rebalancer.scheduling.framework.plugin import Normalization
-from rebalancer.scheduling.framework.sampling import ALL_ARE_LOOKED_AT
 from rebalancer.scheduling.plugins.prometheus_score import Definition, Direction, described_score
 from rebalancer.scheduling.registry import (
     CATALOGUE,
@@ -90,13 +89,8 @@ def scheduler_facts(
         start=_start(observation, settings, configuration),
         listed_nodes_at=_listed_nodes_at(observation, settings, configuration),
     )
-    if not facts.release.has(SHUFFLED_NODES):
-        return facts
-    # One turned round has the same samples as it had, but lets each of two equal nodes win as often.
-    if len(snapshot.nodes) < ALL_ARE_LOOKED_AT:
-        return replace(facts, shuffles=(1, -1))
-    # Each order costs as much as the first: there are two, where the moment is known or not.
-    return replace(facts, shuffles=(1, 2) if len(facts.listed_nodes_at) == 1 else (1,))
+    # Of an order and the same turned round each of two equal nodes is as often the first.
+    return replace(facts, shuffles=(1, -1)) if facts.release.has(SHUFFLED_NODES) else facts
 
 
 def configuration_of(observation: Observation, loaded: LoadedPolicy) -> SchedulerConfiguration:

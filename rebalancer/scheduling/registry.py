@@ -36,8 +36,8 @@ from rebalancer.profiles.types import (
 from rebalancer.profiles.types import ExtensionPoint as P
 from rebalancer.scheduling import plugins as modelled
 from rebalancer.scheduling.framework.cycle import Scheduler
+from rebalancer.scheduling.framework.draws import Workers
 from rebalancer.scheduling.framework.plugin import Enabled, ObjectsRead, Plugin, PluginInputs
-from rebalancer.scheduling.framework.race import Workers
 from rebalancer.scheduling.versions.rules import RULES
 
 ENTRY_POINT_GROUP = "rebalancer.plugins"

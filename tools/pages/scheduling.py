@@ -97,11 +97,12 @@ The policy's `scheduler.allowUnpredictable` allows the eviction of `Unpredictabl
   placement, reproduces the log in its article.
 * **Node order**: the scheduler lists the nodes when it starts, and learns of later ones as they are created;
   zones are visited in the order of their first node. Up to 1.34 the list is by name. From 1.35 on
-  (`WatchListClient`) it is in no order: one or two drawn at random, the same ones in each plan, stand for it.
-  The order decides which nodes a sample holds, in clusters of more than 100 nodes, and from 1.35 on which of
-  equal nodes is taken. When the scheduler started is seen by its pods, which are ready since then. Where none
-  is seen, as on managed control planes, it may have started before any of the nodes or after all: half of the
-  chance goes to the landings of each. A node that changed its zone is visited last.
+  (`WatchListClient`) it is in no order: hundreds drawn at random, the same ones in each plan, tell with which
+  chance nodes are in a sample, in clusters of more than 100 nodes; one of them, and the same turned round,
+  which of equal nodes is taken. Up to 1.34 the one order tells both. When the scheduler started is seen by
+  its pods, which are ready since then. Where none is seen, as on managed control planes, it may have started
+  before any of the nodes or after all: half of the chance goes to the landings of each. A node that changed
+  its zone is visited last.
 * **Alpha features** are off unless the scheduler's command line or `scheduler.featureGates` turns them on;
   numeric comparison of taints is not modelled.
 * **Namespace selectors** of affinity terms: from 1.34 on, NotIn and DoesNotExist match every namespace.

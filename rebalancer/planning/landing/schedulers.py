@@ -52,7 +52,7 @@ from rebalancer.scheduling.registry import (
     queries_of,
 )
 from rebalancer.scheduling.state.cluster_state import ClusterState
-from rebalancer.scheduling.state.nodes import listed_since
+from rebalancer.scheduling.state.nodes import Unordered, listed_since
 from rebalancer.scheduling.state.volumes import claim_names
 from rebalancer.scheduling.versions.release import Release, Rule
 from rebalancer.scheduling.versions.rules import (
@@ -296,7 +296,10 @@ class ProfileSchedulers:
         nodes, facts = inputs.snapshot.nodes, inputs.scheduler
         listings = itertools.product(facts.listed_nodes_at, facts.shuffles)
         self.state = ClusterState.of(
-            inputs.snapshot, facts.release, [listed_since(nodes, *listing) for listing in listings]
+            inputs.snapshot,
+            facts.release,
+            [listed_since(nodes, *listing) for listing in listings],
+            Unordered.since(nodes, facts.listed_nodes_at) if any(facts.shuffles) else None,
         )
         self.plugin_inputs = plugin_inputs = replace(
             PluginInputs.of(inputs.snapshot, inputs.view), cores=inputs.scheduler.cores

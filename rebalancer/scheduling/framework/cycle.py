@@ -24,8 +24,8 @@ import numpy as np
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.pods import PodTable
 from rebalancer.profiles.types import Extender, ExtensionPoint, Profile
+from rebalancer.scheduling.framework.draws import Workers
 from rebalancer.scheduling.framework.plugin import Plugin
-from rebalancer.scheduling.framework.race import Workers
 from rebalancer.scheduling.framework.sampling import AnySearch, Searches, nodes_to_find
 from rebalancer.scheduling.framework.scores import RawScores, WeightedScores, notes, out_of_range
 from rebalancer.scheduling.framework.start_index import TieBreak
@@ -419,6 +419,7 @@ class Scheduler:
             looked_at,
             self._limit(looked_at[0]),
             counts=state.nodes.order_counts,
+            unordered=None if candidates.restricted_to is not None else state.nodes.unordered,
             found=found,
             heap=heap and not asked,
         )

@@ -1,8 +1,8 @@
 """Which nodes win the samples of several workers, and with which chance.
 
 Only the best nodes can win, so only they are followed: so many that about a dozen of them are in every
-sample. For each draw of the race (see ``Interleavings``) each of them is in the sample if it was looked at
-before enough nodes were found. The best one that is there wins; among equal totals each is equally likely.
+sample. For each draw (see ``draws``) each of them is in the sample if it was looked at before enough nodes
+were found. The best one that is there wins; among equal totals each is equally likely.
 
 A draw is not the race that will happen. Nodes looked at about when the search ends may be in the sample or
 not; and any worker may be interrupted, so a node is missing, or there, against all expectation with a small
@@ -21,27 +21,17 @@ that bounds how good a node must be to be a possible landing.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
 import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
+from rebalancer.scheduling.framework.draws import BEST_IN_SAMPLE, Draws
 from rebalancer.scheduling.framework.scores import RawScores
 
-_MOST_UNKNOWN = 1 << 30
-# Where one core runs all workers, a worker is interrupted now and then in the middle of a chunk.
-_INTERRUPTED = 0.02
-_PACE_SPREAD = 0.2  # of the logarithm of the time a node takes, from one chunk to the next
-_SLOW, _SLOWER = 0.03, 8.0  # the share of chunks whose worker was interrupted, and how much longer they take
-_STAGGER = 2.0  # the most that a worker begins after the one before, in nodes
-_TABLE = 1 << 14  # places of the best nodes times draws: what one placement goes through
-_MIN_DRAWS, _MAX_DRAWS = 128, 1024
-BEST_IN_SAMPLE = 12  # of the best nodes that are followed so many are in a sample on average
 # The chance that an interrupted worker left out what it should have looked at, or did not.
 _UNEXPECTED = 0.003
 _SCATTERED = 0.1  # the share of races that are taken to find a sample scattered over all nodes
@@ -61,100 +51,6 @@ _REMEMBERED = 16  # outcomes: those of eight scenarios, in two states each
 _SPREAD_OUT = 4  # times as far from the least value to the most as there are values
 _LOOKED_AT, _MARGIN = 200, 4  # values that tell about where the best ones begin, and how many more of these
 _MAX_CHANGED = 64  # rows; with more of them some are likely to matter
-
-
-class Workers(msgspec.Struct, frozen=True):
-    """The workers of a scheduler's search, and on how many cores they run."""
-
-    parallelism: int = 16
-    cores: int | None = None  # None is unknown
-
-    def at_once(self) -> dict[int, float]:
-        """How many workers may really advance at once, each number with its chance.
-
-        A core can be busy elsewhere and a short search is over before all workers have begun, so each
-        doubling up to the cores, or to the parallelism where those are unknown, is equally likely.
-        """
-        most = min(self.parallelism, self.cores or _MOST_UNKNOWN)
-        counts = sorted({most, *(1 << power for power in range(most.bit_length()))})
-        if counts == [1] and self.parallelism > 1:
-            return {1: 1.0 - _INTERRUPTED, 2: _INTERRUPTED}
-        return dict.fromkeys(counts, 1.0 / len(counts))
-
-
-ONE_WORKER = Workers(parallelism=1)
-
-
-def chunk_size(candidates: int, parallelism: int) -> int:
-    """How many consecutive nodes a worker takes at a time."""
-    return max(1, min(math.isqrt(candidates), candidates // parallelism + 1))
-
-
-class Interleavings(msgspec.Struct, frozen=True, eq=False):
-    """Draws of the race of several workers.
-
-    The scheduler filters with ``parallelism`` workers. Each takes the next chunk of consecutive nodes, looks
-    at them one after the other and takes another; the search ends when enough feasible nodes were found.
-    Workers that hold a chunk then leave the rest of it. So a sample is not a window of consecutive nodes: it
-    is whole chunks, and the beginnings of as many more as there are workers that really run at once. How many
-    do is a matter of the scheduler's processor cores, and which of them are ahead is chance.
-
-    Two workers and chunks of three, a search that begins at a and ends with five nodes found:
-
-        one after the other      a b c d e . . . .
-        both equally fast        a b c d e . . . .   or a b . d e f . . .: who of them is ahead
-        the first interrupted    a . . d e f g . .
-
-    A draw has a start, a number of workers and a pace for each chunk, and gives each node the time at which
-    it is looked at. The nodes of a sample are those looked at before the time at which enough are feasible,
-    so one draw serves every set of feasible nodes. Starts are spread evenly over the nodes.
-
-    Source: kubernetes v1.35.4 pkg/scheduler/schedule_one.go:625, framework/parallelize/parallelism.go:39,
-    and client-go util/workqueue/parallelizer.go:47.
-    """
-
-    times: FloatArray  # (places, draws) when each place is looked at; looking at one node takes about 1
-    weight: FloatArray  # (draws,) their chances, 1 together
-    between: FloatArray  # (draws,) the mean time between two nodes, for all workers together
-
-
-@lru_cache(maxsize=8)
-def interleavings(candidates: int, limit: int, workers: Workers) -> Interleavings:
-    """The draws for a search that ends at ``limit`` feasible nodes; the same arguments, the same draws."""
-    shares = {count: share for count, share in workers.at_once().items() if count > 1}
-    rows = -(-BEST_IN_SAMPLE * candidates // limit)
-    draws = min(max(_TABLE // rows, _MIN_DRAWS), _MAX_DRAWS)
-    random = np.random.default_rng([candidates, limit, workers.parallelism])
-    each = max(draws // len(shares), 1)
-    size = chunk_size(candidates, workers.parallelism)
-    parts = [_times(random, candidates, size, count, each) for count in shares]
-    weight = np.repeat(np.array(list(shares.values())) / each, each)
-    between = 1.0 / np.repeat(np.array(list(shares), np.float64), each)
-    return Interleavings(
-        np.ascontiguousarray(np.concatenate(parts, axis=1)),
-        np.asarray(weight / weight.sum(), np.float32),
-        np.asarray(between, np.float32),
-    )
-
-
-def _times(random: np.random.Generator, candidates: int, size: int, workers: int, draws: int) -> FloatArray:
-    """(places, draws) when each place is looked at."""
-    chunks = -(-candidates // size)
-    every = np.arange(draws)
-    free = np.arange(workers) * random.uniform(0.0, _STAGGER, (draws, 1))  # when each takes its next chunk
-    pace = np.exp(random.normal(0.0, _PACE_SPREAD, (chunks, draws)))
-    slow = random.random((chunks, draws)) < _SLOW
-    pace[slow] *= 1.0 + random.exponential(_SLOWER, int(slow.sum()))
-    begins = np.empty((chunks, draws))
-    for chunk in range(chunks):
-        worker = free.argmin(axis=1)
-        begins[chunk] = free[every, worker]
-        free[every, worker] += pace[chunk] * size
-    starts = (random.permutation(draws) + random.random(draws)) * candidates / draws
-    distance: IntArray = (np.arange(candidates)[:, None] - starts.astype(np.int64)) % candidates
-    chunk_of, within = distance // size, distance % size
-    return np.asarray(begins[chunk_of, every] + (within + 1) * pace[chunk_of, every], np.float32)
-
 
 Extremes = tuple[int, ...]  # smallest and largest of each plugin in turn
 
@@ -232,13 +128,6 @@ class KnownOutcomes:
         self._latest.appendleft(_Outcome(fixed, compared, floors, chance))
 
 
-@lru_cache(maxsize=8)
-def _ends_of_all(candidates: int, limit: int, workers: Workers) -> FloatArray:
-    """(draws,) when ``limit`` nodes were found where all are feasible."""
-    times = interleavings(candidates, limit, workers).times
-    return np.asarray(np.partition(times, limit - 1, axis=0)[limit - 1], np.float32)
-
-
 class Kind(msgspec.Struct, frozen=True, eq=False):
     """Draws in whose samples every plugin sees the same extremes."""
 
@@ -252,27 +141,20 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
 class Race:
     """A search of several workers over the nodes; it ends once they have found a number of feasible ones."""
 
-    def __init__(
-        self,
-        places: IntArray,
-        candidates: int,
-        limit: int,
-        workers: Workers,
-        found: IntArray | None = None,
-    ) -> None:
-        """``places`` are those of the feasible nodes, in the scheduler's order.
+    def __init__(self, places: IntArray, draws: Draws, limit: int, found: IntArray | None = None) -> None:
+        """``places`` are those of the feasible nodes, by which ``draws`` say when each is looked at.
 
         ``found`` are those that end the search, more than ``limit``; None: the same. Extenders reject others.
         """
         found = places if found is None else found
         self._places = found
-        self._draws = interleavings(candidates, limit, workers)
-        ends = _ends_of_all(candidates, limit, workers)
-        if len(found) < candidates:
-            ends = self._counted(ends * (candidates / len(found)), limit)
+        self._draws = draws
+        ends = draws.ends
+        if len(found) < len(draws.times):
+            ends = self._counted(ends * (len(draws.times) / len(found)), limit)
         self._places = places
         # The last node that is found, and the next one, are in the sample or not, by the time of half a node.
-        self._ends = ends + self._draws.between / 2 + 0.5
+        self._ends = ends + draws.between / 2 + 0.5
         self._rows = -(-BEST_IN_SAMPLE * len(found) // limit)
         self._found = limit / len(found)
 

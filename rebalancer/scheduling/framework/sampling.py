@@ -47,17 +47,21 @@ import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.scheduling.framework import start_index
-from rebalancer.scheduling.framework.race import ONE_WORKER, Floors, Kind, KnownOutcomes, Race, Workers
+from rebalancer.scheduling.framework import draws, start_index
+from rebalancer.scheduling.framework.draws import ONE_WORKER, Workers
+from rebalancer.scheduling.framework.race import Floors, Kind, KnownOutcomes, Race
 from rebalancer.scheduling.framework.scores import RawScores
+from rebalancer.scheduling.framework.sliding_windows import share_among_best, window_extreme
+from rebalancer.scheduling.state.nodes import Unordered
 
-_MOST = np.iinfo(np.int32).max
 _NO_EXTREME = -np.iinfo(np.int64).max  # its negative is a number, too
 ALL_ARE_LOOKED_AT = 100
 _REMEMBERED = 8  # searches by order, and of each the scores that a sample changes: one a scenario
 _MAX_PLACES_AT_ONCE = 1 << 17  # places
 # Differences of sums leave floating-point errors where the chance is 0; a real one is at least 1 ÷ nodes².
 _MAX_ROUNDING_ERROR = 1e-13
+
+Order = IntArray | Unordered  # the rows that a search looks at, in its order; or all nodes, in none
 
 
 def nodes_to_find(candidates: int, percentage: int) -> int:
@@ -67,93 +71,6 @@ def nodes_to_find(candidates: int, percentage: int) -> int:
     if percentage == 0:
         percentage = max(5, 50 - candidates // 125)
     return max(ALL_ARE_LOOKED_AT, candidates * percentage // 100) if percentage < 100 else candidates
-
-
-def _winners(totals: IntArray, best: IntArray, width: int) -> IntArray:
-    """Places that are the best, or one of the best, of at least one window.
-
-    A place wins somewhere if its total equals the lowest best total of the windows that hold it.
-    """
-    lowest = int(best.min())
-    if lowest == int(best.max()):
-        return np.asarray((totals == lowest).nonzero()[0])
-    around = np.full(len(best) + 2 * (width - 1), -np.iinfo(best.dtype).max, best.dtype)
-    around[width - 1 : width - 1 + len(best)] = -best
-    lowest_best = -start_index.sliding_maximum(around, width)  # by place: of the windows that hold it
-    places: IntArray = (totals == lowest_best).nonzero()[0]
-    return places
-
-
-def share_among_best(totals: IntArray, cumulated: FloatArray, width: int) -> tuple[IntArray, FloatArray, int]:
-    """Places with a share of the windows' chances, ascending, and their shares.
-
-    The third value is the lowest total that wins a window: those below it decide nothing.
-    ``totals`` are of len(windows) + width − 1 places, and window i holds the places i..i+width−1.
-    ``cumulated`` has len(windows) + 1 values: the i-th is the chance of all windows before i.
-
-    Looking at every window costs nodes · width comparisons; this costs about nodes · log(nodes). A node wins
-    in consecutive windows of those that hold it, at one level: its own total. So it is enough to know, for
-    every run of windows between two points where some winner enters or leaves, the best total of the run, its
-    chance and how many winners it holds. The share of a node is the sum, over the runs of its level among its
-    windows, of the chance divided by the number of winners.
-
-    Five nodes in a ring with totals 7 9 9 4 6, a width of 3 and a chance of 0.2 for each window. Written out
-    with the first two places again, because windows go round, the places are 7 9 9 4 6 7 9:
-
-        windows  best  winners  chance  each
-        0, 1     9     1, 2     0.4     0.2
-        2        9     2        0.2     0.2
-        3        7     5        0.2     0.2
-        4        9     6        0.2     0.2
-
-    Place 2 wins in both runs of windows 0..2 and gets 0.2 + 0.2. Places 1 and 6 are the same node: 0.2 + 0.2.
-    Place 5 is node 0: 0.2.
-    """
-    windows = len(cumulated) - 1
-    smallest = int(totals.min())
-    totals = totals - smallest
-    if int(totals.max()) < _MOST:
-        totals = totals.astype(np.int32)  # half the memory to go through
-    best = start_index.sliding_maximum(totals, width)
-    places = _winners(totals, best, width)
-    # The first window that holds each winner, and the first after those.
-    enters, leaves = np.maximum(places - width + 1, 0), np.minimum(places + 1, windows)
-    begins = np.sort(np.concatenate([enters, leaves]))
-    begins = begins[np.concatenate([[True], begins[1:] != begins[:-1]])]
-    starts = begins[:-1]
-    level = best[starts].astype(np.int64)
-    # Keys order by level, then by place or run: a binary search counts those of a level in a range.
-    many = len(totals) + 1
-    of_level = totals[places].astype(np.int64) * many
-    by_level = np.sort(of_level + places)
-    runs_level = level * many
-    held = by_level.searchsorted(runs_level + starts + width) - by_level.searchsorted(runs_level + starts)
-    shares = (cumulated[begins[1:]] - cumulated[starts]) / held
-    runs = runs_level + np.arange(len(starts))
-    order = runs.argsort()
-    runs = runs[order]
-    sums = np.zeros(len(runs) + 1)
-    np.cumsum(shares[order], out=sums[1:])
-    last = runs.searchsorted(of_level + begins.searchsorted(leaves))
-    first = runs.searchsorted(of_level + begins.searchsorted(enters))
-    return places, sums[last] - sums[first], int(best.min()) + smallest
-
-
-def _is_everywhere(places: IntArray, count: int, width: int) -> bool:
-    """Whether every window of ``width`` consecutive places of ``count``, going round, holds one of these."""
-    if not len(places):
-        return False
-    widest = count - int(places[-1]) + int(places[0])
-    if len(places) > 1:
-        widest = max(widest, int((places[1:] - places[:-1]).max()))
-    return widest <= width
-
-
-def _window_extreme(values: IntArray, largest: int, count: int, width: int) -> IntArray | int:
-    """(count,) the largest value of each window; a number when it is the same for all."""
-    if _is_everywhere((values[:count] == largest).nonzero()[0], count, width):
-        return largest
-    return start_index.sliding_maximum(values, width)
 
 
 class _Stretch(msgspec.Struct, frozen=True):
@@ -181,7 +98,7 @@ def _stretches(
         smallest, largest = item.extremes()
         for values, extreme, sign in ((item.negated(by_place), -smallest, -1), (by_place, largest, 1)):
             known = values if rejected is None else np.where(rejected, _NO_EXTREME, values)
-            extremes.append((_window_extreme(known, extreme, count, width), sign))
+            extremes.append((window_extreme(known, extreme, count, width), sign))
     edges = {0, count}
     for seen, _ in extremes:
         if not isinstance(seen, int):
@@ -235,7 +152,7 @@ class Search:
     def __init__(
         self,
         feasible: IntArray,
-        order: IntArray,
+        order: Order,
         limit: int,
         workers: Workers = ONE_WORKER,
         *,
@@ -244,6 +161,7 @@ class Search:
     ) -> None:
         """``feasible`` are rows, ascending; ``order`` the rows the scheduler looks at, in its order.
 
+        Nodes that are in no order are all looked at; there must be more of them than the search finds.
         ``found`` are the rows that end the search, ascending, where extenders then reject some of them; a
         sample has one that is feasible if they reject fewer than ``limit``.
         ``heap`` if it takes the root of a heap of the nodes in the order in which it found them.
@@ -253,7 +171,8 @@ class Search:
         self._every = feasible if found is None else found
         self._limit = limit
         self._heap = heap
-        self._takes_root = heap and workers.parallelism == 1  # the order is certain
+        # The order in which it finds them is certain.
+        self._takes_root = heap and workers.parallelism == 1 and not isinstance(order, Unordered)
         self._known = KnownOutcomes()
         self._latest: deque[_Compared] = deque(maxlen=_REMEMBERED)
         self._alone = 1.0
@@ -261,6 +180,10 @@ class Search:
         self._of_sizes: dict[tuple[int, int], tuple[float, Search | None]] = {}
         self.is_sample = len(self._every) > limit
         if not self.is_sample:
+            return
+        if isinstance(order, Unordered):
+            self._alone = 0.0
+            self._race = Race(feasible, draws.orders(order, limit), limit, self._every)
             return
         self._width = limit
         # Scores are over rows in ascending order; the search goes through them in the scheduler's order.
@@ -275,7 +198,7 @@ class Search:
             places = np.empty(len(feasible), np.int64)
             passing = (feasible_at >= 0).nonzero()[0]
             places[feasible_at[passing]] = passing
-            self._race = Race(places, len(order), limit, workers, positions)
+            self._race = Race(places, draws.interleavings(len(order), limit, workers), limit, positions)
         # Index into feasible by place, the place in the order of finding; any for a node that is rejected.
         self._found = feasible_at[positions]
         if len(feasible) < len(self._every):
@@ -290,7 +213,7 @@ class Search:
         # The chance that the search begins before each place: its window is those from there on.
         self._before = np.concatenate([[0.0], self._gaps]).cumsum()
 
-    def covers(self, feasible: IntArray, order: IntArray, limit: int, found: IntArray, heap: bool) -> bool:
+    def covers(self, feasible: IntArray, order: Order, limit: int, found: IntArray, heap: bool) -> bool:
         """Whether it is the search over these nodes."""
         all_pass = found is feasible and self._every is self.feasible
         return (
@@ -326,21 +249,22 @@ class Search:
         return known
 
     def _restricted(self, least: int, most: int) -> tuple[float, Search | None]:
-        if self._rejected is None:
+        if not self.is_sample or len(self.feasible) == len(self._every):
             return 1.0, self
-        passing = np.concatenate([[0], (~self._rejected).cumsum()])
-        in_window = passing[self._width :] - passing[: -self._width]
-        gaps = np.where((in_window >= least) & (in_window <= most), self._gaps, 0.0)
-        alone = self._alone * float(gaps.sum())
-        raced = 0.0
+        part = copy(self)
+        part._known, part._latest = KnownOutcomes(), deque(maxlen=_REMEMBERED)
+        alone = raced = 0.0
+        if self._rejected is not None:
+            passing = np.concatenate([[0], (~self._rejected).cumsum()])
+            in_window = passing[self._width :] - passing[: -self._width]
+            gaps = np.where((in_window >= least) & (in_window <= most), self._gaps, 0.0)
+            alone = self._alone * float(gaps.sum())
+            part._before = np.concatenate([[0.0], gaps]).cumsum() / (float(gaps.sum()) or 1.0)
         if self._alone < 1.0:
             raced = (1.0 - self._alone) * self._race.share_of_sizes(least, most, self.sizes)
         if not (share := alone + raced):
             return 0.0, None
-        part = copy(self)
-        part._known, part._latest = KnownOutcomes(), deque(maxlen=_REMEMBERED)
         part._alone = alone / share
-        part._before = np.concatenate([[0.0], gaps]).cumsum() / (float(gaps.sum()) or 1.0)
         return share, part
 
     def chances(self, scores: Sequence[RawScores]) -> FloatArray:
@@ -353,7 +277,7 @@ class Search:
         fixed, varying = self._parts(scores)
         if not self.is_sample:
             tie = None
-            if self._heap:
+            if self._heap and not isinstance(self.looked_at, Unordered):
                 raced = 0.0 if self._takes_root else start_index.RACED
                 tie = start_index.tie_break(fixed, self.feasible, self.looked_at, raced)
             if tie is not None:
@@ -408,11 +332,12 @@ class Search:
         for known in self._latest:
             if known.is_of(varying):
                 return known
-        raw = [item.raw.take(self._around) for item in varying]
-        stretches = _stretches(varying, raw, len(self._found), self._width, self._rejected)
-        kinds = self._race.kinds(varying) if self._alone < 1.0 else ()
-        windows = [self._laid_out(varying, raw, part) for part in self._parted(stretches)]
-        found = _Compared(varying, windows, kinds)
+        windows: Sequence[_Windows] = ()
+        if self._alone:
+            raw = [item.raw.take(self._around) for item in varying]
+            stretches = _stretches(varying, raw, len(self._found), self._width, self._rejected)
+            windows = [self._laid_out(varying, raw, part) for part in self._parted(stretches)]
+        found = _Compared(varying, windows, self._race.kinds(varying) if self._alone < 1.0 else ())
         self._latest.appendleft(found)
         return found
 
@@ -570,17 +495,21 @@ class Searches:
         limit: int,
         *,
         counts: Sequence[int] = (),
+        unordered: Unordered | None = None,
         found: IntArray | None = None,
         heap: bool = False,
     ) -> AnySearch:
         """The search over these nodes, in one of these orders; see ``Search``.
 
         ``counts`` is how many times as likely as another each order is; none: all are equally likely.
+        ``unordered`` if they are in no order: these then stand for it where all nodes are found.
         ``heap`` if a heap of what is found decides ties.
         """
         if self._latest.maxlen != _REMEMBERED * len(orders):
             self._latest = deque(self._latest, maxlen=_REMEMBERED * len(orders))
         every = feasible if found is None else found
+        if unordered is not None and len(every) > limit:
+            return self._over(feasible, unordered, limit, every, heap)
         decides = heap or len(every) > limit  # without, no order makes a difference
         if len(orders) == 1 or not decides:
             return self._over(feasible, orders[0], limit, every, heap)
@@ -588,11 +517,9 @@ class Searches:
         counts = counts or (1,) * len(orders)
         return SearchOfOrders(searches, [count / sum(counts) for count in counts], counts)
 
-    def _over(
-        self, feasible: IntArray, looked_at: IntArray, limit: int, every: IntArray, heap: bool
-    ) -> Search:
+    def _over(self, feasible: IntArray, order: Order, limit: int, every: IntArray, heap: bool) -> Search:
         for search in self._latest:
-            if search.covers(feasible, looked_at, limit, every, heap):
+            if search.covers(feasible, order, limit, every, heap):
                 return search
-        self._latest.appendleft(Search(feasible, looked_at, limit, self._workers, found=every, heap=heap))
+        self._latest.appendleft(Search(feasible, order, limit, self._workers, found=every, heap=heap))
         return self._latest[0]

@@ -26,20 +26,11 @@ import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.scheduling.framework.sliding_windows import sliding_maximum
 
 _MAX_AT_ONCE = 1 << 20  # places of windows
 # Measured on two cores: no more than 4 % of the searches on 10 to 90 nodes took another node than the root.
 RACED = 0.1
-
-
-def sliding_maximum(values: IntArray, width: int) -> IntArray:
-    """(len(values) − width + 1,) the largest of ``width`` consecutive values from each position on."""
-    largest, reach = values, 1
-    while 2 * reach <= width:
-        largest = np.maximum(largest[:-reach], largest[reach:])
-        reach *= 2
-    rest = width - reach
-    return np.maximum(largest[:-rest], largest[rest:]) if rest else largest
 
 
 @lru_cache(maxsize=8)

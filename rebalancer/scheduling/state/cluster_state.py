@@ -21,7 +21,7 @@ from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.records import Taint
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.scheduling.state.counters import PodCounters
-from rebalancer.scheduling.state.nodes import NodeIndex
+from rebalancer.scheduling.state.nodes import NodeIndex, Unordered
 from rebalancer.scheduling.state.pod_classes import HostPorts, PodClasses
 from rebalancer.scheduling.state.volumes import AttachedVolumes, Volumes
 from rebalancer.scheduling.versions.release import REFERENCE_RELEASE, Release
@@ -280,14 +280,18 @@ class ClusterState:
         snapshot: Snapshot,
         release: Release = REFERENCE_RELEASE,
         registered: Sequence[Sequence[str]] = (),
+        unordered: Unordered | None = None,
     ) -> ClusterState:
         """The state of a snapshot as a release of the scheduler sees it; pods are numbered by their rows.
 
         ``registered`` are the names of its nodes in each order in which the scheduler may have come to know
-        them; without any it is that of the names.
+        them; without any it is that of the names. ``unordered`` if it is none; see ``NodeIndex``.
         """
         indexed = PodClasses(
-            NodeIndex(snapshot.nodes, registered), snapshot.pods.classes, Volumes.of(snapshot), release
+            NodeIndex(snapshot.nodes, registered, unordered),
+            snapshot.pods.classes,
+            Volumes.of(snapshot),
+            release,
         )
         pods = snapshot.pods
         # A pod on a node that was not read counts nowhere, and must not look as if it were waiting.

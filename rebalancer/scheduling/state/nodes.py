@@ -10,7 +10,7 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from rebalancer.cluster import times
-from rebalancer.cluster.arrays import BoolArray, IntArray
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.records import NodeSelector, NodeSelectorTerm, Requirement, Taint
 
@@ -187,6 +187,14 @@ def zone_key(labels: Mapping[str, str]) -> tuple[str, str]:
     return _first(labels, _REGION), _first(labels, _ZONE)
 
 
+def _created(table: NodeTable) -> FloatArray:
+    """(nodes,) Unix seconds, inf where nobody can read it."""
+    stamps = [record.metadata.creation_timestamp for record in table.records]
+    created = np.array([times.parse_if_possible(stamp) for stamp in stamps], np.float64)
+    created[np.isnan(created)] = np.inf
+    return created
+
+
 def listed_since(table: NodeTable, moment: float, shuffle: int = 0) -> list[str]:
     """The names of the nodes in the order in which a scheduler came to know them that began at a moment.
 
@@ -201,18 +209,40 @@ def listed_since(table: NodeTable, moment: float, shuffle: int = 0) -> list[str]
     whose list is that of a map.
     """
     names = sorted(table.names)
-    turned = -1 if shuffle < 0 else 1
+    turned, created = -1 if shuffle < 0 else 1, dict(zip(table.names, _created(table).tolist(), strict=True))
 
     def place(rank: int) -> tuple[float, int]:
-        record = table.records[table.row[names[rank]]]
-        known = times.parse_if_possible(record.metadata.creation_timestamp)
-        at = math.inf if math.isnan(known) else known
+        at = created[names[rank]]
         if at > moment or not shuffle:
             return at if at > moment else -math.inf, turned * rank
         drawn = hashlib.sha256(f"{abs(shuffle)}/{names[rank]}".encode()).digest()
         return -math.inf, turned * int.from_bytes(drawn[:8])
 
     return [names[rank] for rank in sorted(range(len(names)), key=place)]
+
+
+class Unordered(msgspec.Struct, frozen=True):
+    """Nodes that a scheduler listed in no order when it started, and those that came after them, by age.
+
+    Equal values are the same nodes by row, so what follows from them can be looked up.
+    """
+
+    zones: bytes  # (nodes,) int64: a number of the zone, from 0 on
+    later: tuple[
+        bytes, ...
+    ]  # (nodes,) int64 for each start: 0 where it was listed, else when it came, from 1 on
+
+    @classmethod
+    def since(cls, table: NodeTable, moments: Collection[float]) -> Unordered:
+        """``moments`` are those of its starts that are equally likely; see ``listed_since``."""
+        keys = [zone_key(record.metadata.labels or {}) for record in table.records]
+        number = {key: index for index, key in enumerate(dict.fromkeys(keys))}
+        created = _created(table)
+        came = np.empty(len(table), np.int64)
+        came[created.argsort(kind="stable")] = np.arange(1, len(table) + 1)
+        later = [np.where(created > moment, came, 0).tobytes() for moment in moments]
+        zones = np.array([number[key] for key in keys], np.int64).tobytes()
+        return cls(zones, tuple(later) if len(set(later)) > 1 else tuple(later[:1]))
 
 
 def node_order(labels: Sequence[Mapping[str, str]]) -> IntArray:
@@ -241,12 +271,18 @@ class HeldImage(msgspec.Struct, frozen=True, eq=False):
 class NodeIndex:
     """The nodes by row: names, labels, taints and images, and results that depend on nothing else."""
 
-    def __init__(self, table: NodeTable, registered: Sequence[Sequence[str]] = ()) -> None:
+    def __init__(
+        self,
+        table: NodeTable,
+        registered: Sequence[Sequence[str]] = (),
+        unordered: Unordered | None = None,
+    ) -> None:
         """``registered`` are the orders in which the scheduler may have come to know the nodes.
 
-        Without any it is that of their names.
+        Without any it is that of their names. ``unordered`` if it came to know them in no order, for which
+        these stand.
         """
-        self.table = table
+        self.table, self.unordered = table, unordered
         by_name = list(range(len(table)))
         self._registered = [[table.row[name] for name in names] for names in registered] or [by_name]
         self.names = table.names

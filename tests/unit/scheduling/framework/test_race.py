@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.scheduling.framework.race import ONE_WORKER, Workers, chunk_size, interleavings
+from rebalancer.scheduling.framework.draws import ONE_WORKER, Workers, chunk_size
 from rebalancer.scheduling.framework.sampling import Search
 from rebalancer.scheduling.framework.scores import RawScores
 from tests.unit.scheduling.framework.plain_plugins import ByMaximum, Plain
@@ -89,31 +89,3 @@ def test_where_few_nodes_are_feasible_enough_of_them_are_found() -> None:
     totals = np.arange(300)
     predicted = Search(feasible, np.arange(900), 200, SIXTEEN).chances([RawScores(Plain(), 1, totals)])
     assert predicted[-1] == pytest.approx(2 / 3, abs=0.05)
-
-
-@pytest.mark.parametrize(
-    ("workers", "counts"),
-    [
-        (Workers(1, 8), [1]),
-        (Workers(16, 1), [1, 2]),
-        (Workers(16, 2), [1, 2]),
-        (Workers(16, 6), [1, 2, 4, 6]),
-        (Workers(4), [1, 2, 4]),
-        (Workers(16, 64), [1, 2, 4, 8, 16]),
-    ],
-)
-def test_no_more_workers_advance_at_once_than_there_are_or_cores(workers: Workers, counts: list[int]) -> None:
-    found = workers.at_once()
-    assert sorted(found) == counts
-    assert sum(found.values()) == pytest.approx(1)
-
-
-def test_chunks_are_those_of_the_scheduler() -> None:
-    assert [chunk_size(count, 16) for count in (1, 100, 200, 1000, 5000)] == [1, 7, 13, 31, 70]
-
-
-def test_the_same_search_has_the_same_draws() -> None:
-    interleavings.cache_clear()
-    first = interleavings(150, 100, SIXTEEN).times
-    interleavings.cache_clear()
-    assert (interleavings(150, 100, SIXTEEN).times == first).all()

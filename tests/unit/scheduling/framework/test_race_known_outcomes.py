@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.planning.landing.scenarios import MAX_SCENARIOS
-from rebalancer.scheduling.framework.race import ONE_WORKER, Race, Workers
+from rebalancer.scheduling.framework.draws import ONE_WORKER, Workers
+from rebalancer.scheduling.framework.race import Race
 from rebalancer.scheduling.framework.sampling import Search
 from rebalancer.scheduling.framework.scores import RawScores
 from tests.conftest import examples

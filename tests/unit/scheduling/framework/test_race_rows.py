@@ -66,7 +66,7 @@ import hashlib
 import numpy as np
 from rebalancer.scheduling.framework.sampling import Search
 from rebalancer.scheduling.framework.scores import RawScores
-from rebalancer.scheduling.framework.race import Workers
+from rebalancer.scheduling.framework.draws import Workers
 from tests.unit.scheduling.framework.plain_plugins import Plain
 
 search = Search(np.arange(1000), np.arange(1000), 420, Workers(16))

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.scheduling.framework.draws import ONE_WORKER, Workers
 from rebalancer.scheduling.framework.plugin import EXCLUDED
-from rebalancer.scheduling.framework.race import ONE_WORKER, Workers
 from rebalancer.scheduling.framework.sampling import Search, Searches, nodes_to_find
 from rebalancer.scheduling.framework.scores import RawScores
 from tests.conftest import examples

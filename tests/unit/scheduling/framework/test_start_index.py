@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.scheduling.framework.race import Workers
+from rebalancer.scheduling.framework.draws import Workers
 from rebalancer.scheduling.framework.sampling import Search, Searches
 from rebalancer.scheduling.framework.scores import RawScores
 from rebalancer.scheduling.framework.start_index import heap_roots, tie_break

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rebalancer.cluster.arrays import IntArray
-from rebalancer.scheduling.framework.race import ONE_WORKER, Workers
+from rebalancer.scheduling.framework.draws import ONE_WORKER, Workers
 from rebalancer.scheduling.framework.sampling import Search
 from rebalancer.scheduling.framework.scores import RawScores
 from rebalancer.scheduling.framework.unknown_scores import MAX_KINDS, by_size, outcome_by_size

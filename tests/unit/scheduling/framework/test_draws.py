@@ -1,0 +1,110 @@
+"""Draws of searches are those that the scheduler may make: by several workers, of nodes in no order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.scheduling.framework.draws import Workers, chunk_size, interleavings, orders
+from rebalancer.scheduling.framework.sampling import Search, nodes_to_find
+from rebalancer.scheduling.framework.scores import RawScores
+from rebalancer.scheduling.state.nodes import Unordered, node_order
+from tests.unit.scheduling.framework.plain_plugins import ByMaximum, Plain
+
+SIXTEEN = Workers(16)
+
+
+@pytest.mark.parametrize(
+    ("workers", "counts"),
+    [
+        (Workers(1, 8), [1]),
+        (Workers(16, 1), [1, 2]),
+        (Workers(16, 2), [1, 2]),
+        (Workers(16, 6), [1, 2, 4, 6]),
+        (Workers(4), [1, 2, 4]),
+        (Workers(16, 64), [1, 2, 4, 8, 16]),
+    ],
+)
+def test_no_more_workers_advance_at_once_than_there_are_or_cores(workers: Workers, counts: list[int]) -> None:
+    found = workers.at_once()
+    assert sorted(found) == counts
+    assert sum(found.values()) == pytest.approx(1)
+
+
+def test_chunks_are_those_of_the_scheduler() -> None:
+    assert [chunk_size(count, 16) for count in (1, 100, 200, 1000, 5000)] == [1, 7, 13, 31, 70]
+
+
+def test_the_same_search_has_the_same_draws() -> None:
+    interleavings.cache_clear()
+    first = interleavings(150, 100, SIXTEEN).times
+    interleavings.cache_clear()
+    assert (interleavings(150, 100, SIXTEEN).times == first).all()
+
+
+def searched(
+    random: np.random.Generator, zones: IntArray, later: IntArray, scores: Sequence[RawScores], rows: IntArray
+) -> FloatArray:
+    """The share of each feasible node of many searches, each over an order of its own, from any start."""
+    labels = [{"topology.kubernetes.io/zone": f"z{zone}"} for zone in zones]
+    feasible = np.full(len(zones), -1)
+    feasible[rows] = np.arange(len(rows))
+    won = np.zeros(len(rows))
+    for _ in range(2000):
+        known = np.where(later, later, random.random(len(zones))).argsort()
+        listed = feasible[known[node_order([labels[row] for row in known])]]
+        for start in random.integers(0, len(zones), 3):
+            walk = np.roll(listed, -start)
+            seen = walk[walk >= 0][: nodes_to_find(len(zones), 0)]
+            totals = np.zeros(len(seen), np.int64)
+            for item in scores:
+                raw = item.raw[seen]
+                totals += item.weight * item.plugin.normalize(raw, int(raw.min()), int(raw.max()))
+            best = seen[totals == totals.max()]
+            won[best] += 1 / len(best)
+    return np.asarray(won / won.sum())
+
+
+@pytest.mark.parametrize("feasible", [1.0, 0.8])
+@pytest.mark.parametrize(
+    ("zones", "young"), [((150,), 0), ((70, 50, 30), 0), ((120, 20, 10), 30), ((2,) * 75, 0)]
+)
+def test_nodes_in_no_order_have_the_chances_of_searches_over_all_orders(
+    zones: tuple[int, ...], young: int, feasible: float
+) -> None:
+    random = np.random.default_rng([len(zones), young])
+    zone = random.permutation(np.arange(len(zones)).repeat(zones))
+    later = np.zeros(len(zone), np.int64)
+    later[random.permutation(len(zone))[:young]] = np.arange(1, young + 1)
+    rows = np.sort(random.permutation(len(zone))[: int(feasible * len(zone))])
+    rare = np.where(random.random(len(rows)) < 0.1, random.integers(0, 20, len(rows)), 0)
+    scores = [
+        RawScores(Plain(), 1, random.integers(0, 60, len(rows)) + 20 * (later[rows] > 0)),
+        RawScores(ByMaximum(), 1, rare),
+    ]
+    nodes = Unordered(zone.tobytes(), (later.tobytes(),))
+    predicted = Search(rows, nodes, nodes_to_find(len(zone), 0), SIXTEEN).chances(scores)
+    assert abs(predicted - searched(random, zone, later, scores, rows)).sum() / 2 < 0.05
+
+
+def test_a_node_in_no_order_is_in_as_many_samples_as_any_other() -> None:
+    """With a limit of 100 of 400 that is a quarter."""
+    nodes = Unordered(np.zeros(400, np.int64).tobytes(), (np.zeros(400, np.int64).tobytes(),))
+    draws = orders(nodes, 100)
+    inside = draws.times <= draws.ends
+    assert (inside.sum(axis=0) == 100).all()
+    np.testing.assert_allclose(inside.mean(axis=1), 0.25, rtol=0, atol=0.025)
+    centred = inside - inside.mean(axis=1, keepdims=True)
+    pairs = (centred @ centred.T)[np.triu_indices(400, 1)] / (centred**2).sum(axis=1).min()
+    assert abs(pairs).max() < 0.3  # of few orders some nodes would only be in the same samples, or in none
+
+
+def test_orders_of_equal_clusters_are_the_same() -> None:
+    zones, later = np.arange(150) % 3, np.zeros(150, np.int64)
+    first = orders(Unordered(zones.tobytes(), (later.tobytes(),)), 100)
+    assert orders(Unordered(zones.tobytes(), (later.tobytes(),)), 100) is first
+    orders.cache_clear()
+    assert (orders(Unordered(zones.tobytes(), (later.tobytes(),)), 100).times == first.times).all()
