@@ -133,14 +133,13 @@ def next_in_wave(
     tried = _try_again(prepared, ((row,),), {row: move}, builder, strategies)
     for kept in (*tried.kept.values(), *_together(prepared, tried, strategies, progress.kept).values()):
         return f"{kept.reason}: {kept.message}"
-    return _as_found(prepared, move, tried.moves[-1], strategies)
-
-
-def _as_found(
-    prepared: PreparedInputs, move: Move, planned: PlannedMove, strategies: Sequence[Strategy]
-) -> Move:
-    """A move with the landings that it has now, and what is said of it where these are others."""
+    planned = tried.moves[-1]
     strategy = next(item for item in strategies if item.name == planned.candidate.wish.strategy)
+    return _as_found(prepared, move, planned, strategy)
+
+
+def _as_found(prepared: PreparedInputs, move: Move, planned: PlannedMove, strategy: Strategy) -> Move:
+    """A move with the landings that it has now, and what is said of it where these are others."""
     found = as_move(prepared, planned, strategy)
     if found.landings == move.landings:
         return replace(move, risk=found.risk)
@@ -213,9 +212,13 @@ def revalidate_moves(
         found[prepared.pods.with_finished.uids[pod]] = (
             f"{POD_LEAVING if leaving else kept.reason}: {kept.message}"
         )
+    all_tried = asked.issuperset(move.pod.uid for move in progress.left)
+    by_name = {item.name: item for item in strategies}
     for planned in tried.moves:
-        move = rows[planned.evaluation.candidate.row]
-        found.setdefault(move.pod.uid, _as_found(prepared, move, planned, strategies))
+        move, strategy = rows[planned.candidate.row], by_name[planned.candidate.wish.strategy]
+        vain = strategy.in_vain(move, builder) if all_tried else ""
+        verdict = f"{Reason.NOT_NEEDED}: {vain}" if vain else _as_found(prepared, move, planned, strategy)
+        found.setdefault(move.pod.uid, verdict)
     for uid, verdict in found.items():
         if isinstance(verdict, Move) and isinstance(found.get(verdict.makes_room_for), str):
             found[uid] = f"{Reason.NOT_NEEDED}: {_NOBODY_COMES}"

@@ -103,6 +103,15 @@ class Fragmentation(Strategy):
         short = (item for item in wanted if not self._room.fits(item, state))
         return next((f"it makes room for {item.name}" for item in short), "")
 
+    def in_vain(self, move: Move, plan: PlanBuilder) -> str:
+        """That others have taken the room by now, so that what waits for it would not fit all the same."""
+        wanted = (item for item in self._room.wanted if item.uid == move.makes_room_for)
+        short = [item for item in wanted if not self._room.fits(item, self.prepared.state)]
+        after = [item.after_termination for item in plan.scenarios.all]
+        if not short or any(self._room.fits(item, state) for item in short for state in after):
+            return ""
+        return f"{short[0].name} would not fit on {move.from_node} without it either"
+
     @property
     def room_for(self) -> Collection[int]:
         return {item.pod_class for item in self._room.wanted if item.is_pending}

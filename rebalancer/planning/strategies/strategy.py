@@ -127,6 +127,10 @@ class Strategy:
     def follow(self, plan: PlanBuilder) -> None:
         """Let happen what a move of a plan that is tried once more leads to, as when it was planned."""
 
+    def in_vain(self, move: Move, plan: PlanBuilder) -> str:
+        """Why a planned move leads to nothing, once all that are left have been tried; empty where it may."""
+        return ""
+
     @property
     def lifts(self) -> Collection[Reason]:
         """What is no reason to keep a pod that has finished, or is not ready, and that it wishes to move."""

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from rebalancer.planning.plan import Plan
+from rebalancer.planning.plan import Plan, Progress
 from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.revalidation import revalidate_moves
@@ -281,30 +281,56 @@ def test_the_second_wave_goes_on_while_the_pod_of_the_first_one_is_not_bound_yet
     assert [landing.node for landing in found.landings] == ["e"]
 
 
+def two_leave(keeps: str = "", made: str = "", *more: Workload) -> Any:
+    """Two pods leave a for one, each in a wave of its own: one that ``keeps`` may not; ``made`` has left."""
+    annotation = {"descheduler.alpha.kubernetes.io/evict": "false"}
+    workloads = [
+        *(
+            a_workload(
+                name, ["b" if name == made else "a"], cpu="1", annotations=annotation if name == keeps else {}
+            )
+            for name in ("api", "job", "web")
+        ),
+        a_workload("lib", ["b", "c"], cpu="2500m"),
+        pending("2500m", tolerations=[{"operator": "Exists"}]),
+        *more,
+    ]
+    taint = {"key": "dedicated", "value": "big", "effect": "NoSchedule"}
+    nodes = [a_node(name, cpu=4, taints=[taint] if name == "a" else ()) for name in "abc"]
+    used = {pod["metadata"]["name"]: 0.1 for workload in workloads for pod in workload.pods}
+    policy = a_policy(
+        strategies={"fragmentation": True},
+        planning={"terminationRace": "likely"},
+        execution={"firstWave": 1, "waveSize": 1},
+    )
+    return planning_inputs(nodes, workloads, policy=policy, pod_load=used)
+
+
 def test_what_makes_room_together_stays_together_before_a_later_wave() -> None:
     """Two pods leave a for one: where one of them may not any more, the other would make no room."""
-
-    def case(keeps: str = "") -> Any:
-        annotation = {"descheduler.alpha.kubernetes.io/evict": "false"}
-        workloads = [
-            *(
-                a_workload(name, ["a"], cpu="1", annotations=annotation if name == keeps else {})
-                for name in ("api", "job", "web")
-            ),
-            a_workload("lib", ["b", "c"], cpu="2500m"),
-            pending("2500m", tolerations=[{"operator": "Exists"}]),
-        ]
-        taint = {"key": "dedicated", "value": "big", "effect": "NoSchedule"}
-        nodes = [a_node(name, cpu=4, taints=[taint] if name == "a" else ()) for name in "abc"]
-        used = {pod["metadata"]["name"]: 0.1 for workload in workloads for pod in workload.pods}
-        return planning_inputs(nodes, workloads, policy=ON, pod_load=used)
-
-    moves = plan_of(case()).moves
+    moves = plan_of(two_leave()).moves
     assert {move.pod.name for move in moves} == {"api-0", "job-0"}
 
     for keeps in ("api", "job"):
-        found = revalidate_moves(case(keeps), moves).verdicts
+        found = revalidate_moves(two_leave(keeps), moves).verdicts
         assert all(isinstance(verdict, str) for verdict in found.values()), found
+
+
+@pytest.mark.parametrize("cpu", ["500m", "600m"])
+def test_no_more_pods_leave_for_one_that_would_not_fit_then_as_another_took_its_room(cpu: str) -> None:
+    first, second = plan_of(two_leave()).moves
+    late = a_workload("late", ["a"], cpu=cpu)
+    found = revalidate_moves(
+        two_leave("", first.pod.workload.partition("/")[2], late),
+        [second],
+        (),
+        Progress(made=[first], left=[second]),
+        through=2,
+    ).verdicts[second.pod.uid]
+
+    says = "NotNeeded: Pending default/big-0 would not fit on a without it either"
+    assert (found == says) is (cpu == "600m")
+    assert isinstance(found, str) is (cpu == "600m")
 
 
 def test_nothing_to_do_leaves_the_plan_as_it_is() -> None:
