@@ -315,7 +315,7 @@ def _wish(
     if makes_room:
         uids = prepared.pods.uids
         if planned.makes_room_for not in uids:
-            return NotMoved(Reason.NOT_NEEDED, _NOBODY_COMES)
+            return NotMoved(Reason.NOT_NEEDED, "the pod for which it would make room is gone")
         of = PodRow(uids.index(planned.makes_room_for))
     for strategy in strategies:
         if strategy.name == planned.strategy or (not planned.strategy and row in strategy.pods(builder)):

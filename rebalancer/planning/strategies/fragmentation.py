@@ -167,18 +167,19 @@ class Fragmentation(Strategy):
     ) -> str:
         """Why there is none, what would make some, and on which nodes there may be some later."""
         names, excluded = self.prepared.nodes.names, self.prepared.landing_check.excluded
-        returns = (node for pod, why in refused.items() if (node := self.prepared.node_of(pod)) == why.node)
-        back = next(returns, None)
-        if back is not None:
+        returns = (
+            (pod, node) for pod, why in refused.items() if (node := self.prepared.node_of(pod)) == why.node
+        )
+        pod, back = next(returns, (None, None))
+        if pod is not None and back is not None:
             likely = builder.copy()
             likely.evaluator = builder.evaluator.taking_the_race_as_likely()
             made, *_ = self._made(wanted, likely)
-            words = f"what would leave {names[back]} may land there again"
-            words += (
-                f"; planning.terminationRace: likely would make room on {made[2]}"
-                if made
-                else ", with planning.terminationRace: likely as well"
-            )
+            would = f"what would leave {names[back]} may land there again"
+            if made:
+                words = f"{would}; planning.terminationRace: likely would make room on {made[2]}"
+            elif words.startswith(f"{self.prepared.pods.full_name(pod)} stays: "):
+                words = f"{would}, with planning.terminationRace: likely as well"
         doubtful = [f"{names[row]} {why}" for row, why in sorted(excluded.items())]
         also = f" and {len(doubtful) - 1} more" * (len(doubtful) > 1)
         return f"{words}, and some are not counted on: {doubtful[0]}{also}" if doubtful else words

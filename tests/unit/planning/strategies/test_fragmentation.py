@@ -177,6 +177,23 @@ def test_the_plan_says_why_there_is_no_room(sections: dict[str, Any], says: str)
     assert plan.strategies["fragmentation"].message.startswith(f"Pending default/big-0 gets no room: {says}")
 
 
+def test_the_plan_says_what_keeps_room_from_the_node_that_loses_the_fewest_pods() -> None:
+    """Two pods may leave a, which the large one would make too hot; those of b might come back to it."""
+    taint = {"key": "dedicated", "value": "big", "effect": "NoSchedule"}
+    nodes = [a_node(name, cpu=4, taints=[taint] if name == "a" else ()) for name in "abc"]
+    workloads = [
+        a_workload(f"on-{name}", [name] * count, cpu="1") for name, count in (("a", 2), ("b", 3), ("c", 3))
+    ]
+    large = pending("4", tolerations=[{"operator": "Exists"}])
+    used = {pod["metadata"]["name"]: 0.1 for workload in workloads for pod in workload.pods}
+    plan = plan_of(planning_inputs(nodes, [*workloads, large], policy=ON, pod_load=used))
+
+    assert plan.moves == ()
+    assert plan.strategies["fragmentation"].message == (
+        "Pending default/big-0 gets no room: a would be too hot with it"
+    )
+
+
 @pytest.mark.parametrize("key", ["web", "a/b", "a/b/c\n", "a/b c/d", "a//b", "a/b/c/d"])
 def test_a_workload_is_named_as_namespace_kind_and_name(key: str) -> None:
     with pytest.raises(ValidationError, match="should match pattern"):
@@ -242,6 +259,9 @@ def test_before_a_later_wave_it_looks_whether_the_room_is_still_needed() -> None
 
     placed = inputs(a_workload("big", ["c"], cpu="100m"))
     assert all(isinstance(item, str) for item in revalidate_moves(placed, plan.moves).verdicts.values())
+
+    gone = "NotNeeded: the pod for which it would make room is gone"
+    assert set(revalidate_moves(inputs(), plan.moves).verdicts.values()) == {gone}
 
 
 def two_rooms(wave: int, *, api: str = "a") -> Any:
