@@ -13,15 +13,19 @@ import pytest
 from click.testing import CliRunner
 
 from rebalancer.cli.program import main
+from rebalancer.cluster.arrays import NodeRow, PodRow
+from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.strategies import STRATEGIES
 from rebalancer.planning.strategies.strategy import Strategy
 from rebalancer.policy.model import PolicyModel
 from rebalancer.policy.policy_file import schema
+from tests.builders import a_node
+from tests.unit.planning.builders import a_policy, a_workload, at, because, moved, plan_of, planning_inputs
 from tests.unit.planning.strategies.registered import registered
 
 PAGE = Path(__file__).parents[4] / "CONTRIBUTING.md"
 SECTION = PAGE.read_text().partition("## Add a strategy")[2].partition("\n## ")[0]
-CODE, TEST = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
+CODE, OF_THE_NODE, TEST = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
 
 
 def the_strategy(monkeypatch: pytest.MonkeyPatch) -> type[Strategy]:
@@ -43,6 +47,37 @@ def test_the_example_of_a_strategy_passes_the_test_beside_it(monkeypatch: pytest
             case()
         assert "maxAge" in schema()["$defs"]["AgeSettings"]["properties"]
     assert len(tests) == 2
+
+
+class Leaves(Strategy):
+    """Would move every pod away from node b."""
+
+    name = "leaves"
+    description = "Keep node b empty."
+
+    def why(self, pod: PodRow, plan: PlanBuilder) -> str:
+        return "b is to be empty" if self._leaves(pod, self.prepared.node_of(pod)) else ""
+
+    def _leaves(self, pod: PodRow, node: NodeRow) -> bool:
+        return self.prepared.nodes.names[node] == "b"
+
+
+@pytest.mark.parametrize("says_so", [False, True])
+def test_what_the_page_says_of_reasons_of_the_node_keeps_other_strategies_from_moving_pods_there(
+    says_so: bool,
+) -> None:
+    names: dict[str, Any] = {"Leaves": Leaves}
+    exec(f"from __future__ import annotations\nclass Strict(Leaves):\n{OF_THE_NODE}", names)
+    workloads = [
+        a_workload("old", ["a"], created=at(-8 * 86_400)),
+        a_workload("new", ["a"], cpu="2", created=at(-60)),
+    ]
+    with registered(names["Strict"] if says_so else Leaves):
+        both = a_policy(strategies={"lifetime": {"maxAge": "168h"}, "leaves": True})
+        plan = plan_of(planning_inputs([a_node("a"), a_node("b")], workloads, policy=both))
+
+    assert moved(plan) == ({} if says_so else {"old-0": "b"})
+    assert not says_so or "so leaves would move pods again" in because(plan, "old-0")
 
 
 def test_the_plan_of_the_page_moves_pods_by_the_strategy_of_the_page(

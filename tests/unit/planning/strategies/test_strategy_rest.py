@@ -16,6 +16,7 @@ from rebalancer.planning.plan import Move
 from rebalancer.planning.planner import make_plan
 from rebalancer.planning.prepared import prepare
 from rebalancer.planning.revalidation import revalidate_moves
+from rebalancer.planning.strategies import STRATEGIES
 from rebalancer.profiles import SchedulerConfiguration
 from rebalancer.scheduling.registry import load_configuration
 from rebalancer.state.run_state import PastMove, RunState
@@ -52,7 +53,7 @@ EACH: dict[str, Any] = {
     "restarts": {"threshold": 5},
     "consolidation": {"minNodeAge": "0s"},
 }
-STRATEGIES = {**{name: {name: settings} for name, settings in EACH.items()}, "all": EACH}
+RUN = {**{name: {name: settings} for name, settings in EACH.items()}, "all": EACH}
 
 
 class Running:
@@ -175,6 +176,10 @@ def clusters(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[Workload]]:
     return nodes, workloads
 
 
+def test_every_strategy_runs_here_until_it_comes_to_rest() -> None:
+    assert {"hotNodes", *EACH} == {strategy.name for strategy in STRATEGIES}
+
+
 def moves_until_rest(cluster: Running, random: Random) -> list[Move]:
     """What is moved until a run moves nothing, which changes nothing for the next one but the time of day."""
     runs = list[tuple[Move, ...]]()
@@ -186,13 +191,13 @@ def moves_until_rest(cluster: Running, random: Random) -> list[Move]:
 
 
 @pytest.mark.parametrize("packs", [False, True], ids=["spreads", "packs"])
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", RUN)
 @settings(max_examples=EXAMPLES, phases=AS_DRAWN)
 @given(cluster=clusters(), seed=st.integers(0, 99))
 def test_cycles_come_to_rest_and_move_no_pod_again(
     name: str, packs: bool, cluster: tuple[list[dict[str, Any]], list[Workload]], seed: int
 ) -> None:
-    running = Running(*cluster, STRATEGIES[name], PACKS if packs else DEFAULTS)
+    running = Running(*cluster, RUN[name], PACKS if packs else DEFAULTS)
     moves = moves_until_rest(running, Random(seed))
 
     if name in ("duplicates", "restarts", "consolidation"):
@@ -205,7 +210,7 @@ def test_cycles_come_to_rest_and_move_no_pod_again(
 def test_on_an_unchanged_cluster_the_moves_of_every_strategy_still_hold(
     name: str, cluster: tuple[list[dict[str, Any]], list[Workload]]
 ) -> None:
-    inputs = Running(*cluster, STRATEGIES[name]).inputs()
+    inputs = Running(*cluster, RUN[name]).inputs()
     moves = make_plan(inputs).moves
 
     found = revalidate_moves(inputs, moves).verdicts
