@@ -199,7 +199,7 @@ containers:
       - --max-duration={{ .Values.maxDuration }}
       {{- end }}
       {{- if and .Values.metricsPush (eq .Values.kind "CronJob") }}
-      - --metrics-push={{ .Values.metricsPush }}
+      - {{ printf "--metrics-push=%s" .Values.metricsPush | quote }}
       {{- end }}
       {{- end }}
       {{- range $option, $value := .Values.cmdOptions }}
