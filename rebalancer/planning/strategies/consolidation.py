@@ -135,10 +135,14 @@ class Consolidation(Strategy):
         return f"{name} is to be emptied: {counted(count, 'pod')} must leave it"
 
     def why_still(self, pod: PodRow, plan: PlanBuilder) -> str:
-        """Its node is still being emptied, unless a pod is there which the plan does not move."""
+        """Its node is still being emptied, unless its owner keeps it now, or pods come that stay there."""
         node = self.prepared.node_of(pod)
-        stays = node not in self.emptying or not self._moving.issuperset(self.nodes.uids_on(node))
-        return "" if stays else "its node is being emptied"
+        goes_on = (
+            node in self.emptying
+            and self.nodes.is_given(node)
+            and self._moving.issuperset(self.nodes.uids_on(node))
+        )
+        return "its node is being emptied" if goes_on else ""
 
     def resume(self, moves: Sequence[Move]) -> None:
         self._moving = frozenset(move.pod.uid for move in moves)

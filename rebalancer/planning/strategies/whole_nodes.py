@@ -148,19 +148,26 @@ class WholeNodes:
             self._saves[node] = self._worth[node] * self._may_be_emptied(node)
         return self._saves[node]
 
-    def _may_be_emptied(self, node: int) -> bool:
-        """Whether its owner and the policy let it be, whatever runs on it."""
-        prepared, settings, record = self._prepared, self._settings, self._prepared.nodes.records[node]
+    def is_given(self, node: int) -> bool:
+        """Whether its owner and the policy let it be emptied, as its labels and annotations say."""
+        settings, record = self._settings, self._prepared.nodes.records[node]
         labels, annotations = record.metadata.labels or {}, record.metadata.annotations or {}
-        closed, age = prepared.inputs.closed, settings.min_node_age
-        return bool(
-            prepared.nodes.staying[node]
-            and record.metadata.name not in self._settling
-            and not (prepared.hotness.hot[node] or node in prepared.landing_check.settling)
-            and (settings.allow_karpenter or not is_karpenters(labels))
+        return (
+            (settings.allow_karpenter or not is_karpenters(labels))
             and not _CONTROL_PLANE & labels.keys()
             and not any(annotations.get(key, "false") != "false" for key in _KEEP)
             and settings.node_selector.matches(labels)
+        )
+
+    def _may_be_emptied(self, node: int) -> bool:
+        """Whether it may be chosen, whatever runs on it."""
+        prepared, settings, record = self._prepared, self._settings, self._prepared.nodes.records[node]
+        closed, age = prepared.inputs.closed, settings.min_node_age
+        return bool(
+            prepared.nodes.staying[node]
+            and self.is_given(node)
+            and record.metadata.name not in self._settling
+            and not (prepared.hotness.hot[node] or node in prepared.landing_check.settling)
             and not (self._are_few or self._above[node] or self._asks_for_none[node])
             and (not settings.taint_for or closed is None or record.metadata.name in closed)
             and (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move
+from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.scheduling.registry import load_configuration
 from rebalancer.state.run_state import RunState
 from tests.builders import a_node
@@ -19,7 +20,12 @@ from tests.unit.planning.strategies.test_consolidation import _PACKING, inputs
 _NODES = ("a", "b", "c", "d", "full")
 
 
-def read_after(moved: Collection[str] = (), gone: Collection[str] = (), **settings: Any) -> PlanningInputs:
+def read_after(
+    moved: Collection[str] = (),
+    gone: Collection[str] = (),
+    of_a: Mapping[str, Mapping[str, str]] | None = None,
+    **settings: Any,
+) -> PlanningInputs:
     """a has one pod and b, c and d a larger one each; what was ``moved`` runs on the node that is filled."""
     at = {f"on-{name}": "full" if f"on-{name}-0" in moved else name for name in "abcd"}
     sizes = {name: f"{600 + 10 * number}m" for number, name in enumerate(sorted(at))}
@@ -27,10 +33,13 @@ def read_after(moved: Collection[str] = (), gone: Collection[str] = (), **settin
     for item in workloads:
         if item.pods[0]["metadata"]["name"] in moved:
             item.pods[0]["metadata"]["uid"] += "-new"
+    nodes = [a_node(name, cpu=10) for name in _NODES if name not in gone]
+    for key, values in (of_a or {}).items():
+        nodes[0]["metadata"].setdefault(key, {}).update(values)
     return inputs(
         load_configuration(_PACKING, "test"),
         [*workloads, a_workload("rest", ["full"] * 3)],
-        [a_node(name, cpu=10) for name in _NODES if name not in gone],
+        nodes,
         {"minNodeAge": "0s", **settings},
         state=RunState(
             moves=tuple(
@@ -64,3 +73,21 @@ def test_a_later_plan_leaves_nodes_alone_that_another_strategy_moved_pods_from()
     read = replace(read, state=RunState(moves=moves))
 
     assert later_sources([first, other], read) == {"c", "d"}
+
+
+@pytest.mark.parametrize(
+    "of_a",
+    [
+        {"annotations": {"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true"}},
+        {"annotations": {"karpenter.sh/do-not-disrupt": "true"}},
+        {"labels": {"karpenter.sh/nodepool": "batch"}},
+        {"labels": {"node-role.kubernetes.io/control-plane": ""}},
+        {"labels": {"pool": "web"}},
+    ],
+)
+def test_no_more_pods_leave_a_node_that_its_owner_keeps_by_now(of_a: Mapping[str, Mapping[str, str]]) -> None:
+    other = {"matchExpressions": [{"key": "pool", "operator": "DoesNotExist"}]}
+    (move,) = plan_of(read_after(maxNodes=1, nodeSelector=other)).moves
+    found = revalidate_moves(read_after(of_a=of_a, maxNodes=1, nodeSelector=other), [move]).verdicts
+
+    assert found == {move.pod.uid: "NotNeeded: its node is not emptied any more"}
