@@ -1,24 +1,24 @@
 """Prometheus as a load source: figures of nodes and pods, and a warning for everything that was not used.
 
-One query a metric answers for all nodes, or all pods. ``NodeReading`` finds out which series is whose and
-which to believe; ``PrometheusReader`` does the same for pods, whose series carry namespace and name.
+One query a metric answers for all nodes, or all pods. ``PrometheusReader`` finds out which series is whose
+and which to believe.
 
-``read_pressure`` adds for how much of the time something on a node waited for cpu, memory or I/O: the kernel
-counts the seconds in which at least one task waited (PSI, "some"). It separates a node that is merely busy
-from one whose pods are slowed down. It cannot be added up, because a pod that leaves does not take its part
-of the waiting along, so no landing is ever judged by it. Kubelets before 1.36 publish zeros where the kernel
-has no PSI. A node all of whose counters are zero since it booted is therefore unknown, not calm.
+Pressure is for how much of the time something on a node waited for cpu, memory or I/O: the kernel counts the
+seconds in which at least one task waited (PSI, "some"). It separates a node that is merely busy from one
+whose pods are slowed down. It cannot be added up, because a pod that leaves does not take its part of the
+waiting along, so no landing is ever judged by it. Kubelets before 1.36 publish zeros where the kernel has no
+PSI. A node all of whose counters are zero since it booted is therefore unknown, not calm.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from urllib.parse import urlsplit
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 
 from rebalancer.cluster import quantities, times
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
@@ -68,7 +68,8 @@ class PrometheusQuestions(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     @property
     def capacity_queries(self) -> Mapping[str, str]:
         """Of what nodes do not state: their capacity as PromQL, or as a quantity, by resource."""
-        return {**queries_of(self.settings).capacity, **_constants(self.signals)}
+        own = {name: item.capacity for name, item in self.signals.items()}
+        return {**queries_of(self.settings).capacity, **own}
 
     @property
     def pod_queries(self) -> Mapping[str, str]:
@@ -100,354 +101,6 @@ class PrometheusQuestions(msgspec.Struct, frozen=True, eq=False, kw_only=True):
             yield PrometheusQuery(self.window.of_resource(resource).over(text))
         if self.pod_queries and (timestamp := queries_of(self.settings).pod_timestamp):
             yield PrometheusQuery(timestamp)
-
-
-class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True):
-    """Reads the answers of one Prometheus, and knows whose figures they are."""
-
-    ask: QueryFunction
-    nodes: NodeTable
-    pods: PodTable
-    now: float
-    asked_at: float | None = None  # by our clock, to compare with the server's; None: not compared
-
-    @property
-    def name(self) -> str:
-        """What reports call the source."""
-        return f"prometheus {urlsplit(self.settings.address or '').netloc}"
-
-    def series(self, question: PrometheusQuery) -> Sequence[Series]:
-        """The series of an answer; RebalancerError or ValueError when there is none."""
-        return decode_answer(self.ask(question))
-
-    def latest(self, question: PrometheusQuery) -> Latest:
-        """The last value of each series of an answer, usually one per pod; raises as ``series``."""
-        return decode_latest(self.ask(question))
-
-    def node_figures(self) -> NodeUsage:
-        """Figures of every resource that is asked for; RebalancerError when no query was answered."""
-        reading = NodeReading(self)
-        figures = reading.figures()
-        if not self.pressure:
-            return figures
-        pressure = read_pressure(reading)
-        return replace(figures, pressure=pressure, warnings=tuple(reading.warnings))
-
-    def pod_figures(self) -> PodUsage | None:
-        """Usage of the pods; None when the policy does not want it, or no query was answered."""
-        wanted, timestamp = self.pod_queries, queries_of(self.settings).pod_timestamp
-        if not wanted:
-            return None
-        usage = np.full((len(self.pods), len(self.resources)), np.nan)
-        measured_at = np.full(len(self.pods), self.now)
-        warnings: list[str] = []
-        answered = False
-        for resource, query in wanted.items():
-            try:
-                latest = self.latest(PrometheusQuery(self.window.of_resource(resource).over(query)))
-            except (RebalancerError, ValueError, RecursionError) as error:
-                warnings.append(f"{self.name}: {resource} of pods: {failure_words(error)}")
-                continue
-            answered = True
-            scale = 1000.0 if resource == "cpu" else 1.0
-            column = self.resources.index(resource)
-            usage[:, column], unused = self._by_pod(latest, scale)
-            if resource in _TRAFFIC:  # on the node's network a pod's traffic is the node's
-                found = np.array([bool(pod.spec.host_network) for pod in self.pods.classes], np.bool_)
-                usage[np.asarray(found[self.pods.pod_class], np.bool_), column] = np.nan
-            warnings += [f"{self.name}: {resource} of pods: {warning}" for warning in unused]
-        if timestamp and answered:
-            try:
-                moments, _ = self._by_pod(self.latest(PrometheusQuery(timestamp)), 1.0)
-                measured_at = np.where(np.isnan(moments), measured_at, moments)
-            except (RebalancerError, ValueError, RecursionError) as error:
-                warnings.append(f"{self.name}: the age of figures of pods: {failure_words(error)}")
-        if not answered:
-            usage[:] = np.nan
-        return PodUsage(usage, measured_at, tuple(warnings), self.resources)
-
-    def _by_pod(self, latest: Latest, scale: float) -> tuple[FloatArray, list[str]]:
-        """(pods,) the last value of each pod's series, and what was not used."""
-        values = np.full(len(self.pods), np.nan)
-        row_of, namespace, pod = self.pods.row, self.settings.namespace_label, self.settings.pod_label
-        row: IntArray = np.array(
-            [row_of.get((labels.get(namespace, ""), labels.get(pod, "")), -1) for labels in latest.labels],
-            np.int64,
-        )
-        ours = row >= 0
-        rows, first, count = np.unique(row[ours], return_index=True, return_counts=True)
-        with np.errstate(invalid="ignore", over="ignore"):
-            amounts = latest.values[ours][first] * scale
-            broken = ~((amounts >= 0) & (amounts < np.inf))
-        values[rows] = np.where(broken | (count > 1), np.nan, amounts)
-        unused = []
-        for which, number, what in (
-            (rows[count > 1], int((count - 1).sum()), "have two series"),
-            (rows[broken], int(broken.sum()), "are negative or not a number"),
-        ):
-            if len(which):
-                example = self.pods.full_name(int(which[0]))
-                unused.append(f"{number} {what} and are not used, e.g. {example}")
-        return values, unused
-
-
-_SERVER_TIME = PrometheusQuery("time()", dated=False)  # to see by how much its clock differs from ours
-DEFAULT_LABELS = ("node", "nodename", "kubernetes_node", "instance")
-_PORT = re.compile(r"(.+):\d{1,5}", re.ASCII)
-_HOSTNAME_LABEL = "kubernetes.io/hostname"
-
-
-class NodeNameIndex:
-    """Rows of nodes by whatever a metric may call them; what two nodes share finds neither."""
-
-    def __init__(self, nodes: NodeTable) -> None:
-        self.names = nodes.names
-        self._by_name = nodes.row
-        self._by_address: dict[str, int | None] = {}
-        for row, node in enumerate(nodes.records):
-            hostname = (node.metadata.labels or {}).get(_HOSTNAME_LABEL)
-            found = {item.address for item in node.status.addresses or ()} | {hostname or ""}
-            for address in found - {"", node.metadata.name}:
-                self._by_address[address] = row if address not in self._by_address else None
-
-    def row(self, value: str) -> int | None:
-        """The row of the node; None when there is none, or several."""
-        match = _PORT.fullmatch(value)
-        host = match[1].strip("[]") if match else value
-        for text in (value, host):
-            found = self._by_name.get(text)
-            if found is None:
-                found = self._by_address.get(text)
-            if found is not None:
-                return found
-        return None
-
-    def row_of_series(self, labels: Mapping[str, str], node_label: str | None) -> tuple[int | None, str]:
-        """The row of the node a series is about, and the label's value; the first label present decides."""
-        for label in (node_label,) if node_label else DEFAULT_LABELS:
-            value = labels.get(label)
-            if value:
-                return self.row(value), value
-        return None, ""
-
-
-class _Column(msgspec.Struct, eq=False):
-    values: FloatArray  # (nodes,)
-    deviation: FloatArray  # (nodes,)
-    last: FloatArray  # (nodes,) time of the last point
-
-
-class NodeReading:
-    """One reading of all nodes."""
-
-    def __init__(self, inputs: PrometheusReader) -> None:
-        self.inputs = inputs
-        self.nodes = inputs.nodes
-        self.index = NodeNameIndex(inputs.nodes)
-        self.warnings: list[str] = []
-        self.skew = 0.0  # seconds by which Prometheus' clock is ahead of ours, once the figures are read
-        self._answers: dict[PrometheusQuery, Sequence[Series]] = {}
-        self._failures: list[Exception] = []
-        created = (node.metadata.creation_timestamp for node in inputs.nodes.records)
-        self._created = np.array([times.parse_if_possible(text) for text in created], np.float64)
-
-    def figures(self) -> NodeUsage:
-        """Figures of every resource; RebalancerError when no query was answered."""
-        inputs, window = self.inputs, self.inputs.window
-        wanted = inputs.node_queries
-        capacity = self._capacities(inputs.capacity_queries, wanted)
-        shape = (len(self.nodes), len(inputs.resources))
-        usage, spread = np.full(shape, np.nan), np.full(shape, np.nan)
-        measured_at, windows = np.full(shape, np.nan), np.zeros(shape)
-        self.skew = self._clock_skew()
-        for resource, query in wanted.items():
-            series = self.ask(
-                resource, PrometheusQuery(query.query.query, window.seconds, window.step_seconds)
-            )
-            if series is None:
-                continue
-            column = inputs.resources.index(resource)
-            figures = self._by_node(resource, series)
-            factor = self._factor(resource, query, capacity)
-            with np.errstate(over="ignore"):  # a figure beyond all numbers is implausible below
-                usage[:, column], spread[:, column] = figures.values * factor, figures.deviation * factor
-            measured_at[:, column] = self._measured_at(resource, query, figures) - self.skew
-            windows[:, column] = window.seconds + lookback_seconds(query.query.query)
-        if len(self._failures) and np.isnan(usage).all() and not self._answers:
-            raise self._failure()
-        self._forget_implausible(usage, capacity)
-        return NodeUsage(
-            inputs.name,
-            usage,
-            measured_at,
-            windows,
-            tuple(self.warnings),
-            inputs.resources,
-            window.statistic,
-            spread if window.seconds else None,
-            {name: amounts for name, amounts in capacity.items() if name not in RESOURCES},
-            statistics=window.by_resource,
-        )
-
-    def _failure(self) -> RebalancerError:
-        first = self._failures[0]
-        if isinstance(first, RebalancerError):
-            return first
-        return UnreachableError(failure_words(first), where=self.inputs.settings.address or "")
-
-    def ask(self, what: str, question: PrometheusQuery) -> Sequence[Series] | None:
-        """The answer, each question asked once; None, and a warning, when there is none."""
-        if question not in self._answers:
-            try:
-                self._answers[question] = self.inputs.series(question)
-            except (RebalancerError, ValueError, RecursionError) as error:
-                self._failures.append(error)
-                self.warnings.append(f"{self.inputs.name}: {what}: {failure_words(error)}")
-                return None
-        return self._answers[question]
-
-    def _clock_skew(self) -> float:
-        """By how much Prometheus' clock is ahead of ours, when by too much."""
-        if self.inputs.asked_at is None:
-            return 0.0
-        try:
-            found = self.inputs.series(_SERVER_TIME)
-            skew = float(found[0].values[-1]) - self.inputs.asked_at
-        except (RebalancerError, ValueError, RecursionError, IndexError):
-            return 0.0  # a server that does not answer this query answers no other
-        if not abs(skew) > CLOCK_SKEW_SECONDS:
-            return 0.0
-        self.warnings.append(
-            f"{self.inputs.name}: its clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} ours"
-        )
-        return skew
-
-    def _capacities(
-        self, queries: Mapping[str, str], wanted: Mapping[str, NodeQuery]
-    ) -> dict[str, FloatArray]:
-        """(nodes,) the capacity of the resources asked for; NaN where it is unknown."""
-        stated = self.nodes.capacity[:, [CPU, MEMORY]].astype(np.float64)
-        found = {resource: stated[:, column] for column, resource in enumerate(RESOURCES)}
-        for resource, text in queries.items():
-            if resource not in wanted:
-                continue
-            constant = _constant(text)
-            if constant is not None:
-                found[resource] = np.full(len(self.nodes), constant)
-                continue
-            series = self.ask(f"capacity of {resource}", PrometheusQuery(text))
-            if series is not None:
-                amounts = self.last_values(f"capacity of {resource}", series)
-                found[resource] = np.where(amounts > 0, amounts, np.nan)
-                self.warn_about(np.isnan(found[resource]), f"no capacity of {resource} for")
-        return found
-
-    def _factor(
-        self, resource: str, query: NodeQuery, capacity: Mapping[str, FloatArray]
-    ) -> FloatArray | float:
-        """What turns the query's values into amounts."""
-        if query.query.unit == "amount":
-            return 1000.0 if resource == "cpu" else 1.0
-        whole = capacity.get(resource, np.full(len(self.nodes), np.nan))
-        whole = np.where(whole > 0, whole, np.nan)
-        return whole / 100.0 if query.query.unit == "percent" else whole
-
-    def _measured_at(self, resource: str, query: NodeQuery, figures: _Column) -> FloatArray:
-        """(nodes,) when the figures were measured; NaN where it should be known and is not."""
-        if not query.timestamp:
-            return figures.last
-        series = self.ask(f"age of {resource}", PrometheusQuery(query.timestamp))
-        if series is None:
-            return np.full(len(self.nodes), np.nan)
-        return self.last_values(f"age of {resource}", series, newest=True)
-
-    # Series to nodes
-
-    def _rows(
-        self, what: str, series: Sequence[Series], current: Callable[[Series], bool], *, newest: bool = False
-    ) -> dict[int, Series]:
-        """The one series of each node; none where there are two."""
-        found: dict[int, Series] = {}
-        twice: set[int] = set()
-        strays: set[str] = set()
-        for item in series:
-            if not len(item.values):
-                continue
-            row, label = self.index.row_of_series(item.labels, self.inputs.settings.node_label)
-            if row is None:
-                strays.add(label)
-                continue
-            other = found.get(row)
-            if other is None or (newest and item.values[-1] > other.values[-1]):
-                found[row] = item
-            elif not newest and current(item):
-                if current(other):
-                    twice.add(row)
-                else:
-                    found[row] = item  # its predecessor, before it was renamed or scraped anew
-        if twice:
-            names = named([self.nodes.names[row] for row in sorted(twice)])
-            self.warnings.append(f"{self.inputs.name}: {what}: two series for {names}; neither is used")
-        if strays and not newest:
-            matches = "matches" if len(strays) == 1 else "match"
-            self.warnings.append(
-                f"{self.inputs.name}: {what}: {len(strays)} series {matches} no node of the cluster, "
-                f"e.g. {min(strays)[:100]!a}"
-            )
-        return {row: item for row, item in found.items() if row not in twice}
-
-    def _by_node(self, resource: str, series: Sequence[Series]) -> _Column:
-        """The window's statistic of each node; impossible figures become NaN and a warning."""
-        window, now = self.inputs.window.of_resource(resource), self.inputs.now
-        nothing = np.full(len(self.nodes), np.nan)
-        found = _Column(nothing.copy(), nothing.copy(), nothing.copy())
-        not_numbers, negative, brief = np.zeros((3, len(self.nodes)), np.bool_)
-        current = now - 2 * window.step_seconds
-        for row, item in self._rows(resource, series, lambda item: item.times[-1] >= current).items():
-            finite = np.isfinite(item.values)
-            finite &= ~(item.times < self._created[row]) | (window.seconds == 0)
-            values = item.values[finite]
-            not_numbers[row] = not len(values)
-            if not len(values):
-                continue
-            negative[row] = values.min() < 0
-            brief[row] = window.seconds > 0 and len(values) * 2 * window.step_seconds < window.seconds
-            if not negative[row]:
-                found.values[row], found.deviation[row] = window.of(values), deviation(values)
-                found.last[row] = item.times[finite][-1]
-        self.warn_about(not_numbers, f"{resource} is not a number on")
-        self.warn_about(negative, f"{resource} is negative on")
-        self.warn_about(brief, f"{resource} is known for less than half the window on")
-        return found
-
-    def last_values(self, what: str, series: Sequence[Series], *, newest: bool = False) -> FloatArray:
-        """(nodes,) the last value of each node's series; a series without labels is about all nodes."""
-        if len(series) == 1 and not series[0].labels and len(series[0].values):
-            return np.full(len(self.nodes), float(series[0].values[-1]))
-        values = np.full(len(self.nodes), np.nan)
-        for row, item in self._rows(what, series, lambda _: True, newest=newest).items():
-            values[row] = item.values[-1]
-        return np.where(np.isfinite(values), values, np.nan)
-
-    def _forget_implausible(self, usage: FloatArray, capacity: Mapping[str, FloatArray]) -> None:
-        for column, resource in enumerate(self.inputs.resources):
-            whole = capacity.get(resource)
-            if whole is None:
-                continue
-            with np.errstate(invalid="ignore"):
-                broken = (usage[:, column] > whole * IMPLAUSIBLE) & (whole > 0) | np.isinf(usage[:, column])
-            usage[broken, column] = np.nan
-            self.warn_about(broken, f"{resource} is more than {IMPLAUSIBLE:g} times the capacity of")
-
-    def warn_about(self, rows: BoolArray, what: str) -> None:
-        """One warning that names these nodes, if there are any."""
-        found = [self.nodes.names[row] for row in np.flatnonzero(rows).tolist()]
-        if found:
-            self.warnings.append(f"{self.inputs.name}: {what} {named(found)}")
-
-
-def _constants(signals: Mapping[str, Signal]) -> dict[str, str]:
-    return {name: item.capacity for name, item in signals.items()}
 
 
 def _constant(text: str) -> float | None:
@@ -494,31 +147,346 @@ _PRESETS = {
 }
 
 
-def read_pressure(reading: NodeReading) -> NodePressure:
-    """The pressure that is asked for; NaN, and a warning, where it is not known."""
-    inputs, nodes = reading.inputs, reading.nodes
-    counters = _PRESETS[inputs.settings.preset]
-    nothing = np.full(len(nodes), np.nan)
-    percent = dict.fromkeys(inputs.pressure, nothing)
-    seconds = reading.ask("pressure", PrometheusQuery(counters.seconds_since_boot))
-    if seconds is None:
-        return NodePressure(percent, nothing)
-    since_boot = reading.last_values("pressure", seconds)
-    reading.warn_about(since_boot == 0, "pressure is zero since boot, so not measured, on")
-    oldest = np.full(len(nodes), np.inf)
-    for resource in inputs.pressure:
-        what = f"pressure of {resource}"
-        rates = reading.ask(what, PrometheusQuery(counters.rate(resource)))
-        dates = reading.ask(f"age of {what}", PrometheusQuery(counters.timestamp(resource)))
-        if rates is None or dates is None:
-            continue
-        found = reading.last_values(what, rates)
-        moments = reading.last_values(what, dates, newest=True)
-        oldest = np.fmin(oldest, moments)
-        dated = ~np.isnan(moments)
-        percent[resource] = np.where((found >= 0) & (since_boot > 0) & dated, found, np.nan)
-        reading.warn_about(np.isnan(percent[resource]) & (since_boot != 0), f"no {what} for")
-    return NodePressure(percent, np.where(np.isinf(oldest), np.nan, oldest) - reading.skew)
+_SERVER_TIME = PrometheusQuery("time()", dated=False)  # to see by how much its clock differs from ours
+DEFAULT_LABELS = ("node", "nodename", "kubernetes_node", "instance")
+_PORT = re.compile(r"(.+):\d{1,5}", re.ASCII)
+_HOSTNAME_LABEL = "kubernetes.io/hostname"
+
+
+class NodeNameIndex:
+    """Rows of nodes by whatever a metric may call them; what two nodes share finds neither."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self.names = nodes.names
+        self._by_name = nodes.row
+        self._by_address: dict[str, int | None] = {}
+        for row, node in enumerate(nodes.records):
+            hostname = (node.metadata.labels or {}).get(_HOSTNAME_LABEL)
+            found = {item.address for item in node.status.addresses or ()} | {hostname or ""}
+            for address in found - {"", node.metadata.name}:
+                self._by_address[address] = row if address not in self._by_address else None
+
+    def row(self, value: str) -> int | None:
+        """The row of the node; None when there is none, or several."""
+        match = _PORT.fullmatch(value)
+        host = match[1].strip("[]") if match else value
+        for text in (value, host):
+            found = self._by_name.get(text)
+            if found is None:
+                found = self._by_address.get(text)
+            if found is not None:
+                return found
+        return None
+
+    def row_of_series(self, labels: Mapping[str, str], node_label: str | None) -> tuple[int | None, str]:
+        """The row of the node a series is about, and the label's value; the first label present decides."""
+        for label in (node_label,) if node_label else DEFAULT_LABELS:
+            value = labels.get(label)
+            if value:
+                return self.row(value), value
+        return None, ""
+
+
+class PrometheusReader(PrometheusQuestions, frozen=True, eq=False, kw_only=True, dict=True):
+    """Reads the answers of one Prometheus once, and knows whose figures they are."""
+
+    ask: QueryFunction
+    nodes: NodeTable
+    pods: PodTable
+    now: float
+    asked_at: float | None = None  # by our clock, to compare with the server's; None: not compared
+    _warnings: list[str] = []  # of figures of nodes
+    _answers: dict[PrometheusQuery, Sequence[Series]] = {}
+    _failures: list[RebalancerError] = []
+
+    @cached_property
+    def _index(self) -> NodeNameIndex:
+        return NodeNameIndex(self.nodes)
+
+    @cached_property
+    def _created(self) -> FloatArray:
+        created = (node.metadata.creation_timestamp for node in self.nodes.records)
+        return np.array([times.parse_if_possible(text) for text in created], np.float64)
+
+    @property
+    def name(self) -> str:
+        """What reports call the source."""
+        return f"prometheus {urlsplit(self.settings.address or '').netloc}"
+
+    def node_figures(self) -> NodeUsage:
+        """Figures of every resource that is asked for; RebalancerError when no query was answered."""
+        window, wanted = self.window, self.node_queries
+        capacity = self._capacities(self.capacity_queries, wanted)
+        shape = (len(self.nodes), len(self.resources))
+        usage, spread = np.full(shape, np.nan), np.full(shape, np.nan)
+        measured_at, windows = np.full(shape, np.nan), np.zeros(shape)
+        skew = self._clock_skew()
+        for resource, query in wanted.items():
+            series = self._asked(
+                resource, PrometheusQuery(query.query.query, window.seconds, window.step_seconds)
+            )
+            if series is None:
+                continue
+            column = self.resources.index(resource)
+            values, deviations, last = self._by_node(resource, series)
+            factor = self._factor(resource, query, capacity)
+            with np.errstate(over="ignore"):  # a figure beyond all numbers is implausible below
+                usage[:, column], spread[:, column] = values * factor, deviations * factor
+            measured_at[:, column] = self._measured_at(resource, query, last) - skew
+            windows[:, column] = window.seconds + lookback_seconds(query.query.query)
+        if self._failures and not self._answers:
+            raise self._failures[0]
+        self._forget_implausible(usage, capacity)
+        pressure = self._pressure(skew) if self.pressure else None
+        return NodeUsage(
+            self.name,
+            usage,
+            measured_at,
+            windows,
+            tuple(self._warnings),
+            self.resources,
+            window.statistic,
+            spread if window.seconds else None,
+            {name: amounts for name, amounts in capacity.items() if name not in RESOURCES},
+            pressure,
+            window.by_resource,
+        )
+
+    def _asked(self, what: str, question: PrometheusQuery) -> Sequence[Series] | None:
+        """The answer, each question asked once; None, and a warning, when there is none."""
+        if question not in self._answers:
+            try:
+                self._answers[question] = decode_answer(self.ask(question))
+            except (RebalancerError, ValueError, RecursionError) as error:
+                words = failure_words(error)
+                if not isinstance(error, RebalancerError):
+                    error = UnreachableError(words, where=self.settings.address or "")
+                self._failures.append(error)
+                self._warn(f"{what}: {words}")
+                return None
+        return self._answers[question]
+
+    def _clock_skew(self) -> float:
+        """By how much Prometheus' clock is ahead of ours, when by too much."""
+        if self.asked_at is None:
+            return 0.0
+        try:
+            found = decode_answer(self.ask(_SERVER_TIME))
+            skew = float(found[0].values[-1]) - self.asked_at
+        except (RebalancerError, ValueError, RecursionError, IndexError):
+            return 0.0  # a server that does not answer this query answers no other
+        if not abs(skew) > CLOCK_SKEW_SECONDS:
+            return 0.0
+        self._warn(f"its clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} ours")
+        return skew
+
+    def _capacities(
+        self, queries: Mapping[str, str], wanted: Mapping[str, NodeQuery]
+    ) -> dict[str, FloatArray]:
+        """(nodes,) the capacity of the resources asked for; NaN where it is unknown."""
+        stated = self.nodes.capacity[:, [CPU, MEMORY]].astype(np.float64)
+        found = {resource: stated[:, column] for column, resource in enumerate(RESOURCES)}
+        for resource, text in queries.items():
+            if resource not in wanted:
+                continue
+            constant = _constant(text)
+            if constant is not None:
+                found[resource] = np.full(len(self.nodes), constant)
+                continue
+            series = self._asked(f"capacity of {resource}", PrometheusQuery(text))
+            if series is not None:
+                amounts = self._last_values(f"capacity of {resource}", series)
+                found[resource] = np.where(amounts > 0, amounts, np.nan)
+                self._warn_about(np.isnan(found[resource]), f"no capacity of {resource} for")
+        return found
+
+    def _factor(
+        self, resource: str, query: NodeQuery, capacity: Mapping[str, FloatArray]
+    ) -> FloatArray | float:
+        """What turns the query's values into amounts."""
+        if query.query.unit == "amount":
+            return 1000.0 if resource == "cpu" else 1.0
+        whole = capacity.get(resource, np.full(len(self.nodes), np.nan))
+        whole = np.where(whole > 0, whole, np.nan)
+        return whole / 100.0 if query.query.unit == "percent" else whole
+
+    def _measured_at(self, resource: str, query: NodeQuery, last: FloatArray) -> FloatArray:
+        """(nodes,) when the figures were measured; NaN where it should be known and is not."""
+        if not query.timestamp:
+            return last
+        series = self._asked(f"age of {resource}", PrometheusQuery(query.timestamp))
+        if series is None:
+            return np.full(len(self.nodes), np.nan)
+        return self._last_values(f"age of {resource}", series, newest=True)
+
+    def _rows(
+        self, what: str, series: Sequence[Series], current: Callable[[Series], bool], *, newest: bool = False
+    ) -> dict[int, Series]:
+        """The one series of each node; none where there are two."""
+        found: dict[int, Series] = {}
+        twice: set[int] = set()
+        strays: set[str] = set()
+        for item in series:
+            if not len(item.values):
+                continue
+            row, label = self._index.row_of_series(item.labels, self.settings.node_label)
+            if row is None:
+                strays.add(label)
+                continue
+            other = found.get(row)
+            if other is None or (newest and item.values[-1] > other.values[-1]):
+                found[row] = item
+            elif not newest and current(item):
+                if current(other):
+                    twice.add(row)
+                else:
+                    found[row] = item  # its predecessor, before it was renamed or scraped anew
+        if twice:
+            names = named([self.nodes.names[row] for row in sorted(twice)])
+            self._warn(f"{what}: two series for {names}; neither is used")
+        if strays and not newest:
+            matches = "matches" if len(strays) == 1 else "match"
+            self._warn(
+                f"{what}: {len(strays)} series {matches} no node of the cluster, e.g. {min(strays)[:100]!a}"
+            )
+        return {row: item for row, item in found.items() if row not in twice}
+
+    def _by_node(self, resource: str, series: Sequence[Series]) -> FloatArray:
+        """(3, nodes) the window's statistic, the deviation, and the time of the last point.
+
+        Impossible figures become NaN and a warning.
+        """
+        window, now = self.window.of_resource(resource), self.now
+        found = np.full((3, len(self.nodes)), np.nan)
+        not_numbers, negative, brief = np.zeros((3, len(self.nodes)), np.bool_)
+        current = now - 2 * window.step_seconds
+        for row, item in self._rows(resource, series, lambda item: item.times[-1] >= current).items():
+            finite = np.isfinite(item.values)
+            finite &= ~(item.times < self._created[row]) | (window.seconds == 0)
+            values = item.values[finite]
+            not_numbers[row] = not len(values)
+            if not len(values):
+                continue
+            negative[row] = values.min() < 0
+            brief[row] = window.seconds > 0 and len(values) * 2 * window.step_seconds < window.seconds
+            if not negative[row]:
+                found[:, row] = window.of(values), deviation(values), item.times[finite][-1]
+        self._warn_about(not_numbers, f"{resource} is not a number on")
+        self._warn_about(negative, f"{resource} is negative on")
+        self._warn_about(brief, f"{resource} is known for less than half the window on")
+        return found
+
+    def _last_values(self, what: str, series: Sequence[Series], *, newest: bool = False) -> FloatArray:
+        """(nodes,) the last value of each node's series; a series without labels is about all nodes."""
+        if len(series) == 1 and not series[0].labels and len(series[0].values):
+            return np.full(len(self.nodes), float(series[0].values[-1]))
+        values = np.full(len(self.nodes), np.nan)
+        for row, item in self._rows(what, series, lambda _: True, newest=newest).items():
+            values[row] = item.values[-1]
+        return np.where(np.isfinite(values), values, np.nan)
+
+    def _forget_implausible(self, usage: FloatArray, capacity: Mapping[str, FloatArray]) -> None:
+        for column, resource in enumerate(self.resources):
+            whole = capacity.get(resource)
+            if whole is None:
+                continue
+            with np.errstate(invalid="ignore"):
+                broken = (usage[:, column] > whole * IMPLAUSIBLE) & (whole > 0) | np.isinf(usage[:, column])
+            usage[broken, column] = np.nan
+            self._warn_about(broken, f"{resource} is more than {IMPLAUSIBLE:g} times the capacity of")
+
+    def _warn_about(self, rows: BoolArray, what: str) -> None:
+        """One warning that names these nodes, if there are any."""
+        found = [self.nodes.names[row] for row in np.flatnonzero(rows).tolist()]
+        if found:
+            self._warn(f"{what} {named(found)}")
+
+    def _warn(self, what: str) -> None:
+        self._warnings.append(f"{self.name}: {what}")
+
+    def _pressure(self, skew: float) -> NodePressure:
+        """The pressure that is asked for; NaN, and a warning, where it is not known."""
+        counters = _PRESETS[self.settings.preset]
+        nothing = np.full(len(self.nodes), np.nan)
+        percent = dict.fromkeys(self.pressure, nothing)
+        seconds = self._asked("pressure", PrometheusQuery(counters.seconds_since_boot))
+        if seconds is None:
+            return NodePressure(percent, nothing)
+        since_boot = self._last_values("pressure", seconds)
+        self._warn_about(since_boot == 0, "pressure is zero since boot, so not measured, on")
+        oldest = np.full(len(self.nodes), np.inf)
+        for resource in self.pressure:
+            what = f"pressure of {resource}"
+            rates = self._asked(what, PrometheusQuery(counters.rate(resource)))
+            dates = self._asked(f"age of {what}", PrometheusQuery(counters.timestamp(resource)))
+            if rates is None or dates is None:
+                continue
+            found = self._last_values(what, rates)
+            moments = self._last_values(what, dates, newest=True)
+            oldest = np.fmin(oldest, moments)
+            dated = ~np.isnan(moments)
+            percent[resource] = np.where((found >= 0) & (since_boot > 0) & dated, found, np.nan)
+            self._warn_about(np.isnan(percent[resource]) & (since_boot != 0), f"no {what} for")
+        return NodePressure(percent, np.where(np.isinf(oldest), np.nan, oldest) - skew)
+
+    def pod_figures(self) -> PodUsage | None:
+        """Usage of the pods; None when the policy does not want it, or no query was answered."""
+        wanted, timestamp = self.pod_queries, queries_of(self.settings).pod_timestamp
+        if not wanted:
+            return None
+        usage = np.full((len(self.pods), len(self.resources)), np.nan)
+        measured_at = np.full(len(self.pods), self.now)
+        warnings: list[str] = []
+        answered = False
+        for resource, query in wanted.items():
+            try:
+                latest = decode_latest(
+                    self.ask(PrometheusQuery(self.window.of_resource(resource).over(query)))
+                )
+            except (RebalancerError, ValueError, RecursionError) as error:
+                warnings.append(f"{self.name}: {resource} of pods: {failure_words(error)}")
+                continue
+            answered = True
+            scale = 1000.0 if resource == "cpu" else 1.0
+            column = self.resources.index(resource)
+            usage[:, column], unused = self._by_pod(latest, scale)
+            if resource in _TRAFFIC:  # on the node's network a pod's traffic is the node's
+                found = np.array([bool(pod.spec.host_network) for pod in self.pods.classes], np.bool_)
+                usage[np.asarray(found[self.pods.pod_class], np.bool_), column] = np.nan
+            warnings += [f"{self.name}: {resource} of pods: {warning}" for warning in unused]
+        if timestamp and answered:
+            try:
+                moments, _ = self._by_pod(decode_latest(self.ask(PrometheusQuery(timestamp))), 1.0)
+                measured_at = np.where(np.isnan(moments), measured_at, moments)
+            except (RebalancerError, ValueError, RecursionError) as error:
+                warnings.append(f"{self.name}: the age of figures of pods: {failure_words(error)}")
+        if not answered:
+            usage[:] = np.nan
+        return PodUsage(usage, measured_at, tuple(warnings), self.resources)
+
+    def _by_pod(self, latest: Latest, scale: float) -> tuple[FloatArray, list[str]]:
+        """(pods,) the last value of each pod's series, and what was not used."""
+        values = np.full(len(self.pods), np.nan)
+        row_of, namespace, pod = self.pods.row, self.settings.namespace_label, self.settings.pod_label
+        row: IntArray = np.array(
+            [row_of.get((labels.get(namespace, ""), labels.get(pod, "")), -1) for labels in latest.labels],
+            np.int64,
+        )
+        ours = row >= 0
+        rows, first, count = np.unique(row[ours], return_index=True, return_counts=True)
+        with np.errstate(invalid="ignore", over="ignore"):
+            amounts = latest.values[ours][first] * scale
+            broken = ~((amounts >= 0) & (amounts < np.inf))
+        values[rows] = np.where(broken | (count > 1), np.nan, amounts)
+        unused = []
+        for which, number, what in (
+            (rows[count > 1], int((count - 1).sum()), "have two series"),
+            (rows[broken], int(broken.sum()), "are negative or not a number"),
+        ):
+            if len(which):
+                example = self.pods.full_name(int(which[0]))
+                unused.append(f"{number} {what} and are not used, e.g. {example}")
+        return values, unused
 
 
 _TRAFFIC = frozenset({"networkReceive", "networkTransmit"})
