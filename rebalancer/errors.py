@@ -6,8 +6,7 @@ RebalancerError
 ├── UnreachableError      no answer from an API server or a load source, or one that rejects the request
 ├── SafetyError           a safety check or a bound of the policy forbids going on
 ├── LeaseHeldError        another run holds the lease
-├── StopRequestedError    the program was asked to stop while it waited or read
-└── InternalError         a defect of this program, reported in one line
+└── StopRequestedError    the program was asked to stop while it waited or read
 
 A message says what is wrong; ``where`` says where (``file:line:column``, an object, an address) and
 ``hint`` what to do about it.
@@ -109,9 +108,3 @@ class StopRequestedError(RebalancerError):
     """The program was asked to stop while it waited or read."""
 
     exit_code = ExitCode.INTERRUPTED
-
-
-class InternalError(RebalancerError):
-    """A defect of this program."""
-
-    exit_code = ExitCode.INTERNAL

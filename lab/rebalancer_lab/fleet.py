@@ -24,7 +24,7 @@ from rebalancer.cli.output import Output, Rows, emit, progress_bar
 from rebalancer.cli.studies import Cluster
 from rebalancer.cluster.dumps.listing import build_decoders
 from rebalancer.counting import counted
-from rebalancer.errors import ExitCode, InputError, InternalError, RebalancerError
+from rebalancer.errors import ExitCode, InputError, RebalancerError
 from rebalancer.files import named
 from rebalancer.observe.plan_options import PlanOptions, policy_of
 from rebalancer.planning.eviction import why_protected
@@ -130,7 +130,7 @@ def ask_each(
         except RebalancerError as error:
             return failed(name, error)
         except Exception as error:  # noqa: BLE001 - a defect that one cluster shows hides no other cluster
-            return failed(name, InternalError(f"{type(error).__name__}: {error}", hint="please report"))
+            return failed(name, RebalancerError(f"{type(error).__name__}: {error}", hint="please report"))
 
     build_decoders()
     threads = ThreadPoolExecutor(side_by_side, "cluster")

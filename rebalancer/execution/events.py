@@ -45,7 +45,6 @@ from rebalancer.cluster.live import RawApi, object_path
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.errors import (
     InputError,
-    InternalError,
     RebalancerError,
     RightsError,
     SafetyError,
@@ -226,9 +225,7 @@ _STOPS: tuple[tuple[type[RebalancerError], Stop], ...] = (
 
 
 def stop_reason_for(error: RebalancerError) -> StopReason:
-    """Why a run stops after an error; a defect of this program is raised again."""
-    if isinstance(error, InternalError):
-        raise error
+    """Why a run stops after an error."""
     return StopReason(next(stop for kind, stop in _STOPS if isinstance(error, kind)), str(error))
 
 

@@ -17,7 +17,7 @@ from rebalancer.cluster.live import RawApi, object_path
 from rebalancer.cluster.live.lists import read_list
 from rebalancer.cluster.pods import EVICTION_IN_PROGRESS
 from rebalancer.counting import counted
-from rebalancer.errors import InternalError, RebalancerError, UnreachableError
+from rebalancer.errors import RebalancerError, UnreachableError
 from rebalancer.planning.plan import PodReference
 
 MAX_PAGES = 2000
@@ -206,8 +206,6 @@ def why_not_replaced(api: RawApi, pod: PodReference) -> str:
     named = {"fieldSelector": f"metadata.name={pod.controller_name}"}  # runs need no right to get one
     try:
         listing = read_list(api, kind, f"read {name}", path, named)
-    except InternalError:
-        raise
     except RebalancerError:
         return ""
     found = next((item for item in listing.records if item.metadata.uid == pod.controller_uid), None)

@@ -43,7 +43,7 @@ from rebalancer.cluster.live import RawApi, object_path
 from rebalancer.cluster.live.lists import read_list
 from rebalancer.cluster.records.pods import PROGRAM, is_scheduler
 from rebalancer.counting import counted
-from rebalancer.errors import InternalError, RebalancerError, StopRequestedError, UnreachableError
+from rebalancer.errors import RebalancerError, StopRequestedError, UnreachableError
 from rebalancer.execution.lease import duration_of, record_of, spec_of, text_of
 from rebalancer.execution.observed_pods import OBSERVED_PODS, ObservedCondition, ObservedPod
 from rebalancer.planning.inputs import SchedulerStart
@@ -172,7 +172,7 @@ def scheduler_health(api: RawApi, location: SchedulerLocation, now: float) -> Sc
         if location.pods is None:
             return SchedulerHealth(location.name, None, f"{absent}, and where its pods run is not known")
         return _by_pods(api, location, location.pods, absent, now)
-    except (StopRequestedError, InternalError):
+    except StopRequestedError:
         raise
     except RebalancerError as error:
         return SchedulerHealth(location.name, None, str(error), bool(location.lease and location.named_by))
@@ -281,7 +281,7 @@ def scheduler_start(api: RawApi, location: SchedulerLocation, now: float) -> Sch
         # A pod is ready after its container started; one that is not ready may be starting: that is now.
         at, name = max((now if pod.ready_at is None else pod.ready_at, pod.full_name) for pod in pods)
         return SchedulerStart(at, f"its scheduler's pod {name} has been ready since {times.render(at)}")
-    except (StopRequestedError, InternalError):
+    except StopRequestedError:
         raise
     except RebalancerError as error:
         return SchedulerStart(None, str(error))

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from rebalancer.errors import InternalError, RebalancerError
+from rebalancer.errors import RebalancerError
 from rebalancer.execution.clock import RunClock
 from rebalancer.execution.evict import Attempt, Verdict
 from rebalancer.execution.observed_pods import ObservedPod
@@ -229,8 +229,6 @@ class LandingPoller(msgspec.Struct, eq=False):
         """These moves as they stand, and why they could not be read if they could not."""
         try:
             pods = self._read([item.move for item in evicted], seconds)
-        except InternalError:
-            raise
         except RebalancerError as error:
             trouble = f"how it ended could not be seen: {error}"
             return tuple(_so_far(item, Result.UNKNOWN, trouble) for item in evicted), trouble

@@ -31,7 +31,7 @@ from rebalancer.addresses import checked_address
 from rebalancer.cluster import records
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.counting import counted
-from rebalancer.errors import InternalError, RebalancerError, StopRequestedError
+from rebalancer.errors import RebalancerError, StopRequestedError
 from rebalancer.http import RETRIED_STATUSES, NoAnswerError, TooLargeError, retry_after_seconds
 from rebalancer.load.scheduler_view import EMPTY_VIEW
 from rebalancer.planning.inputs import Observation
@@ -174,7 +174,7 @@ class _Asking:
                     answer = self._answer(pool, item)
                     at = sets.setdefault(item.nodes, len(sets))
                     found[digest_of_class(item.pod)] = replace(answer, nodes=at)
-        except (StopRequestedError, InternalError):
+        except StopRequestedError:
             raise
         except (_SilentError, RebalancerError) as error:
             more["unasked"] = f"it gave no answer when it was asked: {_line(error)}"

@@ -18,7 +18,7 @@ import msgspec
 
 from rebalancer.cluster.live.reader import prefetch
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.errors import InternalError, RebalancerError, StopRequestedError
+from rebalancer.errors import RebalancerError, StopRequestedError
 from rebalancer.load.plugin_sources import plugin_requests, read_view, watcher_addresses
 from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
 from rebalancer.load.prometheus.reader import connection_of
@@ -193,7 +193,7 @@ def _answer_of_watcher(api: RawApi, address: str, *, inside: bool) -> bytes | st
 
     try:
         return bytes(msgspec.json.decode(fetch_watcher(api, address, inside=inside), type=msgspec.Raw))
-    except (StopRequestedError, InternalError):
+    except StopRequestedError:
         raise
     except RebalancerError as error:
         return str(error)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from rebalancer.errors import InternalError, RebalancerError
+from rebalancer.errors import RebalancerError
 
 # Instrumented and on a busy machine; input out of proportion takes minutes, not twice as long.
 BASE_SECONDS, SECONDS_PER_BYTE = 5.0, 10e-6  # of processor time
@@ -50,8 +50,6 @@ def finding_of(
     found: Finding | None = None
     try:
         target.decode(content)
-    except InternalError as error:
-        found = Finding(_place(error), f"InternalError: {error}")
     except RebalancerError as error:
         if not _is_one_line(str(error)):
             found = Finding("message", f"an error that is no printable line: {str(error)[:300]!r}")

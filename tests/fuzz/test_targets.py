@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from rebalancer.errors import InputError, InternalError
+from rebalancer.errors import InputError
 from tests.forked import PROCESSES
 from tests.fuzz import corpus
 from tests.fuzz import target as bounds
@@ -184,7 +184,7 @@ def raising(error: Exception) -> Callable[[], object]:
 def test_a_refusal_is_no_finding_and_anything_else_is() -> None:
     assert finding_of(ending(lambda: None), b"") is None
     assert finding_of(ending(raising(InputError("bad"))), b"") is None
-    for error in (InternalError("a defect"), ValueError("x"), OverflowError("x"), RecursionError("x")):
+    for error in (RuntimeError("a defect"), ValueError("x"), OverflowError("x"), RecursionError("x")):
         found = finding_of(ending(raising(error)), b"")
         assert found is not None
         assert type(error).__name__ in found.what

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray
-from rebalancer.errors import InputError, InternalError, RebalancerError, StopRequestedError, UnreachableError
+from rebalancer.errors import InputError, RebalancerError, StopRequestedError, UnreachableError
 from rebalancer.load.prometheus.queries import PrometheusQuery, QueryFunction
 
 MAX_SERIES = 200_000
@@ -162,7 +162,7 @@ class RecordedResponses(msgspec.Struct):
         try:
             # The reader decodes it; here it must be JSON, and what a recording gives back to the byte.
             content = bytes(msgspec.json.decode(ask(), type=msgspec.Raw))
-        except (StopRequestedError, InternalError):
+        except StopRequestedError:
             raise
         except (RebalancerError, ValueError, RecursionError) as error:
             why = (

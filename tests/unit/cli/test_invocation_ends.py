@@ -15,7 +15,6 @@ import pytest
 from rebalancer.errors import (
     ExitCode,
     InputError,
-    InternalError,
     LeaseHeldError,
     RebalancerError,
     RightsError,
@@ -93,7 +92,7 @@ def test_a_defect_shows_its_traceback_only_with_v(
 def test_a_defect_we_noticed_leaves_with_the_code_of_a_defect(
     rebalancer_program: Program, pipeline: FakePipeline
 ) -> None:
-    pipeline.failure = InternalError("two plans for one input")
+    pipeline.failure = RebalancerError("two plans for one input")
 
     assert rebalancer_program("plan").exit_code == ExitCode.INTERNAL
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.errors import InternalError, UnreachableError
+from rebalancer.errors import UnreachableError
 from rebalancer.execution.events import (
     EventStream,
     EvictionAnnounced,
@@ -192,9 +192,9 @@ def test_the_first_reason_to_stop_counts_and_is_published_once() -> None:
 
 def test_a_defect_of_ours_in_what_must_be_kept_is_not_hidden() -> None:
     def save(_outcomes: Sequence[Outcome]) -> None:
-        raise InternalError("a defect")
+        raise RuntimeError("a defect")
 
-    with pytest.raises(InternalError):
+    with pytest.raises(RuntimeError):
         a_stream(save, io.StringIO()).publish(EvictionAnnounced(PROVISIONAL))
 
 
@@ -233,10 +233,10 @@ def test_a_pod_that_had_finished_is_replaced_by_none_so_no_landing_is_timed() ->
 
 def test_a_defect_ends_the_open_spans_with_its_name() -> None:
     def judge(_move: Move, _node: str) -> str | None:
-        raise InternalError("a defect")
+        raise RuntimeError("a defect")
 
     run, spans = Run("web-1"), Listening()
     run.cluster.lands_on = "elsewhere"
-    with listening(spans), pytest.raises(InternalError):
+    with listening(spans), pytest.raises(RuntimeError):
         run(a_move(), check_landing=judge)
-    assert ("wave", "", "InternalError") in spans.ended
+    assert ("wave", "", "RuntimeError") in spans.ended

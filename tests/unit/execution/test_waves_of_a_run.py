@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from rebalancer.errors import ExitCode, InputError, InternalError
+from rebalancer.errors import ExitCode, InputError
 from rebalancer.execution.events import MoveEnded, RunEvent
 from rebalancer.execution.outcomes import Stop, decode, encode, exit_code
 from rebalancer.execution.verify import MAX_SECONDS_TO_PLACE
@@ -104,11 +104,11 @@ def test_a_wave_of_which_nothing_holds_evicts_nothing() -> None:
 
 def test_a_defect_of_ours_is_not_hidden() -> None:
     def judge(_move: Move, _node: str) -> str | None:
-        raise InternalError("a defect")
+        raise RuntimeError("a defect")
 
     run = Run("web-1")
     run.cluster.lands_on = "elsewhere"
-    with pytest.raises(InternalError):
+    with pytest.raises(RuntimeError):
         run(a_move(), check_landing=judge)
 
 
