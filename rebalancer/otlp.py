@@ -262,21 +262,16 @@ def _metric(family: Family) -> Metric:
 def _histograms(samples: Sequence[Sample], now: int) -> list[HistogramDataPoint]:
     from opentelemetry.sdk.metrics.export import HistogramDataPoint  # noqa: PLC0415
 
-    buckets: defaultdict[tuple[tuple[str, str], ...], list[tuple[float, float]]] = defaultdict(list)
-    sums: dict[tuple[tuple[str, str], ...], float] = {}
+    by_labels: defaultdict[tuple[tuple[str, str], ...], list[Sample]] = defaultdict(list)
     for sample in samples:
         labels = tuple(sorted((key, value) for key, value in sample.labels.items() if key != "le"))
-        if sample.name.endswith("_bucket"):
-            buckets[labels].append((float(sample.labels["le"]), sample.value))
-        elif sample.name.endswith("_sum"):
-            sums[labels] = sample.value
+        by_labels[labels].append(sample)
     found = []
-    for labels, counted in buckets.items():
-        counted.sort()
-        bounds = [bound for bound, _ in counted[:-1]]
-        totals = [0.0, *(total for _, total in counted)]
+    for labels, of_one in by_labels.items():
+        counted = sorted((float(item.labels["le"]), item.value) for item in of_one if "le" in item.labels)
+        bounds, totals = [bound for bound, _ in counted[:-1]], [0.0, *(total for _, total in counted)]
         counts = [int(after - before) for before, after in itertools.pairwise(totals)]
-        total = sums.get(labels, 0.0)
+        total = next((item.value for item in of_one if item.name.endswith("_sum")), 0.0)
         # The extremes are not known of a Prometheus histogram; those of OTLP are optional, and so left at 0.
         point = HistogramDataPoint(dict(labels), _BEGAN, now, sum(counts), total, counts, bounds, 0.0, 0.0)
         found.append(point)

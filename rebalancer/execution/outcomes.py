@@ -136,16 +136,6 @@ def exit_code(results: Iterable[Result], stop: Stop | None) -> ExitCode:
     return next((code for code in _WORST_FIRST if code in codes), ExitCode.DONE)
 
 
-def encode(outcomes: Outcomes) -> bytes:
-    """The outcomes as JSON: the same outcomes, the same bytes."""
-    return msgspec.json.encode(outcomes, order="deterministic")
-
-
-def decode(content: bytes) -> Outcomes:
-    """The outcomes read back; raises msgspec.ValidationError when the bytes hold none."""
-    return msgspec.json.decode(content, type=Outcomes)
-
-
 def past_moves(outcomes: Iterable[Outcome], run: str = "") -> tuple[PastMove, ...]:
     """The moves whose pods were, or may have been, evicted; the others changed nothing in the cluster.
 

@@ -367,27 +367,20 @@ _REASON = "reason"
 _MAX_REASON = 200
 
 
-class PauseSwitch:
-    """The ConfigMap that pauses the runs of a lease, read again each time."""
+def why_paused(api: RawApi, namespace: str, lease: str) -> str:
+    """Why the runs of a lease are paused by its ConfigMap, read each time; empty when they are not.
 
-    def __init__(self, api: RawApi, namespace: str, lease: str) -> None:
-        self._api = api
-        self._namespace = namespace
-        self._name = f"{lease}-pause"
-
-    def why_paused(self) -> str:
-        """Why runs are paused; empty when they are not.
-
-        Raises RightsError or UnreachableError when that cannot be read: then nothing may be evicted either.
-        """
-        data = self._api.config_map(self._namespace, self._name)
-        if data is None:
-            return ""
-        given = f" ({data[_REASON][:_MAX_REASON]!a})" if data.get(_REASON) else ""
-        return (
-            f"runs are paused by the configmap {self._namespace}/{self._name}{given}; "
-            f"kubectl -n {self._namespace} delete configmap {self._name} lets them go on"
-        )
+    Raises RightsError or UnreachableError when that cannot be read: then nothing may be evicted either.
+    """
+    name = f"{lease}-pause"
+    data = api.config_map(namespace, name)
+    if data is None:
+        return ""
+    given = f" ({data[_REASON][:_MAX_REASON]!a})" if data.get(_REASON) else ""
+    return (
+        f"runs are paused by the configmap {namespace}/{name}{given}; "
+        f"kubectl -n {namespace} delete configmap {name} lets them go on"
+    )
 
 
 SafetyCheck = Callable[[Safety, ClusterHealth], str]
@@ -446,7 +439,7 @@ class SafetyChecks(msgspec.Struct, frozen=True, kw_only=True):
     """Whether pods may be evicted now: what the policy says is read again each time it is asked."""
 
     policy: Callable[[], Safety]
-    pause: PauseSwitch | None = None  # None where nothing but the policy pauses a run
+    why_paused: Callable[[], str] = lambda: ""  # by something else than the policy
     agreement: MeasuredAgreement | None = None  # None where it is not known
     now: Callable[[], float] = time.time  # Unix seconds
 
@@ -460,7 +453,7 @@ class SafetyChecks(msgspec.Struct, frozen=True, kw_only=True):
         policy = self.policy()
         if policy.pause:
             return "the policy is paused (safety.pause)"
-        paused = self.pause.why_paused() if self.pause else ""
+        paused = self.why_paused()
         if paused or read_health is None:
             return paused
         if disagrees := why_refused(policy, self.agreement, self.now()):

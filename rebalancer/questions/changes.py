@@ -91,12 +91,20 @@ def parse_changes(
     drained: Iterable[str], cordoned: Iterable[str], added: Iterable[str], scaled: Iterable[str]
 ) -> Changes:
     """The changes that options name; InputError for a text of another form."""
-    return Changes(
+    shape = "TEMPLATE_NODE=N, e.g. node-1=2"
+    found = Changes(
         drained=tuple(dict.fromkeys(_name("--drain", text) for text in drained)),
         cordoned=tuple(dict.fromkeys(_name("--cordon", text) for text in cordoned)),
-        added=tuple(_added(text) for text in added),
-        scaled=_each_once(tuple(_scaling(text) for text in scaled)),
+        added=tuple(
+            AddedNodes(_name("--add-node", template), count)
+            for template, count in (_counted("--add-node", text, 1, shape) for text in added)
+        ),
+        scaled=tuple(_scaling(text) for text in scaled),
     )
+    times_named = Counter(_written(item.workload) for item in found.scaled)
+    if twice := next((name for name, times in times_named.items() if times > 1), ""):
+        raise InputError(f"--scale names {twice} twice", hint="keep only one")
+    return found
 
 
 def _name(option: str, text: str) -> str:
@@ -104,11 +112,6 @@ def _name(option: str, text: str) -> str:
     if not admitted(name):
         raise InputError(f"{option} {text[:_MAX_SHOWN_LENGTH]!a} is not the name of a node")
     return name
-
-
-def _added(text: str) -> AddedNodes:
-    template, count = _counted("--add-node", text, 1, "TEMPLATE_NODE=N, e.g. node-1=2")
-    return AddedNodes(_name("--add-node", template), count)
 
 
 def _scaling(text: str) -> Scaling:
@@ -134,14 +137,6 @@ def _counted(option: str, text: str, least: int, shape: str) -> tuple[str, int]:
     if not least <= int(count) <= MAX_ADDED:
         raise InputError(f"{option}: {int(count)} is not between {least} and {MAX_ADDED}")
     return name, int(count)
-
-
-def _each_once(scaled: tuple[Scaling, ...]) -> tuple[Scaling, ...]:
-    names = [_written(item.workload) for item in scaled]
-    twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
-    if twice is not None:
-        raise InputError(f"--scale names {twice} twice", hint="keep only one")
-    return scaled
 
 
 class AddedPod(msgspec.Struct, frozen=True, eq=False):

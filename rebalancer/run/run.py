@@ -48,7 +48,7 @@ from rebalancer.execution.lease import HeldLease, RunLease, holder_identity
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.execution.outcomes import Measured, Outcome, Outcomes
 from rebalancer.execution.own_taints import OwnTaints
-from rebalancer.execution.safety import PauseSwitch, SafetyChecks
+from rebalancer.execution.safety import SafetyChecks, why_paused
 from rebalancer.execution.waves import RunContext, WorkloadPods, carry_out
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.connection import open_api
@@ -329,7 +329,7 @@ class Run(msgspec.Struct, eq=False, dict=True):
                 execution=self._policy.execution,
                 safety=SafetyChecks(
                     policy=self._environment.safety,
-                    pause=PauseSwitch(self._api, *lease),
+                    why_paused=partial(why_paused, self._api, *lease),
                     agreement=memory.before.agreement if memory.before is not None else None,
                 ),
                 replanner=replanner,

@@ -34,10 +34,6 @@ _FIRST_WAIT_SECONDS = 0.4
 _MAX_WAIT_SECONDS = 5.0
 
 
-class RefusedError(InputError):
-    """Prometheus answered that the query itself is wrong (400, 422)."""
-
-
 class _FailedAttemptError(Exception):
     """One request that brought no result; ``passing`` when another attempt may help."""
 
@@ -127,7 +123,7 @@ class LivePrometheus:
         said = refusal(answer.body) or (status_message(answer) if self._api is not None else "")
         message = " ".join(part for part in (f"HTTP {answer.status}", said) if part)
         if answer.status in (400, 422):
-            raise RefusedError(f"the query is refused: {message}: {_short(question.query)}", where=where)
+            raise InputError(f"the query is refused: {message}: {_short(question.query)}", where=where)
         passing = answer.status in RETRIED_STATUSES
         raise _FailedAttemptError(message, passing=passing, retry_after=retry_after_seconds(answer.headers))
 

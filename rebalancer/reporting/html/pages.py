@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from msgspec.structs import replace
 
@@ -18,7 +19,6 @@ from rebalancer.agreement.decisions import Agreement
 from rebalancer.cluster import times
 from rebalancer.counting import counted
 from rebalancer.execution.outcomes import Outcomes
-from rebalancer.execution.outcomes import encode as encode_outcomes
 from rebalancer.planning.explanation import SchedulingTable
 from rebalancer.planning.plan import Move, NodeReport, Plan, encode
 from rebalancer.reporting.html.chart import HEIGHT, WIDTH, Chart, LineChart, chart, line_chart
@@ -112,7 +112,7 @@ def html_report(
     hot = sorted((node for node in plan.nodes if node.hot), key=lambda node: (-of_plan.peak(node), node.name))
     elements = [("plan", encode(plan)), ("policy", policy.encode())]
     if outcomes is not None:
-        elements.append(("outcomes", encode_outcomes(outcomes)))
+        elements.append(("outcomes", msgspec.json.encode(outcomes, order="deterministic")))
     return render_page(
         "report.html.jinja",
         plan=plan,

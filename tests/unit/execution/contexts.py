@@ -65,7 +65,7 @@ def a_context(
     sleep: Callable[[float], object],
     *,
     safety: Callable[[], Safety] = Safety,
-    pause: Any = None,
+    pause: Callable[[], str] = lambda: "",
     schedulers: Any = (),
     validate: Validate = lambda _moves: {},
     check_landing: CheckLanding = only_hot,
@@ -94,7 +94,7 @@ def a_context(
             max_duration_seconds=max_duration_seconds,
             stop_requested=stop_requested,
         ),
-        safety=SafetyChecks(policy=safety, pause=pause),
+        safety=SafetyChecks(policy=safety, why_paused=pause),
         schedulers_of=lambda _: schedulers,
         execution=(execution or Execution()).model_copy(update={"replan": again is not None}),
         replanner=FixedReplanner(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from rebalancer.errors import ExitCode, InputError, RightsError
 from rebalancer.execution.outcomes import Outcomes, Stop
-from rebalancer.execution.safety import PauseSwitch
+from rebalancer.execution.safety import why_paused
 from rebalancer.policy.schema import Safety
 from rebalancer.state.results import Result
 from tests.unit.execution.builders import a_move
@@ -21,13 +22,13 @@ ABSENT = refusal(404, 'configmaps "rebalancer-pause" not found')
 FORBIDDEN = refusal(403, 'configmaps "rebalancer-pause" is forbidden')
 
 
-def a_switch(answer: Callable[[], Answer]) -> PauseSwitch:
+def a_switch(answer: Callable[[], Answer]) -> Callable[[], str]:
     def handler(request: Request) -> Answer:
         assert (request.method, request.path) == ("GET", PATH)
         return answer()
 
     api, _ = fake_api(handler)
-    return PauseSwitch(api, "ops", "rebalancer")
+    return partial(why_paused, api, "ops", "rebalancer")
 
 
 def paused(**data: str) -> Answer:
@@ -125,10 +126,10 @@ def test_runs_of_another_lease_have_a_switch_of_their_own() -> None:
         return paused()
 
     api, _ = fake_api(handler)
-    said = PauseSwitch(api, "ops", "blue").why_paused()
+    said = why_paused(api, "ops", "blue")
     assert said.startswith("runs are paused by the configmap ops/blue-pause; kubectl -n ops delete ")
 
 
 def test_a_switch_that_may_not_be_read_says_which_right_is_missing() -> None:
     with pytest.raises(RightsError, match="read configmap ops/rebalancer-pause"):
-        a_switch(lambda: FORBIDDEN).why_paused()
+        a_switch(lambda: FORBIDDEN)()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from rebalancer.errors import ExitCode, InputError
 from rebalancer.execution.events import MoveEnded, RunEvent
-from rebalancer.execution.outcomes import Stop, decode, encode, exit_code
+from rebalancer.execution.outcomes import Outcomes, Stop, exit_code
 from rebalancer.execution.verify import MAX_SECONDS_TO_PLACE
 from rebalancer.planning.plan import POD_GONE, POD_LEAVING, Landing, Move
 from rebalancer.policy.schema import Execution
@@ -164,7 +165,8 @@ def test_outcomes_are_reported_once_each() -> None:
 
 def test_outcomes_are_read_back_as_they_were_written() -> None:
     outcomes = Run("web-1")(a_move())
-    assert decode(encode(outcomes)) == outcomes
+    content = msgspec.json.encode(outcomes)
+    assert msgspec.json.decode(content, type=Outcomes) == outcomes
 
 
 def test_the_worst_result_decides_the_exit_code_unless_something_stopped_the_run() -> None:
