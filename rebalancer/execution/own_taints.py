@@ -7,9 +7,9 @@ next run under the same lease takes it away before it evicts anything, as any ru
                    lease    run          until, Unix seconds
 
 The soft taint goes with the run. Its key says hot on nodes that are only not cool too: one key is what the
-right to patch nodes is narrowed to, and what people take away by hand. The taint of emptied nodes stays until
-its time is over, so that somebody can remove them meanwhile; from a node that was not emptied it goes with
-the run too.
+right to patch nodes is narrowed to, and what people take away by hand. The taint of emptied nodes stays for
+a time after the run, so that somebody can remove them meanwhile; it was set for longer, as the run may be
+killed. From a node that was not emptied it goes with the run too.
 
 One request changes a node whose taints are as they were seen last, whatever else of it has changed. It
 names what it expects, and the API server refuses it where that is not so:
@@ -57,6 +57,7 @@ class OwnTaints(msgspec.Struct, eq=False, dict=True):
     until: float
     _clock: Callable[[], float]
     _kind: Taint = HOT
+    _stays_seconds: float = 0.0  # after the end of the run, where it stays
     # What was set, by node: where its taint was seen last, and as what; None where that is not known.
     _set: dict[str, tuple[str, Mapping[str, Any]] | None] = {}
 
@@ -101,15 +102,20 @@ class OwnTaints(msgspec.Struct, eq=False, dict=True):
         self.until = int(until)
 
     def end(self, staying: Collection[str] = ()) -> tuple[str, ...]:
-        """Take away what was set, but where it stays; returns where that failed, after saying why."""
+        """Take away what was set, or let it stay no longer than it is to; returns where that failed.
+
+        Why it failed is said.
+        """
         seconds, failed = _END_SECONDS + _NODE_SECONDS * len(self._set), list[str]()
         api, until = self._api.finishing(seconds).within(seconds), times.render(self.until)
         for name in self._set:
-            if name in staying and self._clock() < self.until:
-                continue
+            stays = name in staying and self._clock() < self.until
+            ends = min(int(self._clock() + self._stays_seconds), int(self.until))
+            value = f"{self._owner}.{ends}" if stays else None
+            operation = {"op": "replace", "value": self._taint(value)} if value else {"op": "remove"}
             try:
-                expected = self._where_it_was(name, {"op": "remove"})
-                self._change(api, name, None, self._is_no_other_runs, expected)
+                expected = self._where_it_was(name, operation)
+                self._change(api, name, value, self._is_no_other_runs, expected, renews=stays)
             except RebalancerError as error:
                 failed.append(name)
                 if len(failed) <= _MOST_SAID:

@@ -403,9 +403,11 @@ class Run(msgspec.Struct, eq=False, dict=True):
                 (EMPTIED, plan.closed, late, until + plan.closed_seconds, ("closing", "closed")),
             ):
                 if nodes or left:
-                    taints = OwnTaints(self._api, self._lease_place, self.id, end, time.time, kind)
+                    of_run = self._api, self._lease_place, self.id
+                    taints = OwnTaints(*of_run, end, time.time, kind, end - until)
                     journal.write(words[0], nodes=nodes, until=times.render(end), leftBehind=left or None)
-                    stack.callback(_end, taints, journal, words[1], nodes, emptied)
+                    staying = emptied if kind is EMPTIED else ()
+                    stack.callback(_end, taints, journal, words[1], nodes, staying)
                     taints.begin(nodes, left, inputs.snapshot.nodes.taints)
                     set_now.append((taints, words[0], nodes, end - until))
             for writer in events:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from rebalancer.planning.steering import EMPTIED
+from rebalancer.cluster import times
+from rebalancer.planning.steering import EMPTIED, TAINT_KEY
 from rebalancer_demo import Fault
 from rebalancer_demo.objects import Object
 from tests.integration.running.hot_clusters import HotCluster, cluster, results
@@ -73,6 +74,9 @@ def test_a_node_is_emptied_and_stays_closed_for_a_time(idle: HotCluster) -> None
     assert pods_on(idle, emptied) == []
     assert emptied in lines["closing"]["nodes"]
     assert lines["closed"]["staying"] == lines["closing"]["nodes"] == sorted(closed(idle))
+    ends = {int(value.split(".")[2]) - CLOSED_FOR for value in closed(idle).values()}
+    began, ended = (times.parse(lines[name]["time"]) for name in ("run-started", "closed"))
+    assert all(int(began) <= moment <= ended + 1 for moment in ends)
     assert pods_on(idle, "node-5") == pods_on(idle, "node-6") == []  # what was empty is so still
 
 
@@ -103,3 +107,24 @@ def test_nothing_is_evicted_where_the_right_to_close_nodes_lacks(idle: HotCluste
     assert result.exit_code != 0
     assert "k8s/components/steer" in result.stderr
     assert closed(idle) == {}
+
+
+def test_the_soft_taint_goes_from_a_node_that_is_emptied_too(idle: HotCluster) -> None:
+    """node-1 is hot and stays so; the others in use are above their coolTo, and have the taint too."""
+    idle.policy = (
+        idle.policy.replace("cpu: 99, memory: 99", "cpu: 80, memory: 85")
+        .replace("coolTo: {cpu: 65, memory: 75}", "coolTo: {cpu: 5, memory: 5}")
+        .replace("waveTimeout: 20s", "waveTimeout: 20s, steer: softTaint, steerNodes: aboveCoolTo")
+        .replace("minGain: 5", "minGain: 90")
+    )
+    _, outcomes = idle.run()
+    emptied = {item["move"]["from"] for item in outcomes["outcomes"]}
+    steered = {
+        node["metadata"]["name"]
+        for node in idle.sandbox.store.all("nodes")
+        if any(taint["key"] == TAINT_KEY for taint in node["spec"].get("taints") or ())
+    }
+
+    assert emptied <= set(journal(idle)["steering"]["nodes"]) & set(closed(idle))
+    assert len(emptied) == 1
+    assert steered == set()

@@ -359,3 +359,18 @@ def test_an_answer_that_is_no_node_is_one_line(caplog: pytest.LogCaptureFixture)
     api, _ = fake_api(lambda _: Answer(body=[1]))
     with pytest.raises(RebalancerError, match="the answer is not a Node"):
         OwnTaints(api, LEASE, "run", 1.0, lambda: 0.0).begin(("a",), ())
+
+
+def test_the_taint_of_an_emptied_node_stays_for_so_long_after_the_end_of_the_run_and_no_longer() -> None:
+    """It was set for as long as the run may take, and that longer, in case the run is killed."""
+    nodes = Nodes(a=[THEIRS], b=[], c=[], late=[])
+    closing = nodes.run(lasts=600.0)
+    closing = OwnTaints(nodes.api, LEASE, "run", closing.until, lambda: nodes.time.now, EMPTIED, 60.0)
+    closing.begin(("a", "b", "c"), ())
+    nodes.taints["b"] = []  # somebody took it away
+    nodes.time.now += 100
+
+    assert closing.end(("a", "b")) == ()
+    assert [item["key"] for item in nodes.taints["a"]] == ["team", EMPTIED.key]
+    assert float(nodes.taints["a"][1]["value"].split(".")[2]) == nodes.time.now + 60
+    assert nodes.taints["b"] == nodes.taints["c"] == []
