@@ -218,7 +218,8 @@ def import_foreign(path: Path, output: Output) -> None:
     if imported.warning:
         LOGGER.warning(imported.warning)
     if output.format in (Format.JSON, Format.JSONPATH):
-        write_document({"kind": "ImportedPolicy", "policy": imported.policy, "notes": imported.notes}, output)
+        document = {"policy": imported.policy, "notes": imported.notes}
+        write_document({"apiVersion": "rebalancer/v1alpha1", "kind": "ImportedPolicy", **document}, output)
     else:
         write(imported.header() + text)
 

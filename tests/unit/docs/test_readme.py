@@ -1,16 +1,18 @@
-"""The README and the page of recordings are true: their commands exist and do what they say."""
+"""The README and pages beside it are true: their commands exist and do what they say, and none is missing."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from click.testing import CliRunner
 
-from rebalancer.cli.program import main
+from rebalancer.cli.program import COMMANDS, main
 from rebalancer.cluster.kinds import KINDS, METRICS
+from rebalancer.policy.load_sources import LoadSource
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()
@@ -45,6 +47,19 @@ def test_every_command_of_the_readme_takes_the_options_it_shows(arguments: list[
     assert helped.exit_code == 0, helped.output
     for option in (word for word in words if word.startswith("-")):
         assert option in helped.output
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_named_on_a_page(name: str) -> None:
+    pages = (README, *(path.read_text() for path in (ROOT / "docs").glob("*.md")))
+    assert any(re.search(rf"\brebalancer {name}\b", page) for page in pages)
+
+
+def test_the_page_of_load_has_a_row_for_every_source() -> None:
+    rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "load.md").read_text(), re.MULTILINE)
+    sources = [get_args(item)[0] for item in get_args(get_args(LoadSource)[0])]
+    keys = {field.alias for source in sources for field in source.model_fields.values()}
+    assert set(rows) >= keys >= {"prometheus", "requests"}
 
 
 def test_the_first_policy_of_the_readme_validates(tmp_path: Path) -> None:
