@@ -42,7 +42,13 @@ from rebalancer.load.windows import (
     present_percent,
     with_summed_peaks,
 )
-from rebalancer.policy.load_sources import LoadWatcherSource, PrometheusSource, RequestsSource
+from rebalancer.policy.load_sources import (
+    LoadWatcherSource,
+    MetricsServerSource,
+    PrometheusSource,
+    RecordedSource,
+    RequestsSource,
+)
 from rebalancer.policy.policy_file import (
     LoadedPolicy,
     measured_resources,
@@ -86,20 +92,13 @@ def read_load(
     for source in policy.load.sources:
         of_pods: PodUsage | None = None
         try:
-            if isinstance(source, LoadWatcherSource):
-                found = _watched(source.load_watcher.address, snapshot, view)
-            elif isinstance(source, PrometheusSource):
+            if isinstance(source, PrometheusSource):
                 if source.prometheus.address is None:
                     prometheus_address(snapshot)  # says why none was found
                 reader = prometheus_reader(source, snapshot, raw.prometheus, policy, scored, now)
                 found, of_pods = reader.node_figures(), reader.pod_figures()
-            elif isinstance(source, RequestsSource):
-                total = np.zeros((len(snapshot.nodes), 2))
-                bound = snapshot.pods.node >= 0
-                np.add.at(total, snapshot.pods.node[bound], requests[bound])
-                found = node_usage_of_requests(total, now)
             else:
-                found = _measured(snapshot)
+                found = _of_nodes(source, snapshot, view, requests, now)
         except RebalancerError as error:
             failures.append(error)
             continue
@@ -187,6 +186,24 @@ def prometheus_questions(
         signals=policy.load.signals,
         pressure=pressure_resources(policy),
     )
+
+
+def _of_nodes(
+    source: LoadWatcherSource | MetricsServerSource | RequestsSource | RecordedSource,
+    snapshot: Snapshot,
+    view: SchedulerView,
+    requests: FloatArray,
+    now: float,
+) -> NodeUsage:
+    """What a source beside Prometheus says of the nodes; mypy refuses one that is named nowhere here."""
+    if isinstance(source, LoadWatcherSource):
+        return _watched(source.load_watcher.address, snapshot, view)
+    if isinstance(source, RequestsSource):
+        total = np.zeros((len(snapshot.nodes), 2))
+        bound = snapshot.pods.node >= 0
+        np.add.at(total, snapshot.pods.node[bound], requests[bound])
+        return node_usage_of_requests(total, now)
+    return _measured(snapshot)
 
 
 def _watched(address: str, snapshot: Snapshot, view: SchedulerView) -> NodeUsage:
