@@ -122,7 +122,10 @@ def record_timeline(
                 wrote(f"this moment is not recorded: {error}")
             else:
                 size = writer.write(observation, state)
-                wrote(f"{times.render(observation.now)}: {size} bytes")
+                moment = times.render(observation.now)
+                wrote(
+                    f"{moment}: {size} bytes" if size else f"{moment} is not recorded: {writer.why_nothing}"
+                )
             if time.time() + every_seconds > ends:
                 return
             free_cycles()

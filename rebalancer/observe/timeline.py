@@ -52,6 +52,7 @@ _MAX_CLASSES = 20_000  # of the pods of all moments read, before they are number
 _LEVEL = 3
 _MAX_TABLE_LOG, _MAX_WINDOW_LOG = 22, 27  # of zstd: 16 MiB of memory each, and 128 MiB looked back
 _NAME = re.compile(r"(\d{8}T\d{6}\.\d{3}Z)\.(full|diff)\.zst", re.ASCII)
+_UNFINISHED = re.compile(rf"\.{_NAME.pattern}\..+", re.ASCII)  # what a writer that is killed leaves
 _STAMP = "%Y%m%dT%H%M%S.%f"
 
 Contents = Mapping[str, bytes]
@@ -227,20 +228,24 @@ class TimelineWriter:
         self._base_bytes = 0
         with _writing(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = FileLock(folder / ".lock")
-            try:
-                self._lock.acquire(blocking=False)
-            except Timeout as error:
-                hint = "stop that one, or name another folder"
-                raise InputError("is written by another process", where=str(folder), hint=hint) from error
-            strangers = [item.name for item in folder.iterdir() if not item.name.startswith(".")]
-        strangers = [name for name in strangers if not _NAME.fullmatch(name)]
+            found = [item.name for item in folder.iterdir()]
+        strangers = [name for name in found if not (name.startswith(".") or _NAME.fullmatch(name))]
         if strangers:
             raise InputError(
                 f"holds {strangers[0]:.100}, which is no moment of a timeline",
                 where=str(folder),
                 hint="name a new folder, or one that holds a timeline",
             )
+        with _writing(folder):
+            self._lock = FileLock(folder / ".lock")
+            try:
+                self._lock.acquire(blocking=False)
+            except Timeout as error:
+                hint = "stop that one, or name another folder"
+                raise InputError("is written by another process", where=str(folder), hint=hint) from error
+        for name in filter(_UNFINISHED.fullmatch, found):
+            with contextlib.suppress(OSError):
+                (folder / name).unlink()
         names = _names_in(folder)
         self.last = next(reversed(names), None)
         full = next(filter(_is_full, reversed(names.values())), None)
@@ -271,6 +276,12 @@ class TimelineWriter:
             self._forget_oldest()
         self.last = observation.now
         return len(packed)
+
+    @property
+    def why_nothing(self) -> str:
+        """Why ``write`` has written nothing."""
+        newest = "" if self.last is None else f" of {times.render(self.last)}"
+        return f"{self._folder} holds one{newest}, which is not before it: is the clock right?"
 
     def _forget_oldest(self) -> None:
         """Remove the oldest full moment and all that lean on it while the folder holds too much."""

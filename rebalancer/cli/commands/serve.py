@@ -53,7 +53,8 @@ def _recorder(folder: Path, max_bytes: int) -> Callable[[Observation, RunState |
 
     def write(observation: Observation, state: RunState | None) -> None:
         try:
-            writer.write(observation, state)
+            if not writer.write(observation, state):
+                LOGGER.warning("this moment is not recorded: %s", writer.why_nothing)
         except InputError as error:
             LOGGER.warning("this moment is not recorded: %s", error)
 

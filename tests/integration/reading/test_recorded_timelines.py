@@ -36,6 +36,21 @@ def test_a_recorded_moment_has_the_plan_of_the_cluster(tmp_path: Path) -> None:
     assert "evict 4 pods" in planned.stdout or "4 pods restart" in planned.stdout
 
 
+def test_that_a_moment_is_not_after_those_recorded_is_said(tmp_path: Path) -> None:
+    """The clock was set back: nothing would be recorded until it is where it was."""
+    folder = tmp_path / "days"
+    folder.mkdir()
+    (folder / "20990101T000000.000Z.full.zst").touch()
+    with a_hot_cluster(tmp_path) as cluster:
+        given = ("--policy", str(cluster.policy), "--kubeconfig", str(cluster.kubeconfig))
+        arguments = ["snapshot", "record", str(folder), "--every", "1s", "--for", "1s", *given]
+        result = CliRunner().invoke(main, arguments)
+
+    assert result.exit_code == 0, result.output
+    said = f"{folder} holds one of 2099-01-01T00:00:00Z, which is not before it: is the clock right?"
+    assert f"is not recorded: {said}" in result.stderr
+
+
 def test_a_replay_of_what_the_service_did_has_its_evictions_and_landings(tmp_path: Path) -> None:
     folder = tmp_path / "days"
     with a_hot_cluster(tmp_path) as cluster:

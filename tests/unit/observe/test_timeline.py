@@ -140,6 +140,7 @@ def test_a_writer_that_is_killed_at_any_byte_loses_the_moment_it_was_writing(
     assert {moment: after.contents(moment) for moment in after.moments()} == before
     assert TimelineWriter(folder, LARGE).write(an_observation(NOW + 600), None)
     assert same(Timeline.open(folder).observation(NOW + 600), an_observation(NOW + 600))
+    assert [path.name for path in folder.glob(".*")] == [".lock"]  # what was left is no longer there
 
 
 @settings(
@@ -279,6 +280,7 @@ def test_a_folder_that_holds_something_else_is_not_written_to(tmp_path: Path) ->
 
     with pytest.raises(InputError, match=r"holds notes\.txt, which is no moment"):
         TimelineWriter(tmp_path, LARGE)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
 def test_the_moment_at_or_before_a_time_is_read_and_by_default_the_newest(tmp_path: Path) -> None:
