@@ -25,8 +25,10 @@ PROGRAMS = {
     "integration/serving/handovers.py": "kills leaders at moments between two events, when started by hand",
     "ux/first_minutes.py": "how long a user's first commands take",
 }
-CLOCKS = frozenset({"time", "monotonic", "perf_counter", "process_time", "sleep"})
+CLOCKS = frozenset({"time", "monotonic", "perf_counter", "process_time", "thread_time"})
+CLOCKS |= {"clock_gettime", "sleep"}
 CLOCKS |= {f"{name}_ns" for name in CLOCKS}
+OF_A_MOMENT = {"gmtime": 1, "localtime": 1, "ctime": 1, "strftime": 2}  # without so many arguments: of now
 NOW = frozenset({"now", "utcnow", "today"})
 # What a bound may be given to: a thread, an event, a process, a socket, an answer.
 BOUNDED = frozenset({"wait", "wait_for", "join", "communicate", "settimeout", "result"})
@@ -34,7 +36,9 @@ TIMERS = frozenset({"Timer", "alarm", "setitimer"})
 BOUNDED_BY_NAME = BOUNDED | {"run", "check_output", "check_call", "urlopen", "create_connection", "acquire"}
 BOUNDED_BY_NAME |= {"get", "put"}  # of a queue
 LEAST_BOUND_SECONDS = 60.0
-SUSPICIOUS = re.compile(r"\btime\b|datetime|\bdate\b|timeout|Timer|" + "|".join(sorted(BOUNDED)))
+SUSPICIOUS = re.compile(
+    r"\btime\b|datetime|\bdate\b|Timestamp|asyncio|timeout|Timer|" + "|".join(sorted(BOUNDED))
+)
 
 
 def modules() -> list[Path]:
@@ -67,6 +71,11 @@ def clocks_read(every: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
     of_the_machine = imports(every, "time")
     giving_way = {id(node.func) for node in every if isinstance(node, ast.Call) and number_of(node) == 0.0}
     for node in every:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner, attribute = ast.unparse(node.func.value), node.func.attr
+            of_now = owner == "time" and len(node.args) < OF_A_MOMENT.get(attribute, 0)
+            if of_now or (owner == "asyncio" and attribute == "sleep" and number_of(node) != 0.0):
+                yield node.lineno, f"{owner}.{attribute}"
         if isinstance(node, ast.ImportFrom) and node.module == "time":
             yield node.lineno, f"from time import {', '.join(name.name for name in node.names)}"
         if isinstance(node, ast.Import | ast.ImportFrom):  # under another name it would not be seen below
@@ -80,7 +89,7 @@ def clocks_read(every: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
         owner = ast.unparse(node.value)
         if owner == "time" and node.attr in CLOCKS and of_the_machine:
             yield node.lineno, f"time.{node.attr}"
-        if node.attr in NOW and owner.rpartition(".")[2] in {"datetime", "date"}:
+        if node.attr in NOW and owner.rpartition(".")[2] in {"datetime", "date", "Timestamp"}:
             yield node.lineno, f"{owner}.{node.attr}"
 
 
@@ -147,6 +156,10 @@ def test_nothing_is_awaited_for_less_than_a_hang_takes() -> None:
         "signal.setitimer(signal.ITIMER_REAL, 1)",
         "waiting.get(timeout=5)",
         "import datetime; datetime.datetime.now()",
+        "import time; time.strftime('%H:%M')",
+        "import time; hour = time.gmtime().tm_hour",
+        "import asyncio; await asyncio.sleep(0.1)",
+        "import pandas as pd; pd.Timestamp.now('UTC')",
         "thread.join(5)",
         "process.wait(timeout=10)",
         "changed.wait_for(condition, 2.0)",
@@ -164,6 +177,7 @@ def test_a_test_that_depends_on_time_is_found(line: str) -> None:
     [
         "import time; time.sleep(0)",
         "clock.time(); time.advance(5)",
+        "import time; time.strftime('%H:%M', time.gmtime(0.0))",
         "event.wait(HANG_SECONDS)",
         "subprocess.run(command, timeout=120)",
         "','.join(words); options.get('name')",
