@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import unified_diff
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,14 @@ from tools.pages import renewed
 
 ROOT = Path(__file__).parents[3]
 FILES = renewed(ROOT)
+MOST_LINES = 40  # of what changes in a page
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_generated_file_is_what_would_be_generated_now(path: Path) -> None:
-    assert path.read_text() == FILES[path], "renew it, and all others: make pages"
+    held, made = path.read_text().splitlines(keepends=True), FILES[path].splitlines(keepends=True)
+    changes = list(unified_diff(held, made, "in the repository", "generated now", n=0))
+    if changes:
+        pytest.fail(
+            f"renew it, and all others, with make pages:\n{''.join(changes[:MOST_LINES])}", pytrace=False
+        )

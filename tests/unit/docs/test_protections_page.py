@@ -1,19 +1,10 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 from rebalancer.planning.eviction.rules import ALWAYS, BY_POLICY
 from rebalancer.planning.explanation import VERDICTS
 from rebalancer.planning.reasons import Reason, groups
 from rebalancer.policy.schema import Protection
 from tools.pages.protections import protections_page
-
-PAGE = Path(__file__).parents[3] / "docs" / "protections.md"
-
-
-def test_the_page_of_protections_is_made_from_the_table_of_reasons() -> None:
-    renew = "renew it: python -m tools.pages.protections > docs/protections.md"
-    assert PAGE.read_text() == protections_page(), renew
 
 
 def test_every_reason_has_one_row() -> None:
