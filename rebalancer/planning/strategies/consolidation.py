@@ -135,10 +135,12 @@ class Consolidation(Strategy):
         return f"{name} is to be emptied: {counted(count, 'pod')} must leave it"
 
     def why_still(self, pod: PodRow, plan: PlanBuilder) -> str:
-        """Its node is still being emptied, unless its owner keeps it now, or pods come that stay there."""
-        node = self.prepared.node_of(pod)
+        """Its node is still being emptied, unless its owner or ``keep`` wants it, or pods that stay come."""
+        node, used = self.prepared.node_of(pod), ~self.nodes.empty
+        staying = int(used.sum()) - sum(bool(used[row]) for row in self.emptying)
         goes_on = (
             node in self.emptying
+            and staying >= self.settings.keep.of(len(used))
             and self.nodes.is_given(node)
             and self._moving.issuperset(self.nodes.uids_on(node))
         )

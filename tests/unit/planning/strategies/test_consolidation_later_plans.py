@@ -91,3 +91,15 @@ def test_no_more_pods_leave_a_node_that_its_owner_keeps_by_now(of_a: Mapping[str
     found = revalidate_moves(read_after(of_a=of_a, maxNodes=1, nodeSelector=other), [move]).verdicts
 
     assert found == {move.pod.uid: "NotNeeded: its node is not emptied any more"}
+
+
+@pytest.mark.parametrize(("gone", "goes_on"), [((), True), (("d",), False)])
+def test_no_more_pods_leave_nodes_once_fewer_than_are_kept_would_stay_in_use(
+    gone: tuple[str, ...], goes_on: bool
+) -> None:
+    """Two of five are emptied and three are kept, when another one is removed."""
+    moves = plan_of(read_after(keep=3)).moves
+    found = revalidate_moves(read_after(gone=gone, keep=3), moves).verdicts.values()
+
+    assert [move.from_node for move in moves] == ["a", "b"]
+    assert [isinstance(verdict, Move) for verdict in found] == [goes_on] * 2
