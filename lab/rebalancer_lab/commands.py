@@ -23,9 +23,8 @@ from rebalancer.load.prometheus.reader import connection_of
 from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.services import runs_in_a_cluster
-from rebalancer.observe.connection import open_api
 from rebalancer.observe.needs import Needs
-from rebalancer.observe.plan_options import PlanOptions, policy_of
+from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
 from rebalancer.observe.read import observe
 from rebalancer.observe.timeline import TimelineWriter
 from rebalancer.planning.inputs import Observation

@@ -34,9 +34,8 @@ from rebalancer.extender.watched_state import WatchedState
 from rebalancer.load.plugin_sources import watcher_addresses
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.configuration import InstalledPlugins
-from rebalancer.observe.connection import open_api
 from rebalancer.observe.needs import read_figures
-from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.observe.plan_options import PlanOptions, open_api
 from rebalancer.planning.scheduler_facts import read_scores
 from rebalancer.policy.schedulers import ExtenderScores
 from rebalancer.profiles.types import (

@@ -21,8 +21,7 @@ from rebalancer.errors import InputError, RebalancerError, StopRequestedError
 from rebalancer.load.raw_figures import WATCHER
 from rebalancer.load.scheduler_view import decode_watcher
 from rebalancer.observe.configuration import configuration_text
-from rebalancer.observe.connection import open_api
-from rebalancer.observe.plan_options import PlanOptions, policy_of
+from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
 from rebalancer.observe.read import known_state, observe, open_cluster
 from rebalancer.observe.recorded import (
     CONFIGURATION,

@@ -33,9 +33,8 @@ from rebalancer.errors import InputError, RebalancerError, StopRequestedError
 from rebalancer.load.plugin_sources import watcher_addresses
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.configuration import InstalledPlugins, configuration_text
-from rebalancer.observe.connection import open_api
 from rebalancer.observe.needs import read_figures
-from rebalancer.observe.plan_options import PlanOptions, policy_of
+from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
 from rebalancer.observe.read import observe, open_cluster, read_inputs, state_store
 from rebalancer.planning.assemble import assemble
 from rebalancer.planning.inputs import Observation, PlanningInputs

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rebalancer.observe.connection import ask_ahead, open_api
-from rebalancer.observe.plan_options import PlanOptions, policy_of
+from rebalancer.observe.plan_options import PlanOptions, ask_ahead, open_api, policy_of
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi

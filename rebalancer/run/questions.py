@@ -16,8 +16,7 @@ from rebalancer.documents import read_text
 from rebalancer.errors import InputError, UnreachableError
 from rebalancer.files import named
 from rebalancer.observe.configuration import configurations_in
-from rebalancer.observe.connection import open_api
-from rebalancer.observe.plan_options import PlanOptions, policy_of
+from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
 from rebalancer.observe.read import known_state, observe
 from rebalancer.observe.recorded import recorded_state
 from rebalancer.planning import planner

@@ -51,8 +51,13 @@ from rebalancer.execution.own_taints import OwnTaints
 from rebalancer.execution.safety import SafetyChecks, why_paused
 from rebalancer.execution.waves import RunContext, WorkloadPods, carry_out
 from rebalancer.load.scheduler_view import SchedulerView
-from rebalancer.observe.connection import open_api
-from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions, policy_of
+from rebalancer.observe.plan_options import (
+    MAX_CONFIRMATION_SECONDS,
+    PlanOptions,
+    RunOptions,
+    open_api,
+    policy_of,
+)
 from rebalancer.observe.read import open_cluster, read_inputs, state_store
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move, Plan, Progress

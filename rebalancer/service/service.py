@@ -37,8 +37,7 @@ from rebalancer.deadlines import CLOSING_SECONDS, Deadline
 from rebalancer.errors import ExitCode, RebalancerError, StopRequestedError
 from rebalancer.execution.lease import DURATION_SECONDS, HeldLease, LeaseWatch, RunLease, holder_identity
 from rebalancer.execution.outcomes import Outcomes
-from rebalancer.observe.connection import open_api
-from rebalancer.observe.plan_options import PlanOptions, RunOptions
+from rebalancer.observe.plan_options import PlanOptions, RunOptions, open_api
 from rebalancer.observe.read import known_state, open_cluster, read_inputs, read_snapshot, state_store
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import make_plan

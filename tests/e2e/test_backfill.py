@@ -27,8 +27,7 @@ from msgspec.structs import replace
 from bench import demand
 from rebalancer.cli.output import Output
 from rebalancer.cluster import times
-from rebalancer.observe.connection import open_api
-from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.observe.plan_options import PlanOptions, open_api
 from rebalancer.observe.read import observe
 from rebalancer.observe.timeline import Timeline, TimelineWriter
 from rebalancer.planning.assemble import assemble, requests_by_pod

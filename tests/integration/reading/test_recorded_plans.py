@@ -10,8 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.cluster.dumps.writer import save
-from rebalancer.observe.connection import open_api
-from rebalancer.observe.plan_options import PlanOptions, policy_of
+from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
 from rebalancer.observe.read import observe, read_inputs
 from rebalancer.observe.recorded import documents_of
 from rebalancer.planning.assemble import assemble

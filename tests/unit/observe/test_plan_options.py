@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from rebalancer.cluster.kinds import NODES
 from rebalancer.cluster.live import RawApi
 from rebalancer.errors import InputError
-from rebalancer.observe.connection import ask_ahead
-from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.observe.plan_options import PlanOptions, ask_ahead
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.run.plan import make_plan
 from tests.loopback import Answer, Request, answering
