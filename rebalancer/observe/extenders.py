@@ -223,23 +223,20 @@ class _Asking:
             raise _SilentError(f"a request would be larger than {MAX_BYTES >> 20} MiB")
         what = f"ask extender {self._base}/{verb}"
 
-        def once() -> http.Answer:
-            return http.request(
-                pool,
-                "POST",
-                f"{self._base}/{verb}",
-                headers=lambda: {**http.HEADERS, "Content-Type": "application/json"},
-                body=body.decode(),
-                max_bytes=most,
-                read_seconds=self._seconds,
-                whole_seconds=self._seconds,
-                deadline=self._retries.run,
-                what=what,
-            )
-
         def attempt() -> http.Answer | NoAnswerError:
             try:
-                return once()
+                return http.request(
+                    pool,
+                    "POST",
+                    f"{self._base}/{verb}",
+                    headers=lambda: {**http.HEADERS, "Content-Type": "application/json"},
+                    body=body.decode(),
+                    max_bytes=most,
+                    read_seconds=self._seconds,
+                    whole_seconds=self._seconds,
+                    deadline=self._retries.run,
+                    what=what,
+                )
             except NoAnswerError as error:
                 return error
 

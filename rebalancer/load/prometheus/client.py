@@ -35,12 +35,11 @@ _MAX_WAIT_SECONDS = 5.0
 
 
 class _FailedAttemptError(Exception):
-    """One request that brought no result; ``passing`` when another attempt may help."""
+    """One request that brought no result; ``retry`` where another attempt may help."""
 
-    def __init__(self, message: str, *, passing: bool = False, retry_after: float | None = None) -> None:
+    def __init__(self, message: str, retry: Retry | None = None) -> None:
         super().__init__(message)
-        self.passing = passing
-        self.retry_after = retry_after
+        self.retry = retry
 
 
 class LivePrometheus:
@@ -114,8 +113,8 @@ class LivePrometheus:
             answer = self._get(question, seconds, limit)
         except NoAnswerError as error:
             # A server that is slow is not asked to do the same again.
-            within = f" within {seconds:g} s" if error.slow else ""
-            raise _FailedAttemptError(f"no answer{within}: {error}", passing=not error.slow) from error
+            said = f"no answer{f' within {seconds:g} s' if error.slow else ''}: {error}"
+            raise _FailedAttemptError(said, None if error.slow else Retry(said)) from error
         except ValueError as error:
             raise _FailedAttemptError(f"no answer: {short_reason(error)}") from error
         if answer.status == 200:
@@ -124,8 +123,8 @@ class LivePrometheus:
         message = " ".join(part for part in (f"HTTP {answer.status}", said) if part)
         if answer.status in (400, 422):
             raise InputError(f"the query is refused: {message}: {_short(question.query)}", where=where)
-        passing = answer.status in RETRIED_STATUSES
-        raise _FailedAttemptError(message, passing=passing, retry_after=retry_after_seconds(answer.headers))
+        retry = Retry(message, retry_after_seconds(answer.headers))
+        raise _FailedAttemptError(message, retry if answer.status in RETRIED_STATUSES else None)
 
     def _get(self, question: PrometheusQuery, seconds: float, limit: Deadline) -> Answer:
         path = f"{question.path()}?{urlencode(question.parameters(self._now))}"
@@ -181,9 +180,7 @@ def read_secret(path: str) -> str:
 
 
 def _again(error: Exception) -> Retry | None:
-    if isinstance(error, _FailedAttemptError) and error.passing:
-        return Retry(str(error), error.retry_after)
-    return None
+    return error.retry if isinstance(error, _FailedAttemptError) else None
 
 
 def _short(query: str) -> str:
