@@ -313,8 +313,9 @@ class Run(msgspec.Struct, eq=False, dict=True):
         replanner = _Replanner(planned, memory, self._observed, signals)
         self._tainted, self._closed = planned.plan.tainted, planned.plan.closed
         emptied: set[str] = set()
+        path, to_stderr = run_options.journal, Journal(sys.stderr, self.id, time.time)
         with (
-            _journal(run_options, self.id) as journal,
+            to_stderr if path is None else Journal.to_file(path, self.id, time.time) as journal,
             self._steered(planned, journal, events, emptied) as steering,
         ):
             replanner.renew = steering.renew
@@ -594,9 +595,3 @@ def stale_views(read: Sequence[tuple[float, SchedulerView]], oldest: float) -> t
     begin = max((index for index, (moment, _) in enumerate(read) if moment <= oldest), default=0)
     views = [view for _, view in read[begin:]]
     return (views[0], *views[1:][-(MAX_STALE_VIEWS - 1) :])
-
-
-def _journal(run_options: RunOptions, run_id: str) -> Journal:
-    if run_options.journal is not None:
-        return Journal.to_file(run_options.journal, run_id, time.time)
-    return Journal(sys.stderr, run_id, time.time)
