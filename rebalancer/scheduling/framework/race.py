@@ -1,8 +1,9 @@
 """Which nodes win the samples of several workers, and with which chance.
 
-Only the best nodes can win, so only they are followed: so many that about a dozen of them are in every
-sample. For each draw (see ``draws``) each of them is in the sample if it was looked at before enough nodes
-were found. The best one that is there wins; among equal totals each is equally likely.
+Only the best nodes can win, so only they are followed: so many that about a dozen of them are in most
+samples. Neighbours may all be missing: then the next best are followed in turn. For each draw (see ``draws``)
+each of them is in the sample if it was looked at before enough nodes were found. The best one that is there
+wins; among equal totals each is equally likely.
 
 A draw is not the race that will happen. Nodes looked at about when the search ends may be in the sample or
 not; and any worker may be interrupted, so a node is missing, or there, against all expectation with a small
@@ -43,7 +44,9 @@ _MIN_LEFT = 1e-5  # the chance of draws without a winner that are not followed a
 _PARTS = 3  # in which the best nodes are looked at, unless so few numbers are looked at together
 _MAX_TOGETHER = 1 << 12
 _FEW = 20  # draws that are less than one in so many
-_CROWD = 2 / 3  # of the nodes that are followed: one of so many is in every sample
+_CROWD = 2 / 3  # of the nodes that are followed: one of so many is in most samples
+_SCATTERED_LATER = 0.01  # of the races that find none of the nodes that are followed first
+_MOST_LOOKED_AT = 8  # parts of so many, each with a third of the nodes that are followed
 _MAX_EXTREMES = 8  # combinations of the extremes of samples that are kept apart
 _WIDE = 4  # times as many columns as rows
 _PAIRWISE = 8  # numbers; NumPy adds up more of them in pairs
@@ -206,7 +209,8 @@ class Race:
     def _changing_extremes(self, item: RawScores) -> Iterator[tuple[RawScores, int]]:
         """The sides, 0 smallest and 1 largest, on which the extreme of a plugin may miss in a sample."""
         for side, extreme in enumerate(item.extremes()):
-            if np.count_nonzero(item.raw == extreme) < self._rows * _CROWD:
+            rows = (item.raw == extreme).nonzero()[0]
+            if len(rows) < self._rows * _CROWD or self._without(rows, None, self._ends).any():
                 yield item, side
 
     def _by_extremes(
@@ -227,18 +231,36 @@ class Race:
     def _extreme(self, item: RawScores, side: int) -> IntArray:
         """(draws,) the smallest or the largest raw score of each sample."""
         values = item.raw if side else item.negated(item.raw)
-        rows, values, _ = _best(values, int(self._rows * _CROWD))
-        ends = self._ends - 0.5
-        many = int(np.count_nonzero(values == values[0]))
-        extremes = np.full(len(ends), values[0])
-        others = np.flatnonzero(~(self._times(rows[:many]) < ends).any(axis=0))
-        if len(others) and many < len(rows):
-            inside = self._times(rows[many:], others) < ends[others]
-            first = inside.argmax(axis=0)
-            # No node that is followed is in the sample: the best of the others is not far from the last.
-            first[~inside.any(axis=0)] = len(inside) - 1
-            extremes[others] = values[many:][first]
+        extremes = np.full(len(self._ends), values.min())
+        others = np.arange(len(extremes))
+        for rows, best, _ in _ranked(values, int(self._rows * _CROWD)):
+            ends = self._ends[others]
+            if best[0] == best[-1]:
+                without = self._without(rows, others, ends)
+                extremes[others[~without]] = best[0]
+            else:
+                inside = self._times(rows, others) < ends - 0.5
+                without = np.asarray(~inside.any(axis=0))
+                extremes[others[~without]] = best[inside.argmax(axis=0)[~without]]
+            others = others[without]
+            if not len(others):
+                break
         return extremes if side else -extremes
+
+    def _without(self, rows: IntArray, draws: IntArray | None, ends: FloatArray) -> BoolArray:
+        """(draws,) none of many equal nodes is in the sample: of nodes that are neighbours all may miss.
+
+        A few, evenly spread, tell it of most draws; others are looked at for those that have none of them.
+        """
+        without = np.ones(len(ends), np.bool_)
+        step = max(len(rows) * _PARTS // self._rows, 1)
+        for begin in range(min(step, _MOST_LOOKED_AT)):
+            left = without.nonzero()[0]
+            if not len(left):
+                break
+            inside = self._times(rows[begin::step], left if draws is None else draws[left]) < ends[left] - 0.5
+            without[left] = ~inside.any(axis=0)
+        return without
 
     def _times(self, rows: IntArray, draws: IntArray | None = None) -> FloatArray:
         """(rows, draws) when each node is looked at, in some draws or in all."""
@@ -250,44 +272,43 @@ class Race:
         draws, weight, ends, followed = kind.draws, kind.weight, kind.ends, self._rows
         if draws is not None and len(draws) * _FEW < len(self._ends):
             followed = max(followed // _PARTS, 1)  # what they may still miss is next to nothing
-        rows, best, lowest = _best(totals, followed)
-        levels = np.array([0, *((best[1:] != best[:-1]).nonzero()[0] + 1).tolist(), len(rows)])
-        others = None
-        if len(rows):
-            sizes = levels[1:] - levels[:-1]
-            chance[rows] += _SCATTERED * float(weight.sum()) * self._scattered(levels, sizes)
-            weight = (1.0 - _SCATTERED) * weight
-            if (sizes >= followed * _CROWD).any():
-                # One of so many equal nodes is in every sample, whichever it is.
-                crowd = int((sizes >= followed * _CROWD).argmax())
-                others = rows[levels[crowd] : levels[crowd + 1]]
-                rows, levels = rows[: levels[crowd]], levels[: crowd + 1]
-        begins = levels.tolist()
-        left: FloatArray | None = None  # the chance that no node so far is in the sample; None: 1
-        begin = level = 0
-        while begin < len(rows):
-            # Nodes of equal total are handled together, and draws that have a winner not any further.
-            together = max(self._rows // _PARTS, _MAX_TOGETHER // len(weight))
-            following = max(bisect_left(begins, min(begin + together, len(rows))), level + 1)
-            end = begins[following]
-            won, left = self._won(rows[begin:end], draws, ends, levels[level : following + 1] - begin, left)
-            chance[rows[begin:end]] += _weighed(won, weight)
-            open_draws = (left > _MIN_LEFT).nonzero()[0]
-            if not len(open_draws):
-                return lowest
-            if len(open_draws) < len(left):
-                draws = open_draws if draws is None else draws[open_draws]
-                left, weight, ends = left[open_draws], weight[open_draws], ends[open_draws]
-            begin, level = end, following
-        if others is None:
-            others = rows
-            if len(rows) < len(totals):
-                below = totals[totals < best[-1]] if len(best) else totals  # of nodes that are not followed
-                others = (totals == below.max()).nonzero()[0]
-        chance[others] += float(_weighed(np.ones_like(weight) if left is None else left, weight)) / len(
-            others
-        )
-        return min(lowest, int(totals[others[0]]))
+        left = np.ones_like(weight)  # the chance that no node so far is in the sample
+        share, scattered = _SCATTERED, 0.0  # the chance of scattered samples without any node so far
+        for rows, best, lowest in _ranked(totals, followed):
+            levels = np.array([0, *((best[1:] != best[:-1]).nonzero()[0] + 1).tolist(), len(rows)])
+            is_crowd = len(levels) == 2 and len(rows) >= followed * _CROWD
+            if not is_crowd:
+                scattered += share * float(_weighed(left, weight))
+                weight, share = (1.0 - share) * weight, _SCATTERED_LATER
+                found = scattered * self._scattered(levels, levels[1:] - levels[:-1])
+                chance[rows] += found
+                scattered -= float(found.sum())
+            begins = levels.tolist()
+            begin = level = 0
+            while begin < len(rows):
+                # Nodes of equal total are handled together, and draws that have a winner not any further.
+                together = max(len(rows) // _PARTS, _MAX_TOGETHER // len(weight))
+                following = max(bisect_left(begins, min(begin + together, len(rows))), level + 1)
+                end, before = begins[following], left
+                if is_crowd:
+                    left = before * self._without(rows, draws, ends)
+                    every = float(_weighed(before, weight))
+                    with_one = float(_weighed(before - left, weight)) / every
+                    chance[rows] += with_one * (every + scattered) / len(rows)
+                    scattered *= 1.0 - with_one
+                else:
+                    within = levels[level : following + 1] - begin
+                    won, left = self._won(rows[begin:end], draws, ends, within, before)
+                    chance[rows[begin:end]] += _weighed(won, weight)
+                open_draws = (left > _MIN_LEFT).nonzero()[0]
+                if not len(open_draws):
+                    return lowest
+                if len(open_draws) < len(left):
+                    draws = open_draws if draws is None else draws[open_draws]
+                    left, weight, ends = left[open_draws], weight[open_draws], ends[open_draws]
+                begin, level = end, following
+        chance[rows] += float(_weighed(left, weight)) / len(rows)
+        return lowest
 
     def _scattered(self, levels: IntArray, sizes: IntArray) -> FloatArray:
         """(nodes,) the chance of each of the best nodes where the sample is scattered over all nodes.
@@ -303,12 +324,12 @@ class Race:
         draws: IntArray | None,
         ends: FloatArray,
         levels: IntArray,
-        left: FloatArray | None,
+        left: FloatArray,
     ) -> tuple[FloatArray, FloatArray]:
         """(rows, draws) the chance that each node wins each draw, and (draws,) that none of them is there.
 
         ``levels`` are where among the rows another total begins, and their number; ``left`` is the chance
-        that none of the nodes before is in the sample, None where there are none.
+        that none of the nodes before is in the sample.
         """
         inside = ends - self._times(rows, draws)
         np.maximum(inside, _UNEXPECTED, out=inside)
@@ -318,9 +339,8 @@ class Race:
         if tied:
             missing = _each_multiplied(missing, levels[:-1])
         wins = 1.0 - missing
-        if left is not None:
-            wins[0] *= left
-            missing[0] *= left
+        wins[0] *= left
+        missing[0] *= left
         all_missing = _cumulated_products(missing)
         wins[1:] *= all_missing[:-1]
         if tied:
@@ -433,6 +453,23 @@ def _best(values: IntArray, count: int) -> tuple[IntArray, IntArray, int]:
             best = values[rows]
     order = (-best).argsort(kind="stable")
     return rows[order], best[order], int(least)
+
+
+def _ranked(values: IntArray, count: int) -> Iterator[tuple[IntArray, IntArray, int]]:
+    """As ``_best``, in each turn of those that are left; many that are equal have a turn of their own."""
+    among = np.arange(len(values))
+    while len(values):
+        rows, best, least = _best(values, count)
+        if not len(rows):
+            rows = (values == least).nonzero()[0]
+            best = values[rows]
+        levels = np.array([0, *((best[1:] != best[:-1]).nonzero()[0] + 1).tolist(), len(rows)])
+        crowds = (levels[1:] - levels[:-1] >= count * _CROWD).nonzero()[0]
+        if len(crowds):
+            rows, best = rows[: levels[max(crowds[0], 1)]], best[: levels[max(crowds[0], 1)]]
+        yield among[rows], best, least
+        rest = values < best[-1]
+        values, among, count = values[rest], among[rest], 2 * count
 
 
 def _not_below(values: IntArray, count: int) -> tuple[IntArray, int]:

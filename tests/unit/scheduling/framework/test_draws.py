@@ -90,6 +90,16 @@ def test_nodes_in_no_order_have_the_chances_of_searches_over_all_orders(
     assert abs(predicted - searched(random, zone, later, scores, rows)).sum() / 2 < 0.05
 
 
+@pytest.mark.parametrize(("count", "young"), [(1000, 20), (1000, 60), (5000, 300)])
+def test_searches_that_begin_elsewhere_find_none_of_many_younger_nodes(count: int, young: int) -> None:
+    """They are alike, better than all others, and one after the other at the end of the list."""
+    later = np.append(np.zeros(count - young, np.int64), np.arange(1, young + 1))
+    nodes, limit = Unordered(np.zeros(count, np.int64).tobytes(), (later.tobytes(),)), nodes_to_find(count, 0)
+    totals = np.where(later, 100, np.random.default_rng(young).integers(0, 90, count))
+    predicted = Search(np.arange(count), nodes, limit, SIXTEEN).chances([RawScores(Plain(), 1, totals)])
+    assert predicted[later > 0].sum() == pytest.approx((limit + young - 1) / count, abs=0.01)
+
+
 def test_a_node_in_no_order_is_in_as_many_samples_as_any_other() -> None:
     """With a limit of 100 of 400 that is a quarter."""
     nodes = Unordered(np.zeros(400, np.int64).tobytes(), (np.zeros(400, np.int64).tobytes(),))

@@ -9,7 +9,7 @@ from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.scheduling.framework.draws import ONE_WORKER, Workers, chunk_size
 from rebalancer.scheduling.framework.sampling import Search
 from rebalancer.scheduling.framework.scores import RawScores
-from tests.unit.scheduling.framework.plain_plugins import ByMaximum, Plain
+from tests.unit.scheduling.framework.plain_plugins import ByMaximum, ByRange, Plain
 
 PARALLELISM = 16
 SIXTEEN = Workers(PARALLELISM)
@@ -63,6 +63,35 @@ def test_chances_are_those_of_races_of_as_many_workers_as_may_run() -> None:
     predicted = chances([RawScores(Plain(), 1, totals)], 200, 100, SIXTEEN)
     landed = np.mean([raced(random, totals, 100, count, 200, 0.3) for count in SIXTEEN.at_once()], axis=0)
     assert abs(predicted - landed).sum() / 2 < 0.06
+
+
+@pytest.mark.parametrize(("nodes", "limit", "pool"), [(500, 230, 40), (1000, 420, 20)])
+@pytest.mark.parametrize("alike", [True, False])
+def test_searches_that_begin_elsewhere_find_none_of_the_best_nodes_where_these_are_neighbours(
+    nodes: int, limit: int, pool: int, alike: bool
+) -> None:
+    """A pool of new nodes, whose names begin alike, is missed by every second search, or every third."""
+    random = np.random.default_rng([nodes, pool])
+    totals = random.permutation(nodes)
+    totals[200 : 200 + pool] = nodes + (0 if alike else random.permutation(pool))
+    predicted = chances([RawScores(Plain(), 1, totals)], nodes, limit, SIXTEEN)
+    landed = np.mean([raced(random, totals, limit, count, 100, 0.3) for count in SIXTEEN.at_once()], axis=0)
+    assert abs(predicted - landed).sum() / 2 < 0.1
+    assert not (landed[predicted == 0] > 0).any()
+
+
+@pytest.mark.parametrize("kind", [ByMaximum(), ByRange()])
+@pytest.mark.parametrize("least", [60, 99])
+def test_extremes_of_many_neighbours_are_not_those_of_every_sample(
+    kind: ByMaximum | ByRange, least: int
+) -> None:
+    """Where none of the hundred is found, what the plugin scores of the others weighs more."""
+    random = np.random.default_rng(8)
+    raw = np.append(random.integers(0, 10, 500), random.integers(least, 100, 100))
+    scores = [RawScores(Plain(), 1, random.integers(0, 100, 600)), RawScores(kind, 1, raw)]
+    predicted, alone = (chances(scores, 600, 200, workers) for workers in (SIXTEEN, ONE_WORKER))
+    # Several workers find some of them more often: with one, half of the searches do, with these two thirds.
+    assert abs(predicted - alone).sum() / 2 < 0.26
 
 
 def test_nodes_alike_are_equally_likely() -> None:
