@@ -95,40 +95,47 @@ def record_cluster(
 
 def record_timeline(
     options: PlanOptions,
-    writer: TimelineWriter,
+    folder: Path,
+    max_bytes: int,
     every_seconds: float,
     ends: float,
     signals: StopSignals,
     wrote: Callable[[str], None],
+    warn: Callable[[str], None],
 ) -> None:
     """Record a live cluster moment by moment, until the Unix time ``ends`` or a signal asks to stop.
 
-    What cannot be read once is read at the next moment; ``wrote`` is told that as well. Raises InputError
-    when the folder cannot be written.
+    What cannot be read once is read at the next moment; ``warn`` is told that. Raises InputError when the
+    folder cannot be written, and the last failure where no moment was recorded at all.
     """
     loaded, api = policy_of(options), open_api(options)
     assert api is not None  # a timeline is recorded of a live cluster
+    writer, failure, is_recorded = TimelineWriter(folder, max_bytes), None, False
     with open_cluster(api) as cluster:
         while not signals.stop.is_set():
             began = time.monotonic()
             try:
                 observation, state = signals.interruptibly(lambda: _moment(options, loaded, api, cluster))
             except StopRequestedError:
-                return
+                break
             except InputError:
                 raise
             except RebalancerError as error:
-                wrote(f"this moment is not recorded: {error}")
+                failure = error
+                warn(f"this moment is not recorded: {error}")
             else:
-                size = writer.write(observation, state)
-                moment = times.render(observation.now)
-                wrote(
-                    f"{moment}: {size} bytes" if size else f"{moment} is not recorded: {writer.why_nothing}"
-                )
+                size, moment = writer.write(observation, state), times.render(observation.now)
+                if size:
+                    is_recorded = True
+                    wrote(f"{moment}: {size} bytes")
+                else:
+                    warn(f"{moment} is not recorded: {writer.why_nothing}")
             if time.time() + every_seconds > ends:
-                return
+                break
             free_cycles()
             signals.stop.wait(max(every_seconds - (time.monotonic() - began), 0.0))
+    if failure is not None and not is_recorded:
+        raise failure
 
 
 def _moment(

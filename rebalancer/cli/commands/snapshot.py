@@ -82,12 +82,11 @@ def record(folder: Path, every: float, lasts: float | None, max_size: int, optio
     rebalancer plan --policy policy.yaml --from days/ --at 2026-11-20T18:00Z
     """
     from rebalancer.observe.recording import record_timeline  # noqa: PLC0415 - not for --help
-    from rebalancer.observe.timeline import TimelineWriter  # noqa: PLC0415
     from rebalancer.signals import stop_on_signal  # noqa: PLC0415
 
     ends = time.time() + lasts if lasts is not None else math.inf
     with stop_on_signal() as signals:
-        record_timeline(options, TimelineWriter(folder, max_size), every, ends, signals, LOGGER.info)
+        record_timeline(options, folder, max_size, every, ends, signals, LOGGER.info, LOGGER.warning)
 
 
 @snapshot.command("backfill")

@@ -9,6 +9,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from rebalancer.cli.program import main
+from rebalancer.errors import ExitCode
 from rebalancer.observe.timeline import Timeline
 from rebalancer.state.run_state import decode
 from tests.integration.serving.replicas import a_hot_cluster
@@ -49,6 +50,24 @@ def test_that_a_moment_is_not_after_those_recorded_is_said(tmp_path: Path) -> No
     assert result.exit_code == 0, result.output
     said = f"{folder} holds one of 2099-01-01T00:00:00Z, which is not before it: is the clock right?"
     assert f"is not recorded: {said}" in result.stderr
+
+
+def test_where_no_moment_could_be_recorded_the_command_fails_as_the_last_one_did(tmp_path: Path) -> None:
+    with a_hot_cluster(tmp_path) as cluster:
+        given = ("--policy", str(cluster.policy), "--kubeconfig", str(cluster.kubeconfig))
+    arguments = ["snapshot", "record", str(tmp_path / "days"), "--every", "1s", "--for", "1s", *given]
+    result = CliRunner().invoke(main, arguments)
+
+    assert result.exit_code == ExitCode.UNREACHABLE, result.output
+    assert "warning: this moment is not recorded: http://127.0.0.1:" in result.stderr
+
+
+def test_a_folder_is_made_only_where_there_is_a_cluster_to_record(tmp_path: Path) -> None:
+    arguments = ["snapshot", "record", str(tmp_path / "days"), "--kubeconfig", str(tmp_path / "none")]
+    result = CliRunner().invoke(main, arguments)
+
+    assert result.exit_code == ExitCode.BAD_INPUT, result.output
+    assert not (tmp_path / "days").exists()
 
 
 def test_a_replay_of_what_the_service_did_has_its_evictions_and_landings(tmp_path: Path) -> None:
