@@ -22,7 +22,6 @@ from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
 from rebalancer.load.prometheus.reader import connection_of
 from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.load.raw_figures import RawFigures
-from rebalancer.load.services import runs_in_a_cluster
 from rebalancer.observe.needs import Needs
 from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
 from rebalancer.observe.read import observe
@@ -117,7 +116,7 @@ def backfill_timeline(
             questions = [query for place, query in needs.requests if place.address == connection.address]
 
             def ask(query: PrometheusQuery, until: float) -> bytes:
-                return LivePrometheus(connection, api, until, inside=runs_in_a_cluster())(query)
+                return LivePrometheus(connection, api, until)(query)
 
             def wait() -> None:
                 if signals.stop.wait(1.0 / per_second):

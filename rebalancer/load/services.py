@@ -9,7 +9,6 @@ Credentials of the policy stay with the address they are for: the service proxy 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -55,9 +54,9 @@ def service_of(address: str) -> ServiceAddress | None:
     return ServiceAddress(labels[1], f"{scheme}{labels[0]}{port}", path)
 
 
-def runs_in_a_cluster(environment: Mapping[str, str] = os.environ) -> bool:
+def runs_in_a_cluster() -> bool:
     """Whether this process runs in a pod, where the addresses of services resolve."""
-    return "KUBERNETES_SERVICE_HOST" in environment
+    return "KUBERNETES_SERVICE_HOST" in os.environ
 
 
 _READ_SECONDS = 30.0
@@ -66,8 +65,8 @@ _ATTEMPTS = 3
 _MAX_REDIRECTS = 2
 
 
-def fetch_watcher(api: RawApi | None, address: str, *, inside: bool) -> bytes:
-    """What load-watcher answers to ``GET /watcher``; ``inside`` says that cluster addresses resolve here.
+def fetch_watcher(api: RawApi | None, address: str) -> bytes:
+    """What load-watcher answers to ``GET /watcher``.
 
     Raises UnreachableError when there is no answer, InputError when it is not load-watcher's.
     """
@@ -76,7 +75,7 @@ def fetch_watcher(api: RawApi | None, address: str, *, inside: bool) -> bytes:
     except ValueError as error:
         raise InputError(str(error), where=address) from error
     service = service_of(address)
-    if service is not None and not inside and api is not None:
+    if service is not None and api is not None and not runs_in_a_cluster():
         content = api.service_proxy(service.namespace, service.service, f"{service.path}/watcher".lstrip("/"))
     else:
         content = _get(f"{address.rstrip('/')}/watcher", api.retries if api is not None else Retries())

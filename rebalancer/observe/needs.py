@@ -25,7 +25,6 @@ from rebalancer.load.prometheus.reader import connection_of
 from rebalancer.load.prometheus.responses import RecordedResponses
 from rebalancer.load.raw_figures import ANY_ADDRESS, RawFigures
 from rebalancer.load.scheduler_view import SchedulerView
-from rebalancer.load.services import runs_in_a_cluster
 from rebalancer.load.sources import prometheus_questions, with_addresses
 from rebalancer.planning.assemble import policy_watchers
 from rebalancer.planning.inputs import ApiServer, Observation, SchedulerStart
@@ -78,12 +77,12 @@ class Needs(msgspec.Struct):
         if location is not None:
             self.starts.setdefault(location.key, location)
 
-    def observe(self, api: RawApi, *, inside: bool, watcher: bytes | None) -> Observation:
+    def observe(self, api: RawApi, watcher: bytes | None = None) -> Observation:
         """Ask for all of it. Raises StopRequestedError, and RebalancerError where no version can be had."""
         watchers, missing = {ANY_ADDRESS: watcher} if watcher is not None else {}, {}
 
         def ask_watcher(address: str) -> Iterator[None]:
-            answer = _answer_of_watcher(api, address, inside=inside)
+            answer = _answer_of_watcher(api, address)
             if isinstance(answer, bytes):
                 watchers[address] = answer
             else:
@@ -93,7 +92,7 @@ class Needs(msgspec.Struct):
         asked: list[Callable[[], Iterator[None]]] = []
         if watcher is None:
             asked += [partial(ask_watcher, address) for address in self.watchers]
-        asked += _asking(self.requests, self.responses, api, self.now, inside=inside)
+        asked += _asking(self.requests, self.responses, api, self.now)
         with prefetch(asked, workers=_AT_ONCE) as answers:
             for _ in answers:
                 pass
@@ -117,8 +116,6 @@ def ask_ahead(
     policies: Iterable[tuple[LoadedPolicy, SchedulerConfiguration | None]],
     api: RawApi,
     now: float,
-    *,
-    inside: bool,
 ) -> RecordedResponses:
     """What each Prometheus that these policies name answers now, before the objects are known.
 
@@ -133,7 +130,7 @@ def ask_ahead(
                 if source.prometheus.address is None:
                     return responses
                 requests |= dict.fromkeys(_requests(source, loaded.policy, scored))
-    with prefetch(_asking(requests, responses, api, now, inside=inside), workers=_AT_ONCE) as answers:
+    with prefetch(_asking(requests, responses, api, now), workers=_AT_ONCE) as answers:
         for _ in answers:
             pass
     return responses
@@ -152,8 +149,6 @@ def _asking(
     responses: RecordedResponses,
     api: RawApi,
     now: float,
-    *,
-    inside: bool,
 ) -> list[Callable[[], Iterator[None]]]:
     """What each asks one thing of a Prometheus that it was not asked yet, and writes the answer down."""
     left = [item for item in requests if not responses.has(item[0].address, item[1])]
@@ -165,7 +160,7 @@ def _asking(
 
     def ask(connection: Connection, query: PrometheusQuery) -> bytes:
         if connection not in servers:  # its failure is kept, as that of an address that cannot be used
-            servers.setdefault(connection, LivePrometheus(connection, api, now, inside=inside))
+            servers.setdefault(connection, LivePrometheus(connection, api, now))
         return servers[connection](query)
 
     def keep(connection: Connection, query: PrometheusQuery) -> Iterator[None]:
@@ -183,16 +178,16 @@ def read_figures(
     needs = Needs(snapshot, now, "", RecordedResponses(now))
     needs.watchers |= dict.fromkeys(filter(None, watcher_addresses(configuration)))
     needs.requests |= dict.fromkeys(plugin_requests(configuration, queries))
-    figures = needs.observe(api, inside=runs_in_a_cluster(), watcher=None).figures
+    figures = needs.observe(api).figures
     return read_view(snapshot, figures, configuration, (), queries, now)
 
 
-def _answer_of_watcher(api: RawApi, address: str, *, inside: bool) -> bytes | str:
+def _answer_of_watcher(api: RawApi, address: str) -> bytes | str:
     """What a load-watcher answers, or why it does not."""
     from rebalancer.load.services import fetch_watcher  # noqa: PLC0415 - imports urllib3
 
     try:
-        return bytes(msgspec.json.decode(fetch_watcher(api, address, inside=inside), type=msgspec.Raw))
+        return bytes(msgspec.json.decode(fetch_watcher(api, address), type=msgspec.Raw))
     except StopRequestedError:
         raise
     except RebalancerError as error:

@@ -160,8 +160,7 @@ def observe(
         written = texts[place_of(loaded)]
         known = None if written is None else _configured(options, loaded, written, plugins, unusable)
         checked.append((loaded, written is None, known))
-    inside = runs_in_a_cluster(environment)
-    with _asked_beside(checked, api if snapshot is None else None, clock, inside=inside) as responses:
+    with _asked_beside(checked, api if snapshot is None else None, clock) as responses:
         snapshot = snapshot or read_snapshot(options, api, clock, cluster)
         asked = next(responses, None)
     if api is None:
@@ -189,7 +188,7 @@ def observe(
         found = configured()
         for loaded, configuration in found:
             needs.add(loaded, configuration)
-        observation = needs.observe(api, inside=inside, watcher=watcher)
+        observation = needs.observe(api, watcher)
         for loaded, configuration in found:
             written = texts[place_of(loaded)]
             if written is not None and configuration is not None:
@@ -210,8 +209,6 @@ def _asked_beside(
     policies: Sequence[tuple[LoadedPolicy, bool, SchedulerConfiguration | None]],
     api: RawApi | None,
     clock: Callable[[], float],
-    *,
-    inside: bool,
 ) -> Iterator[Iterator[RecordedResponses | None]]:
     """What the Prometheus servers of the policies answer while the block reads the cluster; None for nothing.
 
@@ -231,7 +228,7 @@ def _asked_beside(
             (loaded, default_configuration() if is_default else configuration)
             for loaded, is_default, configuration in policies
         ]
-        found = ask_ahead(asking, api, clock(), inside=inside)
+        found = ask_ahead(asking, api, clock())
         yield found if found.answers or found.failures else None
 
     with prefetch([ask]) as answers:

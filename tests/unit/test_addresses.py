@@ -45,8 +45,8 @@ def test_an_address_that_leads_out_of_its_service_is_refused_wherever_it_is_name
             model(address)
     for use in (
         url_of,
-        lambda a: fetch_watcher(None, a, inside=True),
-        lambda a: LivePrometheus(Connection(a), None, 0.0, inside=True),
+        lambda a: fetch_watcher(None, a),
+        lambda a: LivePrometheus(Connection(a), None, 0.0),
     ):
         with pytest.raises(InputError):
             use(address)

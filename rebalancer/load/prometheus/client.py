@@ -24,7 +24,7 @@ from rebalancer.errors import InputError, UnreachableError
 from rebalancer.http import RETRIED_STATUSES, Answer, NoAnswerError, retry_after_seconds, short_reason
 from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
 from rebalancer.load.prometheus.responses import refusal
-from rebalancer.load.services import service_of
+from rebalancer.load.services import runs_in_a_cluster, service_of
 from rebalancer.retries import Retries, Retry
 
 _MAX_ANSWER_BYTES = 128 << 20
@@ -50,11 +50,8 @@ class LivePrometheus:
         connection: Connection,
         api: RawApi | None,
         now: float,
-        *,
-        inside: bool,
         retries: Retries | None = None,
     ) -> None:
-        """``inside`` says that cluster addresses resolve here."""
         self._connection = connection
         self._now = now
         self._retries = replace(
@@ -69,7 +66,8 @@ class LivePrometheus:
         except ValueError as error:
             raise InputError(str(error), where=connection.address) from error
         service = service_of(connection.address)
-        if service is not None and not inside and api is not None and not connection.has_login:
+        proxied = service is not None and not connection.has_login and not runs_in_a_cluster()
+        if service is not None and api is not None and proxied:
             self._api: RawApi | None = api
             proxy = object_path("v1", service.namespace, "services", service.service, "proxy")
             self._path = f"{proxy}/{service.path}".rstrip("/")

@@ -64,7 +64,7 @@ def a_reader(
     connection = Connection(
         found.address or address, bearer_token_file=found.bearer_token_file, timeout_seconds=found.timeout
     )
-    ask = LivePrometheus(connection, None, now, inside=True, retries=Retries(pause=lambda _: None))
+    ask = LivePrometheus(connection, None, now, retries=Retries(pause=lambda _: None))
     when = present() if asked_at is None else asked_at
     return PrometheusReader(
         settings=found,

@@ -21,9 +21,7 @@ EMPTY = json.dumps({"status": "success", "data": {"resultType": "vector", "resul
 
 
 def ask(connection: Connection) -> bytes:
-    return LivePrometheus(connection, None, 0.0, inside=True, retries=Retries(pause=lambda _: None))(
-        PrometheusQuery("up")
-    )
+    return LivePrometheus(connection, None, 0.0, retries=Retries(pause=lambda _: None))(PrometheusQuery("up"))
 
 
 def the_headers(connection_of: dict[str, object]) -> Mapping[str, str]:

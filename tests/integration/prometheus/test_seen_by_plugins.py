@@ -62,7 +62,7 @@ def seen(plugin: str, arguments: Mapping[str, Any], now: float = NOW) -> Schedul
     configuration = load_configuration(text, "test")
     queries, responses = plugin_queries(configuration), RecordedResponses(now)
     for connection, query in plugin_requests(configuration, queries):
-        server = LivePrometheus(connection, None, now, inside=True)
+        server = LivePrometheus(connection, None, now)
         responses.keep(connection.address, query, lambda server=server, query=query: server(query))  # type: ignore[misc]
     figures = RawFigures(prometheus=responses)
     return read_view(a_cluster(), figures, configuration, (), queries, now)
@@ -120,7 +120,7 @@ def test_from_outside_prometheus_is_asked_through_the_service_proxy(server: Prom
         sandbox.serve("monitoring", "prometheus", 9090, "api/v1/query", forward)
         stack.enter_context(sandbox)
         api = stack.enter_context(api_of(sandbox.url))
-        ask = LivePrometheus(Connection("http://prometheus.monitoring:9090"), api, NOW, inside=False)
+        ask = LivePrometheus(Connection("http://prometheus.monitoring:9090"), api, NOW)
         series = decode_answer(
             ask(PrometheusQuery('{__name__="instance:node_cpu:ratio", instance="n2"} * 1'))
         )

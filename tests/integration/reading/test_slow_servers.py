@@ -95,7 +95,7 @@ def test_an_answer_that_comes_in_time_is_used() -> None:
 
 def test_a_query_to_prometheus_ends_with_its_timeout(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rebalancer.http.CONNECT_SECONDS", 0.1)
-    ask = LivePrometheus(Connection(url, timeout_seconds=0.4), None, 0.0, inside=True, retries=Retries())
+    ask = LivePrometheus(Connection(url, timeout_seconds=0.4), None, 0.0, retries=Retries())
     with no_hang(ENDS), pytest.raises(UnreachableError, match=r"within 0\.4 s"):
         ask(PrometheusQuery("up"))
 
@@ -122,12 +122,12 @@ def test_a_load_watcher_that_drips_ends_with_the_deadline_of_the_run(
     with api_of(url) as api:
         ending = RawApi(api.client).until(Deadline().within(0.5))
         with no_hang(ENDS), pytest.raises(UnreachableError, match="no whole answer"):
-            fetch_watcher(ending, url, inside=True)
+            fetch_watcher(ending, url)
 
 
 def test_a_login_that_no_header_may_hold_is_an_error_without_it() -> None:
     connection = Connection("http://127.0.0.1:1", token="canary\n")
-    ask = LivePrometheus(connection, None, 0.0, inside=True, retries=Retries())
+    ask = LivePrometheus(connection, None, 0.0, retries=Retries())
 
     with pytest.raises(InputError, match="a request cannot be sent") as caught:
         ask(PrometheusQuery("up"))

@@ -50,7 +50,7 @@ def asked(*addresses: str) -> RecordedResponses:
     """What the book holds once every query was asked of these addresses."""
     needs = Needs(planning_inputs([a_node("n")]).snapshot, NOW, "", RecordedResponses(NOW))
     needs.requests = {(Connection(item), query): None for item in addresses for query in QUERIES}
-    return needs.observe(cast("RawApi", Api()), inside=True, watcher=None).figures.prometheus
+    return needs.observe(cast("RawApi", Api())).figures.prometheus
 
 
 def test_after_the_first_answer_further_queries_are_asked_without_waiting_for_each_other() -> None:
@@ -165,6 +165,6 @@ def test_a_server_that_is_found_by_its_service_is_not_asked_before_the_services_
 
     with answering(answer) as url:
         policies = [(loaded(address=url), None), (loaded(), None)]
-        found = ask_ahead(policies, cast("RawApi", Api()), NOW, inside=True)
+        found = ask_ahead(policies, cast("RawApi", Api()), NOW)
 
     assert (found.answers, found.failures) == ({}, {})

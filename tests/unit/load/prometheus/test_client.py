@@ -28,7 +28,7 @@ GRANT = (
 )
 def test_what_the_api_server_refuses_is_said_with_what_to_grant(answer: Answer, said: str) -> None:
     api, _ = fake_api(lambda _request: answer)
-    ask = LivePrometheus(Connection("http://prometheus.monitoring:9090"), api, 1.0, inside=False)
+    ask = LivePrometheus(Connection("http://prometheus.monitoring:9090"), api, 1.0)
 
     with pytest.raises(RebalancerError) as caught:
         ask(PrometheusQuery("up"))
