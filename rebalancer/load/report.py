@@ -14,11 +14,12 @@ the larger figure counts: a node uses at least what its pods use.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
@@ -26,7 +27,6 @@ from rebalancer.cluster.nodes import CPU, MEMORY, PODS_COLUMN, NodeTable
 from rebalancer.cluster.pods import PodTable
 from rebalancer.load.usage import (
     RESOURCES,
-    EstimatedPodUsage,
     NodeUsage,
     PodMethod,
     PodUsage,
@@ -189,7 +189,7 @@ def usable_of_pods(
     """The figures of pods without those that a report would not use; it is the report that warns of them."""
     believed = plausible_for_pods(figures, pods, most_plausible(nodes))
     fresh = _fresh(figures.measured_at, now, max_age_seconds)
-    return msgspec.structs.replace(figures, usage=np.where(fresh[:, None], believed.usage, np.nan))
+    return replace(figures, usage=np.where(fresh[:, None], believed.usage, np.nan))
 
 
 def build_report(
@@ -211,133 +211,102 @@ def build_report(
     two; a node without a fresh figure of those that are ``required`` is unknown. ``failures`` are
     warnings about sources that gave nothing.
     """
-    joined = _Join(nodes, resources, now, max_age_seconds, failures)
-    for figures in node_figures:
-        joined.take(figures)
-    if node_figures and all(figures.source == "requests" for figures in node_figures):
+    # Prometheus may answer that figures were measured at infinity: then it is not known when.
+    dated = [
+        replace(item, measured_at=np.where(np.isfinite(item.measured_at), item.measured_at, np.nan))
+        for item in node_figures
+    ]
+    fresh = [_fresh(item.measured_at, now, max_age_seconds) & possible(item.usage) for item in dated]
+    joined, source = _joined(dated, fresh, resources, len(nodes))
+    usage, measured_at, window, deviation = joined
+    capacity: dict[str, FloatArray] = {}
+    pressure: dict[str, FloatArray] = {}
+    warnings = list(failures)
+    for item, used in zip(dated, fresh, strict=True):
+        for resource, amounts in item.capacity.items():
+            capacity[resource] = _first_known(capacity.get(resource), amounts)
+        if item.pressure is not None:
+            recent = _fresh(item.pressure.measured_at, now, max_age_seconds)
+            for resource, percent in item.pressure.percent.items():
+                pressure[resource] = _first_known(pressure.get(resource), np.where(recent, percent, np.nan))
+        warnings += [*item.warnings, *_unused(item, used, nodes.names, now, max_age_seconds)]
+    if dated and all(item.source == "requests" for item in dated):
         pod_usage = usage_of_requests(requests, resources)
     else:
         sources = [pod_figures] if isinstance(pod_figures, PodUsage) else list(pod_figures or ())
-        fresh = [(item, _fresh(item.measured_at, now, max_age_seconds)) for item in sources]
-        pod_usage = with_shares(
-            measured_usage(pods, nodes, fresh, resources), pods, nodes, joined.usage, requests
-        )
-    return joined.report(pods, pod_usage, required)
+        of_pods = [(item, _fresh(item.measured_at, now, max_age_seconds)) for item in sources]
+        measured = measured_usage(pods, nodes, of_pods, resources)
+        pod_usage = with_shares(measured, pods, nodes, usage, requests)
+    return LoadReport(
+        usage=usage,
+        measured_at=measured_at,
+        source=source,
+        sources=tuple(item.source for item in dated),
+        window_seconds=window,
+        pod_usage=pod_usage.usage,
+        pod_methods=pod_usage.methods,
+        pod_node=pods.node,
+        allocatable=allocatable_of(nodes, resources, capacity),
+        warnings=(*warnings, *pod_usage.warnings),
+        resources=resources,
+        required=tuple(name for name in resources if name in required),
+        statistics=tuple(
+            tuple(item.statistics.get(name, item.statistic) for name in resources) for item in dated
+        ),
+        deviation=deviation,
+        pressure=pressure,
+    )
 
 
-class _Join:
-    def __init__(
-        self,
-        nodes: NodeTable,
-        resources: tuple[str, ...],
-        now: float,
-        max_age: float,
-        failures: Iterable[str],
-    ) -> None:
-        shape = (len(nodes), len(resources))
-        self._nodes = nodes
-        self._resources = resources
-        self._now = now
-        self._max_age = max_age
-        self.usage = np.full(shape, np.nan)
-        self._measured_at, self._deviation = np.full(shape, np.nan), np.full(shape, np.nan)
-        self._window = np.zeros(shape)
-        self._source: IntArray = np.full(shape, -1, np.int64)
-        self._sources: list[str] = []
-        self._statistics: list[tuple[str, ...]] = []
-        self._capacity: dict[str, FloatArray] = {}
-        self._pressure: dict[str, FloatArray] = {}
-        self._warnings: list[str] = list(failures)
+def _first_known(known: FloatArray | None, amounts: FloatArray) -> FloatArray:
+    return amounts if known is None else np.where(np.isnan(known), amounts, known)
 
-    def take(self, figures: NodeUsage) -> None:
-        # Prometheus may answer that figures were measured at infinity: then it is not known when.
-        moments = np.where(np.isfinite(figures.measured_at), figures.measured_at, np.nan)
-        figures = msgspec.structs.replace(figures, measured_at=moments)
-        windows = figures.window_seconds
-        windows = np.broadcast_to(windows[:, None] if windows.ndim == 1 else windows, figures.usage.shape)
-        fresh = _fresh(figures.measured_at, self._now, self._max_age) & possible(figures.usage)
-        for column, resource in enumerate(figures.resources):
-            if resource not in self._resources:
-                continue
-            target = self._resources.index(resource)
-            take = fresh[:, column] & (self._source[:, target] < 0)
-            self.usage[take, target] = figures.usage[take, column]
-            self._measured_at[take, target] = figures.measured_at[take, column]
-            self._window[take, target] = windows[take, column]
-            self._source[take, target] = len(self._sources)
-            if figures.deviation is not None:
-                self._deviation[take, target] = figures.deviation[take, column]
-        for resource, amounts in figures.capacity.items():
-            known = self._capacity.get(resource, np.full(len(self._nodes), np.nan))
-            self._capacity[resource] = np.where(np.isnan(known), amounts, known)
-        if figures.pressure is not None:
-            recent = _fresh(figures.pressure.measured_at, self._now, self._max_age)
-            for resource, percent in figures.pressure.percent.items():
-                earlier = self._pressure.get(resource, np.full(len(self._nodes), np.nan))
-                self._pressure[resource] = np.where(recent & np.isnan(earlier), percent, earlier)
-        self._sources.append(figures.source)
-        self._statistics.append(
-            tuple(figures.statistics.get(name, figures.statistic) for name in self._resources)
-        )
-        self._warnings += figures.warnings
-        self._warn_about_unused(figures, fresh)
 
-    def _warn_about_unused(self, figures: NodeUsage, fresh: BoolArray) -> None:
-        there = possible(figures.usage)
-        with np.errstate(invalid="ignore"):
-            ahead = there & (figures.measured_at - self._now > CLOCK_SKEW_SECONDS)
-        self._warn_about(
-            figures,
-            (there & ~fresh & ~ahead).any(axis=1),
-            f"are older than load.maxAge ({format_duration(self._max_age)}) and are not used"
-            f"{self._age_of_newest(figures)}",
-        )
-        self._warn_about(figures, ahead.any(axis=1), "are from the future and are not used; check the clocks")
-        measured: BoolArray = np.asarray(there.any(axis=0), np.bool_)
-        missing: BoolArray = np.asarray(~there & measured[None, :], np.bool_)
-        if measured.any() and missing.any():
-            rows = np.flatnonzero(missing.any(axis=1)).tolist()
-            which = [figures.resources[column] for column in np.flatnonzero(missing.any(axis=0)).tolist()]
-            self._warnings.append(
-                f"{figures.source}: has no figure for {', '.join(which)} on {named(self._names(rows))}"
-            )
+def _joined(
+    figures: Sequence[NodeUsage], fresh: Sequence[BoolArray], resources: tuple[str, ...], count: int
+) -> tuple[FloatArray, IntArray]:
+    """Of the first source with a fresh figure, (nodes, resources) its index, and -1 where there is none.
 
-    def _age_of_newest(self, figures: NodeUsage) -> str:
-        """How old the newest figure is, where that alone makes all of them useless."""
-        ages = self._now - figures.measured_at[~np.isnan(figures.measured_at)]
-        if not len(ages) or ages.min() <= self._max_age:
-            return ""
-        return (
-            f"; the newest was {format_duration(round(float(ages.min())))} old at {times.render(self._now)}"
-        )
+    Before it (4, nodes, resources): its figure, when it was measured, over how long, and its deviation.
+    """
+    tables = np.full((len(figures) + 1, 4, count, len(resources)), np.nan)  # the last is that of no source
+    tables[-1, 2] = 0.0
+    for table, item, used in zip(tables, figures, fresh, strict=False):
+        windows = item.window_seconds[:, None] if item.window_seconds.ndim == 1 else item.window_seconds
+        deviation = np.nan if item.deviation is None else item.deviation
+        parts = np.stack(np.broadcast_arrays(item.usage, item.measured_at, windows, deviation))
+        for column, resource in enumerate(item.resources):
+            if resource in resources:
+                table[:, :, resources.index(resource)] = np.where(used[:, column], parts[..., column], np.nan)
+    known = ~np.isnan(tables[:, 0])
+    source: IntArray = np.where(known.any(axis=0), known.argmax(axis=0), -1)
+    return np.take_along_axis(tables, source[None, None], axis=0)[0], source
 
-    def _warn_about(self, figures: NodeUsage, rows: BoolArray | np.bool_, what: str) -> None:
-        found = np.flatnonzero(np.asarray(rows)).tolist()
-        if found:
-            names = self._names(found)
-            self._warnings.append(f"{figures.source}: figures of {named(names)} {what}")
 
-    def _names(self, rows: Iterable[int]) -> list[str]:
-        return [self._nodes.names[row] for row in rows]
-
-    def report(self, pods: PodTable, pod_usage: EstimatedPodUsage, required: Collection[str]) -> LoadReport:
-        return LoadReport(
-            usage=self.usage,
-            measured_at=self._measured_at,
-            source=self._source,
-            sources=tuple(self._sources),
-            window_seconds=self._window,
-            pod_usage=pod_usage.usage,
-            pod_methods=pod_usage.methods,
-            pod_node=pods.node,
-            allocatable=allocatable_of(self._nodes, self._resources, self._capacity),
-            warnings=(*self._warnings, *pod_usage.warnings),
-            resources=self._resources,
-            required=tuple(name for name in self._resources if name in required),
-            statistics=tuple(self._statistics),
-            deviation=self._deviation,
-            pressure=self._pressure,
-        )
+def _unused(
+    figures: NodeUsage, fresh: BoolArray, names: Sequence[str], now: float, max_age: float
+) -> Iterator[str]:
+    """A warning for each reason for which figures are not used."""
+    there = possible(figures.usage)
+    with np.errstate(invalid="ignore"):
+        ahead = there & (figures.measured_at - now > CLOCK_SKEW_SECONDS)
+    # How old the newest figure is, where that alone makes all of them useless.
+    ages = now - figures.measured_at[~np.isnan(figures.measured_at)]
+    newest = ""
+    if len(ages) and ages.min() > max_age:
+        age = format_duration(round(float(ages.min())))
+        newest = f"; the newest was {age} old at {times.render(now)}"
+    old = f"are older than load.maxAge ({format_duration(max_age)}) and are not used{newest}"
+    future = "are from the future and are not used; check the clocks"
+    for wrong, what in (there & ~fresh & ~ahead, old), (ahead, future):
+        if wrong.any():
+            which = [names[row] for row in np.flatnonzero(wrong.any(axis=1)).tolist()]
+            yield f"{figures.source}: figures of {named(which)} {what}"
+    missing = ~there & there.any(axis=0)
+    if missing.any():
+        which = [names[row] for row in np.flatnonzero(missing.any(axis=1)).tolist()]
+        lacking = [figures.resources[column] for column in np.flatnonzero(missing.any(axis=0)).tolist()]
+        yield f"{figures.source}: has no figure for {', '.join(lacking)} on {named(which)}"
 
 
 def allocatable_of(
