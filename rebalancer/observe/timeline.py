@@ -14,6 +14,7 @@ moment. Where the folder would grow beyond its bound, the oldest moments go, wit
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
@@ -123,9 +124,13 @@ class Timeline:
         return tuple(self._names)
 
     def moment_at(self, at: float | None) -> float:
-        """The last moment that is not after ``at``; InputError when the timeline begins later."""
+        """The last moment that is not after ``at``; InputError when the timeline begins later.
+
+        Times are shown without parts of a second, so a whole second is meant with all its moments.
+        """
         moments = self.moments()
-        before = [moment for moment in moments if at is None or moment <= at + 0.001]
+        until = math.inf if at is None else at + (0.001 if at % 1 else 0.9995)
+        before = [moment for moment in moments if moment <= until]
         if not before:
             assert at is not None
             raise InputError(

@@ -292,6 +292,15 @@ def test_the_moment_at_or_before_a_time_is_read_and_by_default_the_newest(tmp_pa
         read_recording(tmp_path, NOW - 1)
 
 
+def test_a_moment_is_found_by_the_time_that_is_shown_of_it(tmp_path: Path) -> None:
+    written(tmp_path, an_observation(NOW + 0.25), an_observation(NOW + 300.999), an_observation(NOW + 301))
+    timeline = Timeline.open(tmp_path)
+
+    found = [timeline.moment_at(times.parse(times.render(moment))) for moment in timeline.moments()]
+    assert found == list(timeline.moments())
+    assert timeline.moment_at(NOW + 300.5) == NOW + 0.25
+
+
 def test_a_timeline_is_described_by_when_it_begins_and_ends(tmp_path: Path) -> None:
     written(tmp_path, *(an_observation(NOW + 300 * number) for number in range(3)))
     info = describe_recording(tmp_path)
