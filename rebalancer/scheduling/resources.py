@@ -9,7 +9,7 @@ the end, the Go specification, integer operators and conversions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 
@@ -321,6 +321,37 @@ def _scored_until_131(spec: PodSpec) -> dict[str, int]:
 def requested_amounts(requests: Mapping[str, int], resources: Sequence[str]) -> FloatArray:
     """(resources,) how much of each resource is requested; 0 for those that are not."""
     return np.array([requests.get(name, 0) for name in resources], np.float64)
+
+
+_ANY_ADDRESS, _SOME_ADDRESS = "0.0.0.0", "*"  # noqa: S104 (a comparison, nothing is bound)
+HostPort = tuple[str, int, str]  # protocol, port, address
+
+
+def wanted_ports(spec: PodSpec) -> tuple[HostPort, ...]:
+    """The host ports of containers and sidecars, defaulted as the API server does."""
+    wanted: list[HostPort] = []
+    for container in (*(spec.containers or ()), *filter(is_sidecar, spec.init_containers or ())):
+        for port in container.ports or ():
+            number = port.host_port or (port.container_port if spec.host_network else 0)
+            if number > 0:
+                wanted.append((port.protocol or "TCP", number, port.host_ip or _ANY_ADDRESS))
+    return tuple(dict.fromkeys(wanted))
+
+
+def marks_of_ports(ports: Iterable[HostPort]) -> Iterator[HostPort]:
+    """By what pods that hold these ports are found: the address, and that there is one at all."""
+    for protocol, port, address in ports:
+        yield from ((protocol, port, address), (protocol, port, _SOME_ADDRESS))
+
+
+def marks_in_conflict(ports: Iterable[HostPort]) -> Iterator[HostPort]:
+    """By what pods are found that hold one of these ports, where one address covers the other.
+
+    Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/nodeports/node_ports.go:157.
+    """
+    for protocol, port, address in ports:
+        for held in (_SOME_ADDRESS,) if address == _ANY_ADDRESS else (address, _ANY_ADDRESS):
+            yield protocol, port, held
 
 
 def divide_toward_zero(numerator: IntArray, denominator: IntArray | int) -> IntArray:

@@ -22,7 +22,7 @@ from rebalancer.cluster.records import Taint
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.scheduling.state.counters import PodCounters
 from rebalancer.scheduling.state.nodes import NodeIndex, Unordered
-from rebalancer.scheduling.state.pod_classes import HostPorts, PodClasses
+from rebalancer.scheduling.state.pod_classes import PodClasses
 from rebalancer.scheduling.state.volumes import AttachedVolumes, Volumes
 from rebalancer.scheduling.versions.release import REFERENCE_RELEASE, Release
 from rebalancer.scheduling.versions.rules import ATTACHMENTS_COUNT
@@ -232,7 +232,6 @@ class ClusterState:
         self.terminating = Column(terminating.astype(np.int64))  # by pod: 0 or 1
         self._touched: dict[int, tuple[int, ...]] = {}  # by class: the pods that are not as at the start
         self.requested, self.scored, self.pod_count = self._first.sums()  # (nodes, …); scored: cpu, memory
-        self.ports = HostPorts(len(classes.nodes))
         self.attached = AttachedVolumes(len(classes.nodes))
         self._counters = PodCounters(classes.counters, classes.nodes)
         # Change log of node rows, and cached results by node with the log position they are valid for.
@@ -255,9 +254,8 @@ class ClusterState:
 
     def _attach_all(self) -> None:
         for index, pods in self._first.by_class.items():
-            ports, volumes = self.classes.ports(index), self.classes.csi_volumes(index)
-            for row in self._first.node[pods].tolist() if ports or volumes else ():
-                self.ports.count(ports, row, 1)
+            volumes = self.classes.csi_volumes(index)
+            for row in self._first.node[pods].tolist() if volumes else ():
                 self.attached.count(volumes, row, 1)
         counted = self.classes.release.has(ATTACHMENTS_COUNT)
         for name, volume in self.classes.volumes.attached() if counted else ():
@@ -320,7 +318,6 @@ class ClusterState:
         other.requested = self.requested.copy(order="F")
         other.scored = self.scored.copy()
         other.pod_count = self.pod_count.copy()
-        other.ports = self.ports.copy()
         other.attached = self.attached.copy()
         other._counters = self._counters.copy()
         other._touched = self._touched.copy()
@@ -561,7 +558,6 @@ class ClusterState:
         self.requested[node] += sign * self.classes.present(pod_class)
         self.scored[node] += sign * self.classes.present_scored(pod_class)
         self.pod_count[node] += sign
-        self.ports.count(self.classes.ports(pod_class), node, sign)
         self.attached.count(self.classes.csi_volumes(pod_class), node, sign)
 
 

@@ -4,10 +4,10 @@ Affinity and topology spread ask, in every placement, how many matching pods eac
 pods each time would cost as much as there are pods; here a pod that comes or goes changes one cell of each of
 its counts.
 
-A counter counts the pods that some selectors match, the pods that carry some affinity terms or volumes, or an
-amount of every pod. What is counted, and with which weight each pod class counts, is the same for all states
-(``CounterRegistry``). The counts are each state's own (``PodCounters``); they are made when first asked for,
-and copies of a state share the arrays until one of them writes.
+A counter counts the pods that some selectors match, the pods that carry some affinity terms, volumes or host
+ports, or an amount of every pod. What is counted, and with which weight each pod class counts, is the same
+for all states (``CounterRegistry``). The counts are each state's own (``PodCounters``); they are made when
+first asked for, and copies of a state share the arrays until one of them writes.
 
     web = MatchingPods((selector "app=web",), terminating=False)
     number = registry.number(web)             # 0; classes 3 and 7 match it: weight 1 each
@@ -25,6 +25,7 @@ import msgspec
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.scheduling import matching
+from rebalancer.scheduling.resources import marks_of_ports, wanted_ports
 from rebalancer.scheduling.state.nodes import NodeIndex
 from rebalancer.scheduling.state.volumes import marks_of
 
@@ -37,7 +38,7 @@ class MatchingPods(msgspec.Struct, frozen=True):
 
 
 class PodsWithTerm(msgspec.Struct, frozen=True):
-    """Pods that carry affinity terms or volume marks, each as often as its weight times the factor.
+    """Pods that carry affinity terms, volumes or ports, each as often as its weight times the factor.
 
     Terminating ones count.
     """
@@ -106,6 +107,8 @@ class CounterRegistry:
                 self.terms[term.kind].add(term.filed_as(), term)
             self._carry(pod_class, term, weight)
         for mark in marks_of(pod.namespace, pod.spec) if pod.spec.volumes else ():
+            self._carry(pod_class, mark, 1)
+        for mark in marks_of_ports(wanted_ports(pod.spec)):
             self._carry(pod_class, mark, 1)
 
     def _carry(self, pod_class: int, item: Hashable, weight: int) -> None:

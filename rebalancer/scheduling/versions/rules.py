@@ -51,6 +51,14 @@ def _sidecars(pod: PodClass) -> list[Container]:
     return [item for item in pod.spec.init_containers or () if item.restart_policy == "Always"]
 
 
+def without_sidecar_ports(pod: PodClass) -> PodClass:
+    """A pod without the ports of its sidecars."""
+    if not any(item.ports for item in _sidecars(pod)):
+        return pod
+    plain = [replace(item, ports=None) for item in pod.spec.init_containers or ()]
+    return _with_spec(pod, init_containers=plain)
+
+
 def is_resized_as_a_whole(pod: PodClass) -> bool:
     """Whether its pod-level resources are being resized."""
     return any(status.name == POD_ITSELF for status in pod.statuses)
@@ -307,10 +315,11 @@ BALANCE_SKIPS_BEST_EFFORT = Rule(
     "NodeResourcesBalancedAllocation does not score pods that request nothing",
     since=33,
 )
-SIDECAR_PORTS = Rule(
+_SIDECAR_PORTS = Rule(
     "ports of sidecars",
     "host ports of init containers that restart always count",
     since=33,
+    without=without_sidecar_ports,
     concerns=lambda pod: any(port.host_port for item in _sidecars(pod) for port in item.ports or ()),
 )
 SCORED_SIDECARS = Rule(

@@ -12,7 +12,9 @@ import numpy as np
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.profiles.types import extension_points
 from rebalancer.scheduling.framework.plugin import PASS, SKIP, Evidence, Plugin, PreFilter
-from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.resources import marks_in_conflict, wanted_ports
+from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_class
+from rebalancer.scheduling.state.counters import PodsWithTerm
 
 
 class NodePorts(Plugin):
@@ -25,18 +27,20 @@ class NodePorts(Plugin):
     static_pre_filter = True
     reasons = {1: "node(s) didn't have free ports for the requested pod ports"}
 
+    @once_a_class
+    def _holding(self, state: ClusterState, pod_class: int) -> int:
+        """The counter of the pods that hold a wanted port."""
+        marks = marks_in_conflict(wanted_ports(state.classes[pod_class].spec))
+        return state.classes.counters.number(PodsWithTerm(frozenset((mark, 1) for mark in marks)))
+
     def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
         """Nothing to filter for a pod without host ports."""
-        return PASS if state.classes.ports(pod_class) else SKIP
+        return PASS if wanted_ports(state.classes[pod_class].spec) else SKIP
 
     def asking(self, state: ClusterState) -> Iterable[int]:
         """Those with host ports."""
-        for kind, pod in enumerate(state.classes):
-            for item in pod.spec.every_container:
-                if item.ports and state.classes.ports(kind):
-                    yield kind
-                    break
+        return (kind for kind, pod in enumerate(state.classes) if wanted_ports(pod.spec))
 
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """1 where a wanted port is taken."""
-        return np.asarray(state.ports.conflicts(state.classes.ports(pod_class)), np.int64)
+        return np.asarray(state.counter(self._holding(state, pod_class))[:-1] > 0, np.int64)
