@@ -1,7 +1,7 @@
 """YAML or JSON text to a ``Document``: a plain value with the position of each part, bounded in size.
 
-The value is built from libyaml's events with an explicit stack: nothing is expanded, nothing recurses, and
-every refusal has a position. Plain (unquoted) scalars follow YAML 1.2's core rules. Tools that read the same
+The value is built from libyaml's events: nothing is expanded, what is nested too deeply is refused, and every
+refusal has a position. Plain (unquoted) scalars follow YAML 1.2's core rules. Tools that read the same
 file as YAML 1.1 would see something else in ``yes``, ``010`` or ``12:30:45``, so the author has to state
 which is meant.
 """
@@ -232,10 +232,8 @@ def parse(text: str, source: str) -> Document:
         raise InputError(
             f"is larger than {MAX_TEXT_BYTES} bytes", where=source, hint="is this the right file?"
         )
-    builder = _Builder(source)
     try:
-        for event in yaml.parse(text, Loader=_LOADER):
-            builder.take(event)
+        return _Builder(source, yaml.parse(text, Loader=_LOADER)).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
@@ -247,7 +245,6 @@ def parse(text: str, source: str) -> Document:
         raise InputError(f"is not valid YAML: {error.problem or error.context}", where=where) from error
     except yaml.YAMLError as error:
         raise InputError(f"is not valid YAML: {error}", where=source) from error
-    return builder.document()
 
 
 def check_bounds(text: str, source: str) -> None:
@@ -267,127 +264,86 @@ def check_bounds(text: str, source: str) -> None:
                 raise InputError(f"holds more than {_MAX_ALIASES} aliases", where=source)
 
 
-class _Frame:
-    """A mapping or sequence that is still open."""
-
-    __slots__ = ("container", "key", "key_place", "path")
-
-    def __init__(self, container: dict[str, Any] | list[Any], path: Path) -> None:
-        self.container = container
-        self.path = path
-        self.key: str | None = None
-        self.key_place: Place = (1, 1)
-
-
 class _Builder:
-    def __init__(self, source: str) -> None:
+    """Builds the value of a document from libyaml's events, which come one after another."""
+
+    def __init__(self, source: str, events: Iterator[Any]) -> None:
         self._source = source
-        self._stack: list[_Frame] = []
-        self._documents = 0
-        self._value: Any = None
+        self._events = events
         self._values: dict[Path, Place] = {}
         self._keys: dict[Path, Place] = {}
         self._texts: dict[Path, str] = {}
 
     def document(self) -> Document:
-        """What was built; a text without any document is null."""
-        return Document(self._value, self._source, self._values, self._keys, self._texts)
-
-    def take(self, event: Any) -> None:
-        match event:
-            case yaml.DocumentStartEvent():
-                self._documents += 1
-                if self._documents > 1:
-                    raise self._error(
-                        event, "a second document starts here", "keep only one document in the file"
-                    )
-            case yaml.AliasEvent():
-                raise self._error(
-                    event, f"alias *{event.anchor} is not supported", "write out the value instead"
-                )
-            case yaml.ScalarEvent():
-                self._scalar(event)
-            case yaml.MappingStartEvent():
-                self._open(event, {})
-            case yaml.SequenceStartEvent():
-                self._open(event, [])
-            case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
-                self._stack.pop()
-            case _:
-                pass
-
-    def _scalar(self, event: Any) -> None:
-        if event.tag not in (None, "!"):
+        """What the events describe; a text without any document is null."""
+        starts = (event for event in self._events if isinstance(event, yaml.DocumentStartEvent))
+        value = self._value(next(self._events), (), 0) if next(starts, None) else None
+        for event in starts:
             raise self._error(
-                event, f"tag {event.tag} is not supported", "remove it, and quote text that needs quoting"
+                event, (), "a second document starts here", "keep only one document in the file"
             )
-        value = event.value
-        if not event.style and event.tag is None:
-            try:
-                value = resolve(event.value)
-            except ScalarError as error:
-                raise self._error(event, str(error), error.hint) from error
-        frame = self._stack[-1] if self._stack else None
-        if frame is not None and isinstance(frame.container, dict) and frame.key is None:
-            self._name(event, frame, value)
-        else:
-            path = self._put(event, value)
-            if isinstance(value, (int, float)):
-                self._texts[path] = event.value
+        return Document(value, self._source, self._values, self._keys, self._texts)
 
-    def _name(self, event: Any, frame: _Frame, key: Any) -> None:
-        """Take a scalar as the key of the next entry."""
-        if not isinstance(key, str):
-            raise self._error(event, f"key {event.value!r} is not text", f'quote it: "{event.value}"')
-        if key in frame.container:
-            line = self._keys[(*frame.path, key)][0]
-            raise self._error(event, f"key {key} is already set on line {line}", "keep only one", (key,))
-        frame.key = key
-        frame.key_place = _place(event)
-
-    def _open(self, event: Any, container: dict[str, Any] | list[Any]) -> None:
-        if event.tag not in (None, "!"):
-            raise self._error(event, f"tag {event.tag} is not supported", "remove it")
-        frame = self._stack[-1] if self._stack else None
-        if frame is not None and isinstance(frame.container, dict) and frame.key is None:
-            raise self._error(event, "a key must be text", "write key: value")
-        if len(self._stack) >= MAX_DEPTH:
-            line, column = _place(event)
-            where = f"{self._source}:{line}:{column}"
-            raise InputError(f"is nested more than {MAX_DEPTH} levels deep", where=where)
-        self._stack.append(_Frame(container, self._put(event, container)))
-
-    def _put(self, event: Any, value: Any) -> Path:
-        path = self._next_path()
+    def _value(self, event: Any, path: Path, depth: int) -> Any:
+        """The value that begins with an event, in so many mappings and lists."""
+        value = self._scalar(event, path)
+        if depth >= MAX_DEPTH and not isinstance(event, yaml.ScalarEvent):
+            raise self._refused(event, f"is nested more than {MAX_DEPTH} levels deep")
         if len(self._values) == MAX_VALUES:
-            line, column = _place(event)
-            raise InputError(f"holds more than {MAX_VALUES} values", where=f"{self._source}:{line}:{column}")
-        if not self._stack:
-            self._value = value
-        else:
-            frame = self._stack[-1]
-            if isinstance(frame.container, list):
-                frame.container.append(value)
-            elif frame.key is not None:
-                frame.container[frame.key] = value
-                self._keys[path] = frame.key_place
-                frame.key = None
+            raise self._refused(event, f"holds more than {MAX_VALUES} values")
         self._values[path] = _place(event)
-        return path
+        if isinstance(event, yaml.SequenceStartEvent):
+            items: list[Any] = []
+            while not isinstance(item := next(self._events), yaml.SequenceEndEvent):
+                items.append(self._value(item, (*path, len(items)), depth + 1))
+            return items
+        if isinstance(event, yaml.MappingStartEvent):
+            entries: dict[str, Any] = {}
+            while not isinstance(item := next(self._events), yaml.MappingEndEvent):
+                key = self._key(item, path, entries)
+                entries[key] = self._value(next(self._events), (*path, key), depth + 1)
+            return entries
+        if isinstance(value, (int, float)):
+            self._texts[path] = event.value
+        return value
 
-    def _next_path(self) -> Path:
-        """Where the next value of the open container goes."""
-        if not self._stack:
-            return ()
-        frame = self._stack[-1]
-        if isinstance(frame.container, list):
-            return (*frame.path, len(frame.container))
-        return (*frame.path, frame.key) if frame.key is not None else frame.path
+    def _scalar(self, event: Any, path: Path) -> Any:
+        """The value of a scalar; None for a mapping or a list, which may have no tag either."""
+        if isinstance(event, yaml.AliasEvent):
+            raise self._error(
+                event, path, f"alias *{event.anchor} is not supported", "write out the value instead"
+            )
+        is_scalar = isinstance(event, yaml.ScalarEvent)
+        if event.tag not in (None, "!"):
+            hint = "remove it, and quote text that needs quoting" if is_scalar else "remove it"
+            raise self._error(event, path, f"tag {event.tag} is not supported", hint)
+        if not is_scalar or event.style or event.tag is not None:
+            return event.value if is_scalar else None
+        try:
+            return resolve(event.value)
+        except ScalarError as error:
+            raise self._error(event, path, str(error), error.hint) from error
 
-    def _error(self, event: Any, message: str, hint: str = "", below: Path = ()) -> InputError:
-        path = (*self._next_path(), *below)
+    def _key(self, event: Any, path: Path, entries: Mapping[str, Any]) -> str:
+        """The key of the next entry of the mapping at a path."""
+        key = self._scalar(event, path)
+        if not isinstance(event, yaml.ScalarEvent):
+            raise self._error(event, path, "a key must be text", "write key: value")
+        if not isinstance(key, str):
+            raise self._error(event, path, f"key {event.value!r} is not text", f'quote it: "{event.value}"')
+        place = (*path, key)
+        if key in entries:
+            line = self._keys[place][0]
+            raise self._error(event, place, f"key {key} is already set on line {line}", "keep only one")
+        self._keys[place] = _place(event)
+        return key
+
+    def _error(self, event: Any, path: Path, message: str, hint: str) -> InputError:
+        return Document(None, self._source, {path: _place(event)}, {}).error(path, message, hint=hint)
+
+    def _refused(self, event: Any, message: str) -> InputError:
         line, column = _place(event)
-        return Document(None, self._source, {path: (line, column)}, {}).error(path, message, hint=hint)
+        return InputError(message, where=f"{self._source}:{line}:{column}")
 
 
 def _place(event: Any) -> Place:
