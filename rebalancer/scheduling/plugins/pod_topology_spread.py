@@ -109,38 +109,6 @@ def _own_selector(constraint: TopologySpreadConstraint, pod: PodClass) -> LabelM
     return (selector or LabelMatch()).also((key, pod.labels[key]) for key in keys) if keys else selector
 
 
-class ConstraintSource:
-    """Finds the constraints that count for a class."""
-
-    def __init__(self, arguments: PodTopologySpreadArguments, owners: Owners) -> None:
-        self._arguments = arguments
-        self._owners = owners
-        self.defaults = arguments.default_constraints
-        self.hard_defaults = any(item.when_unsatisfiable == HARD for item in self.defaults)
-
-    @property
-    def system_defaults(self) -> bool:
-        """Whether the defaults are the scheduler's own."""
-        return self._arguments.defaulting_type == "System"
-
-    def constraints(self, pod: PodClass, when: str) -> Sequence[Constraint]:
-        """The constraints for ``when`` unsatisfiable; a pod with any of its own has no defaults."""
-        if pod.spec.topology_spread_constraints:
-            return [
-                _filled_in(item, _own_selector(item, pod))
-                for item in pod.spec.topology_spread_constraints
-                if item.when_unsatisfiable == when
-            ]
-        defaults = [item for item in self._arguments.default_constraints if item.when_unsatisfiable == when]
-        by_system = self.system_defaults and when == SOFT
-        derived = self._owners.derived(pod) if defaults or by_system else EVERYTHING
-        if derived.is_empty:
-            return ()
-        if by_system:
-            return (Constraint(3, HOSTNAME, derived), Constraint(5, ZONE, derived))
-        return [_filled_in(item, derived) for item in defaults]
-
-
 def _round_half_up(values: FloatArray) -> IntArray:
     """Go's math.Round of numbers that are not negative."""
     whole = np.floor(values)
@@ -198,7 +166,27 @@ class PodTopologySpread(Plugin):
         return (SERVICES,) if controller is None else (SERVICES, controller)
 
     def __init__(self, arguments: PodTopologySpreadArguments, owners: Owners) -> None:
-        self._source = ConstraintSource(arguments, owners)
+        self._owners = owners
+        self._defaults = arguments.default_constraints
+        self._system_defaults = arguments.defaulting_type == "System"  # the scheduler's own, all soft
+        self._hard_defaults = any(item.when_unsatisfiable == HARD for item in self._defaults)
+
+    def _constraints(self, pod: PodClass, when: str) -> Sequence[Constraint]:
+        """The constraints for ``when`` unsatisfiable; a pod with any of its own has no defaults."""
+        if pod.spec.topology_spread_constraints:
+            return [
+                _filled_in(item, _own_selector(item, pod))
+                for item in pod.spec.topology_spread_constraints
+                if item.when_unsatisfiable == when
+            ]
+        defaults = [item for item in self._defaults if item.when_unsatisfiable == when]
+        by_system = self._system_defaults and when == SOFT
+        derived = self._owners.derived(pod) if defaults or by_system else EVERYTHING
+        if derived.is_empty:
+            return ()
+        if by_system:
+            return (Constraint(3, HOSTNAME, derived), Constraint(5, ZONE, derived))
+        return [_filled_in(item, derived) for item in defaults]
 
     def _missing(self, state: ClusterState, constraints: Sequence[Constraint]) -> BoolArray | None:
         """(nodes,) lacks the key of any constraint; None where no node does."""
@@ -247,7 +235,7 @@ class PodTopologySpread(Plugin):
 
     def _hard(self, state: ClusterState, pod_class: int) -> Sequence[DomainCounter]:
         def compute() -> Sequence[DomainCounter]:
-            constraints = self._source.constraints(state.classes[pod_class], HARD)
+            constraints = self._constraints(state.classes[pod_class], HARD)
             missing = self._missing(state, constraints)
             return [self._counter(state, pod_class, item, missing) for item in constraints]
 
@@ -256,8 +244,8 @@ class PodTopologySpread(Plugin):
     def _soft(self, state: ClusterState, pod_class: int) -> _Soft:
         def compute() -> _Soft:
             pod = state.classes[pod_class]
-            constraints = self._source.constraints(pod, SOFT)
-            require_all = bool(pod.spec.topology_spread_constraints) or not self._source.system_defaults
+            constraints = self._constraints(pod, SOFT)
+            require_all = bool(pod.spec.topology_spread_constraints) or not self._system_defaults
             missing = self._missing(state, constraints) if require_all else None
             counters = [self._counter(state, pod_class, item, missing) for item in constraints]
             return _Soft(counters, missing)
@@ -269,7 +257,7 @@ class PodTopologySpread(Plugin):
         if state.added_taint is None:
             return None
         own = state.classes[pod_class].spec.topology_spread_constraints
-        minds = any(item.node_taints_policy == _HONOR for item in own or self._source.defaults)
+        minds = any(item.node_taints_policy == _HONOR for item in own or self._defaults)
         return state.added_taint if minds else None
 
     def spread_counters(self, state: ClusterState, pod_class: int, when: str) -> Sequence[DomainCounter]:
@@ -297,7 +285,7 @@ class PodTopologySpread(Plugin):
         """Those with a hard constraint, of their own or else of the scheduler's configuration."""
         for kind, pod in enumerate(state.classes):
             own = pod.spec.topology_spread_constraints
-            if any(item.when_unsatisfiable == HARD for item in own) if own else self._source.hard_defaults:
+            if any(item.when_unsatisfiable == HARD for item in own) if own else self._hard_defaults:
                 yield kind
 
     def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
