@@ -59,8 +59,7 @@ class ModelDecider:
         node = self._draws.node(placement)
         if node == NOWHERE:
             raise UnschedulableError(
-                placement.rejected
-                or _why_none(snapshot, scheduler.rejections(state, state.pod_class[row]).reasons)
+                placement.rejected or _why_none(snapshot, scheduler.rejections(state, state.pod_class[row]))
             )
         return snapshot.nodes.names[node]
 

@@ -38,7 +38,7 @@ class LowNodeUtilization(msgspec.Struct, frozen=True):
         state, measured = prepared.schedulers.state, prepared.inputs.load
         classes = state.classes
         requested = np.array(
-            [classes.present(kind)[:2] for kind in prepared.pods.pod_class.tolist()], np.float64
+            [classes.present[kind][:2] for kind in prepared.pods.pod_class.tolist()], np.float64
         ).reshape(-1, 2)
         by_requests = self.by_requests
         usage = state.requested[:, :2].astype(np.float64) if by_requests else measured.usage[:, :2]

@@ -486,7 +486,7 @@ def _nodes(moment: _Moment, computed: _Computed, node: int, most: int) -> tuple[
                 total=0 if at is None else int(totals[at]),
                 raw={} if at is None else placement.raw_scores_at(at),
                 weighted={name: value for name, value in weighted.items() if weights[name]},
-                rejected="" if at is not None else scheduler.rejections(*decided).reasons.get(row, ""),
+                rejected="" if at is not None else scheduler.rejections(*decided).get(row, ""),
             )
         )
     return tuple(found)

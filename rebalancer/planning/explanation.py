@@ -38,7 +38,7 @@ from rebalancer.planning.reasons import Reason
 from rebalancer.planning.report import possible_landings
 from rebalancer.planning.strategies import strategies_of
 from rebalancer.planning.subjects import Subject
-from rebalancer.scheduling.framework.cycle import Placement, Rejections
+from rebalancer.scheduling.framework.cycle import Placement
 from rebalancer.scheduling.resources import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
@@ -182,10 +182,10 @@ def share_of(prepared: PreparedInputs, row: PodRow, node: NodeRow) -> FloatArray
     return np.where(allocatable > 0, 100.0 * amounts / np.where(allocatable > 0, allocatable, 1.0), np.nan)
 
 
-def grouped(rejections: Rejections, names: tuple[str, ...]) -> tuple[RejectedNodes, ...]:
+def grouped(rejections: Mapping[int, str], names: tuple[str, ...]) -> tuple[RejectedNodes, ...]:
     """Rejected nodes by reason, the most frequent first."""
     by_reason: defaultdict[str, list[int]] = defaultdict(list)
-    for row, reason in sorted(rejections.reasons.items()):
+    for row, reason in sorted(rejections.items()):
         by_reason[reason].append(row)
     reasons = sorted(by_reason, key=lambda reason: (-len(by_reason[reason]), reason))
     return tuple(

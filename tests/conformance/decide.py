@@ -103,8 +103,7 @@ def decide_pod(scheduler: Scheduler, state: ClusterState, pod: int, *, landings:
     if placement.rejected and not len(placement.feasible):
         return {"preFilter": placement.rejected, "nodes": {}}
     nodes: dict[str, Any] = {
-        names[row]: {"filter": reason}
-        for row, reason in scheduler.rejections(state, pod_class, pod).reasons.items()
+        names[row]: {"filter": reason} for row, reason in scheduler.rejections(state, pod_class, pod).items()
     }
     for position, row in enumerate(placement.feasible.tolist()):
         scores = {plugin: int(values[position]) for plugin, values in placement.scores.items()}

@@ -109,7 +109,7 @@ class FreedRoom:
             return []
         classes = state.classes
         free = classes.allocatable[source] - state.requested[source]
-        free = free + classes.present(state.pod_class[row])
+        free = free + classes.present[state.pod_class[row]]
         free[BASE_RESOURCES.index("pods")] = 1  # a pod leaves, so there is room for one
         fits = ((self._wanted <= free) | (self._wanted == 0)).all(axis=1) | self._unfiltered
         return [
@@ -211,7 +211,7 @@ class NoLanding:
     def _rejections(self, pod_class: int) -> str:
         """`` (2 Insufficient cpu, 1 …)``, most frequent first, of the cluster before the plan."""
         scheduler = self._schedulers.scheduler(pod_class)
-        reasons = scheduler.rejections(self._schedulers.state, pod_class).reasons.values()
+        reasons = scheduler.rejections(self._schedulers.state, pod_class).values()
         counts = Counter(part for reason in reasons for part in reason.split(": ", 1)[-1].split(", "))
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         listed = ", ".join(f"{count} {reason}" for reason, count in ordered[:_MAX_REASONS])

@@ -130,7 +130,7 @@ class Room:
     def _short_of_room(self, wanted: Wanted, state: ClusterState) -> list[NodeRow]:
         """The nodes that the scheduler rejects for want of resources alone."""
         scheduler = self._prepared.schedulers.scheduler(wanted.pod_class)
-        reasons = scheduler.rejections(state, wanted.pod_class).reasons
+        reasons = scheduler.rejections(state, wanted.pod_class)
         excluded = self._prepared.landing_check.excluded
         return [
             NodeRow(row) for row, why in reasons.items() if why.startswith(f"{_FIT}:") and row not in excluded
@@ -157,7 +157,7 @@ class Room:
             incoming[pods] = 1
             needed = np.where(incoming > 0, needed + incoming, 0)
         needed = np.maximum(needed, 0)
-        sizes = {row: classes.present(state.pod_class[row]).copy() for row in costs}
+        sizes = {row: classes.present[state.pod_class[row]].copy() for row in costs}
         for size in sizes.values():
             size[pods] = 1
         chosen: list[PodRow] = []

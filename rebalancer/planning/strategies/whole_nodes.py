@@ -198,7 +198,7 @@ class WholeNodes:
             if len(found) * len(count) >= _MAX_TRIED:
                 break
             sizes = {
-                pod: (-prepared.state.classes.present(int(pods.pod_class[pod]))[:2]).tolist()
+                pod: (-prepared.state.classes.present[int(pods.pod_class[pod])][:2]).tolist()
                 for pod in prepared.pods_on(node)
                 if leave[pod]
             }

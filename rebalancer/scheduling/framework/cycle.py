@@ -103,12 +103,6 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
         return self.tie.chance(len(self.feasible), starts)
 
 
-class Rejections(msgspec.Struct, frozen=True, eq=False):
-    """Why each node was rejected: ``Plugin: reason`` by node row; feasible nodes are absent."""
-
-    reasons: Mapping[int, str]
-
-
 def rejected_beside_nominated(
     state: ClusterState,
     pod_class: int,
@@ -268,13 +262,13 @@ class Scheduler:
             mask[list(rejected_beside_nominated(state, pod_class, pod, mask, reject))] = False
         return mask
 
-    def rejections(self, state: ClusterState, pod_class: int, pod: int = NO_POD) -> Rejections:
-        """The first plugin that rejects each node, with its reason, in the order the profile runs them."""
+    def rejections(self, state: ClusterState, pod_class: int, pod: int = NO_POD) -> dict[int, str]:
+        """``Plugin: reason`` by row of each rejected node; the first plugin in the profile's order counts."""
         candidates = self._candidates(state, pod_class)
         reasons: dict[int, str] = {}
         open_nodes = np.ones(len(state.nodes), np.bool_)
         if candidates.rejected:
-            return Rejections(dict.fromkeys(range(len(state.nodes)), candidates.rejected))
+            return dict.fromkeys(range(len(state.nodes)), candidates.rejected)
         if candidates.restricted_to is not None:
             open_nodes = candidates.restricted_to.copy()
             reasons.update(dict.fromkeys(np.flatnonzero(~open_nodes).tolist(), NOT_A_CANDIDATE))
@@ -292,7 +286,7 @@ class Scheduler:
                 looked_at = candidates.restricted_to
             reject = self._rejecting(pod_class, candidates)
             reasons.update(rejected_beside_nominated(state, pod_class, pod, looked_at, reject))
-        return Rejections(reasons)
+        return reasons
 
     def _rejecting(self, pod_class: int, candidates: _Candidates) -> Callable[[ClusterState, int], str]:
         """What gives the reason of the first filter that rejects a node on a state."""
@@ -351,20 +345,13 @@ class Scheduler:
         parts = [] if failing else by_size(state, pod_class, search, raw)
         failing = failing or ("" if parts else _MANY_SIZES)
         # One feasible node is taken without scoring, and so is the node the pod was nominated to.
+        rejected = ""
         nominated = np.flatnonzero(feasible == state.nominated[pod]) if pod in state.nominated else _NO_NODES
         if len(nominated):
             chance, tie = np.zeros(len(feasible)), None
             chance[nominated] = 1.0
         elif failing and (len(feasible) > 1 or self._filter_failure or failing.startswith(_EXTENDER)):
-            return Placement(
-                feasible,
-                scores,
-                np.zeros(len(feasible)),
-                without_scores,
-                failing,
-                score_failure=failing,
-                is_sampled=search.is_sample,
-            )
+            rejected, chance, tie = failing, np.zeros(len(feasible)), None
         elif failing:
             chance, tie = search.outcome(raw)
         else:
@@ -375,7 +362,8 @@ class Scheduler:
             chance=chance,
             tie=tie,
             total_without_scores=without_scores,
-            notes=tuple(notes(raw)),
+            rejected=rejected,
+            notes=() if rejected else tuple(notes(raw)),
             score_failure=failing,
             is_sampled=search.is_sample,
         )

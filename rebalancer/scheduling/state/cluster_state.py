@@ -47,33 +47,9 @@ _MASK = (1 << 8 * _BYTES) - 1
 
 @lru_cache(maxsize=1 << 16)
 def _number(pod_class: int, node: int, what: int) -> int:
+    """The random number that pods of a class on a node stand for in a state's ``key``."""
     text = f"{pod_class} {node} {what}".encode()
     return int.from_bytes(blake2b(text, digest_size=_BYTES).digest(), "big")
-
-
-class Fingerprint:
-    """How a state differs from the one it began as, in one number: equal where any pod would be placed alike.
-
-    Pods of one class on one node are alike to the scheduler, so their number counts, not which pods they are.
-    Two searches that made the same moves in another order have states with one fingerprint. Pods
-    that ``tell_apart`` names, whose load the scheduler's figures do not show yet, count each by themselves.
-
-        web-1 leaves a for b, api-2 leaves a for c      − (web, a) + (web, b) − (api, a) + (api, c)
-        api-2 leaves a for c, web-2 leaves a for b      the same sum
-
-    Each class on a node stands for a random number of 128 bits, and the fingerprint is the sum of those over
-    all pods that came, less those that went. It costs the same however many moves were made, and that two
-    different states share one is as unlikely as that two files share a digest.
-    """
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: int = 0) -> None:
-        self.value = value
-
-    def count(self, pod_class: int, node: int, what: int, by: int) -> None:
-        """Count pods in, or out where ``by`` is negative."""
-        self.value = (self.value + by * _number(pod_class, node, what)) & _MASK
 
 
 class Column:
@@ -208,7 +184,7 @@ class FirstPods(msgspec.Struct, frozen=True, eq=False, dict=True):
             (len(all_classes.resources), all_classes.present),
             (2, all_classes.present_scored),
         ):
-            by_class = np.array([amounts(item) for item in classes.tolist()], np.int64).reshape(-1, width)
+            by_class = np.array([amounts[item] for item in classes.tolist()], np.int64).reshape(-1, width)
             total = np.zeros((len(all_classes.nodes), width), np.int64, order="F")
             if len(pods):
                 total[nodes] = np.add.reduceat(by_class[kind], starts, axis=0)
@@ -240,7 +216,7 @@ class ClusterState:
         self._last_changed: tuple[int, int, IntArray] = _NOTHING_CHANGED
         # Pods this state bound itself, in order: load-aware plugins add them to what their metrics show.
         self.bound_here: dict[int, tuple[int, int]] = {}  # pod -> (class, node)
-        self._fingerprint = Fingerprint()
+        self._fingerprint = 0  # see ``key``
         self._bound_sums: dict[object, tuple[Callable[[int], int], IntArray]] = {}  # by owner
         self.apart: frozenset[int] = frozenset()  # pods that are not alike to others of their class
         # As ``bound_here``, those with volumes: what their claims take is not theirs in the snapshot yet.
@@ -254,7 +230,7 @@ class ClusterState:
 
     def _attach_all(self) -> None:
         for index, pods in self._first.by_class.items():
-            volumes = self.classes.csi_volumes(index)
+            volumes = self.classes.csi_volumes[index]
             for row in self._first.node[pods].tolist() if volumes else ():
                 self.attached.count(volumes, row, 1)
         counted = self.classes.release.has(ATTACHMENTS_COUNT)
@@ -322,7 +298,6 @@ class ClusterState:
         other._counters = self._counters.copy()
         other._touched = self._touched.copy()
         other._changes = self._changes.copy()
-        other._fingerprint = Fingerprint(self._fingerprint.value)
         other._remembered = self._remembered.copy()
         other.bound_here = self.bound_here.copy()
         other._bound_sums = {owner: (of, sums.copy()) for owner, (of, sums) in self._bound_sums.items()}
@@ -348,7 +323,7 @@ class ClusterState:
         self._put(pod, node)
         kind = self.pod_class[pod]
         self.bound_here[pod] = (kind, node)
-        self._fingerprint.count(kind, node, BOUND_HERE, 1)
+        self._mark(kind, node, BOUND_HERE, 1)
         for of, sums in self._bound_sums.values():
             sums[node] += of(kind)
         if self.classes[kind].spec.volumes:
@@ -385,7 +360,7 @@ class ClusterState:
     def forget_bound(self) -> None:
         """Take the pods bound so far for pods that have run for long: the figures show them."""
         for kind, node in self.bound_here.values():
-            self._fingerprint.count(kind, node, BOUND_HERE, -1)
+            self._mark(kind, node, BOUND_HERE, -1)
         self.bound_here.clear()
         self._bound_sums.clear()
 
@@ -396,8 +371,8 @@ class ClusterState:
         if not self.terminating[pod]:
             self.terminating[pod] = True
             self._touch(pod)
-            self._fingerprint.count(self.pod_class[pod], self.node[pod], LIVE, -1)
-            self._fingerprint.count(self.pod_class[pod], self.node[pod], TERMINATING, 1)
+            self._mark(self.pod_class[pod], self.node[pod], LIVE, -1)
+            self._mark(self.pod_class[pod], self.node[pod], TERMINATING, 1)
             self._counters.change(self.pod_class[pod], self.node[pod], -1, terminating=False)
 
     def remove(self, pod: int) -> None:
@@ -408,12 +383,12 @@ class ClusterState:
         if where >= 0:
             self._count(self.pod_class[pod], where, -1)
             self._counters.change(self.pod_class[pod], where, -1, live=not self.terminating[pod])
-            self._fingerprint.count(self.pod_class[pod], where, self._liveness(pod), -1)
+            self._mark(self.pod_class[pod], where, self._liveness(pod), -1)
             if pod in self.apart:
-                self._fingerprint.count(pod, where, APART, -1)
+                self._mark(pod, where, APART, -1)
             here = self.bound_here.pop(pod, None)
             if here:
-                self._fingerprint.count(*here, BOUND_HERE, -1)
+                self._mark(*here, BOUND_HERE, -1)
             for of, sums in self._bound_sums.values() if here else ():
                 sums[where] -= of(self.pod_class[pod])
             self.volumes_here.pop(pod, None)
@@ -428,8 +403,8 @@ class ClusterState:
             self._put(pod, node)
         elif self.terminating[pod]:
             self.terminating[pod] = False
-            self._fingerprint.count(self.pod_class[pod], node, TERMINATING, -1)
-            self._fingerprint.count(self.pod_class[pod], node, LIVE, 1)
+            self._mark(self.pod_class[pod], node, TERMINATING, -1)
+            self._mark(self.pod_class[pod], node, LIVE, 1)
             self._counters.change(self.pod_class[pod], node, 1, terminating=False)
 
     @contextmanager
@@ -457,11 +432,15 @@ class ClusterState:
     def _put(self, pod: int, node: int) -> None:
         self.node[pod] = node
         self._touch(pod)
-        self._fingerprint.count(self.pod_class[pod], node, self._liveness(pod), 1)
+        self._mark(self.pod_class[pod], node, self._liveness(pod), 1)
         if pod in self.apart:
-            self._fingerprint.count(pod, node, APART, 1)
+            self._mark(pod, node, APART, 1)
         self._count(self.pod_class[pod], node, 1)
         self._counters.change(self.pod_class[pod], node, 1, live=not self.terminating[pod])
+
+    def _mark(self, pod_class: int, node: int, what: int, by: int) -> None:
+        """Count pods in the fingerprint, or out of it where ``by`` is negative."""
+        self._fingerprint = (self._fingerprint + by * _number(pod_class, node, what)) & _MASK
 
     def _touch(self, pod: int) -> None:
         kind = self.pod_class[pod]
@@ -474,8 +453,20 @@ class ClusterState:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for states that began as one and in which any pod would be placed alike."""
-        return self._first, self._fingerprint.value, frozenset(self.nominated.items()), self.added_taint
+        """Equal for states that began as one and in which any pod would be placed alike.
+
+        Pods of one class on one node are alike to the scheduler, so their number counts, not which pods they
+        are. Two searches that made the same moves in another order have states with one key. Pods that
+        ``tell_apart`` names, whose load the scheduler's figures do not show yet, count each by themselves.
+
+            web-1 leaves a for b, api-2 leaves a for c      − (web, a) + (web, b) − (api, a) + (api, c)
+            api-2 leaves a for c, web-2 leaves a for b      the same sum
+
+        Each class on a node stands for a random number of 128 bits, and a fingerprint is the sum of those
+        over all pods that came, less those that went. It costs the same however many moves were made, and
+        that two different states share one is as unlikely as that two files share a digest.
+        """
+        return self._first, self._fingerprint, frozenset(self.nominated.items()), self.added_taint
 
     def counter(self, number: int, key: str = "", *, keep: bool = True) -> IntArray:
         """Counts by domain of a topology key, by node without one; one cell more, 0, for nodes without it.
@@ -555,10 +546,10 @@ class ClusterState:
 
     def _count(self, pod_class: int, node: int, sign: int) -> None:
         self._changes.append(node)
-        self.requested[node] += sign * self.classes.present(pod_class)
-        self.scored[node] += sign * self.classes.present_scored(pod_class)
+        self.requested[node] += sign * self.classes.present[pod_class]
+        self.scored[node] += sign * self.classes.present_scored[pod_class]
         self.pod_count[node] += sign
-        self.attached.count(self.classes.csi_volumes(pod_class), node, sign)
+        self.attached.count(self.classes.csi_volumes[pod_class], node, sign)
 
 
 def once_a_class(

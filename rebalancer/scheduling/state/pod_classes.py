@@ -38,11 +38,10 @@ class PodClasses:
         release: Release = REFERENCE_RELEASE,
     ) -> None:
         self.release = release
-        classes = [as_seen_by(release, pod) for pod in classes]
         self.nodes = nodes
         self.volumes = volumes
-        self._classes: list[PodClass] = list(classes)
-        self.requests: list[PodRequests] = [pod_requests(pod, release) for pod in classes]
+        self._classes = [as_seen_by(release, pod) for pod in classes]
+        self.requests: list[PodRequests] = [pod_requests(pod, release) for pod in self._classes]
         requested = {name for item in self.requests for name in (*item.incoming, *item.present)}
         on_nodes = [name for name in nodes.table.resources if name in BASE_RESOURCES or is_scalar(name)]
         self.resources: tuple[str, ...] = (*on_nodes, *sorted(requested - set(on_nodes)))
@@ -50,6 +49,13 @@ class PodClasses:
         self.allocatable: IntArray = np.zeros((len(nodes), len(self.resources)), np.int64, order="F")
         kept = [column for column, name in enumerate(nodes.table.resources) if name in self.column]
         self.allocatable[:, : len(kept)] = nodes.table.allocatable[:, kept]
+        # By class: (resources,) what a pod takes of its node; (2,) cpu and memory it counts for in scores,
+        # with defaults; and its CSI volumes.
+        self.present: list[IntArray] = []
+        self.present_scored: list[IntArray] = []
+        self.csi_volumes: list[tuple[UniqueVolume, ...]] = []
+        for pod, requests in zip(self._classes, self.requests, strict=True):
+            self._take(pod, requests)
         self.counters = CounterRegistry(self._classes)
         self._cached: dict[tuple[int, object, Hashable], Any] = {}
         self._of_controller: dict[str, list[int]] = {}
@@ -73,7 +79,19 @@ class PodClasses:
             raise ValueError(f"requests {', '.join(sorted(unknown))}, which no node offers")
         self._classes.append(pod)
         self.requests.append(requests)
+        self._take(pod, requests)
         return len(self._classes) - 1
+
+    def _take(self, pod: PodClass, requests: PodRequests) -> None:
+        """Keep what a pod of the next class takes once it is on a node."""
+        row = self.vector(requests.present)
+        row[BASE_RESOURCES.index("pods")] = 0  # pods are counted, not requested
+        self.present.append(row)
+        scored = requests.present_scored
+        self.present_scored.append(np.array([scored["cpu"], scored["memory"]], np.int64))
+        self.csi_volumes.append(
+            self.volumes.unique_volumes(pod.namespace, pod.spec) if pod.spec.volumes else ()
+        )
 
     def of_controller(self, uid: str) -> Sequence[int]:
         """The classes of the pods that a controller owns; those without one are of the controller ``""``."""
@@ -88,37 +106,6 @@ class PodClasses:
         for name, value in amounts.items():
             row[self.column[name]] = value
         return row
-
-    def present(self, pod_class: int) -> IntArray:
-        """(resources,) what a pod of the class takes of its node; computed once per class."""
-        return self.cached(pod_class, PodClasses, "present", lambda: self._present(pod_class))
-
-    def _present(self, pod_class: int) -> IntArray:
-        row = self.vector(self.requests[pod_class].present)
-        row[BASE_RESOURCES.index("pods")] = 0  # pods are counted, not requested
-        return row
-
-    def present_scored(self, pod_class: int) -> IntArray:
-        """(2,) cpu and memory a pod of the class counts for in scores, with defaults."""
-        scored = self.requests[pod_class].present_scored
-        return self.cached(
-            pod_class,
-            PodClasses,
-            "present_scored",
-            lambda: np.array([scored["cpu"], scored["memory"]], np.int64),
-        )
-
-    def csi_volumes(self, pod_class: int) -> tuple[UniqueVolume, ...]:
-        """The CSI volumes of a pod of the class."""
-        pod = self._classes[pod_class]
-        if not pod.spec.volumes:
-            return ()
-        return self.cached(
-            pod_class,
-            PodClasses,
-            "csi volumes",
-            lambda: self.volumes.unique_volumes(pod.namespace, pod.spec),
-        )
 
     def cached(self, pod_class: int, owner: object, what: Hashable, compute: Callable[[], T]) -> T:
         """A result of ``owner`` named ``what`` that depends on the class and on static facts alone.

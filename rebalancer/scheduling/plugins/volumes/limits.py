@@ -65,7 +65,7 @@ class NodeVolumeLimits(Plugin):
 
     def _wanted(self, state: ClusterState, pod_class: int) -> Mapping[str, Sequence[UniqueVolume]]:
         by_driver: dict[str, list[UniqueVolume]] = {}
-        for volume in state.classes.csi_volumes(pod_class):
+        for volume in state.classes.csi_volumes[pod_class]:
             by_driver.setdefault(volume.driver, []).append(volume)
         return by_driver
 

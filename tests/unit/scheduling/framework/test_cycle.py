@@ -69,7 +69,7 @@ def test_room_is_kept_for_nominated_pods_of_the_same_priority_or_a_higher_one(
     snapshot = a_snapshot(nodes=[a_node("a", cpu="1")], pods=pods)
     assert bool(_placed(snapshot)) is passes
     state, row = ClusterState.of(snapshot), snapshot.pods.row["default", "p"]
-    reasons = _scheduler(snapshot).rejections(state, state.pod_class[row], row).reasons
+    reasons = _scheduler(snapshot).rejections(state, state.pod_class[row], row)
     assert reasons == ({} if passes else {0: "NodeResourcesFit: Insufficient cpu"})
 
 

@@ -133,8 +133,7 @@ def _contents(placement: Placement) -> tuple[Any, ...]:
 def _decisions(scheduler: Scheduler, state: ClusterState) -> list[tuple[Any, ...]]:
     classes = range(len(state.classes))
     return [
-        (_contents(scheduler.place(state, index)), dict(scheduler.rejections(state, index).reasons))
-        for index in classes
+        (_contents(scheduler.place(state, index)), scheduler.rejections(state, index)) for index in classes
     ]
 
 

@@ -52,7 +52,7 @@ def _rejections(pods: Iterable[Mapping[str, Any]], release: str = REFERENCE, **k
     """Why each of two nodes rejects the pod named ``p``."""
     scheduler, state, pod_class = _two_nodes(pods, release, **kinds)
     found = scheduler.rejections(state, pod_class)
-    return {state.nodes.names[row]: reason for row, reason in found.reasons.items()}
+    return {state.nodes.names[row]: reason for row, reason in found.items()}
 
 
 def _capacity(rack: str, amount: str, **more: Any) -> dict[str, Any]:
