@@ -70,7 +70,7 @@ def cannot_be_computed(plugin: PluginDescription) -> str:
     modelled = MODELLED.get(plugin.name)
     if plugin.make is None or not plugin.points & {ExtensionPoint.FILTER, ExtensionPoint.SCORE}:
         return "it is not modelled"
-    if modelled is not None and modelled.is_uncertain:
+    if modelled is not None and modelled.other_raw_scores is not Plugin.other_raw_scores:
         return "it scores by what the scheduler alone knows"
     if modelled is not None and (modelled.needs_pre_filter or modelled.needs_pre_score):
         return "it prepares its scores where an extender is not asked"
@@ -119,8 +119,7 @@ class ExtenderScore(Plugin):
         raw = self._inner.raw_scores(state, pod_class, feasible)
         if raw is None:
             return None
-        may_fail = self._inner.may_fail
-        if may_fail and (self._missing is not None or self._inner.fails(state, pod_class, feasible)):
+        if self._missing is not None or self._inner.fails(state, pod_class, feasible):
             known = self._inner.has_figures(state, pod_class)
             if known is None or not known[feasible].any():
                 return None
@@ -163,7 +162,6 @@ class AskedExtender(Plugin):
     """What another's extender answered, for as long as it would answer the same."""
 
     of_extender = True
-    may_fail = True
 
     def __init__(self, name: str, extender: Extender, answers: ExtenderAnswers) -> None:
         self.name = name

@@ -161,7 +161,7 @@ class Scheduler:
         self._asks_of_sample = any(plugin.of_extender for plugin in self._filters)
         # A plugin that does not score any more may still prepare to, and fail; without scores none prepares.
         scoring = (*self._at(ExtensionPoint.PRE_SCORE, plugins), *self._scores) if self._scores else ()
-        self._may_fail = [plugin for plugin in dict.fromkeys(scoring) if plugin.may_fail]
+        self._scoring = tuple(dict.fromkeys(scoring))
         self._filter_failure = _unprepared(
             "filter", [item for item in self._filters if item.needs_pre_filter], self._pre_filters
         )
@@ -424,7 +424,7 @@ class Scheduler:
         return {name: known for name, known in known_by_plugin.items() if known is not None}
 
     def _failure(self, state: ClusterState, pod_class: int, feasible: IntArray) -> str:
-        for plugin in self._may_fail:
+        for plugin in self._scoring:
             message = plugin.fails(state, pod_class, feasible)
             if message:
                 return f"{plugin.name}: {message}"

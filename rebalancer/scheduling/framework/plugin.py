@@ -6,9 +6,8 @@ the table in the documentation are made from the attributes. Third parties subcl
 (entry point group ``rebalancer.plugins``).
 
 A filter answers with one code for each node, 0 where the node passes. A score answers with one integer for
-each feasible node. The cycle skips whatever a class does not declare (``may_fail``, ``has_notes``,
-``normalization``), so a class that overrides such a method without declaring it is refused when it is
-defined.
+each feasible node. What a class does not override passes, scores and says nothing. A class
+that overrides ``normalize`` declares ``normalization`` as well, or is refused when it is defined.
 """
 
 from __future__ import annotations
@@ -213,23 +212,14 @@ class Plugin:
     normalization: Normalization = Normalization.NONE
     static: ClassVar[bool] = False  # all its results depend on the class and on static facts alone
     static_pre_filter: ClassVar[bool] = False  # the result of ``pre_filter`` does
-    may_fail: ClassVar[bool] = False  # it implements ``fails``
     needs_pre_filter: ClassVar[bool] = False  # its Filter fails where its PreFilter is not enabled
     needs_pre_score: ClassVar[bool] = False  # its Score fails where its PreScore is not enabled
-    has_notes: ClassVar[bool] = False  # it implements ``note``
-    is_uncertain: ClassVar[bool] = False  # it implements ``other_raw_scores``
     of_extender: ClassVar[bool] = False  # an extender asks after all plugins: of a sample, not of all nodes
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for method, declared, declaration in (
-            ("fails", cls.may_fail, "may_fail = True"),
-            ("note", cls.has_notes, "has_notes = True"),
-            ("other_raw_scores", cls.is_uncertain, "is_uncertain = True"),
-            ("normalize", cls.normalization is not Normalization.NONE, "its normalization"),
-        ):
-            if method in vars(cls) and not declared:
-                raise TypeError(f"{cls.__name__} implements {method} and must declare {declaration}")
+        if "normalize" in vars(cls) and cls.normalization is Normalization.NONE:
+            raise TypeError(f"{cls.__name__} implements normalize and must declare its normalization")
 
     def __init__(self, arguments: Any = None) -> None:
         """``arguments`` are those of the profile; None for a plugin that takes none."""

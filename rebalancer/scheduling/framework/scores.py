@@ -156,10 +156,8 @@ class WeightedScores(Mapping[str, IntArray]):
 def notes(raw: Sequence[RawScores]) -> Iterator[str]:
     """What a reader of the scores should know, a plugin at a time."""
     for item in raw:
-        if item.plugin.has_notes:
-            message = item.plugin.note(item.raw)
-            if message:
-                yield f"{item.plugin.name}: {message}"
+        if message := item.plugin.note(item.raw):
+            yield f"{item.plugin.name}: {message}"
 
 
 def out_of_range(raw: Sequence[RawScores]) -> str:

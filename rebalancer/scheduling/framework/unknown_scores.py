@@ -91,10 +91,8 @@ def outcome(
 ) -> tuple[FloatArray, TieBreak | None]:
     """(feasible,) the chances, and what decides among equal totals where nothing is drawn."""
     chance, tie = search.outcome(raw)
-    if len(search.feasible) > 1 and any(item.plugin.is_uncertain for item in raw):
-        uncertain = _with_other_scores(state, pod_class, search, raw)
-        return (chance, tie) if uncertain is None else (uncertain, None)
-    return chance, tie
+    uncertain = _with_other_scores(state, pod_class, search, raw) if len(search.feasible) > 1 else None
+    return (chance, tie) if uncertain is None else (uncertain, None)
 
 
 def _with_other_scores(
@@ -104,17 +102,13 @@ def _with_other_scores(
 
     A node that only the bounds allow was missed by every draw, so it has the chance of one draw more.
     """
-    others = {
-        item.plugin.name: item.plugin.other_raw_scores(state, pod_class)
-        for item in raw
-        if item.plugin.is_uncertain
-    }
+    others = {item.plugin.name: item.plugin.other_raw_scores(state, pod_class) for item in raw}
     if all(other is NO_OTHER_SCORES for other in others.values()):
         return None
 
     def choices(item: RawScores) -> Iterator[RawScores]:
         yield item
-        for other in others.get(item.plugin.name, NO_OTHER_SCORES).listed:
+        for other in others[item.plugin.name].listed:
             yield RawScores(item.plugin, item.weight, other[search.feasible])
 
     chances = [search.chances(chosen) for chosen in product(*map(choices, raw))]
@@ -122,7 +116,7 @@ def _with_other_scores(
     below, above = np.zeros((2, len(chance)), np.int64)
     exact: list[RawScores] = []
     for item in raw:
-        bounds = others.get(item.plugin.name, NO_OTHER_SCORES).bounds
+        bounds = others[item.plugin.name].bounds
         if bounds is None:
             exact.append(item)
         else:

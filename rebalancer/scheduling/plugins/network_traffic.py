@@ -55,7 +55,6 @@ class NetworkTraffic(QueriedScore):
     Arguments = NetworkTrafficArguments
     inputs = frozenset({Input.PROMETHEUS})
     scored_resources = frozenset({"networkReceive"})
-    has_notes = True
     normalization = Normalization.MAXIMUM
 
     @classmethod

@@ -65,7 +65,6 @@ def described_score(definition: Definition) -> PluginDescription:
 class QueriedScore(Plugin):
     """A score by the result of a PromQL query: one value a node."""
 
-    may_fail = True
     missing_score: int | None = None  # of a node without a value; None: its cycle fails
 
     def __init__(self, values: Mapping[str, float]) -> None:

@@ -42,7 +42,6 @@ class ImageLocality(Plugin):
     points = extension_points("score")
     evidence = Evidence.DECISIONS
     static = True
-    is_uncertain = True
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """100·(sum clamped to lowest..highest − lowest) ÷ (highest − lowest)."""

@@ -105,7 +105,6 @@ class NodeAffinity(Plugin):
     evidence = Evidence.DECISIONS
     normalization = Normalization.MAXIMUM
     static = True
-    may_fail = True
     reasons = {
         _ENFORCED: "node(s) didn't match scheduler-enforced node affinity",
         _POD: "node(s) didn't match Pod's node affinity/selector",

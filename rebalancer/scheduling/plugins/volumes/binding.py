@@ -249,8 +249,6 @@ class VolumeBinding(Plugin):
     inputs = inputs_of(*kinds_for_claims, CSI_DRIVERS, CSI_CAPACITIES)
     evidence = Evidence.DECISIONS
     static_pre_filter = True
-    is_uncertain = True
-    may_fail = True
 
     def __init__(self, arguments: VolumeBindingArguments | None = None) -> None:
         """``arguments`` None: the defaults."""
