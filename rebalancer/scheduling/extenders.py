@@ -107,7 +107,6 @@ class ExtenderScore(Plugin):
         return self._inner.filter(state, pod_class) if self._filters else super().filter(state, pod_class)
 
     def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
-        """What the extender gives as the reason."""
         if self._reject_above is not None:
             return f"its value is above {self._reject_above:g}"
         return self._inner.reason(state, pod_class, code)
@@ -128,11 +127,9 @@ class ExtenderScore(Plugin):
 
     @property
     def recent_pods(self) -> Iterable[int]:
-        """As the plugin says."""
         return self._inner.recent_pods
 
     def has_figures(self, state: ClusterState, pod_class: int) -> Any:
-        """As the plugin says."""
         return self._inner.has_figures(state, pod_class)
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
@@ -183,7 +180,6 @@ class AskedExtender(Plugin):
         return np.array([number.get(rejected.get(name, ""), 0) for name in state.nodes.names], np.int64)
 
     def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
-        """What the extender gave as the reason."""
         return _reasons(self._answer(state, pod_class))[code - 1]
 
     def fails(self, state: ClusterState, pod_class: int, feasible: IntArray) -> str:

@@ -31,5 +31,4 @@ class DynamicResources(Plugin):
     static = True
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
-        """0 everywhere."""
         return np.zeros(len(feasible), np.int64)

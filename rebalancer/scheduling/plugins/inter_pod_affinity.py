@@ -93,7 +93,6 @@ class InterPodAffinity(Plugin):
 
     @classmethod
     def make(cls, arguments: InterPodAffinityArguments, inputs: PluginInputs) -> Self:
-        """With its arguments."""
         return cls(arguments, inputs.namespaces)
 
     @classmethod
@@ -256,7 +255,6 @@ class InterPodAffinity(Plugin):
         return found
 
     def preferring(self, state: ClusterState) -> Iterable[int]:
-        """Those with preferred terms of their own."""
         for kind, pod in enumerate(state.classes):
             if any(item.preferred for item in _own(pod)):
                 yield kind

@@ -68,7 +68,6 @@ class NetworkTraffic(QueriedScore):
 
     @classmethod
     def queries(cls, arguments: PluginArguments | None) -> tuple[PluginQuery, ...]:
-        """The article's query."""
         if not isinstance(arguments, NetworkTrafficArguments):
             return ()
         return (PluginQuery(arguments.ip, published_query(arguments)),)

@@ -147,7 +147,6 @@ class PodTopologySpread(Plugin):
 
     @classmethod
     def make(cls, arguments: PodTopologySpreadArguments, inputs: PluginInputs) -> Self:
-        """With its arguments."""
         return cls(arguments, inputs.owners)
 
     @classmethod
@@ -261,11 +260,9 @@ class PodTopologySpread(Plugin):
         return state.added_taint if minds else None
 
     def spread_counters(self, state: ClusterState, pod_class: int, when: str) -> Sequence[DomainCounter]:
-        """By constraint of a class, for ``when`` unsatisfiable."""
         return self._hard(state, pod_class) if when == HARD else self._soft(state, pod_class).counters
 
     def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
-        """Nothing to filter without a hard constraint."""
         return PASS if self._hard(state, pod_class) else SKIP
 
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
@@ -289,7 +286,6 @@ class PodTopologySpread(Plugin):
                 yield kind
 
     def may_reject(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
-        """By each hard constraint."""
         found = np.zeros(len(nodes), np.bool_)
         for counter in self._hard(state, pod_class):
             found |= counter.may_reject(state, nodes)

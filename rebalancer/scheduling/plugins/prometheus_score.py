@@ -82,7 +82,6 @@ class QueriedScore(Plugin):
         return state.nodes.names[feasible[missing[0]]] if len(missing) else ""
 
     def has_figures(self, state: ClusterState, pod_class: int) -> BoolArray:
-        """(nodes,) there is a value of it."""
         return ~np.isnan(self.values_of_nodes(state))
 
 

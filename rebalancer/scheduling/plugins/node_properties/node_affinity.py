@@ -137,7 +137,6 @@ class NodeAffinity(Plugin):
         return [kind for kind, spec in specs if added or spec.node_selector or _affinity(spec)]
 
     def preferring(self, state: ClusterState) -> Iterable[int]:
-        """Those with preferred terms of their own."""
         affinities = enumerate(_affinity(pod.spec) for pod in state.classes)
         return [kind for kind, affinity in affinities if affinity and affinity.preferred]
 
@@ -178,5 +177,4 @@ class NodeAffinity(Plugin):
         return total[feasible]
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
-        """Relative to the best node."""
         return normalize_by_maximum(raw, largest)

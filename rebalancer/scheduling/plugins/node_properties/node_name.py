@@ -31,5 +31,4 @@ class NodeName(Plugin):
         return np.array([name != wanted for name in state.nodes.names], np.int64)
 
     def asking(self, state: ClusterState) -> Iterable[int]:
-        """Those that name a node."""
         return [kind for kind, pod in enumerate(state.classes) if pod.spec.node_name]

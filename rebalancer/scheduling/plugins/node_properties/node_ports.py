@@ -34,13 +34,10 @@ class NodePorts(Plugin):
         return state.classes.counters.number(PodsWithTerm(frozenset((mark, 1) for mark in marks)))
 
     def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
-        """Nothing to filter for a pod without host ports."""
         return PASS if wanted_ports(state.classes[pod_class].spec) else SKIP
 
     def asking(self, state: ClusterState) -> Iterable[int]:
-        """Those with host ports."""
         return (kind for kind, pod in enumerate(state.classes) if wanted_ports(pod.spec))
 
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
-        """1 where a wanted port is taken."""
         return np.asarray(state.counter(self._holding(state, pod_class))[:-1] > 0, np.int64)

@@ -61,7 +61,6 @@ class TaintToleration(Plugin):
         return codes
 
     def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
-        """The scheduler's words."""
         if state.classes.release.has(NAMED_TAINT):
             taint = state.nodes.taints[code - 1]
             return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"

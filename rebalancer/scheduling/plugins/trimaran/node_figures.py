@@ -147,7 +147,6 @@ class TrimaranPlugin(Plugin, Generic[A]):
 
     @classmethod
     def make(cls, arguments: A, inputs: PluginInputs) -> Self:
-        """With load-watcher's figures."""
         return cls(arguments, inputs.view.watchers.get(arguments.watcher_address))
 
     def __init__(self, arguments: A, watcher: WatcherMetrics | None) -> None:

@@ -88,7 +88,6 @@ class Peaks(TrimaranPlugin[PeaksArguments]):
         )
 
     def has_figures(self, state: ClusterState, pod_class: int) -> BoolArray:
-        """(nodes,) load-watcher lists its CPU."""
         return ~np.isnan(self._nodes(state)[0])
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:

@@ -126,7 +126,6 @@ class TargetLoadPacking(TrimaranPlugin[TargetLoadPackingArguments]):
 
     @property
     def recent_pods(self) -> Iterable[int]:
-        """Those whose load the window does not show yet."""
         return (pod for pod, _, _ in self._recently_bound)
 
     def predicted_cpu_milli(self, spec: PodSpec) -> int:
@@ -175,7 +174,6 @@ class TargetLoadPacking(TrimaranPlugin[TargetLoadPackingArguments]):
         return missing
 
     def has_figures(self, state: ClusterState, pod_class: int) -> BoolArray:
-        """(nodes,) load-watcher lists its CPU."""
         return self._known(state)[0]
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:

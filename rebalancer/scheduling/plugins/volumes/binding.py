@@ -274,7 +274,6 @@ class VolumeBinding(Plugin):
         return PASS if claims.bound or claims.to_bind else SKIP
 
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
-        """A bit a reason."""
         claims = self._claims(state, pod_class)
 
         def codes(assumed: Assumed) -> IntArray:

@@ -82,7 +82,6 @@ class NodeVolumeLimits(Plugin):
         return limits
 
     def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
-        """Nothing to filter for a pod without claims and disks."""
         spec = state.classes[pod_class].spec
         return PASS if claim_names(spec) or any(map(is_migratable, spec.volumes or ())) else SKIP
 
@@ -108,7 +107,6 @@ class NodeVolumeLimits(Plugin):
         return np.where(missing, missing, rejected.astype(np.int64) * _TOO_MANY)
 
     def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
-        """The scheduler's words."""
         if code == _TOO_MANY:
             return self.reasons[code]
         driver = list(self._wanted(state, pod_class))[code - _TOO_MANY - 1]

@@ -90,7 +90,6 @@ class VolumeRestrictions(Plugin):
         return codes
 
     def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
-        """The scheduler's words."""
         if code == _DISK:
             return _DISK_TAKEN
         return _CLAIM_IN_USE if state.classes.release.has(CLAIM_IN_USE_REASON) else _CLAIM_IN_USE_BEFORE

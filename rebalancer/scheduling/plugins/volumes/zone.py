@@ -78,7 +78,6 @@ class VolumeZone(Plugin):
         return _Zones(required=tuple(required))
 
     def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
-        """Nothing to filter when no volume has a zone."""
         zones = self._required(state, pod_class)
         if zones.rejected:
             return PreFilter(rejected=zones.rejected)
