@@ -54,19 +54,6 @@ _FIRST_BYTES = 4096
 _MAX_QUOTED = 300
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """Why a file cannot be used and what to do about it."""
-
-    message: str
-    hint: str
-    line: int = 0  # where in the file, from 1; 0 where that is not known
-    column: int = 0
-
-    def where(self, path: object) -> str:
-        """The file, with the place in it where that is known."""
-        return f"{path}:{self.line}:{self.column}" if self.line else str(path)
-
-
 # What a file is by its first bytes: what it has to match, what that means, after which a colon introduces the
 # first line of the file, and what to do about it.
 _SIGNS: tuple[tuple[Callable[[bytes], object], str, str], ...] = (
@@ -101,72 +88,65 @@ _SIGNS: tuple[tuple[Callable[[bytes], object], str, str], ...] = (
 )
 
 
-def foreign(first: bytes) -> Refusal | None:
+def _foreign(path: Path, first: bytes) -> InputError | None:
     """What the file is by its first bytes; None when it may be JSON."""
     head = first[:_FIRST_BYTES]
     for matches, message, hint in _SIGNS:
         if matches(head):
             quoted = b" " + head.splitlines()[0][:_MAX_QUOTED] if message.endswith(":") else b""
-            return Refusal(message + quoted.decode("utf-8", "replace"), hint)
+            return InputError(message + quoted.decode("utf-8", "replace"), where=str(path), hint=hint)
     return None
 
 
-def not_a_list(page: Page, content: bytes) -> Refusal:
+def _not_a_list(path: Path, page: Page, content: bytes) -> InputError:
     """Why JSON that is not a list of Kubernetes objects cannot be used."""
-    kind = page.kind[:60]
+    kind, hint = page.kind[:60], WRITE_IT_WITH
     if kind == "Status":
         try:
             message = msgspec.json.decode(content, type=_Status).message
         except (ValueError, RecursionError):
             message = ""
         said = message[:_MAX_QUOTED] or "it does not say why"
-        return Refusal(f"holds the API server's refusal, not a list: {said}", "fix that, and record it again")
-    if kind == "Table":
-        return Refusal("holds a Table, as API servers print it for people, not a list", WRITE_IT_WITH)
-    if kind in BY_NAME:
-        return Refusal(f"holds one {kind}, not a list", WRITE_IT_WITH)
-    what = (
-        f"kind {kind!a} is not a list" if kind else "JSON without a kind is not a list of Kubernetes objects"
-    )
-    if kind == "Plan":
-        return Refusal("holds a plan, not a cluster", "diff compares plans; --from reads those of -o html")
-    return Refusal(what, WRITE_IT_WITH)
+        what, hint = f"holds the API server's refusal, not a list: {said}", "fix that, and record it again"
+    elif kind == "Table":
+        what = "holds a Table, as API servers print it for people, not a list"
+    elif kind in BY_NAME:
+        what = f"holds one {kind}, not a list"
+    elif kind == "Plan":
+        what, hint = "holds a plan, not a cluster", "diff compares plans; --from reads those of -o html"
+    elif kind:
+        what = f"kind {kind!a} is not a list"
+    else:
+        what = "JSON without a kind is not a list of Kubernetes objects"
+    return InputError(what, where=str(path), hint=hint)
 
 
-class NoJsonError(ValueError):
-    """An item of a list is not JSON; ``refusal`` says what it is."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
-
-
-def broken_json(error: Exception, content: bytes = b"") -> Refusal:
+def _broken_json(path: Path, error: Exception, content: bytes) -> InputError:
     """Why JSON could not be decoded; ``content`` is all of it, where the error's position counts in it."""
-    if isinstance(error, NoJsonError):
-        return error.refusal
     complaint, at = _position(error)
-    line = content.count(b"\n", 0, at) + 1 if content and at >= 0 else 0
-    column = at - content.rfind(b"\n", 0, max(at, 0))
+    where = str(path)
+    if content and at >= 0:
+        line, column = content.count(b"\n", 0, at) + 1, at - content.rfind(b"\n", 0, at)
+        where = f"{path}:{line}:{column}"
     if complaint.endswith(_TRAILING) and content[at : at + 1] == b"{":
-        return Refusal(
-            "holds two JSON documents", "write each kubectl get to a file of its own", line, column
+        return InputError(
+            "holds two JSON documents", where=where, hint="write each kubectl get to a file of its own"
         )
-    return Refusal(f"not JSON as kubectl writes it: {complaint}", "record it again", line, column)
+    return InputError(f"not JSON as kubectl writes it: {complaint}", where=where, hint="record it again")
 
 
-def check_json(item: Encoded) -> None:
-    """NoJsonError unless one item of a list is JSON: else how many objects it stands for is not known."""
+def _check_json(path: Path, item: Encoded) -> None:
+    """InputError unless one item of a list is JSON: else how many objects it stands for is not known."""
     try:
         msgspec.json.decode(item, type=msgspec.Raw)
     except RecursionError:
         return  # nested deeper than any object, but one item all the same
     except msgspec.DecodeError as error:
         complaint, at = _position(error)
+        what, hint = f"an item is not JSON: {complaint}", "record it again"
         if complaint.endswith(_TRAILING) and bytes(item)[at : at + 1] == b"]":
-            two = Refusal("a second list follows the first", "write each kubectl get to a file of its own")
-            raise NoJsonError(two) from error
-        raise NoJsonError(Refusal(f"an item is not JSON: {complaint}", "record it again")) from error
+            what, hint = "a second list follows the first", "write each kubectl get to a file of its own"
+        raise InputError(what, where=str(path), hint=hint) from error
 
 
 def _position(error: Exception) -> tuple[str, int]:
@@ -407,9 +387,9 @@ def _read_list(path: Path, collected: _Collected) -> None:
             first = stream.read(_FIRST_BLOCK).removeprefix(BYTE_ORDER_MARK)
             if not first and stream.packed_size:
                 raise InputError("unpacks to nothing", where=str(path), hint=_DAMAGED)
-            refusal = foreign(first)
+            refusal = _foreign(path, first)
             if refusal is not None:
-                raise _refused(path, refusal)
+                raise refusal
             known = streams.layout_of(first)
             if known is None:
                 content = _whole(path, first, stream)
@@ -424,11 +404,7 @@ def _read_list(path: Path, collected: _Collected) -> None:
     except InputError:
         raise
     except (ValueError, RecursionError) as error:
-        raise _refused(path, broken_json(error, content)) from error
-
-
-def _refused(path: Path, refusal: Refusal) -> InputError:
-    return InputError(refusal.message, where=refusal.where(path), hint=refusal.hint)
+        raise _broken_json(path, error, content) from error
 
 
 def _whole(path: Path, first: bytes, stream: streams.BoundedStream) -> bytes:
@@ -444,15 +420,12 @@ def _whole(path: Path, first: bytes, stream: streams.BoundedStream) -> bytes:
 
 
 def _add(path: Path, builder: ListingBuilder, item: Encoded) -> None:
-    """Add an item; InputError when so many cannot be read that the file is not a dump.
-
-    Raises NoJsonError for an item that is not JSON.
-    """
+    """Add an item; InputError when one is not JSON, or so many cannot be read that it is no dump."""
     malformed = builder.malformed_count
     builder.add(item)
     if builder.malformed_count == malformed:
         return
-    check_json(item)
+    _check_json(path, item)
     if builder.malformed_count > _MAX_MALFORMED:
         raise InputError(
             f"more than {_MAX_MALFORMED} objects cannot be read",
@@ -463,7 +436,7 @@ def _add(path: Path, builder: ListingBuilder, item: Encoded) -> None:
 
 def _take_page(path: Path, page: Page, content: bytes, collected: _Collected) -> None:
     if not page.is_list:
-        raise _refused(path, not_a_list(page, content))
+        raise _not_a_list(path, page, content)
     if page.kind == "List":
         _sort_mixed(path, page.items, collected)
         stem = _plain_name(path).removesuffix(".json")
@@ -508,7 +481,7 @@ def _sort_mixed(path: Path, mixed: Iterable[Encoded], collected: _Collected) -> 
         try:
             api_version, name = header(item)
         except (ValueError, RecursionError):
-            check_json(item)
+            _check_json(path, item)
             strangers += 1
             continue
         kind = BY_NAME.get(name)
