@@ -35,7 +35,6 @@ from rebalancer.scheduling.state.counters import MatchingPods, PodsWithTerm
 from rebalancer.scheduling.versions.rules import KEPT_NAMESPACE_SELECTOR
 
 _FAR_FROM_WANTED, _NEAR_UNWANTED, _UNWANTED_HERE = 1, 2, 3
-_WISHED_NEAR = (TermKind.AFFINITY, TermKind.PREFERRED)  # by pods that are there
 
 
 class InterPodAffinityArguments(Arguments):
@@ -259,31 +258,8 @@ class InterPodAffinity(Plugin):
             if any(item.preferred for item in _own(pod)):
                 yield kind
 
-    def _are_apart(self, state: ClusterState, pod_class: int) -> bool:
-        """Whether the pods of a class wish nothing but to be away from others, and already are.
-
-        Each scores 0 on its node then, and nowhere more. That is seen without counting in every domain.
-        """
-        book = state.classes.counters
-        book.catch_up()
-        own = [term for term, _ in terms_of(state.classes[pod_class])]
-        near = any(term.kind is TermKind.PREFERRED for term in own)
-        if near or any(self._matching(state, pod_class, kind) for kind in _WISHED_NEAR):
-            return False
-        apart = self._matching(state, pod_class, TermKind.PREFERRED_ANTI)
-        wished = [term for term in own if term.kind is TermKind.PREFERRED_ANTI]
-        others = book.concerned([term.selector(self._namespaces) for term in wished], apart)
-        nodes = state.nodes_of(others | {pod_class})
-        for key in {term.topology_key for term in (*wished, *apart)}:
-            column = state.nodes.labels.column(key)
-            if column.count < len(column.values) or np.bincount(column.values[nodes]).max(initial=0) > 1:
-                return False
-        return True
-
     def may_score_higher(self, state: ClusterState, pod_class: int, nodes: IntArray) -> BoolArray:
         """The pod itself is taken off its own domains; others of them gain what it cost them at most."""
-        if self._are_apart(state, pod_class):
-            return np.zeros(len(nodes), np.bool_)
         counts = self._scored(state, pod_class)  # which makes the entries
         own = {entry.counter: entry.weight for entry in state.classes.counters.entries(pod_class)}
         by_key, gained, lacks = dict[str, IntArray](), 0, np.zeros(len(nodes), np.bool_)

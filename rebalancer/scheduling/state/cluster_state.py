@@ -487,12 +487,6 @@ class ClusterState:
         """The pods of a class that were on a node at the start."""
         return self._first.by_class.get(pod_class, _NOTHING)
 
-    def nodes_of(self, kinds: Collection[int]) -> IntArray:
-        """The node of each pod of some classes that is on one, and of some of them twice."""
-        touched = [pod for kind in kinds for pod in self._touched.get(kind, ())]
-        nodes = self.node.of(np.concatenate([np.array(touched, np.int64), *map(self.first_of, kinds)]))
-        return nodes[nodes >= 0]
-
     def added(self, since: int, uid: str) -> list[int]:
         """The pods of a controller whose numbers begin at ``since``, and that are or were on a node."""
         kinds = self.classes.of_controller(uid)

@@ -152,11 +152,6 @@ class CounterRegistry:
             self.catch_up()
         return self._entries[pod_class]
 
-    def concerned(self, selectors: Iterable[matching.PodSelector], items: Iterable[Hashable]) -> set[int]:
-        """The classes that some selectors may select, and those that carry some affinity terms or volumes."""
-        selected = (kind for selector in selectors for kind in self._by_class.candidates(selector))
-        return {*selected, *(kind for item in items for kind, _ in self._carriers.get(item, ()))}
-
     def classes(self, counter: int) -> Sequence[tuple[int, int]]:
         """The classes that count in a counter, with their weights."""
         return self._classes[counter]
