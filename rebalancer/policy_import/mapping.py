@@ -12,7 +12,6 @@ import msgspec
 
 from rebalancer.documents.reading import Document, Path
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.policy_import.strictest import is_number
 
 _MAX_NAME = 253  # characters of metadata.name
 
@@ -83,6 +82,11 @@ def _comment(text: str, indented: int = 0) -> str:
         break_on_hyphens=False,
     )
     return filled + "\n"
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a whole number."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 class Import(msgspec.Struct):

@@ -3,20 +3,33 @@
 A policy of ours has one set of rules of eviction, one of namespaces and one selector of pods. What only some
 plugins or profiles state holds for all of them, and of what they state differently the strictest, so that
 nothing is evicted that the file spares. A plugin for which that cannot be is not mapped. The notes say which.
+
+    minReplicas 2 and 3                   3
+    priorityThreshold 1000 and 500        500
+    ignorePvcPods true and false          true
+    labelSelector app=web and tier=x      both
+
+A selector of nodes that pods may leave becomes a limit of 0 for what its opposites select:
+
+    pool=web,zone in (a, b),!spot         the text, which all of its requirements must meet
+    pool NotIn web | zone NotIn a, b | spot Exists      a node of any of them is not selected
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
+from rebalancer.cluster.selectors import parse_labels
 from rebalancer.documents.reading import Path
 from rebalancer.planning.strategies import STRATEGIES
 from rebalancer.policy.model import PolicyModel
 from rebalancer.policy.schema import Evictable, Protection
 from rebalancer.policy.scopes import namespace_matches
 from rebalancer.policy.units import parse_duration
-from rebalancer.policy_import.mapping import Import, KeyFate
+from rebalancer.policy_import.mapping import Import, KeyFate, is_number
 from rebalancer.policy_import.plugins import (
     NO_SETTING,
     Arguments,
@@ -26,8 +39,6 @@ from rebalancer.policy_import.plugins import (
     replacing,
     rest,
 )
-from rebalancer.policy_import.selectors import as_selector, opposite, parse_selector, together
-from rebalancer.policy_import.strictest import strictest
 
 EVICTOR = "DefaultEvictor"
 _DISAGREE = "they are not alike for all of this file, and a policy has one {}: write one for each"
@@ -392,3 +403,88 @@ def _pod_selectors(work: Import, plugins: Sequence[Plugin]) -> None:
         path = plugin.arguments.where("labelSelector")
         work.narrowed |= set() if alike else {path}
         work.set(path, "evictable.podSelector", together(values))
+
+
+# Selectors of labels, and the strictest of several values.
+
+Requirement = Mapping[str, Any]  # an entry of matchExpressions
+
+_OPPOSITE = {"In": "NotIn", "NotIn": "In", "Exists": "DoesNotExist", "DoesNotExist": "Exists"}
+
+
+def parse_selector(text: str) -> list[Requirement] | None:
+    """The requirements of a selector as kubectl writes it; None for one that asks for something else."""
+    try:
+        return [msgspec.to_builtins(item) for item in parse_labels(text).match_expressions or ()]
+    except ValueError:
+        return None
+
+
+def opposite(requirement: Requirement) -> Requirement:
+    """What selects exactly the objects that do not meet a requirement."""
+    values = {"values": [*requirement["values"]]} if "values" in requirement else {}
+    return {**requirement, "operator": _OPPOSITE[requirement["operator"]], **values}
+
+
+def as_selector(requirements: Sequence[Requirement]) -> dict[str, Any]:
+    """A selector of all the requirements, as short as it can be written."""
+    unlike = [item for at, item in enumerate(requirements) if item not in requirements[:at]]
+    plain = all(item["operator"] == "In" and len(item["values"]) == 1 for item in unlike)
+    if plain and len({item["key"] for item in unlike}) == len(unlike):
+        return {"matchLabels": {item["key"]: item["values"][0] for item in unlike}}
+    return {"matchExpressions": unlike}
+
+
+def together(selectors: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One that selects what all of them select; one that is not well-formed stays as it is, to be refused."""
+    first = dict(selectors[0])
+    if all(item == selectors[0] for item in selectors):
+        return first
+    requirements: list[Requirement] = []
+    for item in selectors:
+        labels, expressions = item.get("matchLabels") or {}, item.get("matchExpressions") or []
+        sound = isinstance(labels, Mapping) and isinstance(expressions, list)
+        if not sound or not all(isinstance(one, Mapping) for one in expressions):
+            return dict(item)
+        requirements += [{"key": key, "operator": "In", "values": [labels[key]]} for key in labels]
+        requirements += expressions
+    if any(one.get("operator") not in _OPPOSITE for one in requirements):
+        return first | {"matchExpressions": requirements}
+    return as_selector(requirements)
+
+
+def strictest(key: str, values: Sequence[Any]) -> Any:
+    """The value that spares all that one of the values spares; None where there is none."""
+    kind, choose = _CHOICES.get(key, (None, max))
+    return choose(values) if all(type(value) is kind for value in values) else None
+
+
+def _longest(values: Sequence[str]) -> str | None:
+    try:
+        return max(values, key=parse_duration)
+    except ValueError:
+        return None
+
+
+def _threshold(values: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The lowest threshold. One that names a class wins: its value is not known, so it may be the lowest."""
+    stated = [value for value in values if value]
+    named = next((value for value in stated if value.get("name")), None)
+    if named is not None:
+        return dict(named)
+    found: list[Any] = [value.get("value") for value in stated]
+    return {"value": min(found)} if all(map(is_number, found)) else None
+
+
+_CHOICES: Mapping[str, tuple[type, Callable[[Sequence[Any]], Any]]] = {
+    "minReplicas": (int, max),
+    "minPodAge": (str, _longest),
+    "thresholdPriority": (int, min),
+    "priorityThreshold": (dict, _threshold),
+    "ignorePvcPods": (bool, any),
+    "ignorePodsWithoutPDB": (bool, any),
+    "nodeFit": (bool, any),
+    "noEvictionPolicy": (str, min),  # Mandatory comes before Preferred
+    "labelSelector": (dict, together),
+    "namespaceLabelSelector": (dict, together),
+}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.policy_import.selectors import as_selector, opposite, parse_selector, together
+from rebalancer.policy_import.rules import as_selector, opposite, parse_selector, together
 
 
 @pytest.mark.parametrize(
