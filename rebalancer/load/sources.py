@@ -18,8 +18,8 @@ import numpy as np
 from msgspec.structs import asdict, replace
 
 from rebalancer.cluster.arrays import FloatArray
+from rebalancer.cluster.dumps.listing import PackedPodMetrics
 from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS, SERVICES
-from rebalancer.cluster.metrics import PackedPodMetrics
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.errors import InputError, RebalancerError, RightsError, UnreachableError
 from rebalancer.load.prometheus.reader import PrometheusQuestions, PrometheusReader, connection_of

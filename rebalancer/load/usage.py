@@ -17,7 +17,7 @@ import numpy as np
 
 from rebalancer.cluster import quantities, times
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
-from rebalancer.cluster.metrics import PackedPodMetrics
+from rebalancer.cluster.dumps.listing import PackedPodMetrics
 from rebalancer.cluster.nodes import CPU, MEMORY, NodeTable
 from rebalancer.cluster.pods import PodTable
 from rebalancer.cluster.quantities import MAX_AMOUNT

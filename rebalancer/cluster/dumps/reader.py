@@ -26,13 +26,13 @@ from rebalancer.cluster.dumps.listing import (
     NOT_IN_DUMP,
     Listing,
     ListingBuilder,
+    PackedPodMetrics,
     Recording,
     collector_paused,
     key_of,
 )
 from rebalancer.cluster.kinds import BY_NAME, BY_PLURAL, KINDS, POD_METRICS, PODS, Kind
 from rebalancer.cluster.malformed import Encoded
-from rebalancer.cluster.metrics import PackedPodMetrics
 from rebalancer.cluster.records import Workload
 from rebalancer.cluster.wire.json_items import Page, decode_page, header
 from rebalancer.counting import counted

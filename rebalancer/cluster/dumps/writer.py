@@ -15,10 +15,9 @@ import msgspec
 import zstandard
 
 from rebalancer import files
-from rebalancer.cluster.dumps.listing import Listing, Recording
+from rebalancer.cluster.dumps.listing import Listing, PackedPodMetrics, Recording
 from rebalancer.cluster.kinds import BY_PLURAL
 from rebalancer.cluster.malformed import Malformed
-from rebalancer.cluster.metrics import PackedPodMetrics
 from rebalancer.documents import redacted_text
 from rebalancer.errors import InputError
 from rebalancer.redaction import each_text, without_secrets

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rebalancer.cluster import times
+from rebalancer.cluster.dumps.listing import PackedPodMetrics, PodMetricsCollector
 from rebalancer.cluster.kinds import POD_METRICS
-from rebalancer.cluster.metrics import PackedPodMetrics, PodMetricsCollector
 from rebalancer.cluster.records import ContainerMetrics, Metadata, NodeMetrics, PodMetrics
 from rebalancer.load.scheduler_view import WatcherMetrics, decode_watcher
 
