@@ -419,13 +419,16 @@ class ListingBuilder:
         """How many objects could not be read so far."""
         return len(self._malformed)
 
-    def add(self, item: Encoded) -> None:
-        """Decode one item; what cannot be read is named among the malformed."""
+    def add(self, item: Encoded | records.ApiObject) -> None:
+        """Keep an object, decoded or not; one that cannot be believed is named among the malformed."""
         position, self._count = self._count, self._count + 1
         try:
-            self._keep(self._decode(item))
+            record = item if isinstance(item, records.ApiObject) else self._decode(item)
+            check_names(record.metadata.namespace, record.metadata.name)
+            self.rows.add(record)
         except (ValueError, RecursionError) as error:
-            self._malformed.append(describe(self._kind, item, position, str(error)))
+            encoded = msgspec.json.encode(item) if isinstance(item, records.ApiObject) else item
+            self._malformed.append(describe(self._kind, encoded, position, str(error)))
 
     def add_list(self, body: bytes) -> None:
         """Decode a list, or a page of one, in one go; item by item where one of them cannot be read.
@@ -437,12 +440,8 @@ class ListingBuilder:
             one_by_one = self._kind.record is records.Workload and not is_known_list(body)
         except (ValueError, RecursionError):
             one_by_one = True
-        if one_by_one:
-            for item in decode_page(body).items:
-                self.add(item)
-            return
-        for record in found or ():
-            self.add_record(record)
+        for item in decode_page(body).items if one_by_one else found or ():
+            self.add(item)
 
     def add_protobuf(self, pods: Pods) -> None:
         """Decode a list of pods in protobuf."""
@@ -455,20 +454,6 @@ class ListingBuilder:
                 self._malformed.append(fields)
             else:
                 self.rows.keep(fields)
-
-    def add_record(self, record: records.ApiObject) -> None:
-        """Keep a record; one that cannot be believed is named among the malformed."""
-        position, self._count = self._count, self._count + 1
-        try:
-            self._keep(record)
-        except ValueError as error:
-            item = msgspec.json.encode(record)
-            self._malformed.append(describe(self._kind, item, position, str(error)))
-
-    def _keep(self, record: records.ApiObject) -> None:
-        metadata = record.metadata
-        check_names(metadata.namespace, metadata.name)
-        self.rows.add(record)
 
     def listing(self, read_at: float = float("nan")) -> Listing:
         """All objects, sorted by namespace and name."""
