@@ -15,8 +15,7 @@ framework/runtime/framework.go:1145.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -54,9 +53,7 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
     chance: FloatArray  # (feasible,) of being chosen
     total_without_scores: int = 0  # 1 when the profile has no score plugin
     rejected: str = ""  # "Plugin: message" when no node was looked at, or the cycle fails
-    score_failure: str = (
-        ""  # "Plugin: message" when the nodes could not be scored, even if one needs no score
-    )
+    score_failure: str = ""  # "Plugin: message" when no node could be scored, even if one needs no score
     notes: tuple[str, ...] = ()  # "Plugin: message", remarks on how to read the scores
     tie: TieBreak | None = None  # what decides among equal totals where nothing is drawn
     is_sampled: bool = False  # whether only some of the feasible nodes are compared
@@ -101,27 +98,6 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
         if self.tie is None or starts is None:
             return self.chance
         return self.tie.chance(len(self.feasible), starts)
-
-
-def rejected_beside_nominated(
-    state: ClusterState,
-    pod_class: int,
-    pod: int,
-    among: BoolArray,
-    reject: Callable[[ClusterState, int], str],
-) -> dict[int, str]:
-    """Why a pod does not pass beside the pods nominated to a node, by node; those it passes are absent.
-
-    ``pod`` is its number, ``NO_POD`` for one that the state does not have; ``among`` (nodes,) are the nodes
-    to look at; ``reject`` gives the reason of the first filter that rejects a node on a state, or nothing.
-    """
-    priority = state.classes[pod_class].priority
-    by_node: dict[int, list[int]] = {}
-    for other, node in state.nominated.items():
-        if other != pod and among[node] and state.classes[state.pod_class[other]].priority >= priority:
-            by_node.setdefault(node, []).append(other)
-    reasons = {node: reject(state.with_nominated(pods, node), node) for node, pods in by_node.items()}
-    return {node: reason for node, reason in reasons.items() if reason}
 
 
 class _Candidates(msgspec.Struct, frozen=True, eq=False):
@@ -258,20 +234,18 @@ class Scheduler:
             if not tolerates_any(state.classes[pod_class].spec.tolerations, taint):
                 mask[list(nodes)] = False
         if state.nominated:
-            reject = self._rejecting(pod_class, candidates)
-            mask[list(rejected_beside_nominated(state, pod_class, pod, mask, reject))] = False
+            mask[list(self._beside_nominated(state, pod_class, pod, candidates, mask))] = False
         return mask
 
     def rejections(self, state: ClusterState, pod_class: int, pod: int = NO_POD) -> dict[int, str]:
         """``Plugin: reason`` by row of each rejected node; the first plugin in the profile's order counts."""
         candidates = self._candidates(state, pod_class)
-        reasons: dict[int, str] = {}
-        open_nodes = np.ones(len(state.nodes), np.bool_)
         if candidates.rejected:
             return dict.fromkeys(range(len(state.nodes)), candidates.rejected)
-        if candidates.restricted_to is not None:
-            open_nodes = candidates.restricted_to.copy()
-            reasons.update(dict.fromkeys(np.flatnonzero(~open_nodes).tolist(), NOT_A_CANDIDATE))
+        among = candidates.restricted_to
+        looked_at: BoolArray = np.ones(len(state.nodes), np.bool_) if among is None else among
+        reasons = dict.fromkeys(np.flatnonzero(~looked_at).tolist(), NOT_A_CANDIDATE)
+        open_nodes = looked_at.copy()
         for plugin in self._filters:
             if plugin.name in candidates.skipped:
                 continue
@@ -281,17 +255,27 @@ class Scheduler:
                 reasons[row] = f"{plugin.name}: {reason}"
             open_nodes &= codes == 0
         if state.nominated:
-            looked_at = np.ones(len(state.nodes), np.bool_)
-            if candidates.restricted_to is not None:
-                looked_at = candidates.restricted_to
-            reject = self._rejecting(pod_class, candidates)
-            reasons.update(rejected_beside_nominated(state, pod_class, pod, looked_at, reject))
+            reasons.update(self._beside_nominated(state, pod_class, pod, candidates, looked_at))
         return reasons
 
-    def _rejecting(self, pod_class: int, candidates: _Candidates) -> Callable[[ClusterState, int], str]:
-        """What gives the reason of the first filter that rejects a node on a state."""
+    def _beside_nominated(
+        self, state: ClusterState, pod_class: int, pod: int, candidates: _Candidates, among: BoolArray
+    ) -> dict[int, str]:
+        """Why a pod does not pass beside the pods nominated to a node, by node; those it passes are absent.
+
+        ``among`` (nodes,) are the nodes to look at.
+        """
+        priority = state.classes[pod_class].priority
+        by_node: dict[int, list[int]] = {}
+        for other, node in state.nominated.items():
+            if other != pod and among[node] and state.classes[state.pod_class[other]].priority >= priority:
+                by_node.setdefault(node, []).append(other)
         running = [plugin for plugin in self._filters if plugin.name not in candidates.skipped]
-        return partial(self._first_reason, pod_class, running)
+        reasons = {
+            node: self._first_reason(pod_class, running, state.with_nominated(pods, node), node)
+            for node, pods in by_node.items()
+        }
+        return {node: reason for node, reason in reasons.items() if reason}
 
     def _first_reason(self, pod_class: int, filters: Iterable[Plugin], state: ClusterState, node: int) -> str:
         """``Plugin: reason`` of the first of these filters that rejects a node; empty when none does."""
