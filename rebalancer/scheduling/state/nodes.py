@@ -10,7 +10,7 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any, TypeVar
@@ -102,10 +102,10 @@ class NodeLabels:
         wanted = column.index.get(value)
         return np.zeros(len(self._labels), np.bool_) if wanted is None else column.values == wanted
 
-    def _listed(self, requirement: Requirement) -> BoolArray:
-        column = self.column(requirement.key)
-        wanted = [column.index[value] for value in requirement.values or () if value in column.index]
-        return np.isin(column.values, wanted)
+    def among(self, key: str, values: Iterable[str]) -> BoolArray:
+        """Nodes that carry the label with one of these values."""
+        column = self.column(key)
+        return np.isin(column.values, [column.index[value] for value in values if value in column.index])
 
     def _compared(self, requirement: Requirement) -> BoolArray:
         bound = parse_integer((requirement.values or [""])[0])
@@ -127,9 +127,9 @@ class NodeLabels:
         present = self.column(requirement.key).values >= 0
         match requirement.operator:
             case "In" if requirement.values:
-                return self._listed(requirement)
+                return self.among(requirement.key, requirement.values)
             case "NotIn" if requirement.values:
-                return ~self._listed(requirement)
+                return ~self.among(requirement.key, requirement.values)
             case "Exists" if not requirement.values:
                 return present
             case "DoesNotExist" if not requirement.values:

@@ -473,10 +473,7 @@ class VolumeBinding(Plugin):
             expressions = term.match_label_expressions or ()
             matched = np.full(len(state.nodes), bool(expressions))
             for expression in expressions:
-                any_value = np.zeros(len(state.nodes), np.bool_)
-                for value in expression.values or ():
-                    any_value |= state.nodes.labels.equal(expression.key, value)
-                matched &= any_value
+                matched &= state.nodes.labels.among(expression.key, expression.values or ())
             allowed |= matched
         return allowed
 
@@ -487,10 +484,8 @@ class VolumeBinding(Plugin):
         capacities = self._capacities(state, storage_class, claim)
         if capacities is None:
             return np.ones(len(state.nodes), np.bool_)
-        room = np.zeros(len(state.nodes), np.bool_)
-        for _, here in capacities:
-            room |= here
-        return room
+        nowhere = np.zeros(len(state.nodes), np.bool_)
+        return np.asarray(np.any([nowhere, *(here for _, here in capacities)], axis=0), np.bool_)
 
     def _capacities(
         self, state: ClusterState, storage_class: StorageClass | None, claim: PersistentVolumeClaim

@@ -85,13 +85,9 @@ class VolumeZone(Plugin):
 
     def _has(self, state: ClusterState, key: str, values: frozenset[str]) -> BoolArray:
         """(nodes,) carries one of the values; the newer key counts where the older is absent."""
-
-        def among(label: str) -> BoolArray:
-            column = state.nodes.labels.column(label)
-            return np.isin(column.values, [column.index[value] for value in values if value in column.index])
-
-        missing = state.nodes.labels.column(key).values < 0
-        return np.where(missing, among(_KEYS[key]), among(key))
+        labels = state.nodes.labels
+        missing = labels.column(key).values < 0
+        return np.where(missing, labels.among(_KEYS[key], values), labels.among(key, values))
 
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """1 where a label is missing or has another value; a node with none of the labels passes."""
