@@ -116,7 +116,7 @@ def watched_by_the_account(cluster: Cluster) -> set[str]:
             "every watch is answered, or was refused",
         )
         assert len(live.current().listings[PODS.plural])
-        return set(live.watched)
+        return {kind.plural for kind in live.feeds}
 
 
 def test_the_rights_to_watch_are_enough_to_watch_and_without_them_everything_is_listed(

@@ -97,8 +97,8 @@ def test_what_is_read_is_never_older_than_the_moment_it_was_asked_for() -> None:
 
 def wait_for_events(feed: Feed) -> None:
     """Wait until something more has arrived."""
-    events = feed.traffic.events
-    eventually(lambda: feed.traffic.events > events, awaited="another event arrives")
+    events = feed.events
+    eventually(lambda: feed.events > events, awaited="another event arrives")
 
 
 def pods_of(recording: Recording) -> tuple[str, ...]:
@@ -261,9 +261,9 @@ def test_a_small_cluster_of_which_only_other_kinds_change_is_not_said_to_be_over
         cluster.current()
         for number in range(5):
             feed = cluster.feeds[PODS]
-            before = feed.traffic.events
+            before = feed.events
             sandbox.store.create("pods", a_pod(f"new-{number}", node="n1"))
-            eventually(lambda: feed.traffic.events > before, awaited="the pod arrives")  # noqa: B023 - at once
+            eventually(lambda: feed.events > before, awaited="the pod arrives")  # noqa: B023 - at once
             sandbox.store.create("namespaces", {"metadata": {"name": f"elsewhere-{number}"}})
             listed.clear()
             cluster.current()
@@ -304,7 +304,7 @@ def test_without_the_right_to_watch_every_reading_lists_and_one_line_says_so(
         said = [record.getMessage() for record in caplog.records if "not watched" in record.message]
     assert len(said) == 1
     assert "cannot watch resource" in said[0]
-    assert cluster.watched == ()
+    assert not cluster.feeds
 
 
 def test_a_request_to_stop_ends_the_waiting_for_a_watch() -> None:
@@ -320,7 +320,7 @@ def test_watches_end_with_the_cluster() -> None:
     with a_cluster() as sandbox, watching(sandbox.url) as cluster:
         cluster.current()
         feeds = list(cluster.feeds.values())
-        assert {PODS.plural, NODES.plural} <= set(cluster.watched)
+        assert {PODS, NODES} <= cluster.feeds.keys()
         cluster.close()
         for feed in feeds:
             feed.join(HANG_SECONDS)

@@ -18,8 +18,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from queue import Empty, SimpleQueue
 
-import msgspec
-
 from rebalancer.cluster import records
 from rebalancer.cluster.dumps.listing import Listing
 from rebalancer.cluster.kinds import Kind
@@ -50,14 +48,6 @@ class _OverError(Exception):
     """The feed cannot go on."""
 
 
-class Traffic(msgspec.Struct):
-    """What watching cost so far."""
-
-    watches: int = 0  # requests
-    events: int = 0
-    bytes: int = 0
-
-
 class Feed:
     """Keeps the objects of a kind up to date from ``start`` to ``close``; events call ``changed``."""
 
@@ -69,7 +59,7 @@ class Feed:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.kind: Kind = objects.kind
-        self.traffic = Traffic()
+        self.events = 0  # so far
         self.cuts = 0  # watches that ended before their time: the server may have been restarted
         self._clock = clock
         self._asked_seconds = 0  # for how long the WATCH at work was asked for
@@ -181,7 +171,7 @@ class Feed:
         failures = short = 0  # one after another
         while not self._closing:
             self._waited(0.0)
-            events, trouble, began = self.traffic.events, "", self._clock()
+            events, trouble, began = self.events, "", self._clock()
             try:
                 self._follow()
             except RequestRejectedError:
@@ -192,7 +182,7 @@ class Feed:
                 continue
             lasted = self._clock() - began
             self.cuts += lasted < self._asked_seconds * _WHOLE
-            failures = 0 if self.traffic.events > events else failures + 1
+            failures = 0 if self.events > events else failures + 1
             short = short + 1 if lasted < _LASTING_SECONDS else 0
             if trouble and failures > _MAX_FAILURES:
                 raise _OverError(f"{trouble}, {failures} times in a row")
@@ -230,11 +220,10 @@ class Feed:
 
     def _take(self, splitter: EventSplitter, piece: bytes) -> None:
         with self._changed:
-            self.traffic.bytes += len(piece)
             for event in splitter.events(piece):
                 if event.type == ERROR:
                     raise _OverError(f"the watch ended: {event.code} {event.message[:200]}")
-                self.traffic.events += 1
+                self.events += 1
                 self._objects.apply(event)
                 if len(self._objects) > _MAX_OBJECTS:
                     raise _OverError(f"the watch brought more than {_MAX_OBJECTS} objects")
@@ -269,7 +258,6 @@ class Feed:
             position, hurried = self._objects.position, self._hurried
             connections = self._connections = Connections()
             self._hurried = False
-            self.traffic.watches += 1
             self._asked_seconds = HURRIED_SECONDS if hurried else WATCH_SECONDS
         return self._api.watch(
             self.kind,

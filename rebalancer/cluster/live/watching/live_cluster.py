@@ -41,7 +41,7 @@ from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, Recording
 from rebalancer.cluster.kinds import KINDS, METRICS, PODS, Kind
 from rebalancer.cluster.live.client import PAGE_SIZE, RawApi
 from rebalancer.cluster.live.reader import LiveReader
-from rebalancer.cluster.live.watching.feed import Feed, Traffic
+from rebalancer.cluster.live.watching.feed import Feed
 from rebalancer.cluster.live.watching.latest_objects import Key, LatestObjects, SeenPod, latest_objects
 from rebalancer.cluster.pods import version_number
 from rebalancer.cluster.wire.json_items import decode_head
@@ -114,7 +114,6 @@ class LiveCluster:
         # Until when a kind is not watched, by the monotonic clock; the Metrics API knows no WATCH at all.
         self._unwatchable: dict[Kind, float] = dict.fromkeys(METRICS, float("inf"))
         self._said_refused = False
-        self._traffic = Traffic()
 
     def __enter__(self) -> LiveCluster:
         return self
@@ -127,22 +126,8 @@ class LiveCluster:
         feeds, self.feeds = list(self.feeds.values()), {}
         for feed in feeds:
             feed.close()
-            _add(self._traffic, feed.traffic)
         for feed in feeds:
             feed.join(_CLOSING_SECONDS)
-
-    @property
-    def watched(self) -> tuple[str, ...]:
-        """The plurals of the kinds that are watched now."""
-        return tuple(sorted(kind.plural for kind in self.feeds))
-
-    @property
-    def traffic(self) -> Traffic:
-        """What watching cost so far; requests of other kinds are not counted here."""
-        total = Traffic(self._traffic.watches, self._traffic.events, self._traffic.bytes)
-        for feed in self.feeds.values():
-            _add(total, feed.traffic)
-        return total
 
     def pods_of(self, controller_uid: str) -> tuple[SeenPod, ...] | None:
         """The pods of a controller as their watch last showed them; None where pods are not watched.
@@ -242,7 +227,7 @@ class LiveCluster:
                 self._give_up(kind, feed.over)
             elif self._is_to_be_compared(kind, feed):
                 continue
-            elif self._quiet.get(kind) != feed.traffic.events:
+            elif self._quiet.get(kind) != feed.events:
                 known = feed.position
                 version = self._present_version(api, kind)
                 if 0 <= version < known:
@@ -296,13 +281,13 @@ class LiveCluster:
         it is said. One that was not is behind wherever objects of other kinds have changed since.
         """
         self._quiet = {
-            kind: events for kind, events in self._quiet.items() if self.feeds[kind].traffic.events == events
+            kind: events for kind, events in self._quiet.items() if self.feeds[kind].events == events
         }
         for kind in set(asked) - set(missed):
             del self._missed[kind]
         for kind in missed:
             LOGGER.debug("%s: the watch did not show in time that it is current; listed again", kind.plural)
-            self._quiet[kind] = self.feeds[kind].traffic.events
+            self._quiet[kind] = self.feeds[kind].events
             self._missed[kind] += waited_for
             if waited_for and self._missed[kind] == _SAID_AFTER:
                 LOGGER.info(
@@ -324,7 +309,6 @@ class LiveCluster:
         else:
             LOGGER.debug("%s: watched anew: %s", kind.plural, why)
         feed.close()
-        _add(self._traffic, feed.traffic)
 
 
 Known = tuple[int, Mapping[Key, int]]
@@ -347,9 +331,3 @@ def differing(before: Known, after: Known, listed: Known) -> frozenset[Key]:
     if now_at < version:  # it may not have heard yet of what was deleted
         return frozenset(missing)
     return frozenset(missing | {key for key, at in now.items() if at <= version and found.get(key) != at})
-
-
-def _add(total: Traffic, more: Traffic) -> None:
-    total.watches += more.watches
-    total.events += more.events
-    total.bytes += more.bytes

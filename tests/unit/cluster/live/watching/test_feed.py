@@ -317,7 +317,7 @@ def test_an_event_that_was_left_out_is_never_taken_for_quiet(moment: int) -> Non
     found = watched(on_the_first(silent, moment))
     version = found.churn.version
     with found.changed:
-        found.changed.wait_for(lambda: found.feed.traffic.events == moment, HANG_SECONDS)
+        found.changed.wait_for(lambda: found.feed.events == moment, HANG_SECONDS)
         assert not found.feed.reached(version)
     found.feed.hurry()
     assert found.wait()
