@@ -94,7 +94,6 @@ def load_configuration(
         extenders=written.extenders,
         warnings=tuple(context.warnings),
         assumed_neutral=tuple(sorted(names - known.keys())),
-        inputs=frozenset(kind for name in names if name in known for kind in known[name].inputs),
         source=source,
         text=_redacted(text, source),
         plugins={

@@ -267,10 +267,10 @@ class ConfigurationText(msgspec.Struct, frozen=True):
 class SchedulerConfiguration(msgspec.Struct, frozen=True):
     """A whole KubeSchedulerConfiguration, merged with the defaults of its version.
 
-    ``text`` is what it was loaded from, to be recorded with a snapshot; ``inputs`` is what its plugins read;
-    ``plugins`` describes the enabled plugins by name, except those assumed neutral; ``extra_plugins`` are
-    those of them that come from outside this package. What extenders at the addresses ``computed`` answer is
-    among the plugins, and so are the ``answers`` of those that were asked, by their addresses.
+    ``text`` is what it was loaded from, to be recorded with a snapshot. ``plugins`` describes the enabled
+    plugins by name, except those assumed neutral; ``extra_plugins`` are those of them that come from outside
+    this package. What extenders at the addresses ``computed`` answer is among the plugins, and so are the
+    ``answers`` of those that were asked, by their addresses.
     """
 
     api_version: str
@@ -282,7 +282,6 @@ class SchedulerConfiguration(msgspec.Struct, frozen=True):
     answers: Mapping[str, ExtenderAnswers] = {}
     warnings: tuple[str, ...] = ()
     assumed_neutral: tuple[str, ...] = ()
-    inputs: frozenset[Input] = frozenset()
     source: str = "defaults"
     text: str = ""
     plugins: Mapping[str, PluginDescription] = {}

@@ -250,7 +250,6 @@ def with_extenders(
         profiles=tuple(profiles),
         plugins={**plugins, **added},
         extra_plugins={**configuration.extra_plugins, **added},
-        inputs=configuration.inputs.union(*(item.inputs for item in added.values())),
         computed=frozenset(computed),
         answers={url: answers[url] for url in sorted(answers.keys() - computed)},
     )

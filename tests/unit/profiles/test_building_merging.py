@@ -49,7 +49,7 @@ def test_k3s_with_trimaran_adds_target_load_packing_and_drops_balanced_allocatio
     arguments = trimaran.argument("TargetLoadPacking")
     assert isinstance(arguments, TargetLoadPackingArguments)
     assert arguments.watcher_address.endswith(":2020")
-    assert Input.WATCHER in configuration.inputs
+    assert Input.WATCHER in configuration.plugins["TargetLoadPacking"].inputs
     assert configuration.profile("trimaran") is trimaran
     assert configuration.profile("absent") is None
 
@@ -83,7 +83,7 @@ def test_network_traffic_is_the_only_score_of_its_scheduler() -> None:
     assert profile.argument("NetworkTraffic") == NetworkTrafficArguments(
         ip="http://10.0.0.4:9090", device_name="eth0", time_range_minutes=60
     )
-    assert Input.PROMETHEUS in configuration.inputs
+    assert Input.PROMETHEUS in configuration.plugins["NetworkTraffic"].inputs
 
 
 def test_two_profiles_without_scores_filter_as_by_default() -> None:
