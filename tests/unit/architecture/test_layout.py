@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import pytest
 
 from rebalancer.cli.program import COMMANDS
 from rebalancer.planning.strategies import STRATEGIES
+from rebalancer.scheduling import Plugin
+from rebalancer.scheduling import plugins as plugin_folder
 from rebalancer.scheduling.registry import MODELLED
 
 ROOT = Path(__file__).parents[3]
@@ -97,6 +100,22 @@ def test_a_module_that_no_other_imports_is_a_feature_that_is_found_by_its_name()
         "rebalancer/policy/strategies.py",  # the registry of strategies
         "rebalancer/scheduling/registry.py",  # plugins of the model
     }
+
+
+def test_no_two_features_have_one_name() -> None:
+    """The policy and the catalogue know strategies and plugins by their names: of two one would be lost."""
+    plugins = {
+        item for item in every_subclass(Plugin) if item.__module__.startswith(f"{plugin_folder.__name__}.")
+    }
+    named = [item.name for item in plugins if "name" in vars(item)] + [item.name for item in STRATEGIES]
+
+    assert sorted(named) == sorted(set(named))
+    assert len(named) > 30
+
+
+def every_subclass(kind: type[Plugin]) -> Iterator[type[Plugin]]:
+    for item in kind.__subclasses__():
+        yield from (item, *every_subclass(item))
 
 
 def test_no_module_is_longer_than_one_idea_needs() -> None:

@@ -55,6 +55,15 @@ def test_every_command_is_named_on_a_page(name: str) -> None:
     assert any(re.search(rf"\brebalancer {name}\b", page) for page in pages)
 
 
+def test_contributing_names_every_target_of_make_that_is_no_part_of_another() -> None:
+    targets = re.search(r"^\.PHONY: ((?:.*\\\n)*.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert targets is not None
+    parts = {"clean", "conformance-ci", "e2e-assets", "e2e-built"}
+    page = (ROOT / "CONTRIBUTING.md").read_text().partition("## Where things go")[0]
+    named = set(re.findall(r"`(?:make )?([a-z0-9-]+)[^`]*`", page))
+    assert set(targets[1].replace("\\", " ").split()) - parts - named == set()
+
+
 def test_the_page_of_load_has_a_row_for_every_source() -> None:
     rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "load.md").read_text(), re.MULTILINE)
     sources = [get_args(item)[0] for item in get_args(get_args(LoadSource)[0])]
