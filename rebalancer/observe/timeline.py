@@ -230,7 +230,8 @@ class TimelineWriter:
         self._most = max_bytes
         self._patching: zstandard.ZstdCompressor | None = None  # with the last full moment as dictionary
         self._differences = 0
-        self._base_bytes = 0
+        self._base_bytes = 0  # of the last full moment
+        self._leaning_bytes = 0  # of those that lean on it
         with _writing(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             found = [item.name for item in folder.iterdir()]
@@ -258,7 +259,8 @@ class TimelineWriter:
             with contextlib.suppress(InputError):  # a new full moment takes the place of a damaged one
                 self._patching = _patching(Timeline(folder, names).full_moment(full))
                 self._base_bytes = (folder / full).stat().st_size
-                self._differences = sum(name > full for name in names.values())
+                leaning = [(folder / name).stat().st_size for name in names.values() if name > full]
+                self._differences, self._leaning_bytes = len(leaning), sum(leaning)
 
     def write(self, observation: Observation, state: RunState | None) -> int:
         """Write a moment, and return the bytes that took; 0 where it is not after the last one.
@@ -271,13 +273,16 @@ class TimelineWriter:
         if self._patching is not None and self._differences < _MAX_DIFFERENCES:
             packed = self._patching.compress(content)
         with _writing(self._folder):
-            if packed and len(packed) < self._base_bytes:
-                self._differences += 1
+            leaning = self._leaning_bytes + len(packed)
+            # What leans on the newest full moment cannot go, so half of the folder is enough of that.
+            if packed and len(packed) < self._base_bytes and self._base_bytes + leaning <= self._most / 2:
+                self._differences, self._leaning_bytes = self._differences + 1, leaning
                 files.replace(self._folder / f"{_stamp(observation.now)}.diff.zst", packed)
             else:
                 packed = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(content)
                 files.replace(self._folder / f"{_stamp(observation.now)}.full.zst", packed)
                 self._patching, self._differences, self._base_bytes = _patching(content), 0, len(packed)
+                self._leaning_bytes = 0
             self._forget_oldest()
         self.last = observation.now
         return len(packed)

@@ -257,6 +257,19 @@ def test_the_oldest_moments_go_where_the_folder_would_grow_beyond_its_bound(
     assert same(timeline.observation(timeline.moments()[0]), observations[-len(timeline.moments())])
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_the_bound_holds_however_many_moments_would_lean_on_one(tmp_path: Path, again: bool) -> None:
+    """So many small ones together have more bytes than the folder may hold."""
+    writer = TimelineWriter(tmp_path, 4000)
+    for number in range(50):
+        if again and number % 10 == 0:
+            del writer
+            writer = TimelineWriter(tmp_path, 4000)
+        assert writer.write(an_observation(NOW + 300.0 * number, pods=number % 7), None)
+        assert sum(path.stat().st_size for path in tmp_path.glob("*.zst")) <= 4000
+    assert len(Timeline.open(tmp_path).moments()) > 5
+
+
 def test_the_oldest_moments_go_before_there_are_more_than_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
