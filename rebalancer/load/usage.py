@@ -161,12 +161,12 @@ def node_usage_of_watcher(metrics: WatcherMetrics, nodes: NodeTable) -> NodeUsag
         row = nodes.row.get(name)
         if row is None:
             continue
+        found: dict[tuple[str, str], list[float]] = {}
+        for figure in figures:
+            found.setdefault((figure.type, figure.operator), []).append(figure.value)
         for column, kind in enumerate((CPU_TYPE, MEMORY_TYPE)):
-            found: dict[str, list[float]] = {}
-            for figure in figures:
-                if figure.type == kind:
-                    found.setdefault(figure.operator, []).append(figure.value)
-            percents = next((found[operator] for operator in (AVERAGE, LATEST, "") if operator in found), [])
+            levels = ((kind, operator) for operator in (AVERAGE, LATEST, ""))
+            percents = next((found[level] for level in levels if level in found), [])
             if len(percents) > 1:
                 warnings.append(f"load-watcher: node {name}: has two figures of {kind}; neither is used")
             if len(percents) != 1:
@@ -180,10 +180,7 @@ def node_usage_of_watcher(metrics: WatcherMetrics, nodes: NodeTable) -> NodeUsag
                 continue
             usage[row, column] = percent / 100 * capacity[row, column]
             measured_at[row, column] = metrics.window_end or metrics.timestamp or np.nan
-            deviation = max(
-                (item.value for item in figures if (item.type, item.operator) == (kind, DEVIATION)),
-                default=np.nan,
-            )
+            deviation = max(found.get((kind, DEVIATION), ()), default=np.nan)
             spread[row, column] = deviation / 100 * capacity[row, column] if deviation >= 0 else np.nan
     averaged = any(item.operator == AVERAGE for figures in metrics.nodes.values() for item in figures)
     # metrics-server's latest figures look back a few seconds, whatever window stands beside them.

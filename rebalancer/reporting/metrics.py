@@ -82,13 +82,6 @@ def plan_samples(plan: Plan) -> dict[Metric, Samples]:
     }
 
 
-def _moment(text: str) -> float | None:
-    try:
-        return times.parse(text)
-    except ValueError:
-        return None
-
-
 def _deviation(plan: Plan, *, after: bool) -> Samples | None:
     if plan.benefit is None:
         return None
@@ -204,13 +197,11 @@ UNVERIFIED_RULES = Metric(
     "rebalancer_unverified_rules",
     "Rules in which the scheduler's version differs from the nearest one that was compared.",
 )
-WARNINGS = Metric(
-    "rebalancer_plan_warnings", "Warnings of the plan.", of_plan=lambda plan: one(len(plan.warnings))
-)
-PLAN_TIME = Metric(
+WARNINGS = _planned("rebalancer_plan_warnings", "Warnings of the plan.", lambda plan: len(plan.warnings))
+PLAN_TIME = _planned(
     "rebalancer_plan_timestamp_seconds",
     "The clock the plan was made by, Unix seconds.",
-    of_plan=lambda plan: _moment(plan.now),
+    lambda plan: times.parse(plan.now),
 )
 MOVES = Metric("rebalancer_moves", "Moves of the run, by result.", ("result",))
 STATE_BYTES = Metric("rebalancer_state_bytes", "Size of the state that the run left for later ones.")
