@@ -23,17 +23,17 @@ from __future__ import annotations
 import copy
 import math
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 from pydantic.alias_generators import to_camel
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import Taint
-from rebalancer.planning.eviction.budgets import WaveBudgets
-from rebalancer.planning.eviction.quotas import Quotas
+from rebalancer.planning.eviction.budgets import exhausted
 from rebalancer.planning.eviction.workload_rules import job_would_fail, replaced_in_time
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Candidate, Evaluation
@@ -44,16 +44,14 @@ from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.policy.schema import Limits
 from rebalancer.policy.scopes import Scope, namespace_matches
-from rebalancer.scheduling.state.pod_classes import PodClasses
 
 
 class Bound(msgspec.Struct, frozen=True):
     """A limit on evictions within some time, or from some nodes or namespaces."""
 
-    key: str  # perHour
     setting: str  # limits.scoped[0].perHour
     words: str  # perHour 10 of pool=batch
-    most: int
+    allows: int
     before: int  # evictions that count, of earlier runs and of earlier plans of this one
     is_known: bool  # how many they are: otherwise the state has forgotten some, and the limit is reached
     is_rate: bool  # the removal of a finished pod does not count, for no state keeps it
@@ -117,10 +115,9 @@ def _bounds(inputs: PlanningInputs, made: Sequence[Move]) -> Iterator[Bound]:
             before = sum(scope.selects(namespace, labels.get(node)) for namespace, node in places.values())
             key = to_camel(name)
             yield Bound(
-                key=key,
                 setting=f"limits.scoped[{at - 1}].{key}" if at else f"limits.{key}",
                 words=f"{key} {most}{scope.in_words}",
-                most=most,
+                allows=most if known else 0,
                 before=before,
                 is_known=known,
                 is_rate=name in _RATES,
@@ -133,12 +130,9 @@ class UsedLimits(msgspec.Struct):
     """Evictions of the plan so far, by what limits count."""
 
     limits: Limits
-    bounds: tuple[Bound, ...] = ()
-    total: int = 0
-    by_node: Counter[NodeRow] = msgspec.field(default_factory=Counter)
-    by_namespace: Counter[str] = msgspec.field(default_factory=Counter)
-    by_workload: Counter[str] = msgspec.field(default_factory=Counter)
-    by_bound: Counter[Bound] = msgspec.field(default_factory=Counter)
+    bounds: tuple[Bound, ...]
+    # By the name of a limit, and what it counts by: a node, namespace or workload; the name itself for all.
+    counts: Mapping[str, Counter[object]]
     # By the names of limits, and the namespace and the workload that their refusal names.
     refusals: dict[tuple[object, ...], NotMoved] = msgspec.field(default_factory=dict)
 
@@ -146,30 +140,21 @@ class UsedLimits(msgspec.Struct):
     def of(cls, inputs: PlanningInputs, made: Sequence[Move] = ()) -> UsedLimits:
         """What earlier plans of the same run have used, and this one if it has ``made`` some of its moves."""
         made, row_of = (*inputs.made, *made), inputs.snapshot.nodes.row
-        return cls(
-            inputs.policy.limits,
-            tuple(_bounds(inputs, made)),
-            len(made),
-            Counter(NodeRow(row_of[move.from_node]) for move in made if move.from_node in row_of),
-            Counter(move.pod.namespace for move in made),
-            Counter(
-                f"{move.pod.namespace}/{move.pod.workload}"
-                for move in made
-                if move.pod.workload and not move.finished
-            ),
-        )
+        bounds = tuple(_bounds(inputs, made))
+        workloads = (move.pod for move in made if move.pod.workload and not move.finished)
+        counts: dict[str, Counter[object]] = {
+            "per_run": Counter({"per_run": len(made)}),
+            "per_node": Counter(row_of[move.from_node] for move in made if move.from_node in row_of),
+            "per_namespace": Counter(move.pod.namespace for move in made),
+            "per_workload": Counter(f"{pod.namespace}/{pod.workload}" for pod in workloads),
+        }
+        before = {bound.setting: Counter[object]({bound.setting: bound.before}) for bound in bounds}
+        return cls(inputs.policy.limits, bounds, counts | before)
 
     def copy(self, limits: Limits | None = None) -> UsedLimits:
         """An independent count, under other limits if given."""
-        return UsedLimits(
-            limits or self.limits,
-            self.bounds,
-            self.total,
-            self.by_node.copy(),
-            self.by_namespace.copy(),
-            self.by_workload.copy(),
-            self.by_bound.copy(),
-        )
+        counts = {name: counter.copy() for name, counter in self.counts.items()}
+        return UsedLimits(limits or self.limits, self.bounds, counts)
 
     @property
     def is_spent(self) -> bool:
@@ -179,31 +164,24 @@ class UsedLimits(msgspec.Struct):
     @property
     def spent(self) -> str:
         """The limit on all pods that is reached, such as perRun 20; empty where there is none."""
-        if self.total >= self.limits.per_run:
+        if self.most_used("per_run") >= self.limits.per_run:
             return f"perRun {self.limits.per_run}"
-        return next((bound.words for bound in self._full() if bound.is_for_all), "")
+        for_all = (bound for bound in self.bounds if bound.is_for_all)
+        return next((item.words for item in for_all if self.most_used(item.setting) >= item.allows), "")
 
-    def _full(self) -> Iterator[Bound]:
-        return (
-            bound
-            for bound in self.bounds
-            if not bound.is_known or bound.before + self.by_bound[bound] >= bound.most
-        )
+    def _counting(self, pod: Candidate) -> Iterator[tuple[str, object, int]]:
+        """The name of each limit that counts a pod, what it counts it by, and how many of these it allows."""
+        limits, workload = self.limits, pod.workload
+        yield "per_run", "per_run", limits.per_run
+        yield "per_node", pod.source, limits.per_node
+        yield "per_namespace", pod.namespace, limits.per_namespace
+        if workload is not None:
+            yield "per_workload", workload.key, limits.per_workload.of(workload.desired or 0)
+        yield from ((item.setting, item.setting, item.allows) for item in self.bounds if item.counts(pod))
 
     def reached(self, pod: Candidate) -> tuple[str, ...]:
         """The names of the limits that each allow no further eviction of a pod."""
-        limits, workload = self.limits, pod.workload
-        reached = {
-            "per_run": self.total >= limits.per_run,
-            "per_node": self.by_node[pod.source] >= limits.per_node,
-            "per_namespace": self.by_namespace[pod.namespace] >= limits.per_namespace,
-            "per_workload": workload is not None
-            and self.by_workload[workload.key] >= limits.per_workload.of(workload.desired or 0),
-        }
-        return (
-            *(name for name, is_reached in reached.items() if is_reached),
-            *(bound.setting for bound in self._full() if bound.counts(pod)),
-        )
+        return tuple(name for name, by, most in self._counting(pod) if self.counts[name][by] >= most)
 
     def refusal(self, pod: Candidate) -> NotMoved | None:
         """Every limit that allows no further eviction of a pod: raising only one of several does not help."""
@@ -228,65 +206,32 @@ class UsedLimits(msgspec.Struct):
         if pod.workload:
             most = limits.per_workload.of(pod.workload.desired or 0)
             words["per_workload"] = f"perWorkload {limits.per_workload} ({most}) for {pod.workload.name}"
-        settings = {name: f"limits.{text.split()[0]}" for name, text in words.items()}
-        for bound in self.bounds:
-            words[bound.setting], settings[bound.setting] = bound.words + bound.used_before, bound.setting
-        message = (
-            f"{' and '.join(words[name] for name in names)} {'is' if len(names) == 1 else 'are'} reached"
-        )
-        return NotMoved(Reason.LIMIT, message, tuple(settings[name] for name in names))
+        settings = {name: f"limits.{to_camel(name)}" for name in words}
+        words |= {bound.setting: bound.words + bound.used_before for bound in self.bounds}
+        verb = "is" if len(names) == 1 else "are"
+        message = f"{' and '.join(words[name] for name in names)} {verb} reached"
+        return NotMoved(Reason.LIMIT, message, tuple(settings.get(name, name) for name in names))
 
     def most_used(self, name: str) -> int:
-        """The most evictions that one node, namespace or workload has in the plan, or all for perRun."""
-        if name == "per_run":
-            return self.total
-        used: dict[str, Collection[int]] = {
-            "per_node": self.by_node.values(),
-            "per_namespace": self.by_namespace.values(),
-            "per_workload": self.by_workload.values(),
-        }
-        return max(used[name], default=0)
+        """The most evictions that a limit counts together: of one node, namespace or workload, or all."""
+        return max(self.counts[name].values(), default=0)
 
     def count(self, pod: Candidate) -> None:
         """Count the eviction of a pod."""
-        self.total += 1
-        self.by_node[pod.source] += 1
-        self.by_namespace[pod.namespace] += 1
-        if pod.workload:
-            self.by_workload[pod.workload.key] += 1
-        self.by_bound.update(bound for bound in self.bounds if bound.counts(pod))
+        for name, by, _ in self._counting(pod):
+            self.counts[name][by] += 1
 
 
-class WaveQuotas:
-    """Room in ResourceQuotas within one wave, where every evicted pod still counts beside its replacement."""
+class Wave(msgspec.Struct, frozen=True):
+    """What the moves of the wave that is being planned have used."""
 
-    def __init__(self, quotas: Quotas, classes: PodClasses) -> None:
-        self._quotas = quotas
-        self._classes = classes
-        self._made: dict[str, list[PodClass]] = defaultdict(list)
-
-    def copy(self) -> WaveQuotas:
-        """An independent account."""
-        other = self.of_next_wave()
-        other._made.update({namespace: list(pods) for namespace, pods in self._made.items()})
-        return other
-
-    def of_next_wave(self) -> WaveQuotas:
-        """An account of a wave that has made nothing yet."""
-        return WaveQuotas(self._quotas, self._classes)
-
-    def lacking(self, candidate: Candidate) -> str:
-        """The quota without room for one more replacement in this wave; empty when all have."""
-        if candidate.replaced_late:
-            return ""
-        pod = self._classes[candidate.replacement]
-        return self._quotas.lacking(pod, self._made.get(pod.namespace, ()))
-
-    def spend(self, candidate: Candidate) -> None:
-        """Count a replacement that is made while its predecessor still counts."""
-        if not candidate.replaced_late:
-            pod = self._classes[candidate.replacement]
-            self._made[pod.namespace].append(pod)
+    number: int = 1
+    moves: int = 0
+    controllers: frozenset[str] = frozenset()  # whose pods it moves
+    closed: bool = False  # its last pod is gone only when its replacement is made, or later
+    disruptions: Mapping[str, int] = {}  # by budget; the next wave reads again before it spends
+    # By namespace: the replacements beside which the pods that they replace still count in quotas.
+    made: Mapping[str, tuple[PodClass, ...]] = {}
 
 
 class AcceptedMove(msgspec.Struct, frozen=True, eq=False):
@@ -326,14 +271,9 @@ class PlanBuilder:
         self._inputs, self._policy = inputs, inputs.policy
         self._most = inputs.policy.planning.max_placements
         self._pods = inputs.snapshot.pods
-        self._eviction = eviction
+        self._eviction, self._classes = eviction, scenarios.all[0].after_termination.classes
         self._confidence = _chance_of_none_bad(inputs.made)
-        self._wave = 1
-        self._in_wave = 0
-        self._controllers: frozenset[str] = frozenset()  # whose pods this wave moves already
-        self._closed = False  # this wave's last pod is gone only when its replacement is made, or later
-        self._wave_budgets = WaveBudgets()
-        self._wave_quotas = WaveQuotas(eviction.quotas, scenarios.all[0].after_termination.classes)
+        self._wave = Wave()
         self.used = UsedLimits.of(inputs)
         self._later: Scenarios | None = None
         self.has_tainted = False
@@ -351,8 +291,7 @@ class PlanBuilder:
         other = copy.copy(self)
         other.moves = list(self.moves)
         other.scenarios, other._later = self.scenarios.copy(), None
-        other.used, other._wave_budgets = self.used.copy(limits), self._wave_budgets.copy()
-        other._wave_quotas = self._wave_quotas.copy()
+        other.used = self.used.copy(limits)
         if placements is not None:
             most = self._policy.planning.max_placements
             other._most = min(most, self.evaluator.placements.asked + placements)
@@ -406,32 +345,33 @@ class PlanBuilder:
         if limit:
             return limit
         if candidate.has_finished:
-            full = self._in_wave > 0 and self._wave_is_full()
+            full = self._wave.moves > 0 and self._wave_is_full()
             return AcceptedMove(self.evaluator.evaluate(candidate, self.scenarios), later=may_wait and full)
         of_job = self._refusal_of_job(candidate)
         if of_job:
             return of_job
-        tries = 2 if self._in_wave else 1  # the second in the next wave
+        wave = self._wave
+        tries = 2 if wave.moves else 1  # the second in the next wave
         needed = tries * self.evaluator.cost(candidate, self.scenarios)
         if self.evaluator.placements.asked + needed > self._most:
             return self.search_ended()
-        exhausted = self._wave_budgets.exhausted(self._eviction.budgets.spending(candidate.row))
-        if exhausted and not may_wait:
-            return NotMoved(Reason.BUDGET, f"budget {exhausted.name} {exhausted.message}, spent by others")
-        lacking = self._wave_quotas.lacking(candidate)
-        if lacking and not (may_wait and self._in_wave):
+        spent = exhausted(self._eviction.budgets.spent_by(candidate.row), wave.disruptions)
+        if spent and not may_wait:
+            return NotMoved(Reason.BUDGET, f"budget {spent.name} {spent.message}, spent by others")
+        pod = self._made_beside(candidate)
+        lacking = pod and self._eviction.quotas.lacking(pod, wave.made.get(pod.namespace, ()))
+        if lacking and not (may_wait and wave.moves):
             return NotMoved(Reason.QUOTA, lacking)
-        full = self._closed or self._wave_is_full()
+        full = wave.closed or self._wave_is_full()
         # Of two pods of one controller in a wave, which is gone when the other's replacement is placed is not
         # known, and where that goes depends on how the pods of their controller are spread.
-        has_sibling = self._controller(candidate) in self._controllers
-        waits = bool(exhausted or lacking) or full or has_sibling
-        later = may_wait and self._in_wave > 0 and waits
+        has_sibling = self._controller(candidate) in wave.controllers
+        later = may_wait and wave.moves > 0 and bool(spent or lacking or full or has_sibling)
         wanted = self._policy.planning.confidence
         tolerated = max(1.0 - wanted / self._confidence, 0.0)
         scenarios = self._next_scenarios() if later else self.scenarios
         evaluation = self.evaluator.evaluate(candidate, scenarios, tolerated)
-        if may_wait and not later and evaluation.only_while_terminating and self._in_wave:
+        if may_wait and not later and evaluation.only_while_terminating and wave.moves:
             # Pods that this wave evicts are still in the way; they will be gone when the next wave starts.
             later = True
             evaluation = self.evaluator.evaluate(candidate, self._next_scenarios(), tolerated)
@@ -460,7 +400,7 @@ class PlanBuilder:
 
     def _wave_is_full(self) -> bool:
         execution = self._policy.execution
-        return self._in_wave >= (execution.first_wave if self._wave == 1 else execution.wave_size)
+        return self._wave.moves >= (execution.first_wave if self._wave.number == 1 else execution.wave_size)
 
     def _controller(self, candidate: Candidate) -> str:
         return self._pods.class_of(candidate.row).owner.uid
@@ -477,14 +417,9 @@ class PlanBuilder:
 
     def next_wave(self) -> None:
         """Begin a new wave, unless this one is still empty."""
-        if not self._in_wave:
-            return
-        self.scenarios, self._later = self._next_scenarios(), None
-        self._wave += 1
-        self._in_wave = 0
-        self._controllers, self._closed = frozenset(), False
-        self._wave_budgets = WaveBudgets()
-        self._wave_quotas = self._wave_quotas.of_next_wave()
+        if self._wave.moves:
+            self.scenarios, self._later = self._next_scenarios(), None
+            self._wave = Wave(self._wave.number + 1)
 
     def add(self, move: AcceptedMove) -> None:
         """Make a move in every scenario, each of which draws its own landing."""
@@ -496,8 +431,8 @@ class PlanBuilder:
         candidate = evaluation.candidate
         before = self.expected_percent(candidate.source)
         self.used.count(candidate)
-        self._in_wave += 1
-        self.moves.append(PlannedMove(evaluation, self._wave, before))
+        self._wave = replace(self._wave, moves=self._wave.moves + 1)
+        self.moves.append(PlannedMove(evaluation, self._wave.number, before))
         if not candidate.has_finished:
             self._place(evaluation)
 
@@ -520,7 +455,7 @@ class PlanBuilder:
         self._later = None
         evaluation = self.evaluator.evaluate(candidate, self.scenarios, complete=True)
         self.scenarios.landed_at(node, evaluation.branches)
-        self._in_wave += 1
+        self._wave = replace(self._wave, moves=self._wave.moves + 1)
         self._move(candidate, [node] * len(self.scenarios.all))
 
     def _move(self, candidate: Candidate, targets: Sequence[NodeRow]) -> None:
@@ -538,11 +473,20 @@ class PlanBuilder:
             if target != candidate.source:  # where it uses what the pod before it does
                 scenario.usage[candidate.source] -= candidate.relief
                 scenario.usage[target] += candidate.usage
-        self._wave_budgets.spend(self._eviction.budgets.spending(candidate.row))
-        self._wave_quotas.spend(candidate)
-        self._controllers |= {self._controller(candidate)}
-        # Such a move ends long after the others of its wave, so it is planned last in it and closes it.
-        self._closed = candidate.ends_its_wave
+        wave, pod = self._wave, self._made_beside(candidate)
+        spent = Counter(item.name for item in self._eviction.budgets.spent_by(candidate.row))
+        self._wave = replace(
+            wave,
+            controllers=wave.controllers | {self._controller(candidate)},
+            # Such a move ends long after the others of its wave, so it is planned last in it and closes it.
+            closed=candidate.ends_its_wave,
+            disruptions=spent + Counter(wave.disruptions),
+            made={**wave.made, pod.namespace: (*wave.made.get(pod.namespace, ()), pod)} if pod else wave.made,
+        )
+
+    def _made_beside(self, candidate: Candidate) -> PodClass | None:
+        """The class of its replacement, if that is made while it still counts in quotas."""
+        return None if candidate.replaced_late else self._classes[candidate.replacement]
 
 
 class PartialPlan(msgspec.Struct, frozen=True, eq=False):

@@ -196,7 +196,7 @@ def _sibling_first(prepared: PreparedInputs, builder: PlanBuilder, pod: PodRow) 
     if prepared.has_finished(pod):
         return None
     workload, budgets = prepared.eviction.workload(pod), prepared.eviction.budgets.of(pod)
-    moved = builder.used.by_workload[workload.key]
+    moved = builder.used.counts["per_workload"][workload.key]
     most = min((budget.allowed for budget in budgets), default=1)
     if moved < max(1, min(most, (workload.desired or 0) - 1)):
         return None

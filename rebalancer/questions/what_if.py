@@ -21,6 +21,7 @@ from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.cluster.kinds import DISRUPTION_BUDGETS
 from rebalancer.counting import counted
 from rebalancer.planning.coverage import OF_THEIR_NODE
+from rebalancer.planning.eviction.budgets import exhausted
 from rebalancer.planning.eviction.rules import budgets_read, daemon_set, overlapping, refusals, static
 from rebalancer.planning.eviction.workload_rules import controller
 from rebalancer.planning.inputs import About, PlanningInputs
@@ -186,15 +187,12 @@ class ChangedCluster(msgspec.Struct, eq=False):
         kept = next(refusals(_STAYS, context, row), None)
         if kept is not None:
             return kept
-        spending = context.budgets.spending(row)
-        if spending.free:
+        budget = exhausted(context.budgets.spent_by(row), self._spent)
+        if budget is None:
             return None
-        for budget in spending.budgets:
-            if self._spent[budget.name] >= budget.allowed:
-                wait = counted(self._spent[budget.name], "of its pods waits", "of its pods wait")
-                waiting = f", and {wait}" * bool(budget.allowed)
-                return NotMoved(Reason.BUDGET, f"budget {budget.name} {budget.message}{waiting}")
-        return None
+        wait = counted(self._spent[budget.name], "of its pods waits", "of its pods wait")
+        waiting = f", and {wait}" * bool(budget.allowed)
+        return NotMoved(Reason.BUDGET, f"budget {budget.name} {budget.message}{waiting}")
 
     def _replace(self, row: PodRow) -> None:
         prepared, state = self.prepared, self.state
@@ -204,8 +202,7 @@ class ChangedCluster(msgspec.Struct, eq=False):
             state.remove(row)
         else:
             state.evict(row)
-        spending = prepared.eviction.budgets.spending(row)
-        spent = () if spending.free else spending.budgets
+        spent = prepared.eviction.budgets.spent_by(row)
         self._spent.update(budget.name for budget in spent)
         next_pod = _next_pod(prepared, state, pod_class, unpredictable=replacement.unpredictable_reason)
         if next_pod.node >= 0:

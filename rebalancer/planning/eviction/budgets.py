@@ -6,7 +6,7 @@ nothing. The eviction API decides again when the time comes.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -64,13 +64,6 @@ def _budget(record: DisruptionBudget) -> Budget:
     )
 
 
-class Spending(msgspec.Struct, frozen=True):
-    """What evicting a pod would spend: its budgets, and whether it is free (an unready pod may be)."""
-
-    budgets: tuple[Budget, ...]
-    free: bool
-
-
 class Budgets:
     """All budgets of a cluster, matched to pods once a pod class."""
 
@@ -111,36 +104,14 @@ class Budgets:
             self._matched[pod_class] = found
         return found
 
-    def spending(self, row: int) -> Spending:
-        """What evicting a pod spends; an unready pod is free where the API lets it go so."""
+    def spent_by(self, row: int) -> tuple[Budget, ...]:
+        """The budgets of which evicting a pod spends one; none where the API lets an unready pod go so."""
         budgets = self.of(row)
-        if self._pods.ready[row] or not budgets:
-            return Spending(budgets, free=not budgets)
-        return Spending(
-            budgets, free=all(budget.always_allow_unready or budget.healthy for budget in budgets)
-        )
+        if not self._pods.ready[row] and all(item.always_allow_unready or item.healthy for item in budgets):
+            return ()
+        return budgets
 
 
-class WaveBudgets:
-    """What is left of each budget within one wave; the next wave reads again before it spends."""
-
-    def __init__(self) -> None:
-        self._spent: dict[str, int] = defaultdict(int)
-
-    def copy(self) -> WaveBudgets:
-        """An independent count."""
-        other = WaveBudgets()
-        other._spent = self._spent.copy()
-        return other
-
-    def exhausted(self, spending: Spending) -> Budget | None:
-        """The budget that allows no further disruption in this wave."""
-        if spending.free:
-            return None
-        return next((item for item in spending.budgets if self._spent[item.name] >= item.allowed), None)
-
-    def spend(self, spending: Spending) -> None:
-        """Count an eviction."""
-        if not spending.free:
-            for budget in spending.budgets:
-                self._spent[budget.name] += 1
+def exhausted(budgets: Iterable[Budget], spent: Mapping[str, int]) -> Budget | None:
+    """The first of these that allows no further disruption in a wave, which ``spent`` so many by name."""
+    return next((item for item in budgets if spent.get(item.name, 0) >= item.allowed), None)

@@ -31,6 +31,7 @@ from rebalancer.cluster.kinds import NAMESPACES, PRIORITY_CLASSES, RESOURCE_QUOT
 from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.cluster.pods import EVICTION_IN_PROGRESS, FINISHED, MIRROR_ANNOTATION
 from rebalancer.planning.eviction import workload_rules
+from rebalancer.planning.eviction.budgets import exhausted
 from rebalancer.planning.eviction.context import EvictionContext
 from rebalancer.planning.reasons import NotMoved, Reason, age_text
 from rebalancer.planning.workloads.lookup import grace_period_seconds
@@ -286,9 +287,8 @@ def budgets_read(context: EvictionContext, row: PodRow) -> str:
 
 def budget_allows(context: EvictionContext, row: PodRow) -> str:
     """Pods whose disruption budget allows no disruption now."""
-    spending = context.budgets.spending(row)
-    spent = [] if spending.free else [item for item in spending.budgets if item.allowed <= 0]
-    return f"budget {spent[0].name} {spent[0].message}" if spent else ""
+    spent = exhausted(context.budgets.spent_by(row), {})
+    return f"budget {spent.name} {spent.message}" if spent else ""
 
 
 def quotas_read(context: EvictionContext, row: PodRow) -> str:

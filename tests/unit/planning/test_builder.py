@@ -10,6 +10,7 @@ from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.prepared import prepare
+from rebalancer.planning.reasons import Reason
 from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import (
     Workload,
@@ -120,6 +121,25 @@ def test_a_wave_spends_no_more_than_a_budget_allows() -> None:
         *apart("web"), poddisruptionbudgets=[a_budget("web", labels={"app": "web"}, allowed=2)]
     )
     assert [move.wave for move in plan.moves] == [1, 1, 2, 2, 3, 3]
+
+
+def test_a_copy_of_a_plan_spends_budgets_and_limits_for_itself() -> None:
+    nodes = [a_node("a", cpu=10), a_node("b", cpu=10), a_node("cool", cpu=100)]
+    inputs = planning_inputs(
+        nodes,
+        [*apart("web", "ab")],
+        policy=a_policy(limits={"perRun": 1}, execution={"firstWave": 5}),
+        poddisruptionbudgets=[a_budget("web", labels={"app": "web"}, allowed=1)],
+    )
+    prepared = prepare(inputs)
+    first, second = (prepared.candidate(PodRow(row)) for row in range(2))
+    builder = PlanBuilder(prepared, ())
+    copied = builder.copy(inputs.policy.limits.model_copy(update={"per_run": 9}))
+
+    assert copied.try_move(first) is None
+    assert getattr(copied.copy().try_move(second, may_wait=False), "reason", None) is Reason.BUDGET
+    assert builder.try_move(first) is None  # nothing is spent
+    assert getattr(builder.try_move(second), "reason", None) is Reason.LIMIT
 
 
 def test_pods_without_the_budget_join_the_wave() -> None:

@@ -436,9 +436,9 @@ class Attempt:
     @property
     def _is_spent(self) -> bool:
         """Whether limits.perRun leaves no further move."""
-        used = self._search.start.used
-        made = used.total + len(self.order) if self._builder is None else self._builder.used.total
-        return made >= used.limits.per_run
+        used = (self._builder or self._search.start).used
+        more = len(self.order) if self._builder is None else 0
+        return used.most_used("per_run") + more >= used.limits.per_run
 
     def _reopen(self) -> bool:
         """Let pods be tried again that were refused before the last move; whether there are any."""

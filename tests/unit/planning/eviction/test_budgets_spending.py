@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rebalancer.planning.eviction.budgets import Budget, Spending, WaveBudgets, allowed_by
-from tests.builders import a_budget, a_snapshot
+from rebalancer.planning.eviction.budgets import Budget, Budgets, allowed_by, exhausted
+from tests.builders import a_budget, a_node, a_snapshot
+from tests.unit.planning.builders import a_workload
 
 
 def a_counted(name: str, allowed: int) -> Budget:
@@ -23,39 +24,26 @@ WEB, ALL = a_counted("web", 2), a_counted("all", 1)
 
 
 def test_a_wave_spends_a_budget_until_it_allows_no_more() -> None:
-    wave = WaveBudgets()
-    spending = Spending((WEB,), free=False)
     for spent in range(2):
-        assert wave.exhausted(spending) is None, spent
-        wave.spend(spending)
+        assert exhausted((WEB,), {WEB.name: spent}) is None, spent
 
-    assert wave.exhausted(spending) is WEB
-
-
-def test_a_pod_that_is_free_spends_nothing_and_goes_where_nothing_is_left() -> None:
-    wave = WaveBudgets()
-    for _ in range(5):
-        wave.spend(Spending((WEB,), free=True))
-    assert wave.exhausted(Spending((WEB,), free=False)) is None
-
-    for _ in range(2):
-        wave.spend(Spending((WEB,), free=False))
-    assert wave.exhausted(Spending((WEB,), free=True)) is None
-    assert wave.exhausted(Spending((WEB,), free=False)) is WEB
+    assert exhausted((WEB,), {WEB.name: 2}) is WEB
+    assert exhausted((WEB, ALL), {ALL.name: 1}) is ALL
 
 
-def test_a_copy_counts_for_itself() -> None:
-    wave = WaveBudgets()
-    one = Spending((ALL,), free=False)
-    copied = wave.copy()
-    copied.spend(one)
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_pod_that_is_not_ready_spends_nothing_and_goes_where_nothing_is_left(ready: bool) -> None:
+    budget = a_budget("web", labels={}, allowed=0, unhealthyPodEvictionPolicy="AlwaysAllow")
+    (pod,) = a_workload("web", ["a"], ready=ready).pods
+    budgets = Budgets(a_snapshot(nodes=[a_node("a")], pods=[pod], poddisruptionbudgets=[budget]))
+    (web,) = budgets.of(0)
 
-    assert (wave.exhausted(one), copied.exhausted(one)) == (None, ALL)
-    assert copied.copy().exhausted(one) is ALL
+    assert budgets.spent_by(0) == ((web,) if ready else ())
+    assert exhausted(budgets.spent_by(0), {}) is (web if ready else None)
 
 
 def test_a_pod_without_budgets_is_never_held_back() -> None:
-    assert WaveBudgets().exhausted(Spending((), free=False)) is None
+    assert exhausted((), {WEB.name: 9}) is None
 
 
 @pytest.mark.parametrize(("allowed", "counted"), [(3, 3), (0, 0), (-1, 0)])
