@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, PodClassIndex
 from rebalancer.cluster.nodes import CPU, MEMORY
+from rebalancer.cluster.pod_classes import OF_THEIR_NODE
 from rebalancer.cluster.pods import PHASE_INDEX, PodTable
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.report import LoadReport, percent_of_allocatable
@@ -33,7 +34,6 @@ from rebalancer.load.scheduler_view import (
     SchedulerView,
     WatcherMetrics,
 )
-from rebalancer.planning.coverage import OF_THEIR_NODE
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
 from rebalancer.simulation.cycles import NOWHERE, LandingDraws

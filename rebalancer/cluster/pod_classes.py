@@ -29,6 +29,7 @@ from rebalancer.cluster.quantities import checked_amount
 _TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - a volume's name
 # Among the statuses of a class: that of the pod itself, whose resources may be resized as a whole.
 POD_ITSELF = ""
+OF_THEIR_NODE = frozenset({"DaemonSet", "Node"})  # owners of pods that belong to one node
 
 
 class Owner(msgspec.Struct, array_like=True, frozen=True):

@@ -16,6 +16,13 @@ nothing of the time before the move:
 
     12:00 web-1 leaves n1; the figures of 12:04 are over 11:59 to 12:04      not judged yet
     12:15 n1 is at 60 % cpu, below its threshold; pressure 33 %, above 20 %  cooled but still waiting
+
+A run that knows the load of too few nodes refuses to act. A node matters when a pod may leave it or land on
+it; a virtual node without metrics, on which no pod of ours can run, must not stop every run.
+
+    n1, n2, n3   workers with fresh figures          counted, known
+    virtual-1    tainted, nothing tolerates it       not counted
+    n4           tainted, a pod there tolerates it   counted: 3 of 4 are known
 """
 
 from __future__ import annotations
@@ -27,11 +34,15 @@ import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
+from rebalancer.cluster.leaving_nodes import why_leaving
+from rebalancer.cluster.nodes import NodeTable
+from rebalancer.cluster.pod_classes import OF_THEIR_NODE, PodClass
+from rebalancer.cluster.records import Taint
 from rebalancer.load.report import PERCENT_RESOURCES
 from rebalancer.load.usage import PRESSURE_WINDOW_SECONDS
-from rebalancer.planning.coverage import HARD_EFFECTS, OF_THEIR_NODE, may_be_tolerated
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.policy.hotness import DeviationRule, HotNodes, HotRule, ScoreRule, UtilizationRule
+from rebalancer.scheduling.matching import tolerates_any
 
 _NONE: BoolArray = np.zeros(0, np.bool_)
 
@@ -122,16 +133,15 @@ def short_level(percent: float) -> str:
 
 
 class LevelBuilder:
-    """Collects the levels that rules set."""
+    """Collects the levels that rules set, of one group of nodes after the other."""
 
-    def __init__(self, percent: FloatArray, eligible: BoolArray, names: tuple[str, ...]) -> None:
+    def __init__(self, percent: FloatArray, names: tuple[str, ...]) -> None:
         self.names = names
         self.percent = percent
-        self.eligible = eligible  # (nodes,) may be hot at all: known
-        shape = percent.shape
-        self.hot_above, self.makes_hot = np.full(shape, np.inf), np.full(shape, np.inf)
-        self.cool_to = np.full(shape, np.inf)
-        self.resources = np.zeros(shape, np.bool_)
+        self.members: BoolArray  # (nodes,) of the group
+        self.eligible: BoolArray  # (nodes,) those of them that may be hot at all
+        self.hot_above, self.makes_hot, self.cool_to = (np.full(percent.shape, np.inf) for _ in range(3))
+        self.resources = np.zeros(percent.shape, np.bool_)
         self.because: dict[int, list[str]] = {}
 
     def apply(
@@ -152,9 +162,12 @@ class LevelBuilder:
         if waits is not None:
             may_be &= np.isin(np.arange(len(may_be)), list(waits))
         hot = may_be & (self.percent[:, column] > above)
-        self.makes_hot[may_be, column] = np.minimum(self.makes_hot[may_be, column], above)
-        self.hot_above[:, column] = np.minimum(self.hot_above[:, column], above)
-        self.cool_to[:, column] = np.minimum(self.cool_to[:, column], cool_to)
+        for levels, rows, level in (
+            (self.makes_hot, may_be, above),
+            (self.hot_above, self.members, above),
+            (self.cool_to, self.members, cool_to),
+        ):
+            levels[rows, column] = np.minimum(levels[rows, column], level)
         self.resources[:, column] |= hot
         for row in np.flatnonzero(hot).tolist():
             sentence = f"{resource} {self.percent[row, column]:.1f} %: {words}"
@@ -164,37 +177,60 @@ class LevelBuilder:
             )
 
 
-# Pods of a DaemonSet or of a node itself never leave it, whatever they tolerate; nor do those of nobody.
-_STAYING = OF_THEIR_NODE | {""}
+_HARD_EFFECTS = ("NoSchedule", "NoExecute")
+
+
+def tolerated(nodes: NodeTable, movable: Sequence[PodClass]) -> BoolArray:
+    """(nodes,) which pods of one of these classes may land on in spite of the taints of each."""
+    verdicts: dict[tuple[Taint, ...], bool] = {(): True}
+    found: list[bool] = []
+    for node in nodes.records:
+        hard = tuple(taint for taint in node.spec.taints or () if taint.effect in _HARD_EFFECTS)
+        if hard not in verdicts:
+            tolerations = (pod.spec.tolerations for pod in movable)
+            verdicts[hard] = any(all(tolerates_any(own, taint) for taint in hard) for own in tolerations)
+        found.append(verdicts[hard])
+    return np.array(found, np.bool_)
 
 
 def reachable_nodes(inputs: PlanningInputs) -> BoolArray:
     """(nodes,) has no taint that would keep every pod away that the policy lets move."""
-    tainted = [
-        tuple(taint for taint in node.spec.taints or () if taint.effect in HARD_EFFECTS)
-        for node in inputs.snapshot.nodes.records
-    ]
-    if not any(tainted):
-        return np.ones(len(tainted), np.bool_)
     pods, policy = inputs.snapshot.pods, inputs.policy
     profiles = policy.scheduler.profiles or inputs.scheduler.configuration.scheduler_names
     bound = np.flatnonzero(np.bincount(pods.pod_class[pods.node >= 0]))  # classes that a bound pod has
-    classes = (pods.classes[index] for index in bound.tolist())
     movable = [
         pod
-        for pod in classes
-        if pod.owner.kind not in _STAYING
+        for pod in (pods.classes[index] for index in bound.tolist())
+        if pod.owner.kind
+        and pod.owner.kind not in OF_THEIR_NODE
         and policy.evictable.namespaces.allows(pod.namespace)
         and pod.scheduler_name in profiles
     ]
-    verdicts: dict[frozenset[tuple[str, str, str]], bool] = {}
-    found: list[bool] = []
-    for taints in tainted:
-        key = frozenset((taint.key, taint.value or "", taint.effect) for taint in taints)
-        if key not in verdicts:
-            verdicts[key] = may_be_tolerated(movable, taints)
-        found.append(verdicts[key])
-    return np.array(found, np.bool_)
+    return tolerated(inputs.snapshot.nodes, movable)
+
+
+class Coverage(msgspec.Struct, frozen=True):
+    """How many of the nodes that matter have a fresh figure."""
+
+    known: int
+    counted: int
+
+    @property
+    def share(self) -> float:
+        """The share that is known; 1 where no node matters."""
+        return self.known / self.counted if self.counted else 1.0
+
+
+def coverage_of(inputs: PlanningInputs) -> Coverage:
+    """Count the nodes that pods may leave or land on, and those of them whose load is known."""
+    nodes, pods, counts = inputs.snapshot.nodes, inputs.snapshot.pods, inputs.load.known.copy()
+    known = int(np.count_nonzero(counts))
+    if known < len(nodes):
+        stays = np.array([pod.owner.kind in OF_THEIR_NODE for pod in pods.classes], np.bool_)
+        usable = tolerated(nodes, [pod for pod in pods.classes if pod.owner.kind not in OF_THEIR_NODE])
+        usable[pods.node[(pods.node >= 0) & ~stays[pods.pod_class]]] = True
+        counts |= usable & np.array([not why_leaving(node) for node in nodes.records], np.bool_)
+    return Coverage(known, int(np.count_nonzero(counts)))
 
 
 _LEAST = 0.5  # points, of a mean score or of load: less is not worth a word
@@ -291,18 +327,13 @@ def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore], leav
     unschedulable = np.array([node.spec.unschedulable for node in nodes.records], np.bool_)
     reachable = reachable_nodes(inputs)
     counted = np.asarray(nodes.ready & known & ~unschedulable & reachable, np.bool_)
-    names = inputs.load.percent_resources
-    shape = percent.shape
-    hot_above, cool_to, makes_hot = (np.full(shape, np.inf) for _ in range(3))
-    resources: BoolArray = np.zeros(shape, np.bool_)
-    because: dict[int, tuple[str, ...]] = {}
-    waiting: dict[int, str] = {}
+    levels, waiting = LevelBuilder(percent, inputs.load.percent_resources), dict[int, str]()
     may_be_hot: BoolArray = np.zeros(len(percent), np.bool_)
     for group in groups_of(inputs.policy.hot_nodes, [node.metadata.labels or {} for node in nodes.records]):
         rows = group.members
         if not rows.any():
             continue
-        levels = LevelBuilder(percent, known & rows & group.may_be_hot, names)
+        levels.members, levels.eligible = rows, known & rows & group.may_be_hot
         pressure = inputs.load.pressure
         _apply(levels, group.rules, _mean(percent[counted & rows]), scores, pressure)
         for rule in group.rules:
@@ -310,17 +341,23 @@ def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore], leav
                 waiting |= {
                     row: f"cooled but still waiting: {words}"
                     for row, words in waiting_nodes(rule, pressure).items()
-                    if rows[row] and levels.eligible[row] and not levels.resources[row].any()
+                    if levels.eligible[row] and not levels.resources[row].any()
                 }
-        hot_above[rows], cool_to[rows] = levels.hot_above[rows], levels.cool_to[rows]
-        makes_hot[rows] = levels.makes_hot[rows]
-        resources[rows], may_be_hot[rows] = levels.resources[rows], group.may_be_hot
-        because |= {row: tuple(sentences) for row, sentences in levels.because.items()}
-    hot: BoolArray = np.asarray(resources.any(axis=1), np.bool_)
-    overload = inputs.policy.planning.overload
-    cool = known & ~np.any(percent > cool_to, axis=1)
-    warm = np.asarray(may_be_hot & reachable & ~hot & ~cool, np.bool_)
-    return Hotness(hot, resources, hot_above, cool_to, because, names, waiting, overload, warm, makes_hot)
+        may_be_hot[rows] = group.may_be_hot
+    hot: BoolArray = np.asarray(levels.resources.any(axis=1), np.bool_)
+    cool = known & ~np.any(percent > levels.cool_to, axis=1)
+    return Hotness(
+        hot=hot,
+        resources=levels.resources,
+        hot_above=levels.hot_above,
+        cool_to=levels.cool_to,
+        because={row: tuple(sentences) for row, sentences in levels.because.items()},
+        names=levels.names,
+        waiting=waiting,
+        overload=inputs.policy.planning.overload,
+        warm=np.asarray(may_be_hot & reachable & ~hot & ~cool, np.bool_),
+        makes_hot=levels.makes_hot,
+    )
 
 
 def _apply(

@@ -24,10 +24,9 @@ from rebalancer.errors import SafetyError
 from rebalancer.load.correction import correct, end_times, leaving_pods, recent_load
 from rebalancer.load.report import LoadReport
 from rebalancer.load.usage import RESOURCES
-from rebalancer.planning.coverage import coverage_of
 from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.eviction import EvictionContext, moves_by_restart
-from rebalancer.planning.hotness import Hotness, find_hot_nodes
+from rebalancer.planning.hotness import Hotness, coverage_of, find_hot_nodes
 from rebalancer.planning.inputs import OfInputs, PlanningInputs
 from rebalancer.planning.landing.evaluation import NO_CLASS, Candidate, MoveEvaluator, Wish
 from rebalancer.planning.landing.landing_check import JUST_READY_SECONDS, CoolerNode, LandingCheck, Peer
@@ -348,35 +347,20 @@ def _still_leaving(inputs: PlanningInputs, moves: Iterable[PastMove]) -> dict[in
     return found
 
 
-def _why_uncovered(inputs: PlanningInputs) -> str:
-    """What is missing, of how many nodes, and the first reason that a source gave."""
-    load = inputs.load
-    found = []
-    for name in load.required:
-        column = load.usage[:, load.resources.index(name)]
-        absent = int(np.count_nonzero(np.isnan(column)))
-        if absent:
-            found.append(f"{name} of {counted(absent, 'node')}")
-    text = f"no fresh figure of {', '.join(found)}" if found else "others lack allocatable cpu or memory"
-    return f"{text}; {load.warnings[0]}" if load.warnings else text
-
-
 def _check_coverage(inputs: PlanningInputs) -> None:
-    coverage, least = coverage_of(inputs), inputs.policy.load.min_coverage
-    if coverage.share < least and not inputs.ignore_coverage:
-        load = inputs.load
-        columns = {name: load.usage[:, load.resources.index(name)] for name in load.required}
-        dark = [name for name, figures in columns.items() if np.isnan(figures).all()]
+    coverage, least, load = coverage_of(inputs), inputs.policy.load.min_coverage, inputs.load
+    if coverage.share >= least or inputs.ignore_coverage:
+        return
+    missing = {name: np.isnan(load.usage[:, load.resources.index(name)]) for name in load.required}
+    found = [f"{name} of {counted(int(at.sum()), 'node')}" for name, at in missing.items() if at.any()]
+    why = [f"no fresh figure of {', '.join(found)}" if found else "others lack allocatable cpu or memory"]
+    why += load.warnings[:1]  # the first reason that a source gave
+    if dark := [name for name, at in missing.items() if at.all()]:
         answering = f"{', '.join(load.sources)} answered, and " if load.sources else ""
-        nobody = (
-            f"; {answering}no source gives {' or '.join(dark)}, without which a node is unknown"
-            if dark
-            else ""
-        )
-        raise SafetyError(
-            f"only {coverage.known:,} of {counted(coverage.counted, 'node has', 'nodes have')} a fresh load "
-            f"figure ({coverage.share:.0%}), load.minCoverage is {least:.0%}; "
-            f"{_why_uncovered(inputs)}{nobody}",
-            where=inputs.snapshot.source,  # not the sources that answered: it is another that is missing
-            hint="see which nodes are unknown with: rebalancer nodes",
-        )
+        why.append(f"{answering}no source gives {' or '.join(dark)}, without which a node is unknown")
+    raise SafetyError(
+        f"only {coverage.known:,} of {counted(coverage.counted, 'node has', 'nodes have')} a fresh load "
+        f"figure ({coverage.share:.0%}), load.minCoverage is {least:.0%}; {'; '.join(why)}",
+        where=inputs.snapshot.source,  # not the sources that answered: it is another that is missing
+        hint="see which nodes are unknown with: rebalancer nodes",
+    )

@@ -20,6 +20,7 @@ from pydantic.alias_generators import to_camel
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.kinds import BY_NAME, METRICS, NAMESPACES, NODES, STORAGE_CLASSES
 from rebalancer.cluster.leaving_nodes import matches_taint
+from rebalancer.cluster.pod_classes import OF_THEIR_NODE
 from rebalancer.cluster.pods import PHASES
 from rebalancer.cluster.records.pods import CONFIG_FLAG, flag_values
 from rebalancer.cluster.snapshot import Snapshot
@@ -27,8 +28,7 @@ from rebalancer.counting import counted
 from rebalancer.documents.models import did_you_mean
 from rebalancer.load.report import LoadReport, named
 from rebalancer.load.scheduler_view import SchedulerView
-from rebalancer.planning.coverage import OF_THEIR_NODE, coverage_of
-from rebalancer.planning.hotness import leaving_load, pressure_after_cooling, score_key
+from rebalancer.planning.hotness import coverage_of, leaving_load, pressure_after_cooling, score_key
 from rebalancer.planning.inputs import About, Observation, PlanningInputs, PlanWarning, SchedulerFacts
 from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.landing.schedulers import neutral_everywhere

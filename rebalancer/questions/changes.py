@@ -19,6 +19,7 @@ from rebalancer.cluster.kinds import CSI_NODES
 from rebalancer.cluster.leaving_nodes import CONDITION_TAINTS, LEAVING_TAINTS, matches_taint
 from rebalancer.cluster.malformed import admitted
 from rebalancer.cluster.nodes import NodeTable
+from rebalancer.cluster.pod_classes import OF_THEIR_NODE
 from rebalancer.cluster.pods import PHASES, PodFields
 from rebalancer.cluster.records import CsiNode, Node, Taint, Workload
 from rebalancer.errors import InputError
@@ -32,7 +33,6 @@ from rebalancer.load.scheduler_view import (
     WatcherMetrics,
 )
 from rebalancer.load.usage import PodMethod
-from rebalancer.planning.coverage import OF_THEIR_NODE
 from rebalancer.planning.disruption_cost import DELETION_COST, annotated_cost
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.prepared import PreparedInputs

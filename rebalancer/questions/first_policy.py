@@ -28,9 +28,9 @@ from msgspec.structs import replace
 
 from rebalancer.cluster import times
 from rebalancer.cluster.kinds import SERVICES
+from rebalancer.cluster.pod_classes import OF_THEIR_NODE
 from rebalancer.cluster.records import Service
 from rebalancer.counting import counted
-from rebalancer.planning.coverage import OF_THEIR_NODE
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.planner import make_plan
 from rebalancer.policy.policy_file import parse_policy

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import NodeRow, PodRow
 from rebalancer.cluster.kinds import DISRUPTION_BUDGETS
+from rebalancer.cluster.pod_classes import OF_THEIR_NODE
 from rebalancer.counting import counted
-from rebalancer.planning.coverage import OF_THEIR_NODE
 from rebalancer.planning.eviction.budgets import exhausted
 from rebalancer.planning.eviction.rules import budgets_read, daemon_set, overlapping, refusals, static
 from rebalancer.planning.eviction.workload_rules import controller

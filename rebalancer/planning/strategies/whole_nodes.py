@@ -12,6 +12,7 @@ import numpy as np
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import BoolArray, IntArray, NodeRow, PodRow
 from rebalancer.cluster.nodes import BASE_RESOURCES
+from rebalancer.cluster.pod_classes import OF_THEIR_NODE
 from rebalancer.cluster.pods import PodTable
 from rebalancer.counting import counted
 from rebalancer.planning.builder import PartialPlan, PlanBuilder
@@ -24,14 +25,13 @@ from rebalancer.scheduling.state.cluster_state import ClusterState
 _PRICE, _INSTANCE_TYPE = "rebalancer/price", "node.kubernetes.io/instance-type"
 _KEEP = ("cluster-autoscaler.kubernetes.io/scale-down-disabled", "karpenter.sh/do-not-disrupt")
 _CONTROL_PLANE = {"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
-_STAYING_OWNERS = ("DaemonSet", "Node")  # their pods stay as long as the node does
 _MAX_NODES, _MAX_TRIED = 2000, 300_000  # that are looked at; and that may be emptied, times all nodes
 _UNITS = np.array([1000.0, 2.0**30])  # thousandths of a core in a core, bytes in a GiB
 
 
 def must_leave(pods: PodTable) -> BoolArray:
     """(pods,) which must leave their node before it is empty."""
-    stays = np.array([item.owner.kind in _STAYING_OWNERS for item in pods.classes], np.bool_)
+    stays = np.array([item.owner.kind in OF_THEIR_NODE for item in pods.classes], np.bool_)
     return (pods.node >= 0) & ~pods.terminating & ~stays[pods.pod_class]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import SafetyError
-from rebalancer.planning.coverage import coverage_of
+from rebalancer.planning.hotness import coverage_of
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, moved, plan_of, planning_inputs
 
