@@ -301,12 +301,6 @@ class PlanBuilder:
         """Take back all moves since a copy was made; the copy must not be used any further."""
         self.__dict__.update(earlier.__dict__)
 
-    def estimating(self, limits: Limits, placements: int) -> PlanBuilder:
-        """An independent builder with other limits, which follows one scenario only: good for estimates."""
-        other = self.copy(limits, placements)
-        other.scenarios = self.scenarios.only(1)
-        return other
-
     def taint(self, taint: Taint, nodes: Sequence[int]) -> None:
         """Go on as if these nodes had a hard taint, and no others had it."""
         self.evaluator.placements.forget()

@@ -53,6 +53,7 @@ class Disruption:
         self._pods = inputs.snapshot.pods
         self._workloads = workloads
         self._weights = inputs.policy.planning.weights
+        self._took = seconds_to_ready(inputs.state)
 
     def costs(self, rows: Sequence[PodRow]) -> FloatArray:
         """(rows,) the weighted sum of the costs of restarting each pod, every one of them from 0 to 1."""
@@ -66,6 +67,8 @@ class Disruption:
         age = np.clip(np.nan_to_num(ages, nan=_OLD_SECONDS) / _OLD_SECONDS, 0.0, 1.0)
         few = np.array([1.0 / max(item.desired or 1, 1) for item in workloads])
         degraded = np.array([_unready_share(item) for item in workloads])
+        names = self._inputs.snapshot.nodes.names
+        here = [(item.key, names[self._pods.node[row]]) for row, item in zip(rows, workloads, strict=True)]
         unready = ~self._pods.ready[list(rows)]  # restarting an unready pod takes nothing away
         return np.asarray(
             weights.priority * _spread(priorities)
@@ -76,8 +79,7 @@ class Disruption:
             + weights.eviction_cost * _spread(eviction)
             + weights.time_to_ready * np.array([self._slowness(item) for item in workloads])
             + weights.volumes * np.array([self._volumes(row) for row in rows])
-            + weights.moved_here
-            * np.array([self._was_moved_to(row, item) for row, item in zip(rows, workloads, strict=True)]),
+            + weights.moved_here * np.array([item in self._brought for item in here]),
             np.float64,
         )
 
@@ -89,13 +91,8 @@ class Disruption:
 
     def _slowness(self, workload: WorkloadInfo) -> float:
         """From 0 to 1 by how long the replacements of earlier runs took to be ready; 0 without any."""
-        seconds = self._seconds_to_ready.get(workload.key)
+        seconds = self._took.get(workload.key)
         return 0.0 if seconds is None else min(float(np.median(seconds)) / _SLOW_SECONDS, 1.0)
-
-    def _was_moved_to(self, row: PodRow, workload: WorkloadInfo) -> bool:
-        """Whether a recent move brought a pod of its workload to its node."""
-        node = self._inputs.snapshot.nodes.names[self._pods.node[row]]
-        return (workload.key, node) in self._brought
 
     @cached_property
     def _brought(self) -> frozenset[tuple[str, str]]:
@@ -107,10 +104,6 @@ class Disruption:
             for move in moves
             if move.to_node and move.evicted_at > since
         )
-
-    @cached_property
-    def _seconds_to_ready(self) -> Mapping[str, list[float]]:
-        return seconds_to_ready(self._inputs.state)
 
 
 def annotated_cost(annotations: Mapping[str, str], name: str) -> int:

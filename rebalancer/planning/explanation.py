@@ -228,8 +228,8 @@ class PodExplainer:
             strategy = next(move.strategy for move in plan.moves if move.pod.uid == pods.uids[row])
             unprotected, refusals = f"nothing protects it from the strategy {strategy}", ()
         refusal = next(iter(refusals), None)
-        known = not prepared.has_finished(row) and self._is_placed()
-        placement, table = self._cycle() if known else (None, None)
+        known = not prepared.has_finished(row) and self.is_placed
+        placement, table = self.cycle() if known else (None, None)
         movable = known and self._node >= 0 and not pods.terminating[row]
         evaluation = (
             self._evaluator.evaluate(prepared.candidate(row), self._scenarios, complete=True)
@@ -277,11 +277,9 @@ class PodExplainer:
         wishes = {item.name: item.why(self._row, plan) for item in strategies}
         return {name: message for name, message in wishes.items() if message}
 
-    def scheduling_table(self) -> SchedulingTable | None:
-        """The scheduler's cycle for the replacement; None where no profile places it."""
-        return self._cycle()[1] if self._is_placed() else None
-
-    def _is_placed(self) -> bool:
+    @property
+    def is_placed(self) -> bool:
+        """Whether a profile places the replacement."""
         name = self._prepared.schedulers.state.classes[self._class].scheduler_name
         return self._prepared.inputs.scheduler.configuration.profile(name) is not None
 
@@ -300,7 +298,7 @@ class PodExplainer:
         """(resources,) percent of its node's allocatable expected before any move."""
         return self._scenarios.expected_percent(self._node)
 
-    def _cycle(self) -> tuple[Placement, SchedulingTable]:
+    def cycle(self) -> tuple[Placement, SchedulingTable]:
         """The cycle of the replacement, the pod itself on its way out; of a Pending pod, its own cycle."""
         state, usage, own = self._without_it()
         scheduler = self._prepared.schedulers.scheduler(self._class)
@@ -441,9 +439,9 @@ def scheduling_tables(prepared: PreparedInputs, plan: Plan, most: int) -> dict[s
     for move in plan.moves[:most]:
         if move.finished:
             continue
-        table = PodExplainer(prepared, PodRow(rows[move.pod.uid])).scheduling_table()
-        if table is not None:
-            found[move.pod.uid] = table
+        explainer = PodExplainer(prepared, PodRow(rows[move.pod.uid]))
+        if explainer.is_placed:
+            found[move.pod.uid] = explainer.cycle()[1]
     return found
 
 

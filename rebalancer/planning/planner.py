@@ -164,7 +164,7 @@ def one_by_one(prepared: PreparedInputs, strategy: Strategy, so_far: PartialPlan
             if not message:
                 continue
             wish = Wish(strategy.name, strategy.purpose, message, strategy.lifts)
-            found = _move_of(prepared, builder, pod, wish, siblings_later=strategy.one_by_one)
+            found = move_of(prepared, builder, pod, wish, siblings_later=strategy.one_by_one)
             if isinstance(found, NotMoved):
                 words = f"{found.message} ({strategy.name}: {message})"
                 tried[pod] = replace(found, message=words)
@@ -211,7 +211,7 @@ def together_with(prepared: PreparedInputs, pod: PodRow) -> NotMoved:
     return NotMoved(Reason.GROUP, f"it would move only together with {name}, which stays")
 
 
-def _move_of(
+def move_of(
     prepared: PreparedInputs,
     builder: PlanBuilder,
     pod: PodRow,
@@ -227,14 +227,3 @@ def _move_of(
         or (_sibling_first(prepared, builder, pod) if siblings_later else None)
         or builder.find(prepared.candidate(pod, wish), may_wait=may_wait)
     )
-
-
-def try_move(
-    prepared: PreparedInputs, builder: PlanBuilder, pod: PodRow, wish: Wish, *, may_wait: bool = True
-) -> NotMoved | None:
-    """Move a pod if it may be evicted and its landing holds; else return why it stays."""
-    found = _move_of(prepared, builder, pod, wish, may_wait=may_wait)
-    if isinstance(found, NotMoved):
-        return found
-    builder.add(found)
-    return None

@@ -28,7 +28,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Candidate, Wish
 from rebalancer.planning.landing.landing_check import Landings
 from rebalancer.planning.plan import NOTHING_YET, POD_GONE, POD_LEAVING, Move, Plan, Progress
-from rebalancer.planning.planner import together_with, try_move
+from rebalancer.planning.planner import move_of, together_with
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.planning.report import as_move
@@ -289,13 +289,14 @@ def _try_again(
             if isinstance(wish, NotMoved):
                 kept[row] = wish
                 continue
-            refusal = _moved_otherwise(prepared.candidate(row, wish), planned[row]) or try_move(
+            found = _moved_otherwise(prepared.candidate(row, wish), planned[row]) or move_of(
                 prepared, builder, row, wish, may_wait=False
             )
-            if refusal is None:
-                _follow(strategies, builder)
-            else:
-                kept[row] = refusal
+            if isinstance(found, NotMoved):
+                kept[row] = found
+                continue
+            builder.add(found)
+            _follow(strategies, builder)
     return PartialPlan(builder, kept)
 
 

@@ -31,7 +31,7 @@ from rebalancer.planning.plan import (
 from rebalancer.planning.planner import make_plan, prepare_to_plan, search
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.report import build_plan
-from rebalancer.planning.strategies.hot_nodes.limits import LIFTED
+from rebalancer.planning.strategies.hot_nodes.relief import LIFTED
 from rebalancer.planning.strategies.hot_nodes.report import find_obstacles
 from rebalancer.planning.subjects import Subject
 from rebalancer.policy.schema import Limits

@@ -14,6 +14,7 @@ import statistics
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import PodRow
+from rebalancer.cluster.kinds import JOBS
 from rebalancer.cluster.pod_classes import Owner
 from rebalancer.cluster.records import Workload
 from rebalancer.counting import counted
@@ -305,7 +306,7 @@ def ends_soon(context: EvictionContext, row: PodRow) -> str:
         return f"Job {workload.owner.name} ends at its deadline in {max(deadline - elapsed, 0) / 60:.0f} min"
     took = (
         times.parse_if_possible(job.status.completion_time) - times.parse_if_possible(job.status.start_time)
-        for job in context.workloads.sibling_jobs(record)
+        for job in context.workloads.siblings_of(JOBS, record)  # of its CronJob
     )
     earlier = [seconds for seconds in took if not math.isnan(seconds)]  # of those that completed
     if not earlier:

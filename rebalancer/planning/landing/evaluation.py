@@ -278,13 +278,6 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
         """Whether nobody knows if its replacement is made while it terminates or long after (a Job's)."""
         return self.workload is not None and self.workload.replaced_any_time
 
-    @property
-    def likely_predecessor(self) -> Predecessor:
-        """What it most likely still does when its replacement is placed."""
-        if self.restarted:
-            return Predecessor.SERVES
-        return Predecessor.GONE if self.replaced_late else Predecessor.TERMINATES
-
 
 class Evaluation(msgspec.Struct, frozen=True, eq=False):
     """What the evaluation of a move found."""
@@ -343,14 +336,14 @@ class _InScenario(msgspec.Struct, eq=False):
 
 def timings(candidate: Candidate, inputs: PlanningInputs) -> tuple[Predecessor, ...]:
     """What a pod does when its replacement is placed, the likeliest first; several where that is a race."""
-    likeliest = candidate.likely_predecessor
-    if candidate.replaced_late or candidate.restarted:
-        return (likeliest,)
-    if candidate.replaced_any_time:
-        return (likeliest, Predecessor.GONE)
-    likely = inputs.policy.planning.termination_race == "likely"
-    grace = grace_period_seconds(inputs.snapshot.pods.class_of(candidate.row))
-    return (likeliest,) if likely and grace > 0 else (likeliest, Predecessor.GONE)
+    if candidate.restarted:
+        return (Predecessor.SERVES,)
+    if candidate.replaced_late:
+        return (Predecessor.GONE,)
+    likely = inputs.policy.planning.termination_race == "likely" and not candidate.replaced_any_time
+    if likely and grace_period_seconds(inputs.snapshot.pods.class_of(candidate.row)) > 0:
+        return (Predecessor.TERMINATES,)
+    return (Predecessor.TERMINATES, Predecessor.GONE)
 
 
 def placement_key(candidate: Candidate, state: ClusterState, predecessor: Predecessor) -> Hashable:

@@ -46,13 +46,9 @@ JUST_READY_SECONDS = 120.0
 def excluded_destinations(inputs: PlanningInputs, doubtful: Mapping[int, str]) -> dict[int, str]:
     """Nodes that no landing may count on, with the reason, by row; figures of ``doubtful`` ones mislead."""
     nodes = inputs.snapshot.nodes
-    found: dict[int, str] = {}
     known = inputs.load.known.tolist()
-    for row in range(len(nodes)):
-        reason = _unfit(inputs, row, known=known[row]) or doubtful.get(row, "")
-        if reason:
-            found[row] = reason
-    return found
+    reasons = (_unfit(inputs, row, known=known[row]) or doubtful.get(row, "") for row in range(len(nodes)))
+    return {row: reason for row, reason in enumerate(reasons) if reason}
 
 
 def _unfit(inputs: PlanningInputs, row: int, *, known: bool) -> str:
@@ -206,10 +202,6 @@ class CoolerNode(msgspec.Struct, frozen=True, eq=False):
         return ("planning.weights.spread",) if enough else ("planning.minGain",)
 
 
-def _relieves(purpose: Purpose) -> bool:
-    return isinstance(purpose, CoolerNode) and purpose.relieves
-
-
 def _of_each(answers: Sequence[bool] | BoolArray, landings: Landings, of: Purpose | Peer) -> BoolArray:
     """(nodes,) what a strategy says of each landing.
 
@@ -321,7 +313,7 @@ class LandingCheck:
                 limit = f", hot above {most[column]:.1f} %"
                 if most[column] < by_rule[column]:
                     limit = f", planning.maxAfter {most[column]:.1f} %"
-                elif self._hotness.hot[row] and not _relieves(purpose):
+                elif self._hotness.hot[row] and not (isinstance(purpose, CoolerNode) and purpose.relieves):
                     limit = f"; it is hot, and may be filled up to {most[column]:.1f} % only"
                 return f"{name} would be at {level} {resource}{limit}"
         objection = purpose.objection(landings, at)

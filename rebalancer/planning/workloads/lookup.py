@@ -146,14 +146,10 @@ class Workloads:
 
     def other_replica_sets(self, record: records.Workload) -> list[str]:
         """Names of the other ReplicaSets with pods that a ReplicaSet's controller has."""
-        siblings = self._siblings_of(kinds.REPLICA_SETS, record)
+        siblings = self.siblings_of(kinds.REPLICA_SETS, record)
         return [item.metadata.name for item in siblings if item.spec.replicas != 0 or item.status.replicas]
 
-    def sibling_jobs(self, record: records.Workload) -> list[records.Workload]:
-        """The other Jobs of a Job's CronJob."""
-        return self._siblings_of(kinds.JOBS, record)
-
-    def _siblings_of(self, kind: kinds.Kind, record: records.Workload) -> list[records.Workload]:
+    def siblings_of(self, kind: kinds.Kind, record: records.Workload) -> list[records.Workload]:
         """The other objects of its kind that its controller has."""
         above = controller_of(record.metadata)
         siblings = self._of_controllers[kind.name, above.uid] if above else []

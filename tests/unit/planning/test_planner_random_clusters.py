@@ -25,7 +25,7 @@ from rebalancer.planning.planner import make_plan, search
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import Reason
 from rebalancer.planning.report import build_plan
-from rebalancer.planning.strategies.hot_nodes import limits as raised_limits
+from rebalancer.planning.strategies.hot_nodes import relief
 from rebalancer.planning.strategies.hot_nodes import search as relief_search
 from rebalancer.policy.schema import Limits
 from rebalancer.scheduling.state.cluster_state import ClusterState
@@ -285,7 +285,7 @@ def test_placements_that_are_remembered_change_no_plan(cluster: Cluster) -> None
         assert plan() == remembered
         # No drafts: how many there are depends on how many placements they ask for.
         patch.setattr(relief_search, "_CELLS", 0)
-        patch.setattr(raised_limits, "_MAX_ESTIMATES", 0)
+        patch.setattr(relief, "_MAX_ESTIMATES", 0)
         remembered = plan()
         patch.setattr(KnownPlacements, "of", lambda _self, _state, _kind, compute: compute())
         assert plan() == remembered

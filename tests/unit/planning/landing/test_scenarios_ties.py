@@ -17,7 +17,7 @@ from rebalancer.planning.builder import PartialPlan, PlanBuilder
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Wish
 from rebalancer.planning.landing.scenarios import MAX_SCENARIOS
-from rebalancer.planning.planner import follow_all, search, try_move
+from rebalancer.planning.planner import follow_all, search
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.reasons import Reason
 from rebalancer.planning.report import build_plan
@@ -134,7 +134,7 @@ def test_a_move_that_holds_only_in_the_courses_that_the_search_followed_is_not_m
     builder.scenarios = builder.scenarios.only(1)
     pods = [PodRow(prepared.pods.row["default", f"h0-{number}-0"]) for number in range(2)]
     wish = Wish("hotNodes", prepared.cooler_node, "")
-    assert [try_move(prepared, builder, pod, wish) for pod in pods] == [None, None]
+    assert [builder.try_move(prepared.candidate(pod, wish)) for pod in pods] == [None, None]
     plan = follow_all(prepared, PartialPlan(builder, {}), strategies_of(prepared))
     assert [move.candidate.row for move in plan.moves] == pods[:1]
     assert plan.kept[pods[1]].reason is Reason.NO_BETTER_LANDING
@@ -152,7 +152,7 @@ def test_where_a_node_is_made_cool_or_left_alone_a_move_that_falls_out_takes_its
     builder.scenarios = builder.scenarios.only(1)
     pods = [PodRow(prepared.pods.row["default", f"h0-{number}-0"]) for number in range(2)]
     wish = Wish("hotNodes", prepared.cooler_node, "")
-    assert [try_move(prepared, builder, pod, wish) for pod in pods] == [None, None]
+    assert [builder.try_move(prepared.candidate(pod, wish)) for pod in pods] == [None, None]
     plan = follow_all(prepared, PartialPlan(builder, {}), strategies_of(prepared))
     assert plan.moves == ()
     assert plan.kept[pods[0]].message == "it would move only together with default/h0-1-0, which stays"
@@ -171,7 +171,8 @@ def test_a_plan_says_where_not_all_that_equal_nodes_lead_to_was_followed() -> No
     prepared = prepare(Tied(1, [(30, "1")] * 14, 9, "50m", 5).inputs())
     builder = PlanBuilder(prepared, strategies_of(prepared))
     pod = PodRow(prepared.pods.row["default", "h0-0-0"])
-    assert try_move(prepared, builder, pod, Wish("hotNodes", prepared.cooler_node, "")) is None
+    wish = Wish("hotNodes", prepared.cooler_node, "")
+    assert builder.try_move(prepared.candidate(pod, wish)) is None
     decided = PartialPlan(builder, {})
     rough = [text for text in build_plan(prepared, decided).warnings if "equal nodes" in text]
     assert rough == [

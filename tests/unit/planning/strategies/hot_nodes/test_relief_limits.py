@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.planning.plan import Plan
-from rebalancer.planning.strategies.hot_nodes import limits, search
+from rebalancer.planning.strategies.hot_nodes import relief, search
 from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, plan_of, planning_inputs
 
@@ -54,8 +54,8 @@ def test_a_plan_with_the_named_limits_does_what_was_said(of_policy: dict[str, in
 def test_less_is_looked_for_in_a_large_cluster_and_what_is_said_of_it_is_as_true(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limits, "_CELLS", 0)  # placements times nodes: as if there were many
-    monkeypatch.setattr(limits, "_FEWEST_PLACEMENTS", 8)
+    monkeypatch.setattr(relief, "_CELLS", 0)  # placements times nodes: as if there were many
+    monkeypatch.setattr(relief, "_FEWEST_PLACEMENTS", 8)
     said = two_hot_nodes(perRun=1).raised_limit
     raised = re.fullmatch(
         r"with perRun (\d) this plan would leave ([\d.]+) points of excess, not [\d.]+", said
