@@ -18,7 +18,7 @@ from scipy.sparse import coo_matrix
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.planning.eviction import why_protected
-from rebalancer.planning.landing.landing_check import Landings
+from rebalancer.planning.landing.purpose import Landings
 from rebalancer.planning.prepared import PreparedInputs
 
 _UNCOOLED = 10_000.0  # what leaving a node hot costs, in departures

@@ -37,7 +37,7 @@ from rebalancer.planning.eviction.budgets import exhausted
 from rebalancer.planning.eviction.workload_rules import job_would_fail, replaced_in_time
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Candidate, Evaluation
-from rebalancer.planning.landing.landing_check import Peer
+from rebalancer.planning.landing.purpose import Peer
 from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.plan import Move
 from rebalancer.planning.prepared import PreparedInputs

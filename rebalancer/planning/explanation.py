@@ -20,7 +20,7 @@ from rebalancer.planning.eviction import every_refusal, why_protected
 from rebalancer.planning.hotness import short_level
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Evaluation
-from rebalancer.planning.landing.landing_check import Landings
+from rebalancer.planning.landing.purpose import Landings
 from rebalancer.planning.landing.scenarios import LandingDistribution
 from rebalancer.planning.plan import (
     API_VERSION,

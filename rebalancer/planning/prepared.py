@@ -29,7 +29,8 @@ from rebalancer.planning.eviction import EvictionContext, moves_by_restart
 from rebalancer.planning.hotness import Hotness, coverage_of, find_hot_nodes
 from rebalancer.planning.inputs import OfInputs, PlanningInputs
 from rebalancer.planning.landing.evaluation import NO_CLASS, Candidate, MoveEvaluator, Wish
-from rebalancer.planning.landing.landing_check import JUST_READY_SECONDS, CoolerNode, LandingCheck, Peer
+from rebalancer.planning.landing.landing_check import JUST_READY_SECONDS, CoolerNode, LandingCheck
+from rebalancer.planning.landing.purpose import Peer
 from rebalancer.planning.landing.scenarios import MAX_SCENARIOS, MIN_SCENARIOS, Scenarios
 from rebalancer.planning.landing.schedulers import ProfileSchedulers, find_unpredictable
 from rebalancer.planning.landing.spread import Spread

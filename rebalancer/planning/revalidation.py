@@ -26,7 +26,7 @@ from rebalancer.load.correction import Corrected, correct
 from rebalancer.planning.builder import PartialPlan, PlanBuilder, PlannedMove
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Candidate, Wish
-from rebalancer.planning.landing.landing_check import Landings
+from rebalancer.planning.landing.purpose import Landings
 from rebalancer.planning.plan import NOTHING_YET, POD_GONE, POD_LEAVING, Move, Plan, Progress
 from rebalancer.planning.planner import move_of, together_with
 from rebalancer.planning.prepared import PreparedInputs, prepare

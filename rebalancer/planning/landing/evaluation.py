@@ -34,7 +34,8 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodClassIn
 from rebalancer.cluster.nodes import BASE_RESOURCES
 from rebalancer.counting import counted
 from rebalancer.planning.inputs import PlanningInputs
-from rebalancer.planning.landing.landing_check import LandingCheck, Landings, Purpose
+from rebalancer.planning.landing.landing_check import LandingCheck
+from rebalancer.planning.landing.purpose import Landings, Purpose
 from rebalancer.planning.landing.scenarios import (
     Branch,
     LandingDistribution,

@@ -23,21 +23,19 @@ For example, with cpu hot above 80 % and minGain 5, a pod that is 20 points leav
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import ClassVar, Protocol
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodClassIndex, PodRow
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodRow
 from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.load.report import PERCENT_RESOURCES, LoadReport, percent_of_allocatable
 from rebalancer.planning.hotness import Hotness
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.landing.purpose import Landings, Peer, Purpose
 from rebalancer.planning.landing.spread import MOST_LOST, Spread
-from rebalancer.scheduling.framework.cycle import Placement
-from rebalancer.scheduling.state.cluster_state import ClusterState
 
 # A node that became ready this recently may not stay so.
 JUST_READY_SECONDS = 120.0
@@ -68,65 +66,7 @@ def _unfit(inputs: PlanningInputs, row: int, *, known: bool) -> str:
     return ""
 
 
-class Landings(msgspec.Struct, frozen=True, eq=False):
-    """The nodes on which the replacement of a pod may land, and what they would be like with it."""
-
-    pod: PodRow
-    source: NodeRow  # the node left
-    rows: IntArray  # (nodes,)
-    before: FloatArray  # (resources,) percent of the node left
-    after: FloatArray  # (nodes, resources) percent of each node, with the replacement
-    state: ClusterState | None = None  # the cluster once the moves before are made; None in estimates
-    placement: Placement | None = None  # the scheduler's feasible nodes and their scores; None in estimates
-    replacement: PodClassIndex | None = None  # of the pod that comes back; None in estimates
-    once_gone: Callable[[], Placement] | None = None  # the placement once the pod is gone, likewise
-
-
-class Purpose(Protocol):
-    """What a strategy asks of a landing, beyond what holds for all of them."""
-
-    @property
-    def own_node(self) -> bool:
-        """Whether the replacement may land on the node that the pod leaves, as busy as that is."""
-        ...
-
-    @property
-    def room_for(self) -> Collection[int]:
-        """The classes of Pending pods that are to take the room which the pod leaves."""
-        ...
-
-    def serves(self, landings: Landings) -> Sequence[bool] | BoolArray:
-        """(nodes,) whether the pod is better off on each node."""
-        ...
-
-    def objection(self, landings: Landings, at: int) -> str:
-        """Why the pod is no better off on one of the nodes, for a sentence that begins with the node."""
-        ...
-
-    def gains(self, landings: Landings) -> FloatArray | None:
-        """(nodes, resources) points of load that are gained, inf where none are asked for; None: nowhere."""
-        ...
-
-    def settings_behind(self, landings: Landings, at: int) -> tuple[str, ...] | None:
-        """The settings without which one of the nodes would serve; None where no setting would help."""
-        ...
-
-
-class Peer(Protocol):
-    """A strategy of the policy, as far as moves of others are concerned."""
-
-    name: ClassVar[str]
-
-    def spoils(self, landings: Landings) -> BoolArray | None:
-        """(nodes,) where it would have to move pods because of the landing; None: nowhere."""
-        ...
-
-    def spoiled(self, landings: Landings, at: int) -> str:
-        """Why it would, for a sentence that begins with the node."""
-        ...
-
-
-class CoolerNode(msgspec.Struct, frozen=True, eq=False):
+class CoolerNode(msgspec.Struct, Purpose, frozen=True, eq=False):
     """Asks for ``planning.minGain`` points in every resource in which the node that is left must cool.
 
     It must cool in each resource that it is hot in and that is above its coolTo; once there is none of these,
@@ -138,8 +78,6 @@ class CoolerNode(msgspec.Struct, frozen=True, eq=False):
     min_gain: float  # points
     spread: Spread
     spread_weight: float  # units that the loss of the last other node, or zone, costs
-    own_node: bool = False
-    room_for: Collection[int] = ()
     relieves: bool = True  # it is why the pod moves, and not only asked for besides
     # By node, (resources,) percent up to which a pod that makes room may fill it; None: it makes none.
     fills: Mapping[int, FloatArray] | None = None

@@ -29,7 +29,7 @@ from rebalancer.policy.units import Amount, AmountField, Duration
 if TYPE_CHECKING:
     from rebalancer.cluster.arrays import BoolArray, FloatArray, PodRow
     from rebalancer.planning.builder import PartialPlan, PlanBuilder
-    from rebalancer.planning.landing.landing_check import Landings
+    from rebalancer.planning.landing.purpose import Landings
     from rebalancer.planning.plan import Move, StrategyReport
     from rebalancer.planning.strategies.whole_nodes import WholeNodes
 

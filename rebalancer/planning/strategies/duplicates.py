@@ -24,7 +24,7 @@ from rebalancer.planning.strategies.strategy import Replaced, Strategy
 if TYPE_CHECKING:
     from rebalancer.cluster.arrays import BoolArray, PodRow
     from rebalancer.planning.builder import PartialPlan, PlanBuilder
-    from rebalancer.planning.landing.landing_check import Landings
+    from rebalancer.planning.landing.purpose import Landings
     from rebalancer.planning.plan import StrategyReport
     from rebalancer.planning.strategies.even_shares import EvenShares
 

@@ -21,7 +21,7 @@ from rebalancer.policy.units import Duration
 if TYPE_CHECKING:
     from rebalancer.cluster.arrays import BoolArray, PodRow
     from rebalancer.planning.builder import PartialPlan, PlanBuilder
-    from rebalancer.planning.landing.landing_check import Landings
+    from rebalancer.planning.landing.purpose import Landings
     from rebalancer.planning.plan import Move
     from rebalancer.planning.prepared import PreparedInputs
     from rebalancer.planning.reasons import NotMoved

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rebalancer.cluster.pod_classes import PodClass
     from rebalancer.cluster.records import Taint
     from rebalancer.planning.builder import PlanBuilder, PlannedMove
-    from rebalancer.planning.landing.landing_check import Landings, Purpose
+    from rebalancer.planning.landing.purpose import Landings, Purpose
     from rebalancer.planning.prepared import PreparedInputs
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -33,14 +33,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 from pydantic.alias_generators import to_snake
 
+from rebalancer.planning.landing.purpose import Peer, Purpose
 from rebalancer.planning.plan import StrategyReport
 from rebalancer.planning.reasons import NotMoved, Reason
 from rebalancer.policy.model import PolicyModel
 
 if TYPE_CHECKING:
-    from rebalancer.cluster.arrays import BoolArray, FloatArray, PodRow
+    from rebalancer.cluster.arrays import PodRow
     from rebalancer.planning.builder import PartialPlan, PlanBuilder, PlannedMove
-    from rebalancer.planning.landing.landing_check import Landings, Purpose
     from rebalancer.planning.plan import Move
     from rebalancer.planning.prepared import PreparedInputs
     from rebalancer.policy.schema import RebalancePolicy
@@ -60,11 +60,9 @@ class Replaced(msgspec.Struct, frozen=True):
     adds: Mapping[str, Sequence[str]] = {}  # what a list among the settings has for this plugin
 
 
-class Strategy:
+class Strategy(Purpose, Peer):
     """One reason to move pods; made anew for each plan. What it does not override says: as for any pod."""
 
-    name: ClassVar[str]
-    """Its key under ``strategies`` of a policy, and ``strategy`` of its moves in plans and journals."""
     label: ClassVar[str] = ""
     """How metrics call it; without one the name with a capital letter."""
     description: ClassVar[str]
@@ -173,7 +171,7 @@ class Strategy:
                 return
             yield pod
 
-    # What its pods must gain where they land: the strategy is the purpose of its moves, or names another.
+    # What its pods must gain where they land: it is the purpose of its moves itself, or names another.
 
     @property
     def purpose(self) -> Purpose:
@@ -183,50 +181,6 @@ class Strategy:
     def purpose_of_room(self, pod: PodRow, plan: PlanBuilder) -> Purpose:
         """The same for pods that make room for another one; ``plan`` holds the moves so far."""
         return self.purpose
-
-    @property
-    def own_node(self) -> bool:
-        """Whether a new pod on the node that is left serves the purpose as well."""
-        return False
-
-    @property
-    def room_for(self) -> Collection[int]:
-        """The classes of Pending pods that are to take the room which its pods leave."""
-        return ()
-
-    def objections(self, landings: Landings) -> Sequence[str]:
-        """(nodes,) why each would not serve the purpose, in words that follow its name; empty: it would."""
-        return [""] * len(landings.rows)
-
-    def objection(self, landings: Landings, at: int) -> str:
-        """Why one of the nodes would not."""
-        return self.objections(landings)[at]
-
-    def serves(self, landings: Landings) -> Sequence[bool] | BoolArray:
-        """(nodes,) whether each node would serve the purpose."""
-        return [not words for words in self.objections(landings)]
-
-    def gains(self, landings: Landings) -> FloatArray | None:
-        """(nodes, resources) points of load that are gained; None where that is not what it is for."""
-        return None
-
-    def settings_behind(self, landings: Landings, at: int) -> tuple[str, ...] | None:
-        """The settings of the policy that stand behind an objection; None where none does."""
-        return None if self.objection(landings, at) else ()
-
-    # What the moves of any strategy must leave it.
-
-    def spoils(self, landings: Landings) -> BoolArray | None:
-        """(nodes,) where it would have to move the replacement on, or other pods because of it.
-
-        None, as by default: nowhere. It is asked of every landing that is acceptable but for this, whoever
-        moves the pod, so it should be quick to see that a pod does not concern it.
-        """
-        return None
-
-    def spoiled(self, landings: Landings, at: int) -> str:
-        """Why it would on one of those nodes, in words that follow the name of the node."""
-        return "is no place to stay"
 
     # What it reports.
 

@@ -25,7 +25,7 @@ from rebalancer.policy.model import PolicyModel, Unique
 if TYPE_CHECKING:
     from rebalancer.cluster.arrays import BoolArray, PodRow
     from rebalancer.planning.builder import PartialPlan, PlanBuilder
-    from rebalancer.planning.landing.landing_check import Landings
+    from rebalancer.planning.landing.purpose import Landings
     from rebalancer.planning.landing.spread import SpreadChanges, SpreadConstraints
     from rebalancer.planning.plan import Move, StrategyReport
     from rebalancer.planning.prepared import PreparedInputs

@@ -15,7 +15,7 @@ from rebalancer.policy.hotness import HotNodes as HotNodesSettings
 if TYPE_CHECKING:
     from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
     from rebalancer.planning.builder import PartialPlan, PlanBuilder, PlannedMove
-    from rebalancer.planning.landing.landing_check import Purpose
+    from rebalancer.planning.landing.purpose import Purpose
     from rebalancer.policy.schema import RebalancePolicy
 
 

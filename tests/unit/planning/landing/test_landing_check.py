@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +10,8 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, NodeRow, PodRow
 from rebalancer.load.report import PERCENT_RESOURCES
-from rebalancer.planning.landing.landing_check import JUST_READY_SECONDS, CoolerNode, LandingCheck, Landings
+from rebalancer.planning.landing.landing_check import JUST_READY_SECONDS, CoolerNode, LandingCheck
+from rebalancer.planning.landing.purpose import Landings, Peer, Purpose
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.builders import a_node
@@ -77,7 +77,7 @@ def test_a_strategy_that_does_not_judge_each_landing_is_refused_and_accepts_none
         def serves(self, landings: Landings) -> BoolArray:
             return np.ones(said, np.bool_)
 
-    class FaultyPeer:
+    class FaultyPeer(Peer):
         name: ClassVar[str] = "faulty"
 
         def spoils(self, landings: Landings) -> BoolArray:
@@ -181,7 +181,7 @@ def test_a_node_must_cool_in_what_is_above_its_cool_to_and_not_at_it(percent: fl
     assert np.isfinite(gains[prepared.nodes.row["b"]]).any() == asks
 
 
-class NoB:
+class NoB(Peer):
     """A strategy that would move pods off node b again."""
 
     name: ClassVar[str] = "noB"
@@ -196,7 +196,7 @@ class NoB:
         return f"would hold a pod of {landings.pod}"
 
 
-class NoWord:
+class NoWord(Peer):
     """A strategy that objects to no landing."""
 
     name: ClassVar[str] = "noWord"
@@ -326,11 +326,10 @@ def test_what_leaves_a_node_later_fills_it_for_a_while() -> None:
     assert after[0, 0] == pytest.approx(65.0)
 
 
-class NewPod:
+class NewPod(Purpose):
     """A purpose for which a new pod on the same node is as good, unless it objects."""
 
     own_node = True
-    room_for: Collection[int] = ()
 
     def __init__(self, objects: str = "") -> None:
         self._objects = objects

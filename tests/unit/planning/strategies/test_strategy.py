@@ -13,7 +13,7 @@ from rebalancer.cluster.arrays import BoolArray, PodRow
 from rebalancer.errors import InputError
 from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.explanation import PodExplanation, explain
-from rebalancer.planning.landing.landing_check import Landings
+from rebalancer.planning.landing.purpose import Landings
 from rebalancer.planning.plan import Plan, decode, encode
 from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.planning.strategies import STRATEGIES, label_of

@@ -1,0 +1,83 @@
+"""What strategies ask of a landing: those whose moves it is for, and those whose work it might undo.
+
+A strategy derives from both, and is imported with every policy that is read: so this imports no arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+
+if TYPE_CHECKING:
+    from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray, NodeRow, PodClassIndex, PodRow
+    from rebalancer.scheduling.framework.cycle import Placement
+    from rebalancer.scheduling.state.cluster_state import ClusterState
+
+
+class Landings(msgspec.Struct, frozen=True, eq=False):
+    """The nodes on which the replacement of a pod may land, and what they would be like with it."""
+
+    pod: PodRow
+    source: NodeRow  # the node left
+    rows: IntArray  # (nodes,)
+    before: FloatArray  # (resources,) percent of the node left
+    after: FloatArray  # (nodes, resources) percent of each node, with the replacement
+    state: ClusterState | None = None  # the cluster once the moves before are made; None in estimates
+    placement: Placement | None = None  # the scheduler's feasible nodes and their scores; None in estimates
+    replacement: PodClassIndex | None = None  # of the pod that comes back; None in estimates
+    once_gone: Callable[[], Placement] | None = None  # the placement once the pod is gone, likewise
+
+
+class Purpose:
+    """What is asked of a landing beyond what holds for all of them: nothing, where it is not overridden."""
+
+    @property
+    def own_node(self) -> bool:
+        """Whether a new pod on the node that is left, as busy as that is, serves the purpose as well."""
+        return False
+
+    @property
+    def room_for(self) -> Collection[int]:
+        """The classes of Pending pods that are to take the room which the pod leaves."""
+        return ()
+
+    def objections(self, landings: Landings) -> Sequence[str]:
+        """(nodes,) why the pod is no better off on each, in words that follow its name; empty: it is."""
+        return [""] * len(landings.rows)
+
+    def objection(self, landings: Landings, at: int) -> str:
+        """Why it is not on one of the nodes."""
+        return self.objections(landings)[at]
+
+    def serves(self, landings: Landings) -> Sequence[bool] | BoolArray:
+        """(nodes,) whether the pod is better off on each node."""
+        return [not words for words in self.objections(landings)]
+
+    def gains(self, landings: Landings) -> FloatArray | None:
+        """(nodes, resources) points of load that are gained, inf where none are asked for; None: nowhere."""
+        return None
+
+    def settings_behind(self, landings: Landings, at: int) -> tuple[str, ...] | None:
+        """The settings without which one of the nodes would serve; None where no setting would help."""
+        return None if self.objection(landings, at) else ()
+
+
+class Peer:
+    """A strategy of the policy, as far as moves of others are concerned."""
+
+    name: ClassVar[str]
+    """Its key under ``strategies`` of a policy, and ``strategy`` of its moves in plans and journals."""
+
+    def spoils(self, landings: Landings) -> BoolArray | None:
+        """(nodes,) where it would have to move the replacement on, or other pods because of it.
+
+        None, as by default: nowhere. It is asked of every landing that is acceptable but for this, whoever
+        moves the pod, so it should be quick to see that a pod does not concern it.
+        """
+        return None
+
+    def spoiled(self, landings: Landings, at: int) -> str:
+        """Why it would on one of those nodes, in words that follow the name of the node."""
+        return "is no place to stay"
