@@ -14,7 +14,7 @@ import numpy as np
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodClassIndex, PodRow
-from rebalancer.load.report import with_pods
+from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.eviction import every_refusal, why_protected
 from rebalancer.planning.hotness import short_level
@@ -177,9 +177,8 @@ _NEGLIGIBLE = 1e-9
 
 def share_of(prepared: PreparedInputs, row: PodRow, node: NodeRow) -> FloatArray:
     """(resources,) points of its node's allocatable that a pod takes."""
-    amounts = with_pods(prepared.inputs.load.relief[row], 1.0)
-    allocatable = prepared.inputs.load.allocatable[node]
-    return np.where(allocatable > 0, 100.0 * amounts / np.where(allocatable > 0, allocatable, 1.0), np.nan)
+    load = prepared.inputs.load
+    return percent_of_allocatable(load.relief[row], np.ones((), np.int64), load.allocatable[node])
 
 
 def grouped(rejections: Mapping[int, str], names: tuple[str, ...]) -> tuple[RejectedNodes, ...]:

@@ -320,17 +320,12 @@ def other_scheduler(context: EvictionContext, row: PodRow) -> str | NotMoved:
                     "configmaps -A | grep scheduler"
                 )
             message = f"schedulerName {name} is not in the scheduler's configuration{where}"
-            return NotMoved(Reason.OTHER_SCHEDULER, message, (_configuration_setting(context),))
+            given = {"scheduler.file": settings.file, "scheduler.inline": settings.inline}
+            place = next((name for name, value in given.items() if value), "scheduler.configMap")
+            return NotMoved(Reason.OTHER_SCHEDULER, message, (place,))
         if settings.profiles and name not in settings.profiles:
             return f"the policy does not act for schedulerName {name}"
     return ""
-
-
-def _configuration_setting(context: EvictionContext) -> str:
-    """The setting that says where the scheduler's configuration is, or would say it."""
-    scheduler = context.policy.scheduler
-    given = {"scheduler.file": scheduler.file, "scheduler.inline": scheduler.inline}
-    return next((name for name, value in given.items() if value), "scheduler.configMap")
 
 
 def namespaces_read(context: EvictionContext, _row: PodRow) -> str:

@@ -150,7 +150,7 @@ def unready_replicas(context: EvictionContext, row: PodRow) -> str:
     """A workload that is short of ready pods already."""
     workload = context.workload(row)
     if workload.counted:
-        ready = context.workloads.ready_pods(row)
+        ready = int(context.pods.ready[context.workloads.staying_pods(workload.owner.uid)].sum())
     elif workload.record is None or workload.owner.kind not in _WITH_READY_REPLICAS:
         return ""
     else:
@@ -278,7 +278,7 @@ def _why_not_wanted(context: EvictionContext, row: PodRow) -> str:
     record, kind = workload.record, workload.owner.kind
     if record is None:
         return ""
-    active, name = context.workloads.pods_of(row), f"{kind}/{record.metadata.name}"
+    active, name = len(context.workloads.staying_pods(workload.owner.uid)), f"{kind}/{record.metadata.name}"
     if kind == "Job":
         ran = context.inputs.now - times.parse_if_possible(record.status.start_time)
         why = jobs.why_not_replaced(record, active, ran)

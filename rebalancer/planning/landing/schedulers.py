@@ -123,7 +123,10 @@ def _profile_reason(
         description = configuration.plugins.get(name)
         if description is None:
             continue
-        unpredictable_reason = _watcher_reason(description, profile, view)
+        unpredictable_reason = ""
+        address = getattr(profile.argument(name), "watcher_address", "")
+        if Input.WATCHER in description.inputs and address not in view.watchers:
+            unpredictable_reason = view.missing.get(address, "its figures were not read")
         for query in queries_of(configuration, profile, name):
             unpredictable_reason = unpredictable_reason or _query_reason(query, description, view, snapshot)
         if unpredictable_reason:
@@ -167,13 +170,6 @@ def _forgot_at(inputs: PlanningInputs) -> set[float]:
         return set()
     found = (last_forgot_at(start.at, at) for at in (inputs.now, inputs.now + _PLAN_SECONDS))
     return {at for at in found if at is not None}
-
-
-def _watcher_reason(description: PluginDescription, profile: Profile, view: SchedulerView) -> str:
-    if Input.WATCHER not in description.inputs:
-        return ""
-    address = getattr(profile.argument(description.name), "watcher_address", "")
-    return "" if address in view.watchers else view.missing.get(address, "its figures were not read")
 
 
 def _query_reason(

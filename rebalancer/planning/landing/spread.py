@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -30,6 +29,7 @@ from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PodTable
 from rebalancer.counting import counted
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
+from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.domains import DomainCounter
 from rebalancer.scheduling.state.nodes import zone_key
@@ -49,23 +49,12 @@ class LostSpread(msgspec.Struct, frozen=True, eq=False):
 class Spread:
     """Looks up where the replicas of a pod's controller are."""
 
-    def __init__(self, pods: PodTable, nodes: NodeTable) -> None:
-        self._pods = pods
+    def __init__(self, workloads: Workloads, pods: PodTable, nodes: NodeTable) -> None:
+        self._workloads, self._pods = workloads, pods
         keys = [zone_key(node.metadata.labels or {}) for node in nodes.records]
         known = sorted({key for key in keys if any(key)})
         self._zone: IntArray = np.array([known.index(key) if any(key) else -1 for key in keys], np.int64)
         self._zones = len(known)
-
-    @cached_property
-    def _replicas(self) -> dict[str, IntArray]:
-        """The rows of pods by the uid of their controller."""
-        owners = [pod.owner.uid for pod in self._pods.classes]
-        number = {uid: at for at, uid in enumerate(dict.fromkeys(owners))}
-        of_class = np.array([number[uid] for uid in owners], np.int64)
-        owner = of_class[self._pods.pod_class] if owners else _NOTHING
-        order = np.argsort(owner, kind="stable")
-        edges = np.searchsorted(owner[order], np.arange(len(number) + 1))
-        return {uid: order[edges[at] : edges[at + 1]] for uid, at in number.items() if uid}
 
     def lost(self, state: ClusterState, pod: PodRow, source: NodeRow, rows: IntArray) -> LostSpread:
         """What landings on each of the (nodes,) ``rows`` cost; ``state`` still has the pod."""
@@ -84,7 +73,9 @@ class Spread:
         """The nodes of the other replicas, those that are leaving left out."""
         uid = state.classes[state.pod_class[pod]].owner.uid
         made = state.added(len(self._pods), uid)  # replacements of the moves so far
-        rows = np.concatenate([self._replicas.get(uid, _NOTHING), np.array(made, np.int64)])
+        rows = np.concatenate(
+            [self._workloads.staying_pods(uid) if uid else _NOTHING, np.array(made, np.int64)]
+        )
         nodes = state.node.of(rows)
         counts = (nodes >= 0) & (rows != pod) & (state.terminating.of(rows) == 0)
         return np.asarray(nodes[counts], np.int64)

@@ -112,7 +112,7 @@ class Workloads:
             template = msgspec.structs.replace(template, spec=spec)
         counted = bool(owner.kind) and not is_read_kind(owner.kind)
         if counted:
-            desired = len(self._pods_of(owner.uid))
+            desired = len(self.staying_pods(owner.uid))
         key = f"{namespace}/{top}"
         return WorkloadInfo(owner, record, top, key, desired, template, uid, counted)
 
@@ -121,10 +121,6 @@ class Workloads:
         found = self._snapshot.workloads.get(pod.owner.uid)
         return f"{pod.namespace}/{self._top(pod.owner, found[1] if found else None)[0]}"
 
-    def pods_of(self, row: PodRow) -> int:
-        """How many pods of a pod's controller are not being deleted, that one included."""
-        return len(self._pods_of(self._snapshot.pods.class_of(row).owner.uid))
-
     def terminating_pods(self, row: PodRow) -> list[str]:
         """The uids of the pods of a pod's controller that are being deleted."""
         pods = self._snapshot.pods
@@ -132,12 +128,7 @@ class Workloads:
         rows = np.flatnonzero(pods.terminating & np.isin(pods.pod_class, classes))
         return [pods.uids[index] for index in rows.tolist()]
 
-    def ready_pods(self, row: PodRow) -> int:
-        """How many pods of a pod's controller are ready, that one included."""
-        pods = self._snapshot.pods
-        return int(np.count_nonzero(pods.ready[self._pods_of(pods.class_of(row).owner.uid)]))
-
-    def _pods_of(self, controller_uid: str) -> IntArray:
+    def staying_pods(self, controller_uid: str) -> IntArray:
         """Rows of the pods of a controller that are not being deleted."""
         if controller_uid not in self._staying_of:
             of_classes = [self._staying[index] for index in self._classes[controller_uid]]
