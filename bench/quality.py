@@ -100,7 +100,7 @@ def compare(name: str, inputs: PlanningInputs) -> Compared:
         uncooled=len(plan.unsolved),
         optimum=departures_and_landings(prepared, problem),
         alone=departures_alone(prepared, problem),
-        placements=found.placements,
+        placements=found.builder.evaluator.placements.computed,
         seconds=seconds,
     )
 
@@ -283,7 +283,11 @@ def recorded_cluster(path: Path, policy: Path | None, scheduler: Path | None, se
     alone = departures_alone(prepared, problem_of(prepared))
     before = result(prepared, inputs.load.percent, 0, 0, 0)
     print(f"\n{path}: {plan.node_count} nodes, {plan.hot_count} hot; planned in {seconds:.2f} s, ", end="")
-    print(f"{found.placements} placements, {max((m.wave for m in plan.moves), default=0)} waves")
+    computed, waves = (
+        found.builder.evaluator.placements.computed,
+        max((m.wave for m in plan.moves), default=0),
+    )
+    print(f"{computed} placements, {waves} waves")
     print(f"bound: {alone.departures} departures cool {plan.hot_count - alone.uncooled} of them at best\n")
     print("                             evictions   hot  newly  Pending  back    peak  deviation")
     rows = [

@@ -157,11 +157,6 @@ class UsedLimits(msgspec.Struct):
         return UsedLimits(limits or self.limits, self.bounds, counts)
 
     @property
-    def is_spent(self) -> bool:
-        """Whether no pod that runs may be evicted any more."""
-        return bool(self.spent)
-
-    @property
     def spent(self) -> str:
         """The limit on all pods that is reached, such as perRun 20; empty where there is none."""
         if self.most_used("per_run") >= self.limits.per_run:
@@ -499,8 +494,3 @@ class PartialPlan(msgspec.Struct, frozen=True, eq=False):
     def scenarios(self) -> Scenarios:
         """The cluster once all moves are made."""
         return self.builder.scenarios
-
-    @property
-    def placements(self) -> int:
-        """Scheduling cycles computed."""
-        return self.builder.evaluator.placements.computed

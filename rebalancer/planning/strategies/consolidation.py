@@ -159,7 +159,7 @@ class Consolidation(Strategy):
         """Node by node, in an order; none on which pods may land, and no more pods after one that stays."""
         from rebalancer.planning.steering import EMPTIED  # noqa: PLC0415 - imports numpy
 
-        if plan.used.is_spent or self._most < 1:
+        if plan.used.spent or self._most < 1:
             return
         used, emptied, failed = self.nodes.in_use(plan), list[int](), 0
         self.order = self.order or tuple(self.nodes.candidates)

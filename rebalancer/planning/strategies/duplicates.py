@@ -63,13 +63,13 @@ class Duplicates(Strategy):
 
         pods, node = self.prepared.pods, self.prepared.pods.node
         found: list[tuple[int, str, int, bool, float, PodRow]] = []
-        for alike in () if plan.used.is_spent else self._shares.crowded():
+        for alike in () if plan.used.spent else self._shares.crowded():
             counts = Counter(node[alike.rows].tolist())
             rows = [PodRow(row) for row in alike.rows.tolist() if counts[int(node[row])] > alike.share]
             for row, cost in zip(rows, self.prepared.disruption.costs(rows), strict=True):
                 here, ready = int(node[row]), bool(pods.ready[row])
                 found.append((alike.share - counts[here], alike.workload, here, ready, cost, row))
-        return takewhile(lambda _: not plan.used.is_spent, (item[-1] for item in sorted(found)))
+        return takewhile(lambda _: not plan.used.spent, (item[-1] for item in sorted(found)))
 
     def why(self, pod: PodRow, plan: PlanBuilder) -> str:
         """How many of them its node runs, and how many are even."""

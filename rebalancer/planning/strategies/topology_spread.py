@@ -90,7 +90,7 @@ class TopologySpread(Strategy):
 
         prepared, state = self.prepared, plan.scenarios.all[0].after_termination
         order = dict[PodRow, tuple[int, float, str]]()
-        for item in () if plan.used.is_spent else self._constraints.all():
+        for item in () if plan.used.spent else self._constraints.all():
             if not item.may_be_skewed(state):
                 continue
             left = item.counter.counts(state, keep=False).copy()
@@ -104,7 +104,7 @@ class TopologySpread(Strategy):
                 order[row] = min((-int(left[domain]), cost, name), order.get(row, (0, 0.0, "")))
                 left[domain] -= 1
         for pod in sorted(order, key=order.__getitem__):
-            if plan.used.is_spent:
+            if plan.used.spent:
                 return
             yield pod
 

@@ -297,6 +297,8 @@ def test_siblings_on_a_node_are_placed_once() -> None:
     def placements(pods: int) -> int:
         web = a_workload("web", ["a"] * pods, cpu=f"{9 / pods}", spec={"nodeSelector": {"zone": "one"}})
         nodes = [a_node("a", cpu=10, labels={"zone": "one"}), a_node("b", cpu=10, labels={"zone": "two"})]
-        return search(prepare(planning_inputs(nodes, [web], policy=a_policy()))).placements
+        return search(
+            prepare(planning_inputs(nodes, [web], policy=a_policy()))
+        ).builder.evaluator.placements.computed
 
     assert placements(9) == placements(3)

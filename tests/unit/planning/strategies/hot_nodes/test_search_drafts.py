@@ -47,7 +47,7 @@ def test_the_policy_says_how_long_other_plans_are_tried() -> None:
     for effort, taken in ((0, {"large-0"}), (1, {"small-0", "tiny-0"}), (4, {"small-0", "tiny-0"})):
         inputs = room_for_two_small_pods_or_one_large(searchEffort=effort)
         assert set(moved(plan_of(inputs))) == taken
-        placements.append(search(prepare(inputs)).placements)
+        placements.append(search(prepare(inputs)).builder.evaluator.placements.computed)
     assert placements == sorted(placements)
     assert placements[0] < placements[1]
 
@@ -64,7 +64,9 @@ def test_however_long_other_plans_are_tried_the_strategies_that_follow_have_plac
         planning = {"searchEffort": effort, "maxPlacements": 2000}
         policy = a_policy(strategies={"misplaced": True}, planning=planning)
         found = search(prepare(planning_inputs(nodes, workloads, policy=policy)))
-        return found.placements, sum(move.candidate.wish.strategy == "misplaced" for move in found.moves)
+        return found.builder.evaluator.placements.computed, sum(
+            move.candidate.wish.strategy == "misplaced" for move in found.moves
+        )
 
     (usual, _), (much, moved_too) = asked_and_misplaced(1), asked_and_misplaced(4)
     assert moved_too == 2
