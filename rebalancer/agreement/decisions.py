@@ -24,8 +24,8 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.counting import counted
+from rebalancer.planning.assemble import requests_by_pod
 from rebalancer.planning.plan import API_VERSION, Value
-from rebalancer.scheduling.resources import pod_requests, requested_amounts
 
 KEPT_DECISIONS = 1000
 KEPT_MISSES = 100
@@ -449,9 +449,7 @@ class BesideTally:
 def requested_percent(snapshot: Snapshot, elsewhere: Mapping[str, str]) -> FloatArray:
     """(nodes, 2) percent of allocatable cpu and memory that pods request, some of them on other nodes."""
     pods, nodes = snapshot.pods, snapshot.nodes
-    rows = [requested_amounts(pod_requests(pod).present, RESOURCES) for pod in pods.classes]
-    amounts = np.array(rows, np.float64).reshape(-1, 2)[pods.pod_class]
-    node = pods.node.copy()
+    amounts, node = requests_by_pod(snapshot), pods.node.copy()
     for row, uid in enumerate(pods.uids) if elsewhere else ():
         if uid in elsewhere and node[row] >= 0:
             node[row] = nodes.row.get(elsewhere[uid], node[row])

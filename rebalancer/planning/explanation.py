@@ -12,7 +12,6 @@ from functools import partial
 
 import numpy as np
 
-from rebalancer.cluster import times
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodClassIndex, PodRow
 from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.builder import PlanBuilder
@@ -218,7 +217,7 @@ class PodExplainer:
     def explanation(self) -> PodExplanation:
         """The explanation, with what the plan does with the pod."""
         prepared, row = self._prepared, self._row
-        inputs, pods = prepared.inputs, prepared.table_of(row)
+        pods = prepared.table_of(row)
         plan = plan_prepared(prepared)
         verdict, verdict_because = verdict_of(plan, pods.uids[row], self._name())
         refusals = tuple(every_refusal(prepared.eviction_of(row), row))
@@ -246,10 +245,7 @@ class PodExplainer:
         if prepared.has_finished(row) and verdict == NODE_NOT_HOT:
             verdict_because = "it has finished, and no strategy of the policy wishes to remove it"
         return PodExplanation(
-            source=inputs.snapshot.source,
-            policy=inputs.policy.metadata.name,
-            inputs=inputs.digest,
-            now=times.render(inputs.now),
+            **plan.of_same(),
             pod=prepared.pod_reference(row),
             node=self._name(),
             evictable=refusal is None,
@@ -461,10 +457,7 @@ def explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:
     pods.sort(key=lambda item: (-largest[item.pod.uid], item.pod.full_name))
     hotness = prepared.hotness
     return NodeExplanation(
-        source=plan.source,
-        policy=plan.policy,
-        inputs=plan.inputs,
-        now=plan.now,
+        **plan.of_same(),
         node=report.name,
         load=report.load,
         after=report.after.load if report.after else report.load,
@@ -526,10 +519,7 @@ def explain_workload(prepared: PreparedInputs, kind: str, namespace: str, name: 
         )
     pods.sort(key=lambda item: (item.verdict != MOVED, not item.hot, item.pod.full_name))
     return WorkloadExplanation(
-        source=plan.source,
-        policy=plan.policy,
-        inputs=plan.inputs,
-        now=plan.now,
+        **plan.of_same(),
         namespace=namespace,
         workload=f"{kind}/{name}",
         pods=tuple(pods),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
@@ -36,6 +36,10 @@ class Answer(Value, frozen=True):
     policy: str
     inputs: str  # digest of snapshot, policy, configuration and state: same inputs, same answer
     now: str  # RFC 3339: the clock it was made by
+
+    def of_same(self) -> dict[str, Any]:
+        """The same for another answer that follows from this one."""
+        return {name: getattr(self, name) for name in Answer.__struct_fields__}
 
 
 class PodReference(Value, frozen=True):

@@ -74,9 +74,7 @@ def why_not(inputs: PlanningInputs, subject: Subject | None) -> WhyNot:
     prepared = prepare_to_plan(inputs)
     searched = search(prepared)
     plan = build_plan(prepared, searched)
-    answer = WhyNot(
-        source=plan.source, policy=plan.policy, inputs=plan.inputs, now=plan.now, warnings=plan.warnings
-    )
+    answer = WhyNot(**plan.of_same(), warnings=plan.warnings)
     if subject is None:
         return _of_the_cluster(prepared, plan, answer)
     if subject.kind == "pod":

@@ -171,7 +171,8 @@ class SimulatedExecution(msgspec.Struct, eq=False, dict=True):
                 state.bind(pod, node)
             evicted.append(row)
             result, because = self._result(plan, move, node)
-            self._made.append(self._past(move, node, result))
+            name, now = ("", None) if node == NOWHERE else (prepared.nodes.names[node], prepared.inputs.now)
+            self._made.append(move.made(result.value, name, prepared.inputs.now, now))
             self._ended(move, made=True)
             landed.append((move, self._made[-1].to_node))
             self._is_as_foreseen &= [item.node for item in move.landings] == [self._made[-1].to_node]
@@ -203,12 +204,6 @@ class SimulatedExecution(msgspec.Struct, eq=False, dict=True):
             kept=[*progress.kept, move] if kept else progress.kept,
             left=[item for item in progress.left if item.pod.uid != move.pod.uid],
         )
-
-    def _past(self, move: Move, node: NodeRow, result: Result) -> PastMove:
-        now, names = self._prepared.inputs.now, self._prepared.inputs.snapshot.nodes.names
-        if node == NOWHERE:
-            return move.made(result.value, "", now, None)
-        return move.made(result.value, names[node], now, now)
 
     @property
     def made(self) -> tuple[PastMove, ...]:

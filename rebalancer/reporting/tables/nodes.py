@@ -34,14 +34,7 @@ class NodeListing(Answer, frozen=True):
 
 def node_listing(plan: Plan, nodes: tuple[NodeReport, ...]) -> NodeListing:
     """The nodes, with the source, policy and digest of the plan they belong to."""
-    return NodeListing(
-        source=plan.source,
-        policy=plan.policy,
-        inputs=plan.inputs,
-        now=plan.now,
-        nodes=nodes,
-        warnings=plan.warnings,
-    )
+    return NodeListing(**plan.of_same(), nodes=nodes, warnings=plan.warnings)
 
 
 def figure_words(figures: Mapping[str, Figure]) -> str:
