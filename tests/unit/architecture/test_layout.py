@@ -24,9 +24,6 @@ MAX_LINES = 600  # of one module, as long as it is one idea
 PAGE_LINES = 80  # a module that is shorter, and used by one other, belongs to that other
 MIN_MODULES = 3  # of one folder, besides its __init__; subfolders count
 MAX_TEST_LINES = 420  # of one module of tests, which may hold long tables
-APART = {  # short, used by one other, and apart from it for a reason
-    "rebalancer/planning/strategies/hot_nodes/relief.py": "imports the search, its strategy does not",
-}
 # A name that is a thing of the field (nodes, pods, plan) may occur once per folder, which says what view of
 # it the module holds: tables/plan.py prints what planning/plan.py defines. A name that only says what is
 # done, or how things are kept, means nothing without its folder; two such modules are easily mistaken.
@@ -78,7 +75,7 @@ def test_a_module_that_one_other_uses_is_at_least_a_page_long_or_a_feature() -> 
         if len(importers) == 1 and lines < PAGE_LINES and name not in found:
             short[name] = (lines, *importers)
 
-    assert short.keys() == APART.keys(), short
+    assert short == {}
 
 
 def test_a_module_that_no_other_imports_is_a_feature_that_is_found_by_its_name() -> None:
