@@ -65,8 +65,10 @@ class LogObserver:
                 verb = "evicting" if not restarts else "restarting" if restarts == len(moves) else "moving"
                 verb = "asking about" if self._dry_run else verb
                 self._event(logging.INFO, f"wave {wave}: {verb} {counted(len(moves), 'pod')}: {words(pods)}")
-            case events.EvictionAnswered(attempt):
-                self._answered(attempt)
+            case events.EvictionAnswered(attempt) if (
+                attempt.is_granted
+            ):  # any other ends the move: that is said
+                self._granted(attempt)
             case events.MoveEnded(outcome):
                 level = logging.WARNING if outcome.result.is_warning else logging.INFO
                 self._event(level, outcome_words(outcome))
@@ -80,16 +82,14 @@ class LogObserver:
                 count, code = counted(len(outcomes.outcomes), "move"), outcomes.exit_code
                 self._event(logging.INFO, f"finished {count}, exit code {code}")
 
-    def _answered(self, attempt: Attempt) -> None:
+    def _granted(self, attempt: Attempt) -> None:
         move, verdict = attempt.move, attempt.verdict
         pod = words(move.pod.full_name)
         if self._dry_run and verdict in (Verdict.EVICTED, Verdict.RESTARTED):
             verb = "restart" if move.is_restart else "evict"
             self._event(logging.INFO, f"would {verb} {pod}: the API server agrees")
             return
-        expected = attempt.is_granted or verdict is Verdict.GONE
-        level = logging.INFO if expected else logging.WARNING
-        self._event(level, f"{verdict.value} {pod}: {words(attempt.message)}")
+        self._event(logging.INFO, f"{verdict.value} {pod}: {words(attempt.message)}")
 
     def _event(self, level: int, message: str) -> None:
         """Log what the journal records too; once is enough where both go to the same stream."""

@@ -68,11 +68,21 @@ def test_off_a_terminal_each_event_is_one_log_line(caplog: pytest.LogCaptureFixt
     ]
 
 
-def test_a_refused_eviction_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("verdict", "result", "level"),
+    [(Verdict.REFUSED, Result.REFUSED, "WARNING"), (Verdict.GONE, Result.GONE, "INFO")],
+)
+def test_an_eviction_that_is_not_granted_is_said_once(
+    caplog: pytest.LogCaptureFixture, verdict: Verdict, result: Result, level: str
+) -> None:
+    """Its answer and the end of its move come one after the other, and would be the same line."""
+    watching = LogObserver(LOGGER)
     with caplog.at_level(logging.INFO):
-        LogObserver(LOGGER)(an_answer(Verdict.REFUSED, "a budget"))
+        watching(an_answer(verdict, "a budget"))
+        watching(MoveEnded(an_outcome(result, because="a budget")))
 
-    assert caplog.records[0].levelno == logging.WARNING
+    lines = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert lines == [(level, f"{result.value} shop/web-7d9f8b6c5d-x2x4z: a budget")]
 
 
 def test_on_a_terminal_outcomes_scroll_above_a_bar() -> None:
