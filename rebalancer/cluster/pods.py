@@ -128,10 +128,6 @@ class PodFields(msgspec.Struct, gc=False):
         of_containers = (text for item in self.reports(init=init) for text in (item.waiting, item.terminated))
         return {self.reason, *of_containers} - {""}
 
-    def restarts(self, *, init: bool = False) -> int:
-        """How often its containers were restarted in all, its init containers as well where that is asked."""
-        return sum(item.restarts for item in self.reports(init=init))
-
 
 class Encoding(Protocol):
     """How a pod is written: what ``read_pod`` must know to read JSON and protobuf alike."""

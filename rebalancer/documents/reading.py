@@ -192,7 +192,7 @@ def read_text(path: str | pathlib.Path, *, largest: int = MAX_TEXT_BYTES) -> str
     return _decoded(read_bytes(path, largest=largest), str(path))
 
 
-def read_text_again(path: str | pathlib.Path, *, largest: int = MAX_TEXT_BYTES) -> str:
+def read_text_again(path: str | pathlib.Path) -> str:
     """The same of a regular file alone, for what is read again and again while a program runs.
 
     Whoever opens a pipe waits for a writer, perhaps for ever. InputError for anything but a file.
@@ -203,16 +203,16 @@ def read_text_again(path: str | pathlib.Path, *, largest: int = MAX_TEXT_BYTES) 
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise InputError("is not a regular file any more", where=str(path))
             with os.fdopen(descriptor, "rb", closefd=False) as file:
-                content = _bounded(file, str(path), largest)
+                content = _bounded(file, str(path), MAX_TEXT_BYTES)
         finally:
             os.close(descriptor)
     return _decoded(content, str(path))
 
 
-def read_stream(stream: BinaryIO, source: str, *, largest: int = MAX_TEXT_BYTES) -> str:
+def read_stream(stream: BinaryIO, source: str) -> str:
     """The UTF-8 text of an open stream, such as standard input; ``source`` is its name in errors."""
     with _reading(source):
-        return _decoded(_bounded(stream, source, largest), source)
+        return _decoded(_bounded(stream, source, MAX_TEXT_BYTES), source)
 
 
 def _decoded(content: bytes, source: str) -> str:

@@ -66,8 +66,8 @@ class Feed:
         self._api = api
         self._objects = objects
         self._changed = changed
-        self._over = ""
-        self._refused = False
+        self.over = ""  # why it goes no further; empty while it does
+        self.refused = False  # whether the kind cannot be watched: to begin again would end the same way
         # What ``close`` and ``hurry`` touch a signal cannot leave locked, as it can an ``Event``.
         self._closing = False
         self._at_once: SimpleQueue[None] = SimpleQueue()  # do not wait any longer before the next attempt
@@ -102,18 +102,6 @@ class Feed:
         """Whether the server has begun to answer a WATCH that goes on."""
         with self._changed:
             return self._stream is not None
-
-    @property
-    def over(self) -> str:
-        """Why the feed goes no further; empty while it does."""
-        with self._changed:
-            return self._over
-
-    @property
-    def refused(self) -> bool:
-        """Whether the kind cannot be watched: to begin again would end the same way."""
-        with self._changed:
-            return self._refused
 
     def __len__(self) -> int:
         with self._changed:
@@ -203,8 +191,8 @@ class Feed:
 
     def _finish(self, why: str, *, refused: bool = False) -> None:
         with self._changed:
-            self._over = why
-            self._refused = refused
+            self.refused = refused
+            self.over = why
             self._changed.notify_all()
 
     def _follow(self) -> None:
