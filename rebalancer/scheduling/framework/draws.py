@@ -22,6 +22,9 @@ _INTERRUPTED = 0.02
 _PACE_SPREAD = 0.2  # of the logarithm of the time a node takes, from one chunk to the next
 _SLOW, _SLOWER = 0.03, 8.0  # the share of chunks whose worker was interrupted, and how much longer they take
 _STAGGER = 2.0  # the most that a worker begins after the one before, in nodes
+_UNEXPECTED = 0.003  # an interrupted worker left out what it should have looked at, or did not
+_OF_ONE_WORKER = 1e-4  # no worker is ahead of another: what hundreds of draws may miss
+_SCATTERED = 0.1
 _TABLE = 1 << 14  # places of the best nodes times draws: what one placement goes through
 _MIN_DRAWS, _MAX_DRAWS = 128, 1024
 BEST_IN_SAMPLE = 12  # of the best nodes that are followed so many are in a sample on average
@@ -65,6 +68,13 @@ class Draws(msgspec.Struct, frozen=True, eq=False):
     weight: FloatArray  # (draws,) their chances, 1 together
     between: FloatArray  # (draws,) the mean time between two nodes, for all workers together
     ends: FloatArray  # (draws,) when enough nodes were found where all are feasible
+    unexpected: float  # the chance that a node is in the sample against the draw, or is not
+    scattered: float  # the share of searches that are taken to find a sample scattered over all nodes
+
+
+def _scattered(limit: int) -> float:
+    """Of searches that end with the first node that is found, draws show too few: it may be any."""
+    return 1.0 if limit == 1 else _SCATTERED
 
 
 def _number(candidates: int, limit: int) -> int:
@@ -108,6 +118,8 @@ def interleavings(candidates: int, limit: int, workers: Workers) -> Draws:
         np.asarray(weight / weight.sum(), np.float32),
         np.asarray(between, np.float32),
         np.asarray(np.partition(times, limit - 1, axis=0)[limit - 1], np.float32),
+        _UNEXPECTED,
+        _scattered(limit),
     )
 
 
@@ -153,6 +165,8 @@ def orders(nodes: Unordered, limit: int) -> Draws:
         np.full(draws, 1.0 / draws, np.float32),
         np.ones(draws, np.float32),
         np.full(draws, limit, np.float32),
+        _OF_ONE_WORKER,
+        _scattered(limit),
     )
 
 

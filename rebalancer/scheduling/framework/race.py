@@ -25,6 +25,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -33,19 +34,16 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.scheduling.framework.draws import BEST_IN_SAMPLE, Draws
 from rebalancer.scheduling.framework.scores import RawScores
 
-# The chance that an interrupted worker left out what it should have looked at, or did not.
-_UNEXPECTED = 0.003
-_SCATTERED = 0.1  # the share of races that are taken to find a sample scattered over all nodes
 _MIN_CHANCE = 1e-7  # less is left out: it would be seen once in ten million searches
-_MAX_COUNTED = 256  # feasible nodes that are counted to find the end of a search
-_CORRECTIONS = 2
+_MAX_COUNTED = 1 << 16  # feasible nodes times draws: what is looked at to find the ends of the searches
+_LEAST_COUNTED = 256  # feasible nodes that are, however many draws there are
 _MOST_FOLLOWED = 2  # times as many as wanted, where totals are equal
 _MIN_LEFT = 1e-5  # the chance of draws without a winner that are not followed any further
 _PARTS = 3  # in which the best nodes are looked at, unless so few numbers are looked at together
 _MAX_TOGETHER = 1 << 12
 _FEW = 20  # draws that are less than one in so many
 _CROWD = 2 / 3  # of the nodes that are followed: one of so many is in most samples
-_SCATTERED_LATER = 0.01  # of the races that find none of the nodes that are followed first
+_SCATTERED_LATER = 0.01  # the same of those that find none of the nodes so far; see ``Draws.scattered``
 _MOST_LOOKED_AT = 8  # parts of so many, each with a third of the nodes that are followed
 _MAX_EXTREMES = 8  # combinations of the extremes of samples that are kept apart
 _WIDE = 4  # times as many columns as rows
@@ -150,33 +148,32 @@ class Race:
         ``found`` are those that end the search, more than ``limit``; None: the same. Extenders reject others.
         """
         found = places if found is None else found
-        self._places = found
-        self._draws = draws
-        ends = draws.ends
-        if len(found) < len(draws.times):
-            ends = self._counted(ends * (len(draws.times) / len(found)), limit)
-        self._places = places
+        self._places, self._every, self._limit, self._draws = places, found, limit, draws
+        ends = self._counted() if len(found) < len(draws.times) else draws.ends
         # The last node that is found, and the next one, are in the sample or not, by the time of half a node.
         self._ends = ends + draws.between / 2 + 0.5
         self._rows = -(-BEST_IN_SAMPLE * len(found) // limit)
         self._found = limit / len(found)
 
-    def _counted(self, guess: FloatArray, limit: int) -> FloatArray:
-        """(draws,) about when enough feasible nodes were found, by counting some of them up to a guess."""
-        step = -(-len(self._places) // _MAX_COUNTED)
-        times = self._draws.times[np.sort(self._places)[::step]]
-        for _ in range(_CORRECTIONS):
-            # Added up as small numbers, three times as fast; there are at most _MAX_COUNTED.
-            found = np.add.reduce((times <= guess).view(np.int8), axis=0, dtype=np.int16)
-            guess = guess * (limit / step) / np.maximum(found.astype(np.int64), 1)
-        return np.asarray(guess, np.float32)
+    def _counted(self) -> FloatArray:
+        """(draws,) when enough feasible nodes were found; of many nodes about when, by some of them."""
+        step = -(-len(self._every) // max(_MAX_COUNTED // len(self._draws.weight), _LEAST_COUNTED))
+        times = self._draws.times[np.sort(self._every)[::step]]
+        # Each of them stands for those before and after it in its step.
+        last = min(max(round((self._limit - (step + 1) / 2) / step), 0), len(times) - 1)
+        return np.asarray(np.partition(np.ascontiguousarray(times.T), last, axis=1)[:, last], np.float32)
 
     def share_of_sizes(self, least: int, most: int, sizes: range) -> float:
         """The chance that so many feasible nodes are in the sample, of ``sizes`` that are possible."""
-        inside = np.count_nonzero(self._times(np.arange(len(self._places))) < self._ends - 0.5, axis=0)
-        inside = inside.clip(sizes[0], sizes[-1])
+        inside = self._sizes.clip(sizes[0], sizes[-1])
         share = float(self._draws.weight[(inside >= least) & (inside <= most)].sum())
-        return (1.0 - _SCATTERED) * share + _SCATTERED * (most - least + 1) / len(sizes)
+        return (1.0 - self._draws.scattered) * share + self._draws.scattered * (most - least + 1) / len(sizes)
+
+    @cached_property
+    def _sizes(self) -> IntArray:
+        """(draws,) how many feasible nodes are in each sample."""
+        ends = np.partition(self._draws.times[self._every], self._limit - 1, axis=0)[self._limit - 1]
+        return np.asarray(np.count_nonzero(self._draws.times[self._places] <= ends, axis=0))
 
     def kinds(self, varying: Sequence[RawScores]) -> list[Kind]:
         """The draws, by the extremes of their samples, for scores that are normalised by these."""
@@ -273,16 +270,19 @@ class Race:
         if draws is not None and len(draws) * _FEW < len(self._ends):
             followed = max(followed // _PARTS, 1)  # what they may still miss is next to nothing
         left = np.ones_like(weight)  # the chance that no node so far is in the sample
-        share, scattered = _SCATTERED, 0.0  # the chance of scattered samples without any node so far
+        share, again = self._draws.scattered, 0.0
+        scattered = 0.0  # the chance of scattered samples without any node so far
         for rows, best, lowest in _ranked(totals, followed):
             levels = np.array([0, *((best[1:] != best[:-1]).nonzero()[0] + 1).tolist(), len(rows)])
             is_crowd = len(levels) == 2 and len(rows) >= followed * _CROWD
             if not is_crowd:
                 scattered += share * float(_weighed(left, weight))
-                weight, share = (1.0 - share) * weight, _SCATTERED_LATER
-                found = scattered * self._scattered(levels, levels[1:] - levels[:-1])
+                weight, share = (1.0 - share) * weight, 0.0
+                found = scattered * self._scattered(levels)
                 chance[rows] += found
                 scattered -= float(found.sum())
+                if not weight.any():
+                    return lowest
             begins = levels.tolist()
             begin = level = 0
             while begin < len(rows):
@@ -290,6 +290,7 @@ class Race:
                 together = max(len(rows) // _PARTS, _MAX_TOGETHER // len(weight))
                 following = max(bisect_left(begins, min(begin + together, len(rows))), level + 1)
                 end, before = begins[following], left
+                part = rows[begin:end]
                 if is_crowd:
                     left = before * self._without(rows, draws, ends)
                     every = float(_weighed(before, weight))
@@ -298,8 +299,12 @@ class Race:
                     scattered *= 1.0 - with_one
                 else:
                     within = levels[level : following + 1] - begin
-                    won, left = self._won(rows[begin:end], draws, ends, within, before)
-                    chance[rows[begin:end]] += _weighed(won, weight)
+                    if again:
+                        chance[part] += again * float(_weighed(left, weight)) * self._scattered(within)
+                        weight = (1.0 - again) * weight
+                    won, left = self._won(part, draws, ends, within, before)
+                    chance[part] += _weighed(won, weight)
+                again = _SCATTERED_LATER
                 open_draws = (left > _MIN_LEFT).nonzero()[0]
                 if not len(open_draws):
                     return lowest
@@ -310,11 +315,12 @@ class Race:
         chance[rows] += float(_weighed(left, weight)) / len(rows)
         return lowest
 
-    def _scattered(self, levels: IntArray, sizes: IntArray) -> FloatArray:
+    def _scattered(self, levels: IntArray) -> FloatArray:
         """(nodes,) the chance of each of the best nodes where the sample is scattered over all nodes.
 
-        ``sizes`` are the numbers of nodes of equal total, the best first; ``levels`` their sums, from 0 on.
+        ``levels`` are the sums of the numbers of nodes of equal total, the best first, from 0 on.
         """
+        sizes = levels[1:] - levels[:-1]
         absent = (1.0 - self._found) ** levels  # all nodes so far
         return np.repeat((absent[:-1] - absent[1:]) / sizes, sizes)
 
@@ -332,8 +338,8 @@ class Race:
         that none of the nodes before is in the sample.
         """
         inside = ends - self._times(rows, draws)
-        np.maximum(inside, _UNEXPECTED, out=inside)
-        np.minimum(inside, 1.0 - _UNEXPECTED, out=inside)
+        np.maximum(inside, self._draws.unexpected, out=inside)
+        np.minimum(inside, 1.0 - self._draws.unexpected, out=inside)
         missing = 1.0 - inside
         tied = len(levels) <= len(rows)
         if tied:

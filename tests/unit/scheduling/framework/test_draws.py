@@ -45,8 +45,17 @@ def test_the_same_search_has_the_same_draws() -> None:
     assert (interleavings(150, 100, SIXTEEN).times == first).all()
 
 
+def known(nodes: Unordered) -> tuple[IntArray, IntArray]:
+    return np.frombuffer(nodes.zones, np.int64), np.frombuffer(nodes.later[0], np.int64)
+
+
 def searched(
-    random: np.random.Generator, zones: IntArray, later: IntArray, scores: Sequence[RawScores], rows: IntArray
+    random: np.random.Generator,
+    zones: IntArray,
+    later: IntArray,
+    scores: Sequence[RawScores],
+    rows: IntArray,
+    limit: int = 0,
 ) -> FloatArray:
     """The share of each feasible node of many searches, each over an order of its own, from any start."""
     labels = [{"topology.kubernetes.io/zone": f"z{zone}"} for zone in zones]
@@ -58,7 +67,7 @@ def searched(
         listed = feasible[known[node_order([labels[row] for row in known])]]
         for start in random.integers(0, len(zones), 3):
             walk = np.roll(listed, -start)
-            seen = walk[walk >= 0][: nodes_to_find(len(zones), 0)]
+            seen = walk[walk >= 0][: limit or nodes_to_find(len(zones), 0)]
             totals = np.zeros(len(seen), np.int64)
             for item in scores:
                 raw = item.raw[seen]
@@ -98,6 +107,50 @@ def test_searches_that_begin_elsewhere_find_none_of_many_younger_nodes(count: in
     totals = np.where(later, 100, np.random.default_rng(young).integers(0, 90, count))
     predicted = Search(np.arange(count), nodes, limit, SIXTEEN).chances([RawScores(Plain(), 1, totals)])
     assert predicted[later > 0].sum() == pytest.approx((limit + young - 1) / count, abs=0.01)
+
+
+def all_listed(*zones: int) -> Unordered:
+    """So many nodes in each zone, all of them there when the scheduler started."""
+    zone = np.arange(len(zones)).repeat(zones)
+    return Unordered(zone.tobytes(), (np.zeros(len(zone), np.int64).tobytes(),))
+
+
+def test_younger_nodes_that_a_search_does_not_reach_have_no_part_in_it_however_many_they_are() -> None:
+    """Of 200 that are all better than the others; a search finds 570 of the 1,500 nodes."""
+    later = np.append(np.zeros(1300, np.int64), np.arange(1, 201))
+    nodes, totals = Unordered(np.zeros(1500, np.int64).tobytes(), (later.tobytes(),)), np.arange(1500)
+    predicted = Search(totals, nodes, 570, SIXTEEN).chances([RawScores(Plain(), 1, totals)])
+    assert predicted[1300:].sum() == pytest.approx((570 + 199) / 1500, abs=0.1)
+
+
+def test_where_nodes_of_small_zones_alone_are_feasible_the_search_ends_where_it_found_enough() -> None:
+    """They are the first in the list: of most starts the first 160 of the 200."""
+    nodes, rows, totals = all_listed(3000, 100, 100), np.arange(3000, 3200), np.arange(200)
+    predicted = Search(rows, nodes, 160, SIXTEEN).chances([RawScores(Plain(), 1, totals)])
+    expected = searched(
+        np.random.default_rng(1), *known(nodes), [RawScores(Plain(), 1, totals)], rows, limit=160
+    )
+    assert abs(predicted - expected).sum() / 2 < 0.09
+
+
+@pytest.mark.parametrize(("count", "order"), [(40, None), (300, None), (40, "by name"), (300, "by name")])
+def test_without_scores_each_feasible_node_is_as_likely_to_be_the_first_one(
+    count: int, order: str | None
+) -> None:
+    looked_at = np.arange(count) if order else all_listed(count)
+    predicted = Search(np.arange(count), looked_at, 1, SIXTEEN).chances([])
+    np.testing.assert_allclose(predicted, 1 / count)
+
+
+def test_extenders_leave_as_many_nodes_of_a_sample_as_chance_has_it() -> None:
+    """100 are found of 300, 20 of which they reject: six or seven in a sample, more or less."""
+    random = np.random.default_rng(4)
+    found = np.sort(random.permutation(400)[:300])
+    search = Search(np.sort(random.permutation(found)[:280]), all_listed(400), 100, SIXTEEN, found=found)
+    for sizes in ((80, 89), (90, 91), (92, 93), (94, 95), (96, 100)):
+        drawn = random.hypergeometric(20, 280, 100, 100_000)
+        expected = np.mean((100 - drawn >= sizes[0]) & (100 - drawn <= sizes[1]))
+        assert search.of_sizes(*sizes)[0] == pytest.approx(expected, abs=0.08)
 
 
 def test_a_node_in_no_order_is_in_as_many_samples_as_any_other() -> None:
