@@ -158,7 +158,7 @@ def orders(nodes: Unordered, limit: int) -> Draws:
     ahead = (random.random((count, draws)).argsort(axis=1) + random.random((count, draws))).T / draws
     came = np.array([np.frombuffer(later, np.int64) for later in nodes.later])
     came = came[np.arange(draws) % len(came)]
-    places = _places(zones, np.where(came, came, (ahead + starts) % 1.0))
+    places = _places(zones, came + (ahead + starts) % 1.0)
     distance = (places - (starts * count).astype(np.int64)) % count
     return Draws(
         np.ascontiguousarray(distance.T + 1, np.float32),

@@ -224,13 +224,14 @@ def listed_since(table: NodeTable, moment: float, shuffle: int = 0) -> list[str]
 class Unordered(msgspec.Struct, frozen=True):
     """Nodes that a scheduler listed in no order when it started, and those that came after them, by age.
 
-    Equal values are the same nodes by row, so what follows from them can be looked up.
+    Those that were created in one second came in no order either. Equal values are the same nodes by row, so
+    what follows from them can be looked up.
     """
 
     zones: bytes  # (nodes,) int64: a number of the zone, from 0 on
     later: tuple[
         bytes, ...
-    ]  # (nodes,) int64 for each start: 0 where it was listed, else when it came, from 1 on
+    ]  # (nodes,) int64 for each start: 0 where it was listed, else when it came, from 1 on; equal: at once
 
     @classmethod
     def since(cls, table: NodeTable, moments: Collection[float]) -> Unordered:
@@ -238,8 +239,7 @@ class Unordered(msgspec.Struct, frozen=True):
         keys = [zone_key(record.metadata.labels or {}) for record in table.records]
         number = {key: index for index, key in enumerate(dict.fromkeys(keys))}
         created = _created(table)
-        came = np.empty(len(table), np.int64)
-        came[created.argsort(kind="stable")] = np.arange(1, len(table) + 1)
+        came = np.unique(created, return_inverse=True)[1].astype(np.int64) + 1
         later = [np.where(created > moment, came, 0).tobytes() for moment in moments]
         zones = np.array([number[key] for key in keys], np.int64).tobytes()
         return cls(zones, tuple(later) if len(set(later)) > 1 else tuple(later[:1]))

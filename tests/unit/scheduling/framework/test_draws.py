@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,6 +13,7 @@ from rebalancer.scheduling.framework.draws import Workers, chunk_size, interleav
 from rebalancer.scheduling.framework.sampling import Search, nodes_to_find
 from rebalancer.scheduling.framework.scores import RawScores
 from rebalancer.scheduling.state.nodes import Unordered, node_order
+from tests.builders import a_node, a_snapshot
 from tests.unit.scheduling.framework.plain_plugins import ByMaximum, Plain
 
 SIXTEEN = Workers(16)
@@ -151,6 +153,15 @@ def test_extenders_leave_as_many_nodes_of_a_sample_as_chance_has_it() -> None:
         drawn = random.hypergeometric(20, 280, 100, 100_000)
         expected = np.mean((100 - drawn >= sizes[0]) & (100 - drawn <= sizes[1]))
         assert search.of_sizes(*sizes)[0] == pytest.approx(expected, abs=0.08)
+
+
+def test_nodes_that_were_created_in_one_second_are_in_no_order_either() -> None:
+    """The scheduler was there before them; by age neighbours would mostly be in a sample together."""
+    nodes = [a_node(f"n{number}", created="2026-01-05T12:00:00Z") for number in range(400)]
+    draws = orders(Unordered.since(a_snapshot(nodes=nodes, pods=[]).nodes, [-math.inf]), 100)
+    inside = draws.times <= draws.ends
+    both = inside[:-1] & inside[1:]
+    assert both.mean() == pytest.approx(1 / 16, abs=0.02)
 
 
 def test_a_node_in_no_order_is_in_as_many_samples_as_any_other() -> None:
