@@ -56,7 +56,8 @@ _TAIL = """\
 * **Pending pods** are placed first, in the order of the queue.
 * **Sampling.** In clusters of more than 100 nodes the scheduler compares a sample, which begins where its
   last search ended and is found by several workers in a race. Every start and every number of workers up to
-  `scheduler.cores` is equally likely, and the chances of nodes follow from that.
+  `scheduler.cores` is equally likely, and the chances of nodes follow from that. Of nodes in no order (below)
+  workers find no others than one alone.
 * **Preemption** is reported, not predicted. Room is kept on the node that a preemption has nominated.
 * **Figures of load-aware plugins** lag behind ours by up to a minute and a half. A landing must be
   acceptable by the figures of now and by those that earlier waves read within that time.
