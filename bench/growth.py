@@ -82,7 +82,13 @@ def planned(inputs: PlanningInputs, moves: int, hot_above: int | None, repeat: i
         clock.append(time.process_time())
         taken.append(dict(zip(("prepare", "search", "write"), np.diff(clock).tolist(), strict=True)))
     least = {stage: min(item[stage] for item in taken) for stage in taken[0]}
-    return Planned(len(prepared.pods), plan.hot_count, len(found.moves), found.placements, least)
+    return Planned(
+        len(prepared.pods),
+        plan.hot_count,
+        len(found.moves),
+        found.builder.evaluator.placements.computed,
+        least,
+    )
 
 
 def inputs_of(size: Size, policy: Path, clusters: Path) -> tuple[PlanningInputs, float]:
