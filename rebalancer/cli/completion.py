@@ -26,6 +26,7 @@ import click
 
 from rebalancer import files
 from rebalancer.deadlines import attended
+from rebalancer.errors import RebalancerError
 
 _SECONDS = 2.0
 _KEPT_SECONDS = 60.0
@@ -48,6 +49,9 @@ _KINDS = {
 }
 _SCALED = ("deployment", "statefulset", "replicaset")
 
+# A cluster, a kubeconfig or a recording that cannot be read in time, or that holds something else.
+_UNANSWERED = (RebalancerError, OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
+
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
@@ -58,7 +62,7 @@ def _completer(found: Callable[[click.Context, str], list[str]]) -> Completer:
         try:
             with _silence():
                 words = attended(lambda: found(ctx, incomplete)).result(_SECONDS)
-        except Exception:  # noqa: BLE001 - no cluster, kubeconfig or recording, or one that holds something else
+        except _UNANSWERED:
             return []
         return [word for word in words if word.startswith(incomplete) and _WORD.fullmatch(word)][:_MAX_NAMES]
 

@@ -105,8 +105,9 @@ def record_timeline(
 ) -> None:
     """Record a live cluster moment by moment, until the Unix time ``ends`` or a signal asks to stop.
 
-    What cannot be read once is read at the next moment; ``warn`` is told that. Raises InputError when the
-    folder cannot be written, and the last failure where no moment was recorded at all.
+    ``wrote`` hears of each moment that was recorded, ``warn`` of each that could not be read; the next one is
+    tried all the same. Raises InputError when the folder cannot be written, and the last failure where no
+    moment was recorded at all.
     """
     loaded, api = policy_of(options), open_api(options)
     assert api is not None  # a timeline is recorded of a live cluster
