@@ -343,6 +343,10 @@ _V1BETA3 = _listed(
 )
 _POINT_BY_POINT: Mapping[str, Enabled] = {
     "queueSort": _listed("PrioritySort"),
+    "preFilter": _listed(
+        "NodeResourcesFit NodePorts VolumeRestrictions PodTopologySpread InterPodAffinity VolumeBinding "
+        "NodeAffinity"
+    ),
     "filter": _listed(
         "NodeUnschedulable NodeName TaintToleration NodeAffinity NodePorts NodeResourcesFit "
         "VolumeRestrictions EBSLimits GCEPDLimits NodeVolumeLimits AzureDiskLimits VolumeBinding "
@@ -356,10 +360,6 @@ _POINT_BY_POINT: Mapping[str, Enabled] = {
 }
 _V1BETA2: Mapping[str, Enabled] = {
     **_POINT_BY_POINT,
-    "preFilter": _listed(
-        "NodeResourcesFit NodePorts VolumeRestrictions PodTopologySpread InterPodAffinity VolumeBinding "
-        "NodeAffinity"
-    ),
     "score": _listed(
         "NodeResourcesBalancedAllocation=1 ImageLocality=1 InterPodAffinity=1 NodeResourcesFit=1 "
         "NodeAffinity=1 PodTopologySpread=2 TaintToleration=1"
@@ -367,9 +367,6 @@ _V1BETA2: Mapping[str, Enabled] = {
 }
 _V1BETA1: Mapping[str, Enabled] = {
     **_POINT_BY_POINT,
-    "preFilter": _listed(
-        "NodeResourcesFit NodePorts PodTopologySpread InterPodAffinity VolumeBinding NodeAffinity"
-    ),
     "score": _listed(
         "NodeResourcesBalancedAllocation=1 ImageLocality=1 InterPodAffinity=1 "
         "NodeResourcesLeastAllocated=1 NodeAffinity=1 NodePreferAvoidPods=10000 PodTopologySpread=2 "

@@ -32,6 +32,7 @@ from rebalancer.scheduling.framework.unknown_scores import by_size, outcome_by_s
 from rebalancer.scheduling.matching import tolerates_any
 from rebalancer.scheduling.state.cluster_state import GONE, UNBOUND, ClusterState, once_a_class
 from rebalancer.scheduling.state.domains import DomainCounter
+from rebalancer.scheduling.versions.release import Release
 from rebalancer.scheduling.versions.rules import HEAP_TIES
 
 NO_POD = -1
@@ -138,13 +139,19 @@ class Scheduler:
         # A plugin that does not score any more may still prepare to, and fail; without scores none prepares.
         scoring = (*self._at(ExtensionPoint.PRE_SCORE, plugins), *self._scores) if self._scores else ()
         self._scoring = tuple(dict.fromkeys(scoring))
-        self._filter_failure = _unprepared(
-            "filter", [item for item in self._filters if item.needs_pre_filter], self._pre_filters
-        )
-        self._score_failure = _unprepared(
-            "score",
-            [item for item in self._scores if item.needs_pre_score],
-            self._at(ExtensionPoint.PRE_SCORE, plugins),
+        self._needs_pre_filter = [
+            (plugin.name, plugin.needs_pre_filter)
+            for plugin in self._filters
+            if plugin not in self._pre_filters
+        ]
+        pre_scores = self._at(ExtensionPoint.PRE_SCORE, plugins)
+        self._score_failure = next(
+            (
+                _unprepared(plugin.name, "score")
+                for plugin in self._scores
+                if plugin.needs_pre_score and plugin not in pre_scores
+            ),
+            "",
         )
 
     @property
@@ -324,7 +331,8 @@ class Scheduler:
         search = self._search(state, pod_class, candidates, feasible, pod)
         raw = self._raw_scores(state, pod_class, feasible, search.sizes[-1])
         scores, without_scores = WeightedScores(raw), 0 if self._scores or self._extenders else 1
-        failing = self._filter_failure or out_of_range(raw) or self._failure(state, pod_class, feasible)
+        filter_failure = self._filter_failure(state.classes.release)
+        failing = filter_failure or out_of_range(raw) or self._failure(state, pod_class, feasible)
         failing = failing or (_ALL_REJECTED if search.may_be_empty else "")
         parts = [] if failing else by_size(state, pod_class, search, raw)
         failing = failing or ("" if parts else _MANY_SIZES)
@@ -334,7 +342,7 @@ class Scheduler:
         if len(nominated):
             chance, tie = np.zeros(len(feasible)), None
             chance[nominated] = 1.0
-        elif failing and (len(feasible) > 1 or self._filter_failure or failing.startswith(_EXTENDER)):
+        elif failing and (len(feasible) > 1 or filter_failure or failing.startswith(_EXTENDER)):
             rejected, chance, tie = failing, np.zeros(len(feasible)), None
         elif failing:
             chance, tie = search.outcome(raw)
@@ -407,6 +415,13 @@ class Scheduler:
         known_by_plugin = {plugin.name: plugin.has_figures(state, pod_class) for plugin in self._scores}
         return {name: known for name, known in known_by_plugin.items() if known is not None}
 
+    def _filter_failure(self, release: Release) -> str:
+        """Why every cycle fails: a filter runs without what prepares it; empty where none does."""
+        for name, needs in self._needs_pre_filter:
+            if needs if isinstance(needs, bool) else release.has(needs):
+                return _unprepared(name, "filter")
+        return ""
+
     def _failure(self, state: ClusterState, pod_class: int, feasible: IntArray) -> str:
         for plugin in self._scoring:
             message = plugin.fails(state, pod_class, feasible)
@@ -420,10 +435,8 @@ class Scheduler:
         return orders if among is None else [order[among[order]] for order in orders]
 
 
-def _unprepared(point: str, needing: Sequence[Plugin], prepared: Sequence[Plugin]) -> str:
-    """Why every cycle fails: a plugin is enabled without what prepares it; empty where none is."""
-    names = [plugin.name for plugin in needing if plugin not in prepared]
-    return f"{names[0]}: it is enabled as {point} and not as pre{point.title()}" if names else ""
+def _unprepared(plugin: str, point: str) -> str:
+    return f"{plugin}: it is enabled as {point} and not as pre{point.title()}"
 
 
 def _is_lasting(plugin: Plugin) -> bool:

@@ -32,7 +32,7 @@ from rebalancer.scheduling.matching import AffinityTerm, NamespaceLabels, Owners
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.domains import DomainCounter
 from rebalancer.scheduling.state.volumes import claim_names, claims_by_name, is_bound
-from rebalancer.scheduling.versions.release import REFERENCE_RELEASE, Release
+from rebalancer.scheduling.versions.release import REFERENCE_RELEASE, Release, Rule
 
 MAX_SCORE = 100
 # The raw score of a feasible node that is left out when the extremes are determined.
@@ -212,7 +212,8 @@ class Plugin:
     normalization: Normalization = Normalization.NONE
     static: ClassVar[bool] = False  # all its results depend on the class and on static facts alone
     static_pre_filter: ClassVar[bool] = False  # the result of ``pre_filter`` does
-    needs_pre_filter: ClassVar[bool] = False  # its Filter fails where its PreFilter is not enabled
+    # Whether its Filter fails where its PreFilter is not enabled; a rule: in versions where the rule holds.
+    needs_pre_filter: ClassVar[bool | Rule] = False
     needs_pre_score: ClassVar[bool] = False  # its Score fails where its PreScore is not enabled
     of_extender: ClassVar[bool] = False  # an extender asks after all plugins: of a sample, not of all nodes
 

@@ -367,6 +367,11 @@ _INCLUSION_POLICIES = Rule(
     since=26,
     without=without_of_constraints("node_affinity_policy", "node_taints_policy"),
 )
+PREPARED_RESTRICTIONS = Rule(
+    "prepared VolumeRestrictions",
+    "the filter of VolumeRestrictions fails where its preFilter is disabled",
+    since=27,
+)
 _V1 = Rule(
     "configuration v1",
     "with the weights of v1beta3; the only one that 1.35 reads",

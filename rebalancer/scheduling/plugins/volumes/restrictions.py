@@ -15,7 +15,7 @@ from rebalancer.scheduling.framework.plugin import PASS, SKIP, Evidence, Plugin,
 from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_class
 from rebalancer.scheduling.state.counters import PodsWithTerm
 from rebalancer.scheduling.state.volumes import ONE_POD, claim_names, marks_of
-from rebalancer.scheduling.versions.rules import CLAIM_IN_USE_REASON
+from rebalancer.scheduling.versions.rules import CLAIM_IN_USE_REASON, PREPARED_RESTRICTIONS
 
 _DISK, _CLAIM = 1, 2
 _DISK_TAKEN = "node(s) had no available disk"
@@ -40,7 +40,7 @@ class VolumeRestrictions(Plugin):
     """Pods may not write one disk of the old kinds on a node, nor share a ReadWriteOncePod claim at all."""
 
     name = "VolumeRestrictions"
-    needs_pre_filter = True
+    needs_pre_filter = PREPARED_RESTRICTIONS
     points = extension_points("preFilter filter")
     kinds_for_claims = (CLAIMS,)
     inputs = inputs_of(*kinds_for_claims)

@@ -121,7 +121,7 @@ def test_only_verified_versions_go_without_a_warning() -> None:
     (alike,) = version_warnings("1.30", V1)
     assert alike.endswith("it decides alike")
     (old,) = version_warnings("1.26", V1)
-    assert old.endswith("and 1 other")
+    assert old.endswith("and 2 others")
 
 
 def test_the_verified_minors_have_no_gap() -> None:
