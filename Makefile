@@ -157,13 +157,13 @@ lock: $(STAMP)
 		--no-emit-package rebalancer --extra tune --extra cluster --custom-compile-command "make lock" --quiet \
 		-c requirements.lock -o requirements-tune.lock lab/pyproject.toml
 
-$(STAMP): requirements.lock pyproject.toml lab/pyproject.toml
+$(STAMP): requirements.lock pyproject.toml extender/pyproject.toml lab/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "make: Python >= 3.11 is needed; say which with: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@echo "Setting up $(VENV) from requirements.lock (once) ..." >&2
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e lab
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e extender -e lab
 	@touch $@
 
 clean:

@@ -75,6 +75,17 @@ def option(flag: str, kind: Any, metavar: str | None, meaning: str | None, **mor
     return click.option(*flag.split(), type=kind, metavar=metavar, help=meaning, **more)
 
 
+_MAX_PORT = 65535
+
+
+def address(text: str) -> tuple[str, int]:
+    """ADDRESS:PORT to listen on; ``:8080`` is every address, port 0 any port that is free."""
+    host, _, port = text.rpartition(":")
+    if ":" not in text or not port.isascii() or not port.isdigit() or int(port) > _MAX_PORT:
+        raise ValueError(f"{text[:60]!a} is not ADDRESS:PORT, such as 127.0.0.1:8080 or :8080")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
 def with_options(command: Command, wrapped: Callable[..., Any], options: Iterable[Option]) -> Command:
     """``wrapped`` in a command's place and under its name, with these options in the order of ``--help``."""
     decorated: Any = functools.wraps(command)(wrapped)

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.shell_completion import ShellComplete
@@ -26,7 +26,10 @@ from rebalancer.cli.invocation import (
     set_up_logs,
     take_down_logs,
 )
-from rebalancer.errors import ExitCode
+from rebalancer.errors import ExitCode, InputError
+
+if TYPE_CHECKING:
+    from importlib import metadata
 
 
 def _set(context: click.Context, parameter: click.Parameter, value: Any) -> None:
@@ -132,8 +135,26 @@ class LazyGroup(click.Group):
         self._lazy_commands = lazy_commands or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names, in the order of the table."""
-        return [*self._lazy_commands, *super().list_commands(ctx)]
+        """All names, in the order of the table, then those that other distributions bring."""
+        return [*self._lazy_commands, *super().list_commands(ctx), *installed_commands()]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The program's own commands, then those of each other distribution under its name."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            heading = "Commands"
+            if name in installed_commands():
+                heading = f"Commands of {installed_commands()[name].distribution}"
+            try:
+                command = self.get_command(ctx, name)
+            except InputError as error:  # one broken distribution takes no other command's help away
+                sections.setdefault(heading, []).append((name, str(error)))
+                continue
+            if command is not None and not command.hidden:
+                sections.setdefault(heading, []).append((name, command.get_short_help_str()))
+        for heading, rows in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -149,20 +170,20 @@ class LazyGroup(click.Group):
             raise click.exceptions.NoSuchCommand(error.command_name, possibilities=names, ctx=ctx) from None
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported now if the table names it, with the options that every command has."""
-        place = self._lazy_commands.get(cmd_name)
-        if place is None:
-            return super().get_command(ctx, cmd_name)
-        module, attribute = place.split(":")
-        command: click.Command = getattr(import_module(module), attribute)
-        return _completed(command)
+        """The command, imported now if a table names it, with the options that every command has."""
+        if cmd_name in self._lazy_commands:
+            module, attribute = self._lazy_commands[cmd_name].split(":")
+            return _completed(getattr(import_module(module), attribute))
+        if cmd_name in installed_commands():
+            return _completed(installed_commands()[cmd_name].load())
+        return super().get_command(ctx, cmd_name)
 
 
 # The modules of rebalancer.cli.commands and the commands that each defines, in the order of --help.
 _MODULES = {
     "plan": ("plan",),
     "run": ("run",),
-    "serve": ("serve", "extender"),
+    "serve": ("serve",),
     "nodes": ("nodes",),
     "questions": ("explain", "why_not", "what_if", "fit", "diff"),
     "agreement": ("agreement", "why"),
@@ -176,6 +197,39 @@ COMMANDS = {
     for module, names in _MODULES.items()
     for name in names
 }
+
+COMMAND_GROUP = "rebalancer.commands"  # the entry points by which other distributions bring commands
+
+
+class InstalledCommand(NamedTuple):
+    """A command that another distribution brings, where that is installed beside the program."""
+
+    distribution: str
+    entry: metadata.EntryPoint
+
+    def load(self) -> click.Command:
+        """The command itself. Raises InputError where its distribution is broken."""
+        try:
+            command: click.Command = self.entry.load()
+        except Exception as error:
+            raise InputError(
+                f"cannot be loaded: {type(error).__name__}: {error!s:.200}",
+                where=f"command {self.entry.name} of {self.distribution}",
+                hint=f"repair or uninstall {self.distribution}",
+            ) from error
+        return command
+
+
+@functools.cache
+def installed_commands() -> dict[str, InstalledCommand]:
+    """What other distributions bring, by name; a command of the program keeps its name."""
+    from importlib import metadata  # noqa: PLC0415 - its parsers take time, and most commands are ours
+
+    return {
+        entry.name: InstalledCommand(entry.dist.name, entry)
+        for entry in sorted(metadata.entry_points(group=COMMAND_GROUP), key=lambda entry: entry.name)
+        if entry.name not in COMMANDS and entry.dist is not None
+    }
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ byte now and then must not keep the kubelet's probes out, which would restart th
 
     one connection        closed after ten seconds of silence, and in any case after thirty
     one more than sixteen the oldest is closed, and the newest is answered
-    a request             its body is not read, but by an extender: see ``rebalancer.extender``
+    a request             its body is not read, but by an extender: see ``rebalancer_extender``
 
 A service lives while its loop keeps what it said: for how long it may be busy with what it does next. A loop
 that has not reported by then hangs, and the probe lets the kubelet start it anew:

@@ -108,7 +108,7 @@ def staged(target: Path, version: str) -> dict[str, str]:
     wrong = sorted({where for where, found in versions.written(target).items() if found != version})
     if wrong:
         raise ReleaseError("\n".join(wrong))
-    paths = os.pathsep.join(str(target / name) for name in (".", "demo", "lab"))
+    paths = os.pathsep.join(str(target / name) for name in (".", "demo", "extender", "lab"))
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PIP_REQ"))},
         "PYTHONPATH": paths,

@@ -17,6 +17,8 @@ VERSION = r"\d+\.\d+\.\d+"  # of PEP 440 and of Helm alike
 _PLACES = (
     ("rebalancer/__init__.py", r'__version__ = "'),
     ("pyproject.toml", r'^lab = \["rebalancer-lab=='),
+    ("extender/pyproject.toml", r'^version = "'),
+    ("extender/pyproject.toml", r'^dependencies = \["rebalancer=='),
     ("lab/pyproject.toml", r'^version = "'),
     ("lab/pyproject.toml", r'^dependencies = \["rebalancer=='),
     ("Dockerfile", r'org\.opencontainers\.image\.version="'),

@@ -1,4 +1,4 @@
-"""``rebalancer serve``: a run at every interval, until it is asked to stop; ``extender``: scores of nodes."""
+"""``rebalancer serve``: a run at every interval, until it is asked to stop."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from msgspec.structs import replace
 from rebalancer import __version__
 from rebalancer.cli.invocation import LOGGER
 from rebalancer.cli.options import (
-    CONNECTION,
-    FILE,
     LIVE_PLAN,
     PATH,
     Text,
+    address,
     cluster_name_option,
     journal_option,
     lease_option,
@@ -33,16 +32,6 @@ from rebalancer.observe.plan_options import PlanOptions
 if TYPE_CHECKING:
     from rebalancer.planning.inputs import Observation
     from rebalancer.state.run_state import RunState
-
-_MAX_PORT = 65535
-
-
-def address(text: str) -> tuple[str, int]:
-    """ADDRESS:PORT to listen on; ``:8080`` is every address, port 0 any port that is free."""
-    host, _, port = text.rpartition(":")
-    if ":" not in text or not port.isascii() or not port.isdigit() or int(port) > _MAX_PORT:
-        raise ValueError(f"{text[:60]!a} is not ADDRESS:PORT, such as 127.0.0.1:8080 or :8080")
-    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def _recorder(folder: Path, max_bytes: int) -> Callable[[Observation, RunState | None], None]:
@@ -98,27 +87,3 @@ def serve(
         exported_traces(__version__, LEAVING_SECONDS),
     ):
         return Service(options, settings, metrics.send).serve()
-
-
-@click.command(short_help="Score nodes for a kube-scheduler, as an HTTP extender.")
-@option("--config", FILE, "FILE", "The scores, an ExtenderScores; taken over when it changes.", required=True)
-@option(
-    *("--listen", Text("address", address), "[ADDRESS]:PORT"),
-    "Where the scheduler and probes are answered.",
-    default="127.0.0.1:8890",
-    show_default=True,
-)
-@option("--tls-cert certificate", FILE, "FILE", "Answer by HTTPS with this certificate.")
-@option("--tls-key key", FILE, "FILE", "The key of the certificate.")
-@plan_options(**CONNECTION)
-def extender(options: PlanOptions, listen: tuple[str, int], **others: Path | None) -> int:
-    """Answer a kube-scheduler's filter and prioritize with scores from PromQL or plugins.
-
-    The scheduler's configuration names it under extenders, with nodeCacheCapable: true. The policy names its
-    scores under scheduler.extenders, so that plans follow them.
-    """
-    if (others["certificate"] is None) != (others["key"] is None):
-        raise InputError("--tls-cert and --tls-key belong together")
-    from rebalancer.extender import ExtenderOptions, serve  # noqa: PLC0415 - imports the model
-
-    return serve(ExtenderOptions(host=listen[0], port=listen[1], connection=options, **others))  # type: ignore[arg-type]

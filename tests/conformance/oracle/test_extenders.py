@@ -18,7 +18,6 @@ from rebalancer.cluster import records
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.pod_classes import pod_class_of
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.extender.extender import READY, Application, Metrics, read_file
 from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.extenders import ask_extenders
@@ -36,15 +35,16 @@ from rebalancer.scheduling.registry import load_configuration, make_scheduler
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions.release import Release
 from rebalancer.service.endpoints import Health, answering
+from rebalancer_extender.serving import READY, Application, Metrics, read_file
 from tests.builders import a_node, a_pod, a_snapshot
 from tests.conformance.oracle import build
 from tests.conformance.oracle.process import Oracle
 from tests.conformance.samples import sampled_cluster
 from tests.conftest import ORACLE_MINOR, SUMMARY
+from tests.extender.classes import own_plugins
+from tests.extender.test_answers import ADDRESS, BUSY, PODS, QUERY, Extender
 from tests.loopback import Answer, Request
 from tests.loopback import answering as answering_others
-from tests.unit.extender.classes import own_plugins
-from tests.unit.extender.test_answers import ADDRESS, BUSY, PODS, QUERY, Extender
 
 CLUSTERS, REPEATS, SAMPLED = 60, 10, 24
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

@@ -11,12 +11,12 @@ from typing import cast
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from rebalancer.extender.answers import Answers, InForce, LiveScore, RequestError
-from rebalancer.extender.extender import read_file
-from rebalancer.extender.watched_state import Counted, WatchedState
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.scheduling.extenders import ExtenderScore
 from rebalancer.scheduling.framework.plugin import PluginInputs
+from rebalancer_extender.answers import Answers, InForce, LiveScore, RequestError
+from rebalancer_extender.serving import read_file
+from rebalancer_extender.watched_state import Counted, WatchedState
 from tests.fuzz.clusters import sound_snapshot
 from tests.fuzz.structure import json_structure, yaml_structure
 from tests.fuzz.target import Target

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from rebalancer import __version__
-from rebalancer.cli.program import COMMANDS, answer, main
+from rebalancer.cli.program import COMMANDS, answer, installed_commands, main
 from tests.unit.cli.conftest import Program
 
 
@@ -46,7 +46,7 @@ def test_help_and_errors_show_the_command_that_was_typed(
 def test_kubectl_completes_commands_each_with_its_description() -> None:
     *lines, directive = answer([""]).splitlines()
 
-    assert [line.split("\t")[0] for line in lines] == list(COMMANDS)
+    assert [line.split("\t")[0] for line in lines] == [*COMMANDS, *installed_commands()]
     assert all(len(line.split("\t")) == 2 for line in lines)
     assert directive == ":4"
 
@@ -58,7 +58,7 @@ def test_kubectl_completes_commands_each_with_its_description() -> None:
         (["plan", "-o", "js"], ["json", "jsonpath=", ":4"]),
         (["plan", "--policy", ""], [":0"]),  # file names are the shell's to complete
         (["nonsense", "--pol"], [":4"]),
-        ([], [*COMMANDS, ":4"]),
+        ([], [*COMMANDS, *installed_commands(), ":4"]),
     ],
 )
 def test_kubectl_completes_subcommands_values_and_files(words: list[str], expected: list[str]) -> None:

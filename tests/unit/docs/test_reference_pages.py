@@ -8,7 +8,6 @@ from pathlib import Path
 from rebalancer.cluster.pods import HONOURED_ANNOTATIONS
 from rebalancer.execution import events
 from rebalancer.execution.outcomes import Stop
-from rebalancer.extender.extender import Metrics
 from rebalancer.policy.policy_file import default_policy, parse_policy, schema, shown
 from rebalancer.state.results import Result
 from tools.pages import outputs, policy_keys
@@ -54,14 +53,6 @@ def test_every_outcome_annotation_and_metric_has_a_meaning() -> None:
     assert all(f"| `{result.value}` | {result.meaning} |" in outputs.outputs_page() for result in Result)
     assert set(outputs.ANNOTATIONS) == HONOURED_ANNOTATIONS
     assert "|  |\n" not in outputs.outputs_page()
-
-
-def test_the_page_of_extenders_has_a_row_for_each_of_their_metrics() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "extender.md").read_text()
-    samples = {
-        family.name + ("_total" * (family.type == "counter")) for family in Metrics().registry.collect()
-    }
-    assert samples == set(re.findall(r"^\| `(rebalancer_extender_\w+)` \|", page, re.MULTILINE))
 
 
 def test_every_key_without_a_default_to_show_has_an_example() -> None:

@@ -17,6 +17,7 @@ from rebalancer import __version__
 from rebalancer_demo.hot_cluster import POLICY, hot_cluster
 from tests.unit.manifests.documents import ROOT
 
+EXTENDER = ROOT / "extender"
 LAB = ROOT / "lab"
 
 
@@ -123,6 +124,17 @@ def test_the_lab_is_a_wheel_of_its_own_that_an_extra_brings_in_the_version_of_th
     assert f"{program['name']}=={__version__}" in lab["dependencies"]
     assert lab["version"] == __version__
     assert lab["requires-python"] == program["requires-python"]
+
+
+def test_the_extender_is_a_wheel_of_its_own_in_the_version_of_the_program(tmp_path: Path) -> None:
+    extender = tomllib.loads((EXTENDER / "pyproject.toml").read_text())["project"]
+
+    with build(EXTENDER, tmp_path) as built:
+        assert contents(built) == files(EXTENDER, "rebalancer_extender", "*.py")
+        (entry_points,) = [name for name in built.namelist() if name.endswith("/entry_points.txt")]
+        assert b"[rebalancer.commands]" in built.read(entry_points)
+    assert f"rebalancer=={__version__}" in extender["dependencies"]
+    assert extender["version"] == __version__
 
 
 def test_the_wheel_prints_its_help(runtime: Path) -> None:

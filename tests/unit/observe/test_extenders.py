@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from rebalancer import http
 from rebalancer.cluster.live import RawApi
 from rebalancer.errors import InputError
-from rebalancer.extender.extender import READY, Application, Metrics
 from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe import extenders
@@ -34,9 +33,10 @@ from rebalancer.scheduling.registry import make_scheduler
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.service.endpoints import Health
 from rebalancer.service.endpoints import answering as serving
+from rebalancer_extender.serving import READY, Application, Metrics
 from tests.builders import a_node
+from tests.extender.test_answers import PODS, Extender
 from tests.loopback import Answer, Request, a_certificate, answering
-from tests.unit.extender.test_answers import PODS, Extender
 from tests.unit.planning.builders import (
     NOW,
     PERMISSIVE,

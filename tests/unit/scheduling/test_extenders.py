@@ -24,7 +24,7 @@ from rebalancer.scheduling.registry import make_scheduler, plugin_queries
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions.release import Release
 from tests.builders import a_node, a_pod, a_snapshot
-from tests.unit.extender.classes import own_plugins
+from tests.extender.classes import own_plugins
 from tests.unit.planning.builders import a_workload, because, moved, plan_of, planning_inputs
 
 URL, ADDRESS, QUERY = "http://localhost:8890", "http://prometheus:9090", "busy"

@@ -30,9 +30,9 @@ from rebalancer.cluster.live.watching.latest_objects import Key
 from rebalancer.cluster.pod_classes import ClassIndex, PodClass
 from rebalancer.cluster.pods import read_pod
 from rebalancer.cluster.wire.json_items import PodsInJson
-from rebalancer.extender.watched_state import WatchedState
 from rebalancer.scheduling.extenders import ExtenderScore
 from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer_extender.watched_state import WatchedState
 
 LOGGER = logging.getLogger(__name__)
 MAX_NODES = 20_000

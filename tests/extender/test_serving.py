@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import ssl
 import subprocess
@@ -17,8 +18,12 @@ from typing import Any, cast
 import pytest
 
 from rebalancer.errors import InputError
-from rebalancer.extender import extender
-from rebalancer.extender.extender import (
+from rebalancer.load.scheduler_view import SchedulerView
+from rebalancer.service import endpoints
+from rebalancer.service.endpoints import Health, answering
+from rebalancer.service.policy_in_force import FileInForce
+from rebalancer_extender import serving
+from rebalancer_extender.serving import (
     MAX_BODY_BYTES,
     READY,
     Application,
@@ -28,12 +33,8 @@ from rebalancer.extender.extender import (
     TlsFiles,
     read_file,
 )
-from rebalancer.load.scheduler_view import SchedulerView
-from rebalancer.service import endpoints
-from rebalancer.service.endpoints import Health, answering
-from rebalancer.service.policy_in_force import FileInForce
 from tests.builders import a_pod
-from tests.unit.extender.test_answers import PODS, RUNNING, Extender
+from tests.extender.test_answers import PODS, RUNNING, Extender
 from tests.unit.load.builders import a_percentage, a_watcher
 from tests.waiting import HANG_SECONDS
 
@@ -164,7 +165,7 @@ def test_a_load_watcher_that_answers_without_a_node_is_as_one_that_does_not_answ
     refresher = Refresher(cast("Any", None), file, asked.answers, cast("Any", watched))
     percentages = {name: [a_percentage("CPU", 40)] for name in RUNNING}
     answers = iter([a_watcher({}), a_watcher(percentages), a_watcher({})])
-    monkeypatch.setattr(extender, "read_figures", lambda *_: SchedulerView(watchers={address: next(answers)}))
+    monkeypatch.setattr(serving, "read_figures", lambda *_: SchedulerView(watchers={address: next(answers)}))
 
     found = []
     for _ in range(3):
@@ -216,3 +217,11 @@ def test_a_changed_file_is_taken_over_and_a_bad_one_refused(tmp_path: Path) -> N
     path.write_text(FILE.replace("PLUGIN", "NodeResourcesBalancedAllocation"))
     assert file.refresh()
     assert (file.refused, file.loaded.scores[0].name) == ("", "NodeResourcesBalancedAllocation")
+
+
+def test_the_page_of_extenders_has_a_row_for_each_of_their_metrics() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "extender.md").read_text()
+    samples = {
+        family.name + ("_total" * (family.type == "counter")) for family in Metrics().registry.collect()
+    }
+    assert samples == set(re.findall(r"^\| `(rebalancer_extender_\w+)` \|", page, re.MULTILINE))

@@ -11,9 +11,9 @@ from typing import Any
 from rebalancer.cluster.kinds import NODES, PODS
 from rebalancer.cluster.live.reader import LiveReader
 from rebalancer.cluster.snapshot import build_snapshot
-from rebalancer.extender.watched_state import Counted, WatchedState
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer_demo import Sandbox
+from rebalancer_extender.watched_state import Counted, WatchedState
 from tests.builders import a_node, a_pod
 from tests.integration.demo.builders import START
 from tests.integration.reading.servers import a_sandbox, api_of

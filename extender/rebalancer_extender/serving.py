@@ -29,8 +29,6 @@ from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.deadlines import Deadline
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
-from rebalancer.extender.answers import Answers, InForce, LiveScore, RequestError
-from rebalancer.extender.watched_state import WatchedState
 from rebalancer.load.plugin_sources import watcher_addresses
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.observe.configuration import InstalledPlugins
@@ -51,6 +49,8 @@ from rebalancer.scheduling.registry import default_configuration, queries_of
 from rebalancer.service.endpoints import Endpoints, Environment, Health, Start, answering, text_answer
 from rebalancer.service.policy_in_force import FileInForce
 from rebalancer.signals import stop_on_signal
+from rebalancer_extender.answers import Answers, InForce, LiveScore, RequestError
+from rebalancer_extender.watched_state import WatchedState
 
 LOGGER = logging.getLogger(__name__)
 MAX_BODY_BYTES = 8 << 20

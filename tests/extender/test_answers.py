@@ -11,15 +11,15 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.extender import watched_state
-from rebalancer.extender.answers import MAX_NODES, Answers, InForce, LiveScore, RequestError
-from rebalancer.extender.extender import read_file
-from rebalancer.extender.watched_state import Counted, WatchedState
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.scheduling.extenders import ExtenderScore
 from rebalancer.scheduling.framework.plugin import PluginInputs
+from rebalancer_extender import watched_state
+from rebalancer_extender.answers import MAX_NODES, Answers, InForce, LiveScore, RequestError
+from rebalancer_extender.serving import read_file
+from rebalancer_extender.watched_state import Counted, WatchedState
 from tests.builders import a_node, a_pod, a_snapshot
-from tests.unit.extender.classes import own_plugins
+from tests.extender.classes import own_plugins
 
 ADDRESS, QUERY = "http://prometheus:9090", "busy"
 PODS = {"plugin": "PodCapacityOfNode"}
