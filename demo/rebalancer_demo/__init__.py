@@ -6,6 +6,7 @@ its scheduler and its faults. It comes with the wheel; the image leaves it out.
 
 from rebalancer_demo.api.requests import Rule, User, allow
 from rebalancer_demo.faults import Fault, Faults, Misbehaviour
+from rebalancer_demo.resources import Surface
 from rebalancer_demo.sandbox import Sandbox
 from rebalancer_demo.scheduler import ClusterView, UnschedulableError
 
@@ -16,6 +17,7 @@ __all__ = [
     "Misbehaviour",
     "Rule",
     "Sandbox",
+    "Surface",
     "UnschedulableError",
     "User",
     "allow",

@@ -6,7 +6,7 @@ the others have a row of their own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rebalancer.cluster import kinds
 from rebalancer.cluster.kinds import Kind
@@ -137,15 +137,52 @@ RESOURCES: tuple[Resource, ...] = (
     _row(kinds.POD_METRICS, computed=True),
 )
 
-BY_PATH: dict[tuple[str, str, str], Resource] = {
-    (resource.group, resource.version, resource.plural): resource for resource in RESOURCES
-}
 STORED: dict[str, Resource] = {
     resource.plural: resource for resource in RESOURCES if not resource.computed and not resource.stored_as
 }
 BY_KIND: dict[tuple[str, str], Resource] = {
     (resource.group, resource.kind): resource for resource in RESOURCES if not resource.stored_as
 }
+
+MINOR = 35  # of Kubernetes 1, which the embedded API server is unless it is asked to be an older one
+_EVICTION_SINCE = 22  # policy/v1; policy/v1beta1 before
+# The versions of a kind that change: the first minor that serves each, and the first that does not any more.
+_VERSIONS: dict[Kind, tuple[tuple[str, int, int], ...]] = {
+    kinds.DISRUPTION_BUDGETS: (("v1", 21, 99), ("v1beta1", 5, 25)),
+    kinds.HORIZONTAL_AUTOSCALERS: (("v2", 23, 99), ("v2beta2", 12, 26), ("v1", 2, 99)),
+    kinds.CSI_CAPACITIES: (("v1", 24, 99), ("v1beta1", 21, 27)),
+}
+
+
+class Surface:
+    """What the API server of one minor of Kubernetes serves of the resources above, and in which versions."""
+
+    def __init__(self, minor: int = MINOR, without: tuple[str, ...] = ()) -> None:
+        """``without`` are groups that are not installed, such as ``metrics.k8s.io``."""
+        self.minor = minor
+        self.eviction_versions: tuple[str, ...] = ("policy/v1beta1",)
+        if minor >= _EVICTION_SINCE:
+            self.eviction_versions = ("policy/v1", "policy/v1beta1")
+        self.resources: tuple[Resource, ...] = tuple(
+            row
+            for resource in RESOURCES
+            if resource.group not in without
+            for row in self._versions_of(resource)
+        )
+        self.by_path = {(row.group, row.version, row.plural): row for row in self.resources}
+
+    def _versions_of(self, resource: Resource) -> tuple[Resource, ...]:
+        if resource.plural == kinds.PODS.plural and not resource.computed:
+            group, version = self.eviction_versions[0].split("/")
+            eviction = Subresource("eviction", "Eviction", ("create",), group, version)
+            others = tuple(row for row in resource.subresources if row.name != eviction.name)
+            return (replace(resource, subresources=(*others, eviction)),)
+        for kind, versions in _VERSIONS.items():
+            if (kind.group, kind.path_name) == (resource.group, resource.plural):
+                served = [name for name, since, until in versions if since <= self.minor < until]
+                return tuple(replace(resource, version=name) for name in served)
+        return (resource,)
+
 
 # What a status holds before a controller wrote any: the fields a real server never leaves out.
 INITIAL_STATUS: dict[str, dict[str, object]] = {

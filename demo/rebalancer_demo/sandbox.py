@@ -34,7 +34,7 @@ from rebalancer_demo.controllers import (
 from rebalancer_demo.faults import Faults, Misbehaviour, Misbehaviours
 from rebalancer_demo.kubelet import Kubelets
 from rebalancer_demo.objects import Clock, Object, name_of, node_of, phase_of
-from rebalancer_demo.resources import BY_KIND, INITIAL_STATUS, STORED
+from rebalancer_demo.resources import BY_KIND, INITIAL_STATUS, STORED, Surface
 from rebalancer_demo.scheduler import Decider, LeastAllocated, Scheduler
 from rebalancer_demo.store import Store
 from rebalancer_demo.usage import LoadWatcher, MetricsApi, UsageModel
@@ -157,7 +157,8 @@ class Sandbox:
     controller, kubelet or scheduler thread. ``users`` by bearer token; without any, everyone may do
     everything. ``ready_after`` (None: never) and ``terminates_after`` are the kubelets' defaults,
     ``heartbeat_seconds`` the period of node heartbeats, ``bookmark_seconds`` that of watch bookmarks,
-    ``log_capacity`` how many changes a watch may lag behind. All times are in seconds of ``clock``.
+    ``log_capacity`` how many changes a watch may lag behind; ``surface`` is what the API server serves:
+    ``Surface(20)`` serves what Kubernetes 1.20 does. All times are in seconds of ``clock``.
     """
 
     def __init__(
@@ -177,6 +178,7 @@ class Sandbox:
         bookmark_seconds: float = 60.0,
         continue_seconds: float = 300.0,
         log_capacity: int = 20_000,
+        surface: Surface | None = None,
         port: int = 0,
     ) -> None:
         self.clock = clock
@@ -193,6 +195,7 @@ class Sandbox:
             users=users,
             bookmark_seconds=bookmark_seconds,
             continue_seconds=continue_seconds,
+            surface=surface,
         )
         self.faults = Faults(seed)
         self._server = ApiServer(self.api, self.faults, port=port)

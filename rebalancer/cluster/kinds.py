@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from rebalancer.cluster import records
 
@@ -19,18 +20,35 @@ class Kind(msgspec.Struct, frozen=True):
     record: type[records.ApiObject]
     paged: bool = True
     resource: str = ""  # the plural in the path, where it differs from the dump's
-    optional: bool = False  # where the API does not serve it, there are none
+    optional: bool = False  # a dump need not hold it
+    # The versions in which older API servers serve it, the newest first, and the record that each decodes to.
+    older: tuple[tuple[str, type[records.ApiObject]], ...] = ()
 
     @property
     def path(self) -> str:
         """The LIST path over all namespaces."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        return f"{root}/{self.resource or self.plural}"
+        return f"{root}/{self.path_name}"
+
+    @property
+    def path_name(self) -> str:
+        """The plural as it stands in paths and in discovery."""
+        return self.resource or self.plural
 
     @property
     def api_version(self) -> str:
         """``group/version`` as objects carry it."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def forms(self) -> tuple[Kind, ...]:
+        """The kind in each version that rebalancer reads, the newest first."""
+        older = (replace(self, version=version, record=record, older=()) for version, record in self.older)
+        return self, *older
+
+    def in_version(self, api_version: str) -> Kind | None:
+        """The kind as objects of this ``group/version`` are read; None where rebalancer does not read it."""
+        return next((form for form in self.forms if form.api_version == api_version), None)
 
 
 R = TypeVar("R", bound=records.ApiObject)
@@ -43,6 +61,7 @@ class KindOf(Kind, Generic[R], frozen=True):
     paged: bool = True
     resource: str = ""
     optional: bool = False
+    older: tuple[tuple[str, type[records.ApiObject]], ...] = ()
 
 
 _STORAGE = ("storage.k8s.io", "v1")
@@ -50,7 +69,12 @@ _LIFECYCLE = ("lifecycle.k8s.io", "v1alpha1")
 NODES = KindOf("nodes", "Node", "", "v1", records.Node)
 PODS = KindOf("pods", "Pod", "", "v1", records.EncodedPod)
 DISRUPTION_BUDGETS = KindOf(
-    "poddisruptionbudgets", "PodDisruptionBudget", "policy", "v1", records.DisruptionBudget
+    "poddisruptionbudgets",
+    "PodDisruptionBudget",
+    "policy",
+    "v1",
+    records.DisruptionBudget,
+    older=(("v1beta1", records.BetaDisruptionBudget),),
 )
 REPLICA_SETS = KindOf("replicasets", "ReplicaSet", "apps", "v1", records.Workload)
 STATEFUL_SETS = KindOf("statefulsets", "StatefulSet", "apps", "v1", records.Workload)
@@ -65,10 +89,26 @@ PRIORITY_CLASSES = KindOf(
 )
 # Optional: a dump need not hold them, and then what admission adds, and who serves devices, is not known.
 RUNTIME_CLASSES = KindOf(
-    "runtimeclasses", "RuntimeClass", "node.k8s.io", "v1", records.RuntimeClass, optional=True
+    "runtimeclasses",
+    "RuntimeClass",
+    "node.k8s.io",
+    "v1",
+    records.RuntimeClass,
+    optional=True,
+    older=(("v1beta1", records.RuntimeClass),),
 )
 DEVICE_CLASSES = KindOf(
-    "deviceclasses", "DeviceClass", "resource.k8s.io", "v1", records.DeviceClass, optional=True
+    "deviceclasses",
+    "DeviceClass",
+    "resource.k8s.io",
+    "v1",
+    records.DeviceClass,
+    optional=True,
+    older=(
+        ("v1beta2", records.DeviceClass),
+        ("v1beta1", records.DeviceClass),
+        ("v1alpha3", records.DeviceClass),
+    ),
 )
 SERVICES = KindOf("services", "Service", "", "v1", records.Service)
 CLAIMS = KindOf("persistentvolumeclaims", "PersistentVolumeClaim", "", "v1", records.PersistentVolumeClaim)
@@ -76,10 +116,21 @@ PERSISTENT_VOLUMES = KindOf("persistentvolumes", "PersistentVolume", "", "v1", r
 STORAGE_CLASSES = KindOf("storageclasses", "StorageClass", *_STORAGE, records.StorageClass)
 CSI_NODES = KindOf("csinodes", "CSINode", *_STORAGE, records.CsiNode)
 CSI_DRIVERS = KindOf("csidrivers", "CSIDriver", *_STORAGE, records.CsiDriver)
-CSI_CAPACITIES = KindOf("csistoragecapacities", "CSIStorageCapacity", *_STORAGE, records.CsiStorageCapacity)
+CSI_CAPACITIES = KindOf(
+    "csistoragecapacities",
+    "CSIStorageCapacity",
+    *_STORAGE,
+    records.CsiStorageCapacity,
+    older=(("v1beta1", records.CsiStorageCapacity), ("v1alpha1", records.CsiStorageCapacity)),
+)
 VOLUME_ATTACHMENTS = KindOf("volumeattachments", "VolumeAttachment", *_STORAGE, records.VolumeAttachment)
 HORIZONTAL_AUTOSCALERS = KindOf(
-    "horizontalpodautoscalers", "HorizontalPodAutoscaler", "autoscaling", "v2", records.HorizontalAutoscaler
+    "horizontalpodautoscalers",
+    "HorizontalPodAutoscaler",
+    "autoscaling",
+    "v2",
+    records.HorizontalAutoscaler,
+    older=(("v2beta2", records.HorizontalAutoscaler), ("v1", records.HorizontalAutoscaler)),
 )
 VERTICAL_AUTOSCALERS = KindOf(
     "verticalpodautoscalers",

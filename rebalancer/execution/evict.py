@@ -176,6 +176,8 @@ class EvictionClient(msgspec.Struct, frozen=True):
     # A move of a pod as it was read just now: the move as it holds, or why it does not hold any more.
     judge: Callable[[Move, ObservedPod], Move | str] = lambda move, _: move
     interrupted: Callable[[], bool] = lambda: False
+    # The group and version of an Eviction; servers before 1.22 know policy/v1beta1 alone.
+    eviction_version: Callable[[], str] = lambda: "policy/v1"
     dry_run: bool = False
 
     def moment(self) -> float:
@@ -366,6 +368,7 @@ class _Eviction(Attempts):
 
     def why_not(self, pod: ObservedPod | None) -> Attempt | None:
         """A pod that leaves already needs no request."""
+        self._version = self.client.eviction_version()
         if pod is None or not pod.terminating:
             return None
         return self.left("the pod is terminating already", by_itself=not self.open)
@@ -373,7 +376,7 @@ class _Eviction(Attempts):
     def send(self, pod: ObservedPod) -> Answer:
         preconditions = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version}
         body = {
-            "apiVersion": "policy/v1",
+            "apiVersion": self._version,
             "kind": "Eviction",
             # For audit logs and admission webhooks, under the names that descheduler made known.
             "metadata": {

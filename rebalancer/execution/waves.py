@@ -34,6 +34,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rebalancer.cluster.live import RawApi
+from rebalancer.cluster.live.discovery import Discovery
 from rebalancer.errors import InputError, RebalancerError, UnreachableError
 from rebalancer.execution import events
 from rebalancer.execution.clock import RunClock
@@ -156,6 +157,7 @@ class _Run:
             why_forbidden=self._why_forbidden,
             judge=self._as_it_is_now,
             interrupted=lambda: self._clock.stop_requested() or self._is_stopped(),
+            eviction_version=Discovery(context.api).eviction_version,
             dry_run=context.dry_run,
         )
 

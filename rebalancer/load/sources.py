@@ -140,7 +140,7 @@ def _no_source_answered(where: str, failures: list[RebalancerError], *, live: bo
         return RightsError(
             f"no load source may be read: {tried}", where=where, hint="grant it as in k8s/base"
         )
-    if live and "not served" in tried:
+    if live and "does not serve" in tried:
         return UnreachableError(
             "metrics-server is not installed: the Metrics API is not served, and no other source answered",
             where=where,

@@ -170,7 +170,6 @@ class SchedulerSettings(PolicyModel):
     allow_unverified_version: bool = setting(
         False, "Let a run act on a scheduler version that was not verified."
     )
-    allow_unpredictable: bool = setting(False, "Evict pods even if their placement cannot be predicted.")
 
     @model_validator(mode="after")
     def _at_most_one_configuration(self) -> Self:

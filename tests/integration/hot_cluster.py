@@ -10,7 +10,7 @@ import msgspec
 
 from rebalancer.load.scheduler_view import WatcherMetrics, decode_watcher
 from rebalancer.scheduling.registry import load_configuration
-from rebalancer_demo import Sandbox
+from rebalancer_demo import Sandbox, Surface
 from rebalancer_demo.hot_cluster import (
     CONFIGURATION,
     WATCHER_NAMESPACE,
@@ -28,6 +28,7 @@ def hot_sandbox(
     lag_seconds: float = 60.0,
     ready_after: float = 0.2,
     load_watcher: Callable[[Mapping[str, str]], Any] | None = None,
+    surface: Surface | None = None,
 ) -> Sandbox:
     """The cluster, not started yet. Scheduler and rebalancer see it through the same load-watcher."""
 
@@ -36,7 +37,11 @@ def hot_sandbox(
 
     decide = ModelDecider(load_configuration(CONFIGURATION, "test"), watch, seed=seed)
     sandbox = Sandbox(
-        hot_cluster(present()), decide=decide, ready_after=ready_after, terminates_after=ready_after
+        hot_cluster(present()),
+        decide=decide,
+        ready_after=ready_after,
+        terminates_after=ready_after,
+        surface=surface,
     )
     serve = load_watcher or sandbox.watcher(lag_seconds=lag_seconds)
     sandbox.serve(WATCHER_NAMESPACE, WATCHER_SERVICE, WATCHER_PORT, "watcher", serve)

@@ -80,8 +80,6 @@ that carry or may match them are `Unpredictable`; elsewhere a replacement is pla
 | an unknown plugin | the configuration is refused, line and column named; see [plugins](plugins/README.md) |
 | `--assume-neutral` plugins | they reject no node and score all nodes alike; every report names them |
 
-The policy's `scheduler.allowUnpredictable` allows the eviction of `Unpredictable` pods.
-
 ## Assumptions and known deviations
 
 * **Peaks**: the node where a pod adds most power scores 0, or 1 on processors that round e^x otherwise.

@@ -7,14 +7,13 @@ does, the server checks the object.
 
 from __future__ import annotations
 
-from functools import cache
-
 from rebalancer_demo.objects import Object
-from rebalancer_demo.resources import RESOURCES, Resource
+from rebalancer_demo.resources import MINOR, Resource, Surface
 
+_AUTHORIZATION = "authorization.k8s.io"
 VERSION = {
     "major": "1",
-    "minor": "35",
+    "minor": str(MINOR),
     "gitVersion": "v1.35.4",
     "gitCommit": "0000000000000000000000000000000000000000",
     "gitTreeState": "clean",
@@ -25,25 +24,31 @@ VERSION = {
 }
 
 
+def version(surface: Surface) -> Object:
+    """What GET /version answers."""
+    if surface.minor == MINOR:
+        return {**VERSION}
+    return {**VERSION, "minor": str(surface.minor), "gitVersion": f"v1.{surface.minor}.15"}
+
+
 def core_versions(address: str) -> Object:
     """What GET /api answers; ``address`` is host:port."""
     addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
 
-@cache
-def _group_versions() -> dict[str, tuple[str, ...]]:
-    groups: dict[str, list[str]] = {"authorization.k8s.io": ["v1"]}
-    for resource in RESOURCES:
+def _group_versions(surface: Surface) -> dict[str, tuple[str, ...]]:
+    groups: dict[str, list[str]] = {_AUTHORIZATION: ["v1"]}
+    for resource in surface.resources:
         versions = groups.setdefault(resource.group, [])
         if resource.version not in versions:
             versions.append(resource.version)
     return {group: tuple(versions) for group, versions in groups.items() if group}
 
 
-def group(name: str) -> Object | None:
+def group(surface: Surface, name: str) -> Object | None:
     """The APIGroup of that name, None when nothing is served there."""
-    versions = _group_versions().get(name)
+    versions = _group_versions(surface).get(name)
     if versions is None:
         return None
     entries = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
@@ -56,9 +61,9 @@ def group(name: str) -> Object | None:
     }
 
 
-def groups() -> Object:
+def groups(surface: Surface) -> Object:
     """What GET /apis answers."""
-    items = [group(name) for name in _group_versions()]
+    items = [group(surface, name) for name in _group_versions(surface)]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": items}
 
 
@@ -112,15 +117,15 @@ def _rows(resource: Resource) -> list[Object]:
     return rows
 
 
-def resource_list(group_name: str, version: str) -> Object | None:
+def resource_list(surface: Surface, group_name: str, version: str) -> Object | None:
     """The APIResourceList of a group version, None when nothing is served there."""
     rows = [
         row
-        for resource in RESOURCES
+        for resource in surface.resources
         if (resource.group, resource.version) == (group_name, version)
         for row in _rows(resource)
     ]
-    if (group_name, version) == ("authorization.k8s.io", "v1"):
+    if (group_name, version) == (_AUTHORIZATION, "v1"):
         rows = [
             {
                 "name": "selfsubjectaccessreviews",
@@ -140,15 +145,15 @@ ROOT = "/openapi/v3"
 _PARAMETERS = [{"name": "fieldValidation", "in": "query", "schema": {"type": "string", "uniqueItems": True}}]
 
 
-def openapi_document(path: str) -> Object | None:
+def openapi_document(surface: Surface, path: str) -> Object | None:
     """The index, or the document of a group version; None for any other path."""
-    versions = sorted({_group_version(resource) for resource in RESOURCES})
+    versions = sorted({_group_version(resource) for resource in surface.resources})
     if path == ROOT:
         return {"paths": {version: {"serverRelativeURL": f"{ROOT}/{version}"} for version in versions}}
     version = path.removeprefix(f"{ROOT}/")
     if version not in versions:
         return None
-    served = [resource for resource in RESOURCES if _group_version(resource) == version]
+    served = [resource for resource in surface.resources if _group_version(resource) == version]
     return {
         "openapi": "3.0.0",
         "info": {"title": "rebalancer's embedded cluster", "version": "v1"},

@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from rebalancer_demo.objects import Object, StatusError, bad_request, not_found, unauthorized
-from rebalancer_demo.resources import BY_PATH, Resource
+from rebalancer_demo.resources import Resource, Surface
 
 JSON = "application/json"
 
@@ -110,7 +110,7 @@ class Target:
     rest: str = ""
 
 
-def target_of(path: str) -> Target | None:
+def target_of(surface: Surface, path: str) -> Target | None:
     """The target of ``/api/v1/...`` or ``/apis/GROUP/VERSION/...``; None when it names no served resource."""
     steps = [unquote(step) for step in path.strip("/").split("/")]
     if steps[0] == "api":
@@ -125,7 +125,7 @@ def target_of(path: str) -> Target | None:
     namespace = ""
     if steps[0] == "namespaces" and len(steps) >= 3 and steps[2] != "status":
         namespace, steps = steps[1], steps[2:]
-    resource = BY_PATH.get((group, version, steps[0]))
+    resource = surface.by_path.get((group, version, steps[0]))
     if resource is None or (namespace and not resource.namespaced):
         return None
     name = steps[1] if len(steps) > 1 else ""

@@ -35,6 +35,7 @@ from rebalancer_demo.api.tables import as_table, wants_table
 from rebalancer_demo.api.verbs import Computed, Subresources, Verbs, computed_answer
 from rebalancer_demo.faults import Fault, Faults
 from rebalancer_demo.objects import Object, StatusError, expired, no_such_path
+from rebalancer_demo.resources import Surface
 
 _VERBS = {
     "GET": "get",
@@ -50,7 +51,8 @@ class Api:
     """The API of the embedded cluster, without its transport.
 
     ``users`` by bearer token (none: everyone may do everything); ``computed`` makes the metrics objects;
-    ``address`` is the host and port that discovery names.
+    ``surface`` says which kinds are served in which versions; ``address`` is the host and port that discovery
+    names.
     """
 
     def __init__(
@@ -61,13 +63,15 @@ class Api:
         users: Mapping[str, User] | None = None,
         bookmark_seconds: float = 60.0,
         continue_seconds: float = 300.0,
+        surface: Surface | None = None,
     ) -> None:
+        self.surface = surface or Surface()
         self.store = registry.store
         self.users: dict[str, User] = dict(users or {})
         self.address = "127.0.0.1"
         self.proxy = ServiceProxy()
         self.verbs = Verbs(registry, bookmark_seconds=bookmark_seconds, continue_seconds=continue_seconds)
-        self._subresources = Subresources(registry, self.verbs)
+        self._subresources = Subresources(registry, self.verbs, self.surface)
         self._computed = computed
 
     def answer(self, request: Request, goes_on: Callable[[], bool] = lambda: True) -> Response:
@@ -77,7 +81,10 @@ class Api:
                 return Response(200, b"ok", "text/plain; charset=utf-8")
             user = who(self.users, request.headers.get("authorization"))
             answer = self._route(request, user, goes_on)
-            if wants_table(request) and (target := target_of(request.path.rstrip("/"))) is not None:
+            if (
+                wants_table(request)
+                and (target := target_of(self.surface, request.path.rstrip("/"))) is not None
+            ):
                 return answer if target.subresource else as_table(answer, request, target)
             return answer
         except StatusError as error:
@@ -88,7 +95,7 @@ class Api:
         path = request.path.rstrip("/")
         if path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews" and request.method == "POST":
             return Response.json(access_review(user, request.object()), 201)
-        target = target_of(path)
+        target = target_of(self.surface, path)
         if target is None:
             return self._describe(path)
         self._authorize(request, user, target)
@@ -124,19 +131,19 @@ class Api:
         steps = path.strip("/").split("/")
         document: Object | None = None
         if path == "/version":
-            document = discovery.VERSION
+            document = discovery.version(self.surface)
         elif path == "/api":
             document = discovery.core_versions(self.address)
         elif path == "/apis":
-            document = discovery.groups()
+            document = discovery.groups(self.surface)
         elif steps[0] == "api" and len(steps) == 2:
-            document = discovery.resource_list("", steps[1])
+            document = discovery.resource_list(self.surface, "", steps[1])
         elif steps[0] == "apis" and len(steps) == 2:
-            document = discovery.group(steps[1])
+            document = discovery.group(self.surface, steps[1])
         elif steps[0] == "apis" and len(steps) == 3:
-            document = discovery.resource_list(steps[1], steps[2])
+            document = discovery.resource_list(self.surface, steps[1], steps[2])
         elif steps[0] == "openapi":
-            document = openapi_document(path)
+            document = openapi_document(self.surface, path)
         if document is None:
             raise no_such_path(
                 f"the embedded cluster does not serve {path or '/'}; see kubectl api-resources"

@@ -16,6 +16,7 @@ from rebalancer_demo.api.requests import Request, Response, Target
 from rebalancer_demo.eviction import evict
 from rebalancer_demo.objects import (
     Object,
+    bad_request,
     invalid,
     method_not_allowed,
     no_such_path,
@@ -24,6 +25,7 @@ from rebalancer_demo.objects import (
     to_core,
     to_new,
 )
+from rebalancer_demo.resources import Surface
 from rebalancer_demo.store import Record
 
 # Kinds whose PUT must name the version it replaces; for the others a PUT without one replaces the newest.
@@ -153,9 +155,10 @@ _SIMULATED = "pods of the embedded cluster are simulated and run no containers"
 class Subresources:
     """Answers requests for a path below an object, such as ``pods/NAME/eviction``."""
 
-    def __init__(self, registry: Registry, verbs: Verbs) -> None:
+    def __init__(self, registry: Registry, verbs: Verbs, surface: Surface) -> None:
         self._registry = registry
         self._verbs = verbs
+        self._surface = surface
 
     def answer(self, request: Request, target: Target) -> Response:
         """The answer to a request; 404 for a subresource that the kind does not have."""
@@ -174,6 +177,12 @@ class Subresources:
         return Response.json({**answer, "code": 201}, 201)
 
     def _evict(self, namespace: str, name: str, eviction: Object, *, dry_run: bool) -> Object:
+        version = eviction.get("apiVersion") or self._surface.eviction_versions[0]
+        if version not in self._surface.eviction_versions:
+            raise bad_request(
+                f'Eviction in version "{version}" cannot be handled as a Eviction: no kind "Eviction" is '
+                f'registered for version "{version}"'
+            )
         return evict(self._registry, namespace, name, eviction, dry_run=dry_run)
 
     def _on_status(self, request: Request, target: Target) -> Response:

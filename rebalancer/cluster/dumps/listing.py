@@ -406,7 +406,7 @@ class ListingBuilder:
     """Collects the objects of a kind as they come: each name once, of an object listed twice the newest."""
 
     def __init__(self, kind: Kind) -> None:
-        self._kind = kind
+        self.kind = kind
         self._decode = decoding_of(kind)
         self.rows = _rows_for(kind)
         self._malformed: list[Malformed] = []
@@ -428,7 +428,7 @@ class ListingBuilder:
             self.rows.add(record)
         except (ValueError, RecursionError) as error:
             encoded = msgspec.json.encode(item) if isinstance(item, records.ApiObject) else item
-            self._malformed.append(describe(self._kind, encoded, position, str(error)))
+            self._malformed.append(describe(self.kind, encoded, position, str(error)))
 
     def add_list(self, body: bytes) -> None:
         """Decode a list, or a page of one, in one go; item by item where one of them cannot be read.
@@ -436,8 +436,8 @@ class ListingBuilder:
         Raises ValueError when it is not a list.
         """
         try:
-            found = _list_decoder(self._kind.record).decode(body).items
-            one_by_one = self._kind.record is records.Workload and not is_known_list(body)
+            found = _list_decoder(self.kind.record).decode(body).items
+            one_by_one = self.kind.record is records.Workload and not is_known_list(body)
         except (ValueError, RecursionError):
             one_by_one = True
         for item in decode_page(body).items if one_by_one else found or ():
@@ -446,7 +446,7 @@ class ListingBuilder:
     def add_protobuf(self, pods: Pods) -> None:
         """Decode a list of pods in protobuf."""
         assert isinstance(self.rows, PodCollector)
-        self._protobuf = self._protobuf or ProtobufPods(self._kind, self.rows.classes)
+        self._protobuf = self._protobuf or ProtobufPods(self.kind, self.rows.classes)
         for pod in pods:
             position, self._count = self._count, self._count + 1
             fields = self._protobuf.read(pod, position)
@@ -457,9 +457,9 @@ class ListingBuilder:
 
     def listing(self, read_at: float = float("nan")) -> Listing:
         """All objects, sorted by namespace and name."""
-        found, pods, twice = self.rows.seal(self._kind)
+        found, pods, twice = self.rows.seal(self.kind)
         malformed = sorted({*self._malformed, *twice}, key=astuple)
-        return Listing(self._kind, found, tuple(malformed), self.resource_version, read_at, pods)
+        return Listing(self.kind, found, tuple(malformed), self.resource_version, read_at, pods)
 
 
 def decode_listing(kind: Kind, items: Iterable[Encoded]) -> Listing:

@@ -374,9 +374,18 @@ class _Collected(msgspec.Struct):
     of_two_versions: dict[str, str] = {}  # plural -> why its objects are not all that there are
     from_kubectl: set[str] = set()  # plurals from a ``List``, as kubectl get prints it of one namespace too
 
-    def builder(self, kind: Kind) -> ListingBuilder:
-        """The builder of a kind; from now on the kind counts as read."""
-        return self.builders.setdefault(kind.plural, ListingBuilder(kind))
+    def builder(self, path: Path, kind: Kind) -> ListingBuilder | None:
+        """The builder of a kind, which from now on counts as read; None where it holds another version.
+
+        ``kubectl get`` of two versions prints objects twice, and of two clusters not all of either: such a
+        kind is not read.
+        """
+        builder = self.builders.setdefault(kind.plural, ListingBuilder(kind))
+        if builder.kind == kind:
+            return builder
+        why = f"{path.name} holds a {kind.api_version} {kind.name} as well"
+        self.of_two_versions.setdefault(kind.plural, why)
+        return None
 
 
 def _read_list(path: Path, collected: _Collected) -> None:
@@ -441,7 +450,7 @@ def _take_page(path: Path, page: Page, content: bytes, collected: _Collected) ->
         _sort_mixed(path, page.items, collected)
         stem = _plain_name(path).removesuffix(".json")
         if not page.items and stem in BY_PLURAL:
-            collected.builder(BY_PLURAL[stem])  # the kind of an empty list is its file's name
+            collected.builder(path, BY_PLURAL[stem])  # the kind of an empty list is its file's name
             collected.from_kubectl.add(stem)
         return
     _take_typed(path, page, page.items, collected)
@@ -450,11 +459,11 @@ def _take_page(path: Path, page: Page, content: bytes, collected: _Collected) ->
 def _take_typed(path: Path, page: Page, items: Iterable[Encoded], collected: _Collected) -> None:
     """Take the items of a typed list, whose kind and version are those of the page."""
     kind = _kind_of(path, page, collected)
-    if kind is None:
+    builder = None if kind is None else collected.builder(path, kind)
+    if builder is None:
         for _ in items:  # to its end, so that a truncated file is found out
             continue
         return
-    builder = collected.builder(kind)
     builder.resource_version = page.resource_version
     for item in items:
         _add(path, builder, item)
@@ -463,9 +472,10 @@ def _take_typed(path: Path, page: Page, items: Iterable[Encoded], collected: _Co
 def _kind_of(path: Path, page: Page, collected: _Collected) -> Kind | None:
     """The kind of a typed list; None, with a warning, when it is not used."""
     kind = BY_NAME.get(page.kind.removesuffix("List"))
-    if kind is None or (page.api_version and page.api_version != kind.api_version):
+    if kind is not None and page.api_version:
+        kind = kind.in_version(page.api_version)
+    if kind is None:
         collected.warnings.append(f"{path.name}: {page.api_version} {page.kind[:60]} is not used")
-        kind = None
     stem = _plain_name(path).removesuffix(".json")
     if kind is None or kind.plural != stem:
         collected.unusable[stem] = f"{path.name} holds a {page.api_version} {page.kind[:60]}"
@@ -485,15 +495,18 @@ def _sort_mixed(path: Path, mixed: Iterable[Encoded], collected: _Collected) -> 
             strangers += 1
             continue
         kind = BY_NAME.get(name)
-        if kind is None or api_version != kind.api_version:
-            other = f"{api_version} {name}"[:80]
-            if len(unused) < _MAX_UNUSED_NAMED:
-                unused.add(other)
-            if kind is not None and api_version.rpartition("/")[0] == kind.group:
-                of_other_versions.setdefault(kind.plural, f"{path.name} holds a {other} as well")
-        else:
-            _add(path, collected.builder(kind), item)
-            taken.add(kind.plural)
+        form = None if kind is None else kind.in_version(api_version)
+        builder = None if form is None else collected.builder(path, form)
+        if builder is not None:
+            _add(path, builder, item)
+            taken.add(builder.kind.plural)
+            continue
+        if len(unused) < _MAX_UNUSED_NAMED:
+            unused.add(f"{api_version} {name}"[:80])
+        if kind is not None and form is None and api_version.rpartition("/")[0] == kind.group:
+            of_other_versions.setdefault(
+                kind.plural, f"{path.name} holds a {api_version[:40]} {name} as well"
+            )
     collected.from_kubectl |= taken
     collected.of_two_versions.update(
         {plural: why for plural, why in of_other_versions.items() if plural in taken}

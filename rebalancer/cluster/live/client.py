@@ -366,13 +366,13 @@ class RawApi(msgspec.Struct, frozen=True):
 
     def ask_ahead(self, kind: Kind) -> None:
         """Ask for the first page of a LIST now, which ``list_page`` returns when it is asked for it."""
-        self.client.ask_ahead(f"list {_name(kind)}", kind.path, {"limit": PAGE_SIZE})
+        self.client.ask_ahead(f"list {kind_name(kind)}", kind.path, {"limit": PAGE_SIZE})
 
     def list_page(
         self, kind: Kind, query: Query | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
         """One page of a LIST over all namespaces."""
-        return self.ask(f"list {_name(kind)}", kind.path, query, headers)
+        return self.ask(f"list {kind_name(kind)}", kind.path, query, headers)
 
     def watch(
         self,
@@ -388,7 +388,7 @@ class RawApi(msgspec.Struct, frozen=True):
         """
         watching = {"watch": True, **(query or {})}
         options: dict[str, Any] = {"read_seconds": read_seconds, "connections": connections}
-        with failures.translated(f"watch {_name(kind)}", self.host):
+        with failures.translated(f"watch {kind_name(kind)}", self.host):
             return self.client.stream(kind.path, watching, headers=headers, **options)
 
     def server_version(self) -> str:
@@ -418,10 +418,9 @@ class RawApi(msgspec.Struct, frozen=True):
             raise UnreachableError(f"{what}: the answer is not a ConfigMap", where=self.host) from error
 
 
-def _name(kind: Kind) -> str:
+def kind_name(kind: Kind) -> str:
     """What a kind is called in messages."""
-    resource = kind.resource or kind.plural
-    return f"{resource}.{kind.group}" if kind.group else resource
+    return f"{kind.path_name}.{kind.group}" if kind.group else kind.path_name
 
 
 MAX_ATTEMPTS = 4

@@ -19,6 +19,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
@@ -29,6 +30,7 @@ from rebalancer.cluster.dumps.listing import Listing, ListingBuilder, Recording,
 from rebalancer.cluster.kinds import KINDS, METRICS, REQUIRED, Kind
 from rebalancer.cluster.live import lists
 from rebalancer.cluster.live.client import PAGE_SIZE, Query, RawApi
+from rebalancer.cluster.live.discovery import Discovery, NotServedError
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.cluster.wire.protobuf import MEDIA_TYPE
 from rebalancer.errors import RebalancerError, RightsError, UnreachableError
@@ -156,12 +158,11 @@ def prefetch(
 LOGGER = logging.getLogger(__name__)
 KINDS_AT_ONCE = 4
 _JSON = "application/json"
-_NOT_FOUND = 404
 
 
 class _Event(msgspec.Struct, frozen=True):
     source: lists.ListSource
-    what: lists.ListBegins | lists.FetchedPage | RebalancerError
+    what: lists.ListBegins | lists.FetchedPage | RebalancerError | None  # None: the kind is not served
     began_at: float  # when the LIST began, Unix seconds
 
 
@@ -190,9 +191,9 @@ class LiveReader:
         self, kinds: Iterable[Kind] = KINDS, progress: Callable[[str], None] = lambda _: None
     ) -> Recording:
         """Read all kinds. Raises when nodes or pods, which every plan needs, cannot be read."""
-        wanted = tuple(kinds)
         reading = _Reading(self._keep)
-        fetches = [functools.partial(self._events, kind) for kind in wanted]
+        discovery = Discovery(self._api)
+        fetches = [functools.partial(self._events, discovery, kind) for kind in kinds]
         with (
             collector_paused(),
             prefetch(
@@ -206,12 +207,34 @@ class LiveReader:
                     reading.begin(kind)
                 elif isinstance(event.what, lists.FetchedPage):
                     reading.take(event.source, event.what, event.began_at)
+                elif event.what is None:
+                    reading.take_none(kind)
                 else:
                     reading.fail(kind, event.what)
         return Recording(self._api.host, reading.listings, reading.unread, refused=frozenset(reading.refused))
 
-    def _events(self, kind: Kind) -> Iterator[_Event]:
-        source = lists.ListSource(
+    def _events(self, discovery: Discovery, kind: Kind) -> Iterator[_Event]:
+        """What the LIST of a kind brings, in the newest version that the API server serves."""
+        source = self._source(kind)
+        try:
+            try:
+                yield from self._listed(source)
+            except RequestRejectedError as error:
+                if error.status != HTTPStatus.NOT_FOUND:
+                    raise
+                form = _served_form(discovery, kind, error)
+                if form is None:
+                    yield _Event(source, None, self._clock())
+                else:
+                    source = self._source(form)
+                    yield from self._listed(source)
+        except RebalancerError as error:
+            if kind in REQUIRED:  # no plan can be made without it
+                raise
+            yield _Event(source, error, self._clock())
+
+    def _source(self, kind: Kind) -> lists.ListSource:
+        return lists.ListSource(
             kind,
             f"list {kind.plural}",
             self._api.host,
@@ -219,16 +242,13 @@ class LiveReader:
             self._page_size,
             self._max_pages,
         )
+
+    def _listed(self, source: lists.ListSource) -> Iterator[_Event]:
         began_at = self._clock()
-        try:
-            for what in self._pages(source):
-                if isinstance(what, lists.ListBegins):
-                    began_at = self._clock() - self._api.client.seconds_ahead(kind.path)
-                yield _Event(source, what, began_at)
-        except RebalancerError as error:
-            if kind in REQUIRED:  # no plan can be made without it
-                raise
-            yield _Event(source, error, began_at)
+        for what in self._pages(source):
+            if isinstance(what, lists.ListBegins):
+                began_at = self._clock() - self._api.client.seconds_ahead(source.kind.path)
+            yield _Event(source, what, began_at)
 
     def _pages(self, source: lists.ListSource) -> Iterator[lists.ListBegins | lists.FetchedPage]:
         """The pages of a list, or the whole of it in one answer where that is better."""
@@ -299,15 +319,15 @@ class _Reading:
             del self._builders[kind]
             self._keep(listing, builder)
 
+    def take_none(self, kind: Kind) -> None:
+        """Note that there are no objects of a kind."""
+        self._builders.pop(kind, None)
+        self.listings[kind.plural] = ListingBuilder(kind).listing()
+
     def fail(self, kind: Kind, error: RebalancerError) -> None:
         """Note why a kind is not read; raise the error when every plan needs it."""
         if isinstance(error, RequestRejectedError) and kind not in REQUIRED:
-            if kind.optional and error.status == _NOT_FOUND:  # its API is not installed: there are none
-                self.listings[kind.plural] = ListingBuilder(kind).listing()
-            else:
-                self.unread[kind.plural] = (
-                    f"not served: {error.message}" if kind in METRICS else error.message
-                )
+            self.unread[kind.plural] = error.message
         elif isinstance(error, RightsError) and kind not in REQUIRED:
             self.unread[kind.plural] = error.message
             self.refused.add(kind.plural)
@@ -316,3 +336,28 @@ class _Reading:
             self.unread[kind.plural] = error.message
         else:
             raise error
+
+
+def _served_form(discovery: Discovery, kind: Kind, refusal: RequestRejectedError) -> Kind | None:
+    """The kind in the version that is served instead of the one whose LIST was answered with 404.
+
+    None where none is, and so there are no objects. Raises NotServedError where they are needed all the same,
+    or cannot be read, and RequestRejectedError where the 404 proves nothing.
+    """
+    try:
+        form = discovery.form(kind)
+    except NotServedError:
+        raise
+    except (RightsError, UnreachableError) as error:
+        why = f"{refusal.message}, and what the API server serves is not known: {error.message}"
+        raise _not_read(why, refusal) from error
+    if form is None and kind in (*REQUIRED, *METRICS):
+        raise discovery.not_served(kind)
+    if form is not None and form.api_version == kind.api_version:
+        why = f"{refusal.message}, although the API server serves {kind.api_version}"
+        raise _not_read(why, refusal)
+    return form
+
+
+def _not_read(why: str, refusal: RequestRejectedError) -> RequestRejectedError:
+    return RequestRejectedError(why, where=refusal.where, hint=refusal.hint, status=refusal.status)

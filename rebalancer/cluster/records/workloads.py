@@ -32,6 +32,23 @@ class DisruptionBudget(base.ApiObject, frozen=True):
     spec: DisruptionBudgetSpec = DisruptionBudgetSpec()
     status: DisruptionBudgetStatus | None = None
 
+    @property
+    def selector(self) -> base.LabelSelector | None:
+        """Which pods it protects: none without a selector, all of the namespace by an empty one."""
+        return self.spec.selector
+
+
+class BetaDisruptionBudget(DisruptionBudget, frozen=True):
+    """policy/v1beta1 PodDisruptionBudget."""
+
+    @property
+    def selector(self) -> base.LabelSelector | None:
+        """Which pods it protects: in this version an empty selector selects none either."""
+        selector = self.spec.selector
+        if selector is None or not (selector.match_labels or selector.match_expressions):
+            return None
+        return selector
+
 
 class PodTemplate(base.ApiObject, frozen=True):
     """spec.template of a workload."""

@@ -56,7 +56,7 @@ def _budget(record: DisruptionBudget) -> Budget:
     )
     return Budget(
         name=f"{record.metadata.namespace}/{record.metadata.name}",
-        matches=matcher(record.spec.selector),
+        matches=matcher(record.selector),
         allowed=allowed,
         healthy=healthy,
         always_allow_unready=record.spec.unhealthy_pod_eviction_policy == ALWAYS_ALLOW,
@@ -83,7 +83,7 @@ class Budgets:
                 name = f"{record.metadata.namespace}/{record.metadata.name}"
                 self._unreadable[record.metadata.namespace] = f"PodDisruptionBudget {name}: {error}"
                 continue
-            selector = PodSelector(frozenset({record.metadata.namespace}), label_match(record.spec.selector))
+            selector = PodSelector(frozenset({record.metadata.namespace}), label_match(record.selector))
             self._filed.add(selector, len(self._budgets))
             self._budgets.append(budget)
         self._matched: dict[int, tuple[Budget, ...]] = {}

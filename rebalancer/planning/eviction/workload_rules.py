@@ -356,6 +356,4 @@ def placement_known(context: EvictionContext, row: PodRow) -> str | NotMoved:
             "and no scheduler places it"
         )
         return NotMoved(Reason.NO_BETTER_LANDING, message)
-    if context.policy.scheduler.allow_unpredictable:
-        return ""
     return replacement.unpredictable_reason or context.unpredictable.get(replacement.pod_class, "")

@@ -12,13 +12,12 @@ from rebalancer.cluster.kinds import (
     NODES,
     POD_METRICS,
     PODS,
-    VERTICAL_AUTOSCALERS,
 )
 from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.errors import ExitCode, RebalancerError, RightsError, UnreachableError
 from rebalancer.retries import Retries
-from rebalancer_demo import Fault, User, allow
+from rebalancer_demo import Fault, Surface, User, allow
 from tests.integration.reading.servers import a_sandbox, answering, api_of, reading
 
 ALL = (NODES, PODS, DISRUPTION_BUDGETS, NODE_METRICS)
@@ -63,7 +62,7 @@ def test_credentials_that_are_not_accepted_end_the_reading() -> None:
 
 
 @pytest.mark.parametrize("code", [404, 503])
-def test_a_metrics_api_that_is_not_there_or_down_leaves_metrics_unknown(code: int) -> None:
+def test_a_metrics_api_that_does_not_answer_leaves_metrics_unknown(code: int) -> None:
     with a_sandbox() as sandbox, reading(sandbox.url) as reader:
         sandbox.faults.add(Fault("status", path="metrics.k8s.io", code=code, times=0, message="no endpoints"))
         recording = reader.read((*ALL, POD_METRICS))
@@ -72,18 +71,14 @@ def test_a_metrics_api_that_is_not_there_or_down_leaves_metrics_unknown(code: in
     assert "no endpoints" in recording.unread["nodemetrics"]
 
 
-@pytest.mark.parametrize("code", [400, 405, 422])
-def test_an_add_ons_kind_is_empty_only_where_its_api_is_not_installed(code: int) -> None:
-    kinds = (*ALL, VERTICAL_AUTOSCALERS)
-    with a_sandbox() as sandbox, reading(sandbox.url) as reader:
-        absent = Fault("status", path="verticalpodautoscalers", code=404, times=1)
-        sandbox.faults.add(absent)
-        assert "verticalpodautoscalers" in reader.read(kinds).listings
-        sandbox.faults.add(Fault("status", path="verticalpodautoscalers", code=code, times=1, message="no"))
-        recording = reader.read(kinds)
+def test_a_metrics_api_that_is_not_installed_is_not_served() -> None:
+    with a_sandbox(surface=Surface(without=("metrics.k8s.io",))) as sandbox, reading(sandbox.url) as reader:
+        recording = reader.read((*ALL, POD_METRICS))
 
-    assert "verticalpodautoscalers" not in recording.listings
-    assert recording.unread["verticalpodautoscalers"].endswith(": no")
+    assert recording.unread == {
+        "nodemetrics": "API server 1.35 does not serve nodes.metrics.k8s.io",
+        "podmetrics": "API server 1.35 does not serve pods.metrics.k8s.io",
+    }
 
 
 @pytest.mark.parametrize("code", [429, 500, 502, 503, 504])

@@ -45,6 +45,14 @@ def refusal(status: int, message: str, *, retry_after: int | None = None, **deta
     return Answer(status, body, {"Retry-After": str(retry_after)} if retry_after is not None else {})
 
 
+# What an API server says of itself, whatever else a test lets it answer.
+SERVED = {
+    "/api/v1": {
+        "kind": "APIResourceList",
+        "groupVersion": "v1",
+        "resources": [{"name": "pods"}, {"name": "pods/eviction", "group": "policy", "version": "v1"}],
+    },
+}
 Handler = Callable[[Request], "Answer | Exception"]
 
 
@@ -62,7 +70,7 @@ class Transport:
         query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
         request = Request(method, parts.path, query, None if body is None else json.loads(body))
         self.requests.append(request)
-        answer = self.handler(request)
+        answer = Answer(200, SERVED[parts.path]) if parts.path in SERVED else self.handler(request)
         if isinstance(answer, Exception):
             raise answer
         content = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()

@@ -80,7 +80,6 @@ policies = st.builds(
         inline=st.none() | names,
         profiles=unique_names,
         assume_neutral=unique_names,
-        allow_unpredictable=st.booleans(),
     ),
     load=st.builds(
         LoadSettings,

@@ -147,7 +147,10 @@ class LiveCluster:
         api = self._api if deadline is None else self._api.until(deadline)
         fences = self._fences(api)
         hurried = self._hurry(fences)  # it takes a second or two, while the other kinds are listed
-        reading = self._read(api, (kind for kind in KINDS if kind not in fences), progress)
+        followed = {kind.plural for kind in fences}
+        forms = {kind.plural: kind for kind in self.feeds}  # in the versions that were served
+        unfollowed = [forms.get(kind.plural, kind) for kind in KINDS if kind.plural not in followed]
+        reading = self._read(api, unfollowed, progress)
         self._wait(api, fences, self._max_wait_seconds if hurried else _SHORT_WAIT_SECONDS)
         found = dict(reading.listings)
         missed = [kind for kind, fence in fences.items() if not self._reached(kind, fence)]

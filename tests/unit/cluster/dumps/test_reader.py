@@ -13,8 +13,9 @@ import zstandard
 
 from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.cluster.dumps.streams import ByteAllowance, read_bytes
-from rebalancer.cluster.dumps.writer import digest
-from rebalancer.cluster.kinds import KINDS, NODES, PODS
+from rebalancer.cluster.dumps.writer import digest, save
+from rebalancer.cluster.kinds import DISRUPTION_BUDGETS, KINDS, NODES, PODS
+from rebalancer.cluster.selectors import matcher
 from rebalancer.errors import InputError
 from tests.builders import a_node, a_pod, owned_by
 from tests.waiting import no_hang
@@ -112,11 +113,52 @@ def test_a_kind_of_which_a_list_has_objects_of_another_version_too_is_unread(fol
         (folder / "poddisruptionbudgets.json").write_bytes(a_mixed_list(*items))
         return dict(DumpReader(folder).read().unread)
 
-    why = "poddisruptionbudgets.json holds a policy/v1beta1 PodDisruptionBudget as well"
-    assert written("policy/v1", "policy/v1beta1")["poddisruptionbudgets"] == why
-    assert written("policy/v1beta1", "policy/v1")["poddisruptionbudgets"] == why
-    assert written("policy/v1beta1")["poddisruptionbudgets"] == "not in the dump"
+    def holds(version: str) -> str:
+        return f"poddisruptionbudgets.json holds a {version} PodDisruptionBudget as well"
+
+    assert written("policy/v1", "policy/v1beta1")["poddisruptionbudgets"] == holds("policy/v1beta1")
+    assert written("policy/v1beta1", "policy/v1")["poddisruptionbudgets"] == holds("policy/v1")
+    assert written("policy/v1", "policy/v2")["poddisruptionbudgets"] == holds("policy/v2")
+    assert written("policy/v2")["poddisruptionbudgets"] == "not in the dump"
     assert "poddisruptionbudgets" not in written("policy/v1", "example.com/v1")
+
+
+def test_what_an_older_kubectl_prints_is_read(folder: Path) -> None:
+    forms = {
+        "poddisruptionbudgets": ("policy/v1beta1", "PodDisruptionBudget"),
+        "horizontalpodautoscalers": ("autoscaling/v1", "HorizontalPodAutoscaler"),
+        "csistoragecapacities": ("storage.k8s.io/v1beta1", "CSIStorageCapacity"),
+        "runtimeclasses": ("node.k8s.io/v1beta1", "RuntimeClass"),
+    }
+    for plural, (version, kind) in forms.items():
+        item = {"apiVersion": version, "kind": kind, "metadata": {"name": "a", "namespace": "default"}}
+        typed = {"apiVersion": version, "kind": f"{kind}List", "items": [item]}
+        for content in (a_mixed_list(item), json.dumps(typed).encode()):
+            (folder / f"{plural}.json").write_bytes(content)
+            recording = DumpReader(folder).read()
+            assert [record.metadata.name for record in recording.listings[plural].records] == ["a"]
+            assert plural not in recording.unread
+            assert recording.warnings == ()
+
+
+@pytest.mark.parametrize(("version", "protects"), [("policy/v1", True), ("policy/v1beta1", False)])
+def test_an_empty_selector_of_a_budget_selects_all_pods_since_policy_v1(
+    folder: Path, version: str, protects: bool
+) -> None:
+    budget = {
+        "apiVersion": version,
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "all", "namespace": "default"},
+        "spec": {"selector": {}, "maxUnavailable": 0},
+        "status": {"disruptionsAllowed": 0, "observedGeneration": 0},
+    }
+    (folder / "poddisruptionbudgets.json").write_bytes(a_mixed_list(budget))
+    saved = folder / "saved"
+    save(DumpReader(folder).read(), saved, 0.0)
+
+    for path in (folder, saved):
+        (read,) = DumpReader(path).read().records(DISRUPTION_BUDGETS)
+        assert matcher(read.selector)({"app": "web"}) is protects
 
 
 def test_documents_beside_the_kinds_are_kept_as_they_are(folder: Path) -> None:

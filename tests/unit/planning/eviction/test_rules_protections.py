@@ -239,14 +239,6 @@ def test_jobs_may_be_moved_where_the_policy_says_so() -> None:
     assert moved(plan_for(case(the_pod(kind="Job"), policy=a_policy(evictable={"jobs": True}))))
 
 
-def test_what_cannot_be_predicted_moves_where_the_policy_allows_it() -> None:
-    given = case(
-        the_pod(template={"nodeSelector": {"disk": "ssd"}}),
-        policy=a_policy(scheduler={"allowUnpredictable": True}),
-    )
-    assert moved(plan_for(given)) == {"web-0": "cool"}
-
-
 def test_a_cooldown_ends() -> None:
     past = a_past_move(from_node="x", to_node="y")
     given = case(state=RunState(moves=(past,)), policy=a_policy(planning={"cooldown": "9m"}))
@@ -269,16 +261,6 @@ def test_pods_whose_verdict_needs_a_kind_that_was_not_read_stay_and_say_which() 
     assert kept(plan)["web-0"] == "Unpredictable"
     assert because(plan, "web-0") == "where it would land depends on what was not read: services"
     assert any(name.startswith("spread") for name in moved(plan))
-
-
-def test_what_was_not_read_keeps_nobody_when_the_policy_allows_the_unpredictable() -> None:
-    inputs = planning_inputs(
-        [a_node("a", cpu="4"), a_node("b", cpu="8")],
-        [a_workload("web", ["a", "a", "a", "a"], cpu="900m")],
-        unread={"services"},
-        policy=a_policy(scheduler={"allowUnpredictable": True}),
-    )
-    assert moved(plan_of(inputs))
 
 
 @pytest.mark.parametrize(
