@@ -1,33 +1,48 @@
-# Build:  docker build -t rebalancer .
+# Build:  docker build -t REGISTRY/rebalancer .
+#         docker build -t REGISTRY/rebalancer-extender --target extender .
 #         The bases are tags; pin them to digests that you have checked:
 #         docker build --build-arg BUILD=python:3.11-slim-bookworm@sha256:… --build-arg BASE=…@sha256:… .
-#         image/build.py makes the same image from Debian's packages, pinned by image/debian.lock, without a registry.
-# Run:    docker run --rm rebalancer --help
+#         image/build.py makes the same images from Debian's packages, pinned by image/debian.lock, without a registry.
+# Run:    docker run --rm REGISTRY/rebalancer --help
 #
-# Both stages are Debian 12 with Python 3.11, so that compiled wheels of the first run in the second.
+# All stages are Debian 12 with Python 3.11, so that compiled wheels of the first run in the last.
 ARG BUILD=python:3.11-slim-bookworm
 ARG BASE=gcr.io/distroless/python3-debian12:nonroot
-FROM ${BUILD} AS build
 
+# The packages of the lock, without what the program never imports.
+FROM ${BUILD} AS dependencies
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /build
-
-# The packages of the lock and this checkout, without what the program never imports.
-COPY requirements-runtime.lock image/site_packages.sh ./
-COPY rebalancer ./rebalancer
+COPY requirements-runtime.lock image/site_packages.sh image/own_packages.py ./
 RUN ./site_packages.sh /site-packages
 
+FROM dependencies AS program-packages
+COPY pyproject.toml ./
+COPY rebalancer ./rebalancer
+RUN python own_packages.py /site-packages .
+
+FROM program-packages AS extender-packages
+COPY extender ./extender
+RUN python own_packages.py /site-packages extender
+
 # No shell, no package manager, no root.
-FROM ${BASE}
-
-LABEL org.opencontainers.image.title="rebalancer" \
-      org.opencontainers.image.description="Evicts pods from hot Kubernetes nodes, only when they will land better." \
-      org.opencontainers.image.version="0.1.0" \
+FROM ${BASE} AS runtime
+LABEL org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.licenses="Apache-2.0"
-
-COPY --from=build /site-packages /site-packages
 ENV PYTHONPATH=/site-packages PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532
 WORKDIR /home/nonroot
 ENTRYPOINT ["python3", "-m", "rebalancer"]
 CMD ["--help"]
+
+# What scores nodes for a kube-scheduler: extender/k8s runs it.
+FROM runtime AS extender
+LABEL org.opencontainers.image.title="rebalancer-extender" \
+      org.opencontainers.image.description="Scores nodes for a stock kube-scheduler."
+COPY --from=extender-packages /site-packages /site-packages
+
+# What plans and acts; the last stage is built where none is named.
+FROM runtime AS program
+LABEL org.opencontainers.image.title="rebalancer" \
+      org.opencontainers.image.description="Evicts pods from hot Kubernetes nodes, only when they will land better."
+COPY --from=program-packages /site-packages /site-packages

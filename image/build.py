@@ -1,6 +1,7 @@
 """Builds the image of rebalancer without a container engine or a registry: ``python image/build.py``.
 
-It holds what the image of the Dockerfile holds: Python 3.11 of Debian 12, and ``image/site_packages.sh``. Its
+It holds what the image of the Dockerfile holds: Python 3.11 of Debian 12, the packages of
+``image/site_packages.sh`` and our own; with ``--image rebalancer-extender`` those of the extender too. Its
 base is made of Debian's own packages, pinned by their SHA-256 in ``image/debian.lock``, where the Dockerfile
 takes an image from a registry. The result is an OCI archive, which ``docker load``, ``podman load`` and
 ``skopeo`` read, and beside it an SBOM in CycloneDX for each architecture. Nothing in it depends on when and
@@ -29,11 +30,24 @@ import tempfile
 from collections.abc import Callable
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "image" / "debian.lock"
 VERSION = re.findall(r'__version__ = "(.+)"', (ROOT / "rebalancer" / "__init__.py").read_text())[0]
+
+
+class Image(NamedTuple):
+    """One of the images."""
+
+    description: str
+    projects: tuple[str, ...]  # whose packages it holds
+
+
+IMAGES = {
+    "rebalancer": Image("Evicts pods from hot Kubernetes nodes, only when they will land better.", (".",)),
+    "rebalancer-extender": Image("Scores nodes for a stock kube-scheduler.", (".", "extender")),
+}
 # By Debian's name, which is the registries' too: what wheels and ELF files call an architecture.
 MACHINES = {"amd64": ("x86_64", 62), "arm64": ("aarch64", 183)}
 HERE = {machine: name for name, (machine, _) in MACHINES.items()}.get(platform.machine(), "")
@@ -61,6 +75,7 @@ def main() -> None:
         choices=MACHINES,
         help="by default this machine's",
     )
+    parser.add_argument("--image", default="rebalancer", choices=IMAGES, help="which of the images")
     parser.add_argument("--renew", action="store_true", help="renew image/debian.lock and do nothing else")
     options = parser.parse_args()
     if options.renew:
@@ -68,7 +83,7 @@ def main() -> None:
         return
     require_python()
     with tempfile.TemporaryDirectory(prefix="rebalancer-image-") as work:
-        build(Path(work), options.output, options.architectures or [HERE], check=options.check)
+        build(Path(work), options.output, options.architectures or [HERE], options.image, check=options.check)
 
 
 def require_python() -> None:
@@ -80,7 +95,7 @@ def require_python() -> None:
         sys.exit(f"image: {python} is Python {found}, and the image has 3.11; name a Python 3.11 in PYTHON")
 
 
-def build(work: Path, output: Path, architectures: list[str], *, check: bool) -> None:
+def build(work: Path, output: Path, architectures: list[str], image: str, *, check: bool) -> None:
     """Write the archive and the SBOMs; say how large the image is."""
     output.mkdir(parents=True, exist_ok=True)
     images = []
@@ -94,17 +109,19 @@ def build(work: Path, output: Path, architectures: list[str], *, check: bool) ->
         # The order in which Python writes the members of a set into bytecode depends on its seed for hashes.
         environment = {"PYTHON": os.environ.get("PYTHON", sys.executable), "PYTHONHASHSEED": "0"}
         subprocess.run(script, cwd=ROOT, env={**os.environ, **environment}, check=True)
+        own = [environment["PYTHON"], "image/own_packages.py", str(site_packages), *IMAGES[image].projects]
+        subprocess.run(own, cwd=ROOT, env={**os.environ, **environment}, check=True)
         check_machine(folder, architecture)
         if check and architecture == HERE:
             start(folder, base, application)
-        layers = [(layer(part), note) for part, note in ((base, "Debian 12"), (application, "rebalancer"))]
+        layers = [(layer(part), note) for part, note in ((base, "Debian 12"), (application, image))]
         images.append((architecture, layers))
-        bill = output / f"rebalancer-{VERSION}-{architecture}.cdx.json"
-        bill.write_text(json.dumps(sbom(site_packages, architecture), indent=2) + "\n")
+        bill = output / f"{image}-{VERSION}-{architecture}.cdx.json"
+        bill.write_text(json.dumps(sbom(image, site_packages, architecture), indent=2) + "\n")
         for (content, note), part in zip(layers, (base, application), strict=True):
             print(f"{architecture}, {note}: {size(part) / 1e6:.1f} MB, {len(content) / 1e6:.1f} MB packed")
-    archive = output / f"rebalancer-{VERSION}.oci.tar"
-    digest = write_archive(archive, images)
+    archive = output / f"{image}-{VERSION}.oci.tar"
+    digest = write_archive(archive, image, images)
     print(f"{archive}: {archive.stat().st_size / 1e6:.1f} MB, index sha256:{digest}")
 
 
@@ -263,7 +280,7 @@ def layer(folder: Path) -> bytes:
     return packed.getvalue()
 
 
-def write_archive(path: Path, images: list[tuple[str, list[tuple[bytes, str]]]]) -> str:
+def write_archive(path: Path, image: str, images: list[tuple[str, list[tuple[bytes, str]]]]) -> str:
     """Write an OCI archive of an image for each architecture; the digest of the index that lists them."""
     blobs: dict[str, bytes] = {}
 
@@ -275,11 +292,13 @@ def write_archive(path: Path, images: list[tuple[str, list[tuple[bytes, str]]]])
     oci = "application/vnd.oci.image"
     manifests = []
     for architecture, layers in images:
-        entry = blob(_manifest(architecture, layers, blob), f"{oci}.manifest.v1+json")
+        entry = blob(_manifest(image, architecture, layers, blob), f"{oci}.manifest.v1+json")
         manifests.append({**entry, "platform": {"architecture": architecture, "os": "linux"}})
     kind = {"schemaVersion": 2, "mediaType": f"{oci}.index.v1+json"}
-    listed = blob(_json({**kind, "manifests": manifests, "annotations": labels()}), f"{oci}.index.v1+json")
-    listed["annotations"] = {"org.opencontainers.image.ref.name": f"rebalancer:{VERSION}"}
+    listed = blob(
+        _json({**kind, "manifests": manifests, "annotations": labels(image)}), f"{oci}.index.v1+json"
+    )
+    listed["annotations"] = {"org.opencontainers.image.ref.name": f"{image}:{VERSION}"}
     members = {
         "oci-layout": _json({"imageLayoutVersion": "1.0.0"}),
         "index.json": _json({**kind, "manifests": [listed]}),
@@ -294,7 +313,10 @@ def write_archive(path: Path, images: list[tuple[str, list[tuple[bytes, str]]]])
 
 
 def _manifest(
-    architecture: str, layers: list[tuple[bytes, str]], blob: Callable[[bytes, str], dict[str, Any]]
+    image: str,
+    architecture: str,
+    layers: list[tuple[bytes, str]],
+    blob: Callable[[bytes, str], dict[str, Any]],
 ) -> bytes:
     """The manifest of an image for one architecture, whose layers and configuration become blobs."""
     oci = "application/vnd.oci.image"
@@ -315,7 +337,7 @@ def _manifest(
             "Entrypoint": ["python3", "-m", "rebalancer"],
             "Cmd": ["--help"],
             "WorkingDir": "/home/nonroot",
-            "Labels": labels(),
+            "Labels": labels(image),
         },
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in unpacked]},
         "history": [{"created_by": f"image/build.py: {note}"} for _, note in layers],
@@ -325,12 +347,12 @@ def _manifest(
         "mediaType": f"{oci}.manifest.v1+json",
         "config": blob(_json(configuration), f"{oci}.config.v1+json"),
         "layers": described,
-        "annotations": labels(),
+        "annotations": labels(image),
     }
     return _json(written)
 
 
-def labels() -> dict[str, str]:
+def labels(image: str) -> dict[str, str]:
     """The labels that registries and scanners read."""
     # A release is built from a copy of a commit, which git does not know, so it says which.
     asked = (
@@ -340,8 +362,8 @@ def labels() -> dict[str, str]:
         ).stdout.strip()
     )
     found = {
-        "title": "rebalancer",
-        "description": "Evicts pods from hot Kubernetes nodes, when they will land better.",
+        "title": image,
+        "description": IMAGES[image].description,
         "version": VERSION,
         "licenses": "Apache-2.0",
         "revision": asked,
@@ -361,7 +383,7 @@ def size(folder: Path) -> int:
 # What the image holds
 
 
-def sbom(site_packages: Path, architecture: str) -> dict[str, Any]:
+def sbom(image: str, site_packages: Path, architecture: str) -> dict[str, Any]:
     """The bill of materials: Debian's packages and Python's, in CycloneDX."""
     parts = [
         _part(name, version, f"pkg:deb/debian/{name}@{version}?arch={architecture}&distro=bookworm", digest)
@@ -379,8 +401,8 @@ def sbom(site_packages: Path, architecture: str) -> dict[str, Any]:
         "metadata": {
             "component": {
                 "type": "container",
-                "bom-ref": f"pkg:oci/rebalancer@{VERSION}",
-                "name": "rebalancer",
+                "bom-ref": f"pkg:oci/{image}@{VERSION}",
+                "name": image,
                 "version": VERSION,
                 "licenses": [{"license": {"id": "Apache-2.0"}}],
             }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# site_packages.sh TARGET [MACHINE]: the Python packages of the image, from the lock and this checkout, into TARGET.
+# site_packages.sh TARGET [MACHINE]: what the images need besides our own packages, from the lock, into TARGET.
 # MACHINE is x86_64 or aarch64, by default that of this machine: wheels are unpacked, nothing of theirs is run.
 # The Dockerfile and image/build.py both run this, so that their images hold the same. PYTHON is Python 3.11.
 set -eu
@@ -28,11 +28,3 @@ rm -rf "$target/bin"
 # Where pip found the wheels, and programs that begin with the path of this Python: both differ from build to build.
 rm -f "$target"/*.dist-info/direct_url.json
 sed -i '/direct_url\.json/d; /^\(\.\.\/\)*bin\//d' "$target"/*.dist-info/RECORD
-
-# Pure Python: copying the package is installing it.
-cp -R rebalancer "$target/rebalancer"
-find "$target" -type d -name __pycache__ -prune -exec rm -rf {} +
-
-# Bytecode is compiled here once: the container's file system is read-only. By content, not by time, so that the
-# same sources give the same image; and without the paths of this machine.
-"$python" -m compileall -q -j 1 --invalidation-mode unchecked-hash -s "$target" -p /site-packages "$target"

@@ -19,12 +19,17 @@ from rebalancer.observe.plan_options import PlanOptions
     default="127.0.0.1:8890",
     show_default=True,
 )
+@option(
+    *("--probes", Text("address", address), "[ADDRESS]:PORT"),
+    "Answer probes and Prometheus here too, and no scheduler: for a kubelet beside a loopback --listen.",
+)
 @option("--tls-cert certificate", FILE, "FILE", "Answer by HTTPS with this certificate.")
 @option("--tls-key key", FILE, "FILE", "The key of the certificate.")
 @plan_options(**CONNECTION)
 def extender(
     options: PlanOptions,
     listen: tuple[str, int],
+    probes: tuple[str, int] | None,
     config: Path,
     certificate: Path | None,
     key: Path | None,
@@ -44,6 +49,7 @@ def extender(
             config=config,
             host=host,
             port=port,
+            probes=probes,
             certificate=certificate,
             key=key,
             connection=options,

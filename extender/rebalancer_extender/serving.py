@@ -68,6 +68,7 @@ class ExtenderOptions(msgspec.Struct, frozen=True, kw_only=True):
     config: Path
     host: str = "127.0.0.1"
     port: int = 8890
+    probes: tuple[str, int] | None = None  # where probes and metrics are answered besides, and no scheduler
     certificate: Path | None = None
     key: Path | None = None
     connection: PlanOptions = PlanOptions()  # whose cluster is read
@@ -264,8 +265,14 @@ def serve(options: ExtenderOptions) -> int:
         answers = Answers(watched, metrics.neutral, metrics.awaited)
         application = Application(answers, health, metrics)
         refresher = Refresher(api, file, answers, watched)
-        with answering(options.host, options.port, application, tls.context if tls else None) as url:
+        with contextlib.ExitStack() as servers:
+            url = servers.enter_context(
+                answering(options.host, options.port, application, tls.context if tls else None)
+            )
             LOGGER.info("answers %s, %s and probes at %s", FILTER, PRIORITIZE, url)
+            if options.probes is not None:
+                url = servers.enter_context(answering(*options.probes, Endpoints(health, metrics.registry)))
+                LOGGER.info("answers probes at %s", url)
             try:
                 while not signals.stop.is_set():
                     with health.busy_for(_BUSY_SECONDS):

@@ -32,6 +32,7 @@ from tests.e2e.processes import Program, free_port, wait_until
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "extender"
 SECOND = "scheduler-plugins-scheduler"
+ACCOUNT = "scheduler-plugins-extender"  # may read nodes and pods, and is not the scheduler's
 PODS = {"node1": 21, "node2": 17, "node3": 25}  # of 110, as in the article
 TRAFFIC = {"node1": 200_000.0, "node2": 140_000.0, "node3": 180_000.0}  # bytes a second
 CPU = {"node1": 70.0, "node2": 35.0, "node3": 95.0}  # percent, as load-watcher has them
@@ -45,7 +46,7 @@ class Extender:
         self.url = f"http://127.0.0.1:{self.port}"
         self.file = stack.folder / f"scores-{self.port}.yaml"
         self.file.write_text(scores)
-        token = stack.service_account_token("scheduler-plugins", SECOND)
+        token = stack.service_account_token("scheduler-plugins", ACCOUNT)
         arguments = [f"--config={self.file}", f"--listen=127.0.0.1:{self.port}"]
         self.program = Program.start(
             [*COMMAND, "extender", *arguments, f"--kubeconfig={stack.kubeconfig(token)}", *options],
@@ -97,7 +98,7 @@ def prepare(stack: ControlPlane) -> Api:
 
 def _manifests(stack: ControlPlane) -> Api:
     """Apply them; what its Deployment runs is started here, so that no pod of it counts on a node."""
-    stack.kubectl("apply", "--server-side", f"--kustomize={ROOT / 'k8s/extender'}")
+    stack.kubectl("apply", "--server-side", f"--kustomize={ROOT / 'extender/k8s'}")
     path = f"/apis/apps/v1/namespaces/scheduler-plugins/deployments/{SECOND}"
     stack.api.patch(path, {"spec": {"replicas": 0}})
     wait_until(lambda: not stack.api.list("/api/v1/namespaces/scheduler-plugins/pods"), "no pod of it")

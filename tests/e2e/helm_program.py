@@ -44,6 +44,10 @@ def _flags() -> list[str]:
     return ["-trimpath", f"-ldflags=-s -w {' '.join(values)}"]
 
 
+# The chart's image, which has to be named: a registry that cannot exist, as in k8s/.
+IMAGE = "--set=image.repository=registry.invalid/rebalancer"
+
+
 def helm(
     *arguments: str | Path, folder: Path, kubeconfig: Path | None = None
 ) -> subprocess.CompletedProcess[str]:

@@ -19,7 +19,7 @@ from tests.e2e import rights_cluster
 from tests.e2e.api import Object, documents
 from tests.e2e.command import COMMAND
 from tests.e2e.controlplane import ControlPlane
-from tests.e2e.helm_program import helm
+from tests.e2e.helm_program import IMAGE, helm
 from tests.e2e.test_manifests import RecordProperty
 
 ROOT = Path(__file__).parents[2]
@@ -42,14 +42,15 @@ def rendered(folder: Path, *options: str | Path) -> list[Object]:
     """The objects of a release named as the objects of k8s/ are."""
     served = "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"  # from 1.30 on
     answer = helm(
-        "template", NAME, CHART, f"--namespace={NAME}", f"--api-versions={served}", *options, folder=folder
+        *("template", NAME, CHART, IMAGE, f"--namespace={NAME}", f"--api-versions={served}", *options),
+        folder=folder,
     )
     assert answer.returncode == 0, answer.stderr
     return documents(answer.stdout)
 
 
 def refusal(folder: Path, *options: str | Path) -> str:
-    answer = helm("template", NAME, CHART, *options, folder=folder)
+    answer = helm("template", NAME, CHART, IMAGE, *options, folder=folder)
     assert answer.returncode != 0
     return answer.stderr
 
@@ -275,9 +276,8 @@ def test_it_plans_then_acts_and_its_removal_leaves_nothing(
 
 def release(cluster: ControlPlane, folder: Path, verb: str, *options: str) -> str:
     """Install or upgrade; the notes."""
-    answer = helm(
-        verb, NAME, CHART, f"--namespace={NAME}", *options, folder=folder, kubeconfig=cluster.kubeconfig()
-    )
+    words = (verb, NAME, f"--namespace={NAME}", IMAGE, *options)
+    answer = helm(*words, CHART, folder=folder, kubeconfig=cluster.kubeconfig())
     assert answer.returncode == 0, answer.stderr
     return answer.stdout
 

@@ -15,11 +15,12 @@ from tests.e2e.controlplane import ControlPlane
 
 MANIFESTS = Path(__file__).parents[2] / "k8s"
 KUSTOMIZATIONS = {
-    str(path.parent.relative_to(MANIFESTS)): path.parent
-    for path in sorted(MANIFESTS.rglob("kustomization.yaml"))
+    str(path.parent.relative_to(MANIFESTS.parent)): path.parent
+    for folder in (MANIFESTS, MANIFESTS.parent / "extender" / "k8s")
+    for path in sorted(folder.rglob("kustomization.yaml"))
     if "kind: Kustomization" in path.read_text()  # a component is rendered as part of one
 }
-ACTIVE = KUSTOMIZATIONS["overlays/active"]
+ACTIVE = KUSTOMIZATIONS["k8s/overlays/active"]
 NAMESPACE = "rebalancer"
 
 RecordProperty = Callable[[str, object], None]
@@ -47,8 +48,8 @@ def test_the_api_server_accepts_every_object_and_every_field(
     assert accepted == len(wanted)
     assert [_exists(cluster, manifest) for manifest in wanted] == before
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(_kinds(wanted).items()))
-    name = folder.relative_to(MANIFESTS)
-    record_property(SUMMARY, f"e2e manifests: k8s/{name}: accepted by the API server's dry run: {kinds}")
+    name = folder.relative_to(MANIFESTS.parent)
+    record_property(SUMMARY, f"e2e manifests: {name}: accepted by the API server's dry run: {kinds}")
 
 
 def test_a_field_that_the_api_server_does_not_know_is_refused(cluster: ControlPlane, tmp_path: Path) -> None:
@@ -68,9 +69,9 @@ def test_a_field_that_the_api_server_does_not_know_is_refused(cluster: ControlPl
 def test_what_is_applied_is_there_and_starts_a_pod_that_the_namespace_admits(
     cluster: ControlPlane, record_property: RecordProperty
 ) -> None:
-    base, active = _rendered(cluster, KUSTOMIZATIONS["base"]), _rendered(cluster, ACTIVE)
+    base, active = _rendered(cluster, KUSTOMIZATIONS["k8s/base"]), _rendered(cluster, ACTIVE)
 
-    _apply(cluster, KUSTOMIZATIONS["base"])
+    _apply(cluster, KUSTOMIZATIONS["k8s/base"])
     planning = _arguments(_cron_job(cluster))
     _apply(cluster, ACTIVE)
     acting = _arguments(_cron_job(cluster))

@@ -27,7 +27,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionPolicyBinding",
     ),
-    "api__v1": ("ConfigMap", "Namespace", "Node", "Pod", "Service", "ServiceAccount"),
+    "api__v1": ("ConfigMap", "Namespace", "Node", "Pod", "Secret", "Service", "ServiceAccount"),
     "apis__apps__v1": ("Deployment",),
     "apis__batch__v1": ("CronJob", "Job"),
     "apis__coordination.k8s.io__v1": ("Lease",),

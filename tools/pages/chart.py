@@ -30,7 +30,6 @@ _NARROWED = ("surge", "steer")  # rights that a ValidatingAdmissionPolicy limits
 _PRIORITY = Path("k8s/base/priorityclass.yaml")
 _NETWORK = Path("k8s/components/network-policy/networkpolicy.yaml")
 _POLICY = Path("k8s/base/policy.yaml")
-_EXTENDER = Path("k8s/extender")
 _BEGIN, _END = "  # policy: begin\n", "  # policy: end\n"
 # Go's regular expressions, which Helm checks with, have no lookaround. Without it a pattern allows a little
 # more; rebalancer itself refuses the rest.
@@ -55,7 +54,7 @@ _NARROWER: dict[str, dict[str, Any]] = {
 _OF_TEXTS = re.compile("(?i)(labels|annotations|nodeSelector)$")  # maps whose values Kubernetes wants as text
 # Maps whose keys are the chart's own; the keys of all others are Kubernetes' or the user's.
 CLOSED = frozenset(
-    {"", "image", "networkPolicy", "rbac", "serviceAccount", "podDisruptionBudget", "service", "extender"}
+    {"", "image", "networkPolicy", "rbac", "serviceAccount", "podDisruptionBudget", "service"}
 ) | {*("serviceMonitor", "podMonitor", "prometheusRule", "grafanaDashboard")}
 
 
@@ -74,24 +73,7 @@ def copies(root: Path) -> dict[str, str]:
         "priorityclass.yaml": f"value: {priority}",
         **{f"{part}-only.yaml": _admitted(part, root) for part in _NARROWED},
         "networkpolicy.yaml": textwrap.dedent(f"  policyTypes:{network}"),
-        "extender.yaml": _with_extender(root),
-        **{f"extender-{name}": (root / _EXTENDER / name).read_text() for name in _EXTENDER_FILES},
     }
-
-
-_EXTENDER_FILES = ("scores.yaml", "scheduler-config.yaml")
-
-
-def _with_extender(root: Path) -> str:
-    """The objects of a scheduler with an extender, in the namespace that their kustomization gives them."""
-    kustomization = yaml.safe_load((root / _EXTENDER / "kustomization.yaml").read_text())
-    found = []
-    for name in kustomization["resources"]:
-        item = yaml.safe_load((root / _EXTENDER / name).read_text())
-        if item["kind"] in ("ServiceAccount", "Deployment"):
-            item["metadata"]["namespace"] = kustomization["namespace"]
-        found.append(yaml.safe_dump(item, sort_keys=False))
-    return "---\n".join(found)
 
 
 def _admitted(part: str, root: Path) -> str:

@@ -162,11 +162,16 @@ def image_digest(archive: Path) -> str:
 
 
 def build_chart(stage: Path, output: Path, version: str, image: str) -> Path:
-    """The chart as Helm packages it, which names the image by its digest."""
+    """The chart as Helm packages it, which names the image by its digest.
+
+    IMAGE_REPOSITORY says where whoever releases pushes the image; without it the chart asks who installs it.
+    """
     values = stage / "charts" / "rebalancer" / "values.yaml"
-    text, count = re.subn(r'(?m)^  digest: ""$', f'  digest: "{image}"', values.read_text())
-    if count != 1:
-        raise ReleaseError("charts/rebalancer/values.yaml: image.digest is not there once")
+    text = values.read_text()
+    for key, value in (("digest", image), ("repository", os.environ.get("IMAGE_REPOSITORY", ""))):
+        text, count = re.subn(f'(?m)^  {key}: ""$', f'  {key}: "{value}"', text)
+        if count != 1:
+            raise ReleaseError(f"charts/rebalancer/values.yaml: image.{key} is not there once")
     values.write_text(text)
     chart = output / f"rebalancer-chart-{version}.tgz"
     chart.write_bytes(records.folder_packed(values.parent, "rebalancer/"))

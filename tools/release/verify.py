@@ -163,6 +163,9 @@ def image(release: Path, version: str) -> Iterator[str]:
     yield f"{archive.name}: {' and '.join(found)}, {image_digest(archive)}"
 
 
+ANY_REGISTRY = "registry.invalid/rebalancer"
+
+
 def chart(release: Path, work: Path) -> Iterator[str]:
     """Helm takes the chart, whose pods run the image by its digest; a control plane too, if there is one."""
     (path,), (archive,) = release.glob("*.tgz"), release.glob("*.oci.tar")
@@ -170,7 +173,14 @@ def chart(release: Path, work: Path) -> Iterator[str]:
     done(helm(), "lint", "--strict", path, folder=work, environment=environment)
     for kind in ("CronJob", "Deployment"):
         text = done(
-            *(helm(), "template", "rebalancer", path, "--set", f"kind={kind}"),
+            *(
+                helm(),
+                "template",
+                "rebalancer",
+                path,
+                "--set",
+                f"kind={kind},image.repository={ANY_REGISTRY}",
+            ),
             folder=work,
             environment=environment,
         )

@@ -25,7 +25,7 @@ _PLACES = (
     ("charts/rebalancer/Chart.yaml", r"^version: "),
     ("charts/rebalancer/Chart.yaml", r"^appVersion: "),
     ("k8s/base/kustomization.yaml", r"^ +newTag: "),
-    ("k8s/extender/kustomization.yaml", r"^ +newTag: "),
+    ("extender/k8s/kustomization.yaml", r"^ +newTag: "),
     ("k8s/overlays/service/kustomization.yaml", r"^ +newTag: "),
 )
 # What users read of a release, and the words there that are true before the first one only.

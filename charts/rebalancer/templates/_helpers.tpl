@@ -56,10 +56,12 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- end -}}
 
 {{- define "rebalancer.image" -}}
+{{- $build := printf "image.repository: no image is published; build one (docker build -t REGISTRY/rebalancer:%s . && docker push REGISTRY/rebalancer:%s in a clone) and set image.repository=REGISTRY/rebalancer" .Chart.AppVersion .Chart.AppVersion -}}
+{{- $repository := required $build .Values.image.repository -}}
 {{- if .Values.image.digest -}}
-{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- printf "%s@%s" $repository .Values.image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- printf "%s:%s" $repository (default .Chart.AppVersion .Values.image.tag) -}}
 {{- end -}}
 {{- end -}}
 

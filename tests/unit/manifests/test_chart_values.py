@@ -32,7 +32,7 @@ def rendered(folder: Path, values: dict[str, Any], release: str = "rebalancer") 
     path = folder / "values.yaml"
     path.write_text(json.dumps(values))
     options = (f"--values={path}", "--namespace=456")
-    made = helm_program.helm("template", release, CHART, *options, folder=folder)
+    made = helm_program.helm("template", release, CHART, helm_program.IMAGE, *options, folder=folder)
     assert made.returncode == 0, made.stderr
     return [
         item
@@ -41,13 +41,21 @@ def rendered(folder: Path, values: dict[str, Any], release: str = "rebalancer") 
     ]
 
 
-def refusal(folder: Path, values: dict[str, Any]) -> str:
+def refusal(folder: Path, values: dict[str, Any], image: str = helm_program.IMAGE) -> str:
     """What Helm says of values that the chart does not take."""
     path = folder / "values.yaml"
     path.write_text(json.dumps(values))
-    made = helm_program.helm("template", "rebalancer", CHART, f"--values={path}", folder=folder)
+    made = helm_program.helm("template", "rebalancer", CHART, f"--values={path}", image, folder=folder)
     assert made.returncode != 0
     return made.stderr
+
+
+def test_an_image_has_to_be_named_and_the_refusal_says_how_to_build_one(tmp_path: Path) -> None:
+    """No default: whoever owned its name would get the rights of the pods."""
+    for kind in ("CronJob", "Deployment"):
+        said = refusal(tmp_path, {"kind": kind}, image="--set=image.tag=mine")
+        assert "no image is published; build one (docker build -t REGISTRY/rebalancer:" in said
+        assert "and set image.repository=REGISTRY/rebalancer" in said
 
 
 @pytest.mark.parametrize("more", [{"act": True}, ALL], ids=["CronJob", "Deployment"])
@@ -155,7 +163,9 @@ def test_what_somebody_empties_is_empty_and_no_error_of_a_template(
 )
 def test_what_no_template_can_do_without_is_not_taken_away(tmp_path: Path, name: str) -> None:
     """Numbers became 0: a Job was killed at once, and a run had no time to finish its eviction."""
-    assert re.search(f"missing propert(y|ies):? '{name}'", refusal(tmp_path, {name: None}))
+    assert re.search(
+        f"missing propert(y|ies):? '{name}'", refusal(tmp_path, {name: None}, image="--set=suspend=true")
+    )
 
 
 def test_a_large_number_is_an_option_as_it_was_written(tmp_path: Path) -> None:

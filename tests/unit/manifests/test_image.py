@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
+import runpy
 import subprocess
 import tomllib
 
+import pytest
+
 from rebalancer import __version__
 from tests.unit.manifests.documents import BASE, ROOT, of_kind, pod_template, read
+from tests.unit.manifests.images import Instruction, image, instructions_of, stages
 
-Instruction = tuple[str, str]
+PROGRAM, EXTENDER = image("program"), image("extender")
 
 
 def instructions() -> list[Instruction]:
-    """The Dockerfile's instructions, continued lines joined, comments left out."""
-    lines = [
-        line for line in (ROOT / "Dockerfile").read_text().splitlines() if not line.lstrip().startswith("#")
-    ]
-    joined = re.sub(r"\\\n\s*", " ", "\n".join(lines))
-    split = (line.split(None, 1) for line in joined.splitlines() if line.strip())
-    return [(word, " ".join(rest.split())) for word, rest in split]
-
-
-def final_stage() -> list[Instruction]:
-    found = instructions()
-    last = max(index for index, (word, _) in enumerate(found) if word == "FROM")
-    return found[last:]
+    """Those of all stages."""
+    return [instruction for stage in stages().values() for instruction in stage]
 
 
 def build_argument(name: str) -> str:
@@ -86,45 +78,52 @@ def test_the_packages_of_the_other_image_are_pinned_by_their_content() -> None:
     assert packages == sorted(packages)
 
 
-def test_both_images_start_the_program_alike() -> None:
-    program = (ROOT / "image" / "build.py").read_text()
-    stage = dict(final_stage())
+def test_the_image_without_an_engine_starts_as_that_of_the_dockerfile() -> None:
+    builder = (ROOT / "image" / "build.py").read_text()
+    images = runpy.run_path(str(ROOT / "image" / "build.py"))["IMAGES"]
 
-    assert '"Entrypoint": ["python3", "-m", "rebalancer"]' in program
-    assert json.loads(stage["ENTRYPOINT"]) == ["python3", "-m", "rebalancer"]
-    for setting in stage["ENV"].split():
-        assert f'"{setting}"' in program
-    assert "USER = 65532" in program
-    assert f'image.version="{__version__}"' in stage["LABEL"]
+    for name, built in (("rebalancer", PROGRAM), ("rebalancer-extender", EXTENDER)):
+        assert built.entry_point == ["python3", "-m", "rebalancer"]
+        assert list(images[name].projects) == built.projects
+        labels = " ".join(rest for word, rest in built.instructions if word == "LABEL")
+        assert f'image.title="{name}"' in labels
+        assert f'image.description="{images[name].description}"' in labels
+        assert f'image.version="{__version__}"' in labels
+    assert '"Entrypoint": ["python3", "-m", "rebalancer"]' in builder
+    for variable, value in PROGRAM.environment.items():
+        assert f'"{variable}={value}"' in builder
+    assert "USER = 65532" in builder
 
 
-def test_the_final_image_has_no_shell_and_no_root() -> None:
-    stage = final_stage()
+def test_the_image_that_is_built_by_default_holds_the_program_alone() -> None:
+    assert list(stages())[-1] == "program"
+    assert PROGRAM.projects == ["."]
+    assert EXTENDER.projects == [".", "extender"]
 
-    assert stage[0] == ("FROM", "${BASE}")
+
+@pytest.mark.parametrize("stage", ["program", "extender"])
+def test_a_final_image_has_no_shell_and_no_root(stage: str) -> None:
+    found = instructions_of(stage)
+
+    assert found[0] == ("FROM", "${BASE} AS runtime")
     assert build_argument("BASE") == "gcr.io/distroless/python3-debian12:nonroot"
-    assert ("USER", "65532:65532") in stage
-    assert not [word for word, _ in stage if word == "RUN"]
-
-
-def test_the_final_image_runs_the_program_without_a_shell() -> None:
-    (entry,) = [rest for word, rest in final_stage() if word == "ENTRYPOINT"]
-
-    assert json.loads(entry) == ["python3", "-m", "rebalancer"]
+    assert ("USER", "65532:65532") in found
+    assert not [word for word, _ in found if word == "RUN"]
 
 
 def test_wheels_are_built_for_the_python_they_run_on() -> None:
     # distroless/python3-debian12 is Python 3.11 of Debian 12.
-    assert ("FROM", "${BUILD} AS build") in instructions()
+    assert ("FROM", "${BUILD} AS dependencies") in instructions()
     assert build_argument("BUILD") == "python:3.11-slim-bookworm"
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"] == ">=3.11"
 
 
-def test_packages_are_found_where_they_are_copied() -> None:
-    stage = dict(final_stage())
+@pytest.mark.parametrize("stage", ["program", "extender"])
+def test_packages_are_found_where_they_are_copied(stage: str) -> None:
+    copies = [rest for word, rest in instructions_of(stage) if word == "COPY"]
 
-    assert stage["COPY"] == "--from=build /site-packages /site-packages"
-    assert "PYTHONPATH=/site-packages" in stage["ENV"]
+    assert copies == [f"--from={stage}-packages /site-packages /site-packages"]
+    assert image(stage).environment["PYTHONPATH"] == "/site-packages"
 
 
 def test_the_build_context_holds_what_is_copied_and_nothing_else() -> None:

@@ -43,7 +43,7 @@ def check(objects: list[Document]) -> None:
 
 
 def test_what_stands_in_the_repository_is_as_kubernetes_defines_it() -> None:
-    folders = (BASE, *sorted((ROOT / "k8s" / "components").iterdir()))
+    folders = (BASE, ROOT / "extender" / "k8s", *sorted((ROOT / "k8s" / "components").iterdir()))
     check([item for folder in folders for item in resources(folder)])
 
 
@@ -58,7 +58,7 @@ def test_what_kustomize_makes_is_as_kubernetes_defines_it(folder: Path) -> None:
 @pytest.mark.skipif(bool(NO_HELM), reason=NO_HELM or "never")
 @pytest.mark.parametrize("options", MODES, ids=" ".join)
 def test_what_the_chart_makes_is_as_kubernetes_defines_it(options: tuple[str, ...], tmp_path: Path) -> None:
-    made = helm_program.helm("template", "rebalancer", CHART, *options, folder=tmp_path)
+    made = helm_program.helm("template", "rebalancer", CHART, helm_program.IMAGE, *options, folder=tmp_path)
     assert made.returncode == 0, made.stderr
     check([item for item in yaml.safe_load_all(made.stdout) if item])
 
