@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec.structs import replace
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_matrix
 
@@ -225,6 +226,8 @@ def _admitted(prepared: PreparedInputs, problem: Problem) -> list[tuple[int, int
         if state.node[row] >= 0:
             state.remove(row)
     percent, check = prepared.inputs.load.percent, prepared.landing_check
+    # The last points above coolTo may be fewer than minGain, and how many are left is not known here.
+    purpose = replace(prepared.cooler_node, min_gain=0.0)
     found: list[tuple[int, int]] = []
     feasible: dict[int, list[int]] = {}
     for at, row in enumerate(problem.pods):
@@ -240,10 +243,11 @@ def _admitted(prepared: PreparedInputs, problem: Problem) -> list[tuple[int, int
             base = np.zeros_like(percent[node]) if node in problem.source else percent[node]
             after = base.copy()
             after[:3] += problem.relief[at, node]
+            points = prepared.inputs.load.points_of(row)
             landings = Landings(
-                PodRow(row), NodeRow(source), np.array([node]), percent[source], after[None, :]
+                PodRow(row), NodeRow(source), np.array([node]), percent[source], after[None, :], points
             )
-            if prepared.cooler_node.serves(landings).all():
+            if purpose.serves(landings).all():
                 found.append((at, node))
     return found
 

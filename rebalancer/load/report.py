@@ -109,6 +109,11 @@ class LoadReport(msgspec.Struct, frozen=True, eq=False, dict=True):
         relief[bound] *= share[self.pod_node[bound]]
         return relief
 
+    def points_of(self, pod: int) -> FloatArray:
+        """(resources + 1,) percent of its node that leave it with a pod; NaN where that is not known."""
+        node = self.pod_node[pod]
+        return percent_of_allocatable(self.relief[pod], np.ones((), np.int64), self.allocatable[node])
+
     def usage_of(self, pods: BoolArray) -> FloatArray:
         """(nodes, resources) by how much the figure of each node falls when some of the (pods,) leave."""
         return self._on_nodes(np.where(pods[:, None], self.relief, 0.0))

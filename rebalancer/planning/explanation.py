@@ -13,7 +13,6 @@ from functools import partial
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodClassIndex, PodRow
-from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.eviction import every_refusal, why_protected
 from rebalancer.planning.hotness import short_level
@@ -172,12 +171,6 @@ VERDICTS = MOVED, EVICTABLE, NODE_NOT_HOT, _PENDING = "Moved", "Evictable", "Nod
 LOAD_NOT_KNOWN = "nothing protects it, and the load of its node is not known"
 _MAX_NAMES = 5
 _NEGLIGIBLE = 1e-9
-
-
-def share_of(prepared: PreparedInputs, row: PodRow, node: NodeRow) -> FloatArray:
-    """(resources,) points of its node's allocatable that a pod takes."""
-    load = prepared.inputs.load
-    return percent_of_allocatable(load.relief[row], np.ones((), np.int64), load.allocatable[node])
 
 
 def grouped(rejections: Mapping[int, str], names: tuple[str, ...]) -> tuple[RejectedNodes, ...]:
@@ -344,9 +337,19 @@ class PodExplainer:
         unacceptable = [""] * len(rows)
         if before is not None:
             state = self._scenarios.all[0].after_termination
-            gone = partial(self._evaluator.once_gone, prepared.candidate(self._row), state)
-            pod = self._row, self._node, rows, before, after, state, placement, self._class
-            landings = Landings(*pod, gone)
+            candidate = prepared.candidate(self._row)
+            landings = Landings(
+                pod=self._row,
+                source=self._node,
+                rows=rows,
+                before=before,
+                after=after,
+                points=candidate.points,
+                state=state,
+                placement=placement,
+                replacement=self._class,
+                once_gone=partial(self._evaluator.once_gone, candidate, state),
+            )
             purpose = prepared.cooler_node
             unacceptable = [self._check.why_not(landings, at, purpose) for at in range(len(rows))]
         return tuple(
@@ -369,7 +372,7 @@ class PodExplainer:
         forgone: Mapping[str, float] = {}
         if evaluation is not None and evaluation.by_scenario:
             forgone = self._expected_gain(evaluation, percent)
-        share = share_of(prepared, self._row, node)
+        share = prepared.inputs.load.points_of(self._row)
         name = self._name()
         if not hot:
             because = f"nothing: {_not_hot(name, known=bool(prepared.inputs.load.known[node]))}"
@@ -448,7 +451,7 @@ def explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:
     pods = []
     for pod in prepared.pods_on(row):
         verdict, because = verdict_on(pod)
-        share = by_resource(prepared.hotness.names, share_of(prepared, pod, row))
+        share = by_resource(prepared.hotness.names, prepared.inputs.load.points_of(pod))
         pods.append(PodOnNode(pod=prepared.pod_reference(pod), share=share, verdict=verdict, because=because))
     largest = {
         pod.pod.uid: max((at for name, at in pod.share.items() if name != "pods"), default=0.0)
@@ -507,12 +510,15 @@ def explain_workload(prepared: PreparedInputs, kind: str, namespace: str, name: 
             continue
         node, (verdict, because) = prepared.node_of(row), verdict_on(row)
         bound = node >= 0
+        share: dict[str, float] = {}
+        if bound:
+            share = by_resource(prepared.hotness.names, prepared.inputs.load.points_of(row))
         pods.append(
             PodOfWorkload(
                 pod=prepared.pod_reference(row),
                 node=prepared.nodes.names[node] if bound else "",
                 hot=bound and bool(prepared.hotness.hot[node]),
-                share=by_resource(prepared.hotness.names, share_of(prepared, row, node)) if bound else {},
+                share=share,
                 verdict=verdict,
                 because=because,
             )

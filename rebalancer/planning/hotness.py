@@ -420,25 +420,29 @@ def _apply_score(
 ) -> None:
     """Hot where the scheduler scores low and the load that it scores is above the mean; cool at that mean.
 
-    A node that is scored low and has no such load above the mean would be hot above the mean of any. A node
-    whose score is unknown is neither.
+    There is always one that the scheduler likes least: it is not hot unless it is half a point above the mean
+    and above the rule's floor. A node that is scored low and has no such load would be hot above the mean or
+    floor of any. A node whose score is unknown is neither.
     """
     found = scores.get(score_key(rule))
     if found is None:
         return
     scored = np.array([name in found.resources for name in levels.names], np.bool_)
     mean = np.where(scored, mean, np.inf)
+    # A mean is unknown where no node has a figure of the resource: then no node is hot by that.
+    hot_above = np.maximum(mean, [rule.floor.get(name, 0.0) for name in levels.names])
     excess = np.nan_to_num(levels.percent - mean, nan=-1.0)
+    excess[~(levels.percent > hot_above)] = -1.0
     with np.errstate(invalid="ignore"):
         low = levels.eligible & (found.score < rule.score.below)
-    above = low & (excess.max(axis=1) > 0)
+    above = low & (excess.max(axis=1) >= _LEAST)
     for level in (levels.hot_above, levels.makes_hot):
-        level[low & ~above] = np.fmin(level[low & ~above], mean)
+        level[low & ~above] = np.fmin(level[low & ~above], hot_above)
     for row in np.flatnonzero(above).tolist():
         column = int(np.argmax(excess[row]))
         levels.resources[row, column] = True
         for level in (levels.hot_above, levels.makes_hot):
-            level[row, column] = min(level[row, column], mean[column])
+            level[row, column] = min(level[row, column], hot_above[column])
         levels.cool_to[row, column] = min(levels.cool_to[row, column], mean[column])
         levels.because.setdefault(row, []).append(
             f"score {found.score[row]:.0f} of 100 by {', '.join(found.plugins)}, hot below "

@@ -22,7 +22,7 @@ from rebalancer.cluster.pods import PHASE_INDEX, PodTable
 from rebalancer.counting import counted
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import correct, end_times, leaving_pods, recent_load
-from rebalancer.load.report import LoadReport
+from rebalancer.load.report import LoadReport, with_pods
 from rebalancer.load.usage import RESOURCES
 from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.eviction import EvictionContext, moves_by_restart
@@ -194,7 +194,7 @@ class PreparedInputs(OfInputs, frozen=True, eq=False, dict=True):
 
     def candidate(self, row: PodRow, wish: Wish | None = None) -> Candidate:
         """A pod as the evaluator needs it; without a wish it is looked at as if its node had to cool."""
-        finished, table = self.has_finished(row), self.table_of(row)
+        finished, table, load = self.has_finished(row), self.table_of(row), self.inputs.load
         restarted = not finished and moves_by_restart(self.eviction, row)
         replacement = NO_CLASS if finished else self.eviction.replacement(row).pod_class
         workload = None if finished else self.eviction.workload(row)
@@ -204,13 +204,23 @@ class PreparedInputs(OfInputs, frozen=True, eq=False, dict=True):
             namespace=table.namespaces[row],
             workload=workload,
             replacement=self.schedulers.next_revision(replacement) if restarted else replacement,
-            usage=self._nothing if finished else self.inputs.load.pod_usage[row],
-            relief=self._nothing if finished else self.inputs.load.relief[row],
+            usage=self._nothing if finished else self._brought_by(row),
+            relief=self._nothing if finished else np.nan_to_num(load.relief[row]),
+            points=with_pods(self._nothing, 0.0) if finished else load.points_of(row),
             wish=wish or Wish("", self.cooler_node),
             replaced_late=workload is not None and workload.replaced_late,
             restarted=restarted,
             is_asked_about=not finished and self.schedulers.is_asked_about(replacement),
         )
+
+    def _brought_by(self, row: PodRow) -> FloatArray:
+        """(measured resources,) what a pod uses where it lands: what it requests of what is not known."""
+        load = self.inputs.load
+        usage: FloatArray = load.pod_usage[row]
+        if not np.isnan(usage).any():
+            return usage
+        requests = self.state.classes.requests[int(self.pods.pod_class[row])].incoming
+        return np.where(np.isnan(usage), requested_amounts(requests, load.resources), usage)
 
     @cached_property
     def _nothing(self) -> FloatArray:

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow, PodRow
 from rebalancer.errors import SafetyError
 from rebalancer.load.correction import Corrected, correct
+from rebalancer.load.report import percent_of_allocatable
 from rebalancer.planning.builder import PartialPlan, PlanBuilder, PlannedMove
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.landing.evaluation import Candidate, Wish
@@ -56,11 +57,13 @@ def check_landing(
     pod = inputs.snapshot.pods.row.get((move.pod.namespace, move.pod.name), -1)
     usage, count = _now(prepared, plan, move, made)
     check, before = prepared.landing_check, inputs.load.percent[source]
-    after = check.percent_after(np.array([row]), usage, count, _load(inputs, move))
+    load = _load(inputs, move)
+    after = check.percent_after(np.array([row]), usage, count, np.nan_to_num(load))
+    points = percent_of_allocatable(load, np.ones((), np.int64), inputs.load.allocatable[source])
     strategies = _resumed(prepared, plan.moves)
     strategy = next((item for item in strategies if item.name == move.strategy), None)
     purpose = strategy.purpose if strategy else prepared.cooler_node
-    landings = Landings(PodRow(pod), NodeRow(source), np.array([row]), before, after)
+    landings = Landings(PodRow(pod), NodeRow(source), np.array([row]), before, after, points)
     return check.why_not(landings, 0, purpose) or None
 
 
@@ -73,7 +76,7 @@ def _resumed(prepared: PreparedInputs, moves: Sequence[Move]) -> tuple[Strategy,
 
 
 def _load(inputs: PlanningInputs, move: Move) -> FloatArray:
-    """(measured resources,) what the pod of a move uses."""
+    """(measured resources,) what the pod of a move uses; NaN where that is not known."""
     return np.array([move.load.get(resource, np.nan) for resource in inputs.load.resources])
 
 
@@ -91,11 +94,11 @@ def _now(
             target = row_of[planned.landings[0].node]
         else:
             continue
-        source, used = row_of[planned.from_node], _load(prepared.inputs, planned)
+        source, used = row_of[planned.from_node], np.nan_to_num(_load(prepared.inputs, planned))
         if planned.pod.uid != move.pod.uid and target == source:
             continue  # the new pod uses there what the one before it did
         pod = pods.row.get((planned.pod.namespace, planned.pod.name))
-        usage[source] -= used if pod is None else prepared.inputs.load.relief[pod]
+        usage[source] -= used if pod is None else np.nan_to_num(prepared.inputs.load.relief[pod])
         count[source] -= 1
         if planned.pod.uid != move.pod.uid and target is not None:
             usage[target] += used

@@ -306,6 +306,13 @@ def _score_rules(prepared: PreparedInputs) -> Iterator[PlanWarning]:
                 text = "hotNodes: a score rule names no plugins, and no profile has one that looks at load"
                 yield PlanWarning(About.SETTING, text)
             continue
+        stray = sorted(rule.floor.keys() - score.resources)
+        if stray:
+            text = (
+                f"hotNodes: a score rule has a floor for {' and '.join(stray)}, which "
+                f"{', '.join(score.plugins)} does not score: it has no effect"
+            )
+            yield PlanWarning(About.SETTING, text)
         dark = np.flatnonzero(np.isnan(score.score) & known).tolist()
         if dark:
             which = named([names[row] for row in dark])

@@ -98,6 +98,9 @@ class ScoreRule(PolicyModel):
     score: ScoreThreshold = Field(
         description="Hot where the scheduler scores a node low and its load is above the mean."
     )
+    floor: Mapping[ResourceName, PercentOrZero] = setting(
+        {}, "Never hot below these percentages of allocatable, of what the plugins score."
+    )
 
 
 _PRESSURE_ALONE = (

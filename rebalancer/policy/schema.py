@@ -216,7 +216,8 @@ class Planning(PolicyModel):
     )
     min_gain: float = setting(
         LEVELS[DEFAULT_AGGRESSIVENESS].min_gain,
-        "Minimum gain of a move, in percentage points of allocatable for each hot resource.",
+        "Minimum gain of a move, in percentage points of allocatable, in one of the resources that its node "
+        "is hot in; where less than that is above coolTo, so much is enough. None of them may get worse.",
         ge=0,
         le=100,
     )

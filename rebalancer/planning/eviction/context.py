@@ -103,7 +103,7 @@ class EvictionContext(OfInputs, frozen=True, eq=False, dict=True):
     priority_classes: Mapping[str, int] | None  # value by name; None when they were not read
     ending_namespaces: frozenset[str]
     unpredictable: Mapping[int, str]  # by pod class: why the model cannot place its pods
-    load_unknown: BoolArray  # (pods,)
+    load_unknown: BoolArray  # (pods,) of which no resource that a rule names is known
     leaving: BoolArray  # (pods,) gone before the next run whatever anybody does
     finished: bool = False  # it is asked about pods that have finished, whose rows are behind those of others
     # What the rules said so far: first and in all of the ordinary pods of a class, and first of other pods.
@@ -141,7 +141,7 @@ class EvictionContext(OfInputs, frozen=True, eq=False, dict=True):
                 if item.metadata.deletion_timestamp is not None or item.status.phase == _TERMINATING
             ),
             unpredictable=unpredictable,
-            load_unknown=np.asarray(np.isnan(load.pod_usage[:, required]).any(axis=1), np.bool_),
+            load_unknown=np.asarray(np.isnan(load.pod_usage[:, required]).all(axis=1), np.bool_),
             leaving=leaving,
         )
 

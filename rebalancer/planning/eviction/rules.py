@@ -23,13 +23,14 @@ has classes. A rule that reads something of the pod itself says so in ``Eviction
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from rebalancer.cluster import times
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.kinds import NAMESPACES, PRIORITY_CLASSES, RESOURCE_QUOTAS
 from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.cluster.pods import EVICTION_IN_PROGRESS, FINISHED, MIRROR_ANNOTATION
+from rebalancer.load.report import LoadReport
 from rebalancer.planning.eviction import workload_rules
 from rebalancer.planning.eviction.budgets import exhausted
 from rebalancer.planning.eviction.context import EvictionContext
@@ -378,16 +379,20 @@ def limit_ranges(context: EvictionContext, row: PodRow) -> str | NotMoved:
 
 
 def load_known(context: EvictionContext, row: PodRow) -> str:
-    """Pods on a node whose usage is not known in every resource that a rule needs."""
-    load, node = context.inputs.load, context.pods.node[row]
-    if not context.load_unknown[row] or node < 0:
+    """Pods on a node of which nothing is known that a rule needs: any one resource may be worth relieving."""
+    load = context.inputs.load
+    if not context.load_unknown[row] or context.pods.node[row] < 0:
         return ""
-    known = load.pod_load(row)
-    unknown = [name for name in load.required if name not in known]
+    return unknown_load(load, row, load.required)
+
+
+def unknown_load(load: LoadReport, pod: PodRow, resources: Sequence[str]) -> str:
+    """That a pod stays since what it uses of some resources is not known, and why it is not."""
+    node = load.pod_node[pod]
     why = "and it has no request that tells which share it is of what its node uses"
-    if any(math.isnan(load.usage[node, load.resources.index(name)]) for name in unknown):
+    if any(math.isnan(load.percent[node, load.percent_resources.index(name)]) for name in resources):
         why = "nor what its node uses"
-    return f"no load source reports what it uses of {' and '.join(unknown)}, {why}"
+    return f"no load source reports what it uses of {' and '.join(resources)}, {why}"
 
 
 def cooldown(context: EvictionContext, row: PodRow) -> str | NotMoved:

@@ -256,6 +256,7 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
     replacement: PodClassIndex  # of the pod that comes back
     usage: FloatArray  # (measured resources,) thousandths of a core, bytes, …
     relief: FloatArray  # (measured resources,) by how much the figure of its node falls when it leaves
+    points: FloatArray  # (resources,) the same in percent of its node; NaN where that is not known
     replaced_late: bool  # its replacement is created only after it is gone, as a StatefulSet's
     wish: Wish
     restarted: bool = False  # by the rolling update of its Deployment, which makes the replacement first
@@ -574,9 +575,18 @@ class MoveEvaluator:
             usage, pod_count = usage + scenario.terminating_usage, scenario.while_terminating.pod_count
         check, purpose = self._landing_check, candidate.wish.purpose
         after = check.percent_after(rows, usage, pod_count, candidate.usage)
-        pod = candidate.row, candidate.source, rows, found.before, after, state, placement
-        gone = partial(self.once_gone, candidate, state)
-        landings = Landings(*pod, candidate.replacement, gone)
+        landings = Landings(
+            pod=candidate.row,
+            source=candidate.source,
+            rows=rows,
+            before=found.before,
+            after=after,
+            points=candidate.points,
+            state=state,
+            placement=placement,
+            replacement=candidate.replacement,
+            once_gone=partial(self.once_gone, candidate, state),
+        )
         good = check.acceptable(landings, purpose)
         gains = purpose.gains(landings) if good.any() else None
         least = nothing_gained if gains is None else np.min(gains[good], axis=0)

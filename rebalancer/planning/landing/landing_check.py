@@ -9,8 +9,9 @@ holds for all landings, whoever wishes to move the pod:
    node that was hot itself is filled up to its coolTo at most, unless the move is to relieve another one.
 
 What makes a landing better is the purpose of the move, which its strategy brings along. The one that stands
-here, ``CoolerNode``, asks for ``planning.minGain`` points in every resource in which the node left must cool.
-Nor may it spoil what another strategy of the policy is for: that one would move pods again, in a loop.
+here, ``CoolerNode``, asks for ``planning.minGain`` points in one of the resources in which the node left must
+cool, and for no more load than there in any other of them. Nor may it spoil what another strategy of the
+policy is for: that one would move pods again, in a loop.
 
 For example, with cpu hot above 80 % and minGain 5, a pod that is 20 points leaves node a at 92 %:
 
@@ -39,6 +40,7 @@ from rebalancer.planning.landing.spread import MOST_LOST, Spread
 
 # A node that became ready this recently may not stay so.
 JUST_READY_SECONDS = 120.0
+_ROUNDING = 1e-9  # points by which sums of the same figures differ
 
 
 def excluded_destinations(inputs: PlanningInputs, doubtful: Mapping[int, str]) -> dict[int, str]:
@@ -67,11 +69,26 @@ def _unfit(inputs: PlanningInputs, row: int, *, known: bool) -> str:
 
 
 class CoolerNode(msgspec.Struct, Purpose, frozen=True, eq=False):
-    """Asks for ``planning.minGain`` points in every resource in which the node that is left must cool.
+    """Asks that a landing relieves the node left in one resource, and is no worse in any other.
 
-    It must cool in each resource that it is hot in and that is above its coolTo; once there is none of these,
-    in every other resource that is above its coolTo. A node that is cool asks for nothing. A landing by which
-    replicas lose their spread must gain more: minGain once more for each unit that this costs.
+    The node left must cool in each resource that it is hot in and that is above its coolTo; once there is
+    none of these, in every other resource that is above its coolTo. A node that is cool asks for nothing. Of
+    the resources in which it must cool,
+
+    * in one that the pod takes some of, the landing must be ``planning.minGain`` points below the node left,
+      or as many as that is above its coolTo, where these are fewer,
+    * in none that the pod brings some of may the landing be fuller than the node left.
+
+    So a rule asks for relief, and never forbids what another rule asks for:
+
+        hot above 80 % cpu, 85 % memory; the node left is at 92 % cpu and 90 % memory; minGain 5
+        a pod of 20 points cpu, 1 point memory    a landing at 60 % cpu and 84 % memory gains 32 and 6 points
+        the same onto one of 60 % and 89 %        gains 32 points of cpu, and 1 of memory: that is enough
+        the same onto one of 60 % and 91 %        memory would be fuller than where it is too full already
+
+    A landing by which replicas lose their spread must gain more: as many points once more for each unit that
+    this costs. What a pod takes is unknown where its node has no figure: no gain is seen there, and a landing
+    is compared by its own figure.
     """
 
     hotness: Hotness
@@ -88,55 +105,101 @@ class CoolerNode(msgspec.Struct, Purpose, frozen=True, eq=False):
         Two nodes that are hot by different resources may swap pods: the first fills the other node by no more
         than the second takes away from there.
         """
-        away = percent_of_allocatable(load.relief[[pod]], np.ones(1, np.int64), load.allocatable[[source]])[0]
         hot_above = self.hotness.hot_above[source]
-        most = np.maximum(hot_above, np.where(np.isfinite(hot_above), percent, 0.0)) + np.nan_to_num(away)
-        return replace(self, fills={int(source): most})
+        most = np.maximum(hot_above, np.where(np.isfinite(hot_above), percent, 0.0))
+        return replace(self, fills={int(source): most + np.nan_to_num(load.points_of(pod))})
+
+    def _must_cool(self, landings: Landings) -> BoolArray:
+        """(resources,) in which the node that is left must cool."""
+        source = landings.source
+        above = np.asarray(landings.before > self.hotness.cool_to[source], np.bool_)
+        hot = above & self.hotness.resources[source]
+        if self.fills is not None and not self.hotness.hot[source]:
+            return np.zeros_like(above)
+        return hot if hot.any() else above
+
+    def _may_gain(self, landings: Landings) -> BoolArray:
+        """(resources,) in one of which a landing has to gain: where the pod takes nothing it gains none."""
+        must_cool = self._must_cool(landings)
+        return must_cool & (landings.points > 0.0) if self.relieves else must_cool
 
     def gains(self, landings: Landings) -> FloatArray:
         """(nodes, resources) points that the landing is below the node left; inf where none are asked."""
-        above = landings.before > self.hotness.cool_to[landings.source]
-        hot = above & self.hotness.resources[landings.source]
-        if self.fills is not None and not self.hotness.hot[landings.source]:
-            above = np.zeros_like(above)
-        return np.where(hot if hot.any() else above, landings.before - landings.after, np.inf)
+        return np.where(self._may_gain(landings), landings.before - landings.after, np.inf)
+
+    def _worse(self, landings: Landings) -> BoolArray:
+        """(nodes, resources) in which a landing is fuller than the node left, by what the pod brings too."""
+        brings = self._must_cool(landings) & ~(landings.points <= 0.0)
+        return brings & ~(landings.after <= landings.before + _ROUNDING)
+
+    def _least(self, landings: Landings) -> FloatArray:
+        """(resources,) points, one of which is enough if no replicas lose their spread; inf where none is."""
+        above = landings.before - self.hotness.cool_to[landings.source]
+        return np.where(self._may_gain(landings), np.minimum(self.min_gain, above), np.inf)
 
     def serves(self, landings: Landings) -> BoolArray:
-        """(nodes,) whether each node gains enough in every resource."""
-        least = self.gains(landings).min(axis=1)
-        enough = np.asarray(least >= self.min_gain, np.bool_)
-        most_asked = self.min_gain * (1.0 + MOST_LOST * self.spread_weight)
-        if (enough & (least < most_asked)).any():  # looked up only where it matters
-            enough &= least >= self._asked(landings)
-        return enough
+        """(nodes,) whether each node gains enough in one resource, and is worse in none."""
+        if not self._must_cool(landings).any():
+            return np.ones(len(landings.rows), np.bool_)
+        least, gains = self._least(landings), landings.before - landings.after + _ROUNDING
+        served = np.asarray((gains >= least).any(axis=1), np.bool_)
+        served &= ~self._worse(landings).any(axis=1)
+        most_times = 1.0 + MOST_LOST * self.spread_weight
+        if (served & ~(gains >= least * most_times).any(axis=1)).any():  # looked up only where it matters
+            served &= (gains >= least * self._times(landings)[:, None]).any(axis=1)
+        return served
 
-    def _asked(self, landings: Landings) -> FloatArray:
-        """(nodes,) points that a landing on each node must gain."""
+    def _times(self, landings: Landings) -> FloatArray:
+        """(nodes,) how many times as many points a landing on each node must gain."""
         if landings.state is None:
-            return np.full(len(landings.rows), self.min_gain)
+            return np.ones(len(landings.rows))
         lost = self.spread.lost(landings.state, landings.pod, landings.source, landings.rows)
-        return self.min_gain * (1.0 + self.spread_weight * lost.cost)
+        return 1.0 + self.spread_weight * lost.cost
 
     def objection(self, landings: Landings, at: int) -> str:
-        """In which resource too little is gained."""
-        for resource, points in zip(self.hotness.names, self.gains(landings)[at].tolist(), strict=True):
-            if not points >= self.min_gain:
-                return f"would gain {points:.1f} points of {resource}, minGain {self.min_gain:g}"
-            if not points >= (asked := float(self._asked(landings)[at])):
-                return (
-                    f"would gain {points:.1f} points of {resource}; since replicas would lose their spread, "
-                    f"minGain {self.min_gain:g} and weights.spread {self.spread_weight:g} ask for {asked:.1f}"
-                )
-        return ""
+        """In which resource the landing is worse, or how little is gained in the best of them."""
+        must_cool = self._must_cool(landings)
+        if not must_cool.any():
+            return ""
+        names, worse = self.hotness.names, np.flatnonzero(self._worse(landings)[at])
+        if len(worse):
+            column = int(worse[0])
+            return (
+                f"would be at {landings.after[at, column]:.1f} % {names[column]}, above the "
+                f"{landings.before[column]:.1f} % of the node that it leaves"
+            )
+        may_gain = np.flatnonzero(self._may_gain(landings))
+        if not len(may_gain):
+            hot = " and ".join(names[column] for column in np.flatnonzero(must_cool).tolist())
+            return f"would take over nothing of the {hot} in which its node must cool"
+        gains = landings.before - landings.after[at]
+        least = self._least(landings)
+        column = int(may_gain[np.argmax(np.nan_to_num(gains - least, nan=-np.inf)[may_gain])])
+        points, asked = float(gains[column]), float(least[column])
+        words = f"would gain {points:.1f} points of {names[column]}"
+        limit = f"minGain {self.min_gain:g}"
+        if asked < self.min_gain:
+            limit = f"of the {asked:.1f} that its node is above coolTo"
+        if not points + _ROUNDING >= asked:
+            return f"{words}, {limit}"
+        asked *= float(self._times(landings)[at])
+        if points + _ROUNDING >= asked:
+            return ""
+        return (
+            f"{words}; since replicas would lose their spread, {limit} and weights.spread "
+            f"{self.spread_weight:g} ask for {asked:.1f}"
+        )
 
     def settings_behind(self, landings: Landings, at: int) -> tuple[str, ...] | None:
-        """minGain, where something is gained and not enough."""
-        gains = self.gains(landings)[at]
-        if not (gains > 0).all():
-            return None
-        if (gains >= self._asked(landings)[at]).all():
+        """minGain, where something is gained and not enough; None where no setting would help."""
+        if not self._must_cool(landings).any():
             return ()
-        enough = (gains >= self.min_gain).all()
+        least, gains = self._least(landings), landings.before - landings.after[at]
+        if self._worse(landings)[at].any() or not (gains > 0)[self._may_gain(landings)].any():
+            return None
+        if (gains + _ROUNDING >= least * self._times(landings)[at]).any():
+            return ()
+        enough = (gains + _ROUNDING >= least).any()
         return ("planning.weights.spread",) if enough else ("planning.minGain",)
 
 

@@ -24,6 +24,7 @@ class Landings(msgspec.Struct, frozen=True, eq=False):
     rows: IntArray  # (nodes,)
     before: FloatArray  # (resources,) percent of the node left
     after: FloatArray  # (nodes, resources) percent of each node, with the replacement
+    points: FloatArray  # (resources,) of the node left that go with the pod; NaN unknown
     state: ClusterState | None = None  # the cluster once the moves before are made; None in estimates
     placement: Placement | None = None  # the scheduler's feasible nodes and their scores; None in estimates
     replacement: PodClassIndex | None = None  # of the pod that comes back; None in estimates

@@ -205,6 +205,40 @@ def test_a_low_score_alone_does_not_make_a_node_hot() -> None:
     assert hot(plan_of(inputs)) == set()
 
 
+@pytest.mark.parametrize(
+    ("busy", "floor", "is_hot"),
+    [
+        (30.9, {}, False),  # 0.45 points above the mean of 30.45 %
+        (31.0, {}, True),
+        (90.0, {"cpu": 89.9}, True),
+        (90.0, {"cpu": 90}, False),
+    ],
+)
+def test_the_node_that_is_scored_lowest_is_not_hot_for_that_alone(
+    busy: float, floor: dict[str, float], is_hot: bool
+) -> None:
+    """Some node is always last; it is hot half a point above the mean, and above the rule's floor."""
+    inputs = planning_inputs(
+        [a_node("busy"), a_node("free")],
+        policy=a_policy(hotNodes=rules({**SCORE_RULE, "floor": floor})),
+        load={"busy": busy, "free": 30},
+        configuration=TRIMARAN,
+        view=scored({"busy": 90, "free": 30}),
+    )
+    assert hot(plan_of(inputs)) == ({"busy"} if is_hot else set())
+
+
+def test_a_floor_of_what_the_plugin_does_not_score_is_warned_of() -> None:
+    inputs = planning_inputs(
+        [a_node("busy")],
+        policy=a_policy(hotNodes=rules({**SCORE_RULE, "floor": {"memory": 50, "cpu": 50}})),
+        configuration=TRIMARAN,
+        view=scored({"busy": 90}),
+    )
+    warning = "hotNodes: a score rule has a floor for memory, which TargetLoadPacking does not score"
+    assert f"{warning}: it has no effect" in plan_of(inputs).warnings
+
+
 def test_a_node_hot_by_score_stays_hot_after_a_plan_that_moves_nothing() -> None:
     inputs = planning_inputs(
         [a_node("busy"), a_node("free")],

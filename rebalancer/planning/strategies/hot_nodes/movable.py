@@ -90,9 +90,13 @@ class MovablePods:
         return bool(then > now + NEGLIGIBLE)
 
     def still_hot(self, percent: FloatArray) -> BoolArray:
-        """(hot nodes,) whether each is still hot."""
+        """(hot nodes, resources) in what each is still hot."""
         above = percent > self.hotness.hot_above[self.nodes] + NEGLIGIBLE
-        return np.asarray((above & self.hotness.resources[self.nodes]).any(axis=1), np.bool_)
+        return np.asarray(above & self.hotness.resources[self.nodes], np.bool_)
+
+    def no_longer_hot(self, percent: FloatArray) -> BoolArray:
+        """(hot nodes, resources) in what each was hot when the plan began, and is not."""
+        return self.hotness.resources[self.nodes] & ~self.still_hot(percent)
 
     def with_all_gone(self, percent: FloatArray) -> FloatArray:
         """(hot nodes, resources) percent of the nodes if all of these pods found a landing."""
@@ -109,13 +113,17 @@ class MovablePods:
 
     def relieved(self, percent: FloatArray, pods: slice = ALL) -> FloatArray:
         """(pods,) points above coolTo that leave with each pod alone."""
-        need = self.hotness.above(self.nodes, percent)
-        return np.asarray(np.minimum(self.relief[pods], need[self.node[pods]]).sum(axis=1), np.float64)
+        return np.asarray(self.relieved_of(percent, pods).sum(axis=1), np.float64)
 
-    def relieves(self, at: int, percent: FloatArray) -> float:
-        """Points above coolTo that leave with a pod whose node is at (resources,) ``percent``."""
+    def relieved_of(self, percent: FloatArray, pods: slice = ALL) -> FloatArray:
+        """(pods, resources) the same by resource."""
+        need = self.hotness.above(self.nodes, percent)
+        return np.minimum(self.relief[pods], need[self.node[pods]])
+
+    def relieves(self, at: int, percent: FloatArray) -> FloatArray:
+        """(resources,) points above coolTo that leave with a pod of a node at (resources,) ``percent``."""
         need = self.hotness.above(int(self.nodes[self.node[at]]), percent)
-        return float(np.minimum(self.relief[at], need).sum())
+        return np.asarray(np.minimum(self.relief[at], need), np.float64)
 
     def value(self, percent: FloatArray, pods: slice = ALL) -> FloatArray:
         """(pods,) points of excess that leave with each pod alone, for each unit of its price."""
@@ -137,17 +145,18 @@ class MovablePods:
     def least(self, asked: float, percent: FloatArray) -> FloatArray:
         """(pods,) points above coolTo without which moving a pod can never pay.
 
-        Where a node stays hot although all of its pods leave, that is ``asked``, a leastRelief; else so
-        little as may be usual there.
+        That is ``asked``, a leastRelief, for a pod that takes away only what its node stays hot in although
+        all of its pods leave; else so little as may be usual there.
         """
-        stays = self.still_hot(self.with_all_gone(percent))
-        return np.where(stays, asked, least_relief(asked, 0.0))[self.node] * self.price
+        cools = self.no_longer_hot(self.with_all_gone(percent))[self.node]
+        helps = (self.relieved_of(percent) * cools).sum(axis=1) > NEGLIGIBLE
+        return np.where(helps, least_relief(asked, 0.0), asked) * self.price
 
     def ends_heat(self, percent: FloatArray, pods: slice = ALL) -> BoolArray:
-        """(pods,) which cool a node that is hot by leaving alone."""
-        need, node = self.hotness.above(self.nodes, percent).sum(axis=1), self.node[pods]
-        enough = self.relieved(percent, pods) >= need[node] - NEGLIGIBLE
-        return np.asarray(self.still_hot(percent)[node] & enough)
+        """(pods,) which cool a node by leaving alone, in a resource in which it is hot."""
+        need, node = self.hotness.above(self.nodes, percent), self.node[pods]
+        enough = self.relief[pods] >= need[node] - NEGLIGIBLE
+        return np.asarray((self.still_hot(percent)[node] & enough).any(axis=1), np.bool_)
 
     def best(self, value: FloatArray, percent: FloatArray) -> int:
         """The pod of most value, of the hottest node; of the pods that cool that alone the best fit."""

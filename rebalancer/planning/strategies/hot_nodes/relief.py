@@ -155,7 +155,7 @@ class RaisedLimits:
         """By how much each of the further moves would relieve its node, in words."""
         number = {item.row: at for at, item in enumerate(self._pods.candidates)}
         moves = further.moves[len(self._found.builder.moves) :]
-        points = [self._pods.relieves(number[move.candidate.row], move.before) for move in moves]
+        points = [float(self._pods.relieves(number[move.candidate.row], move.before).sum()) for move in moves]
         if not points:
             return ""
         least, most = f"{min(points):.2g}", f"{max(points):.2g}"

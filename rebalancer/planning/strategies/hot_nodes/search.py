@@ -50,7 +50,7 @@ import numpy as np
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodRow
 from rebalancer.planning.builder import AcceptedMove, PlanBuilder
 from rebalancer.planning.disruption_cost import least_relief
-from rebalancer.planning.eviction import why_protected
+from rebalancer.planning.eviction import unknown_load, why_protected
 from rebalancer.planning.landing.evaluation import Candidate
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import NotMoved, Reason
@@ -204,7 +204,7 @@ class ReliefSearch:
     def quality(self, attempt: Attempt) -> Quality:
         """Excess left, with what moves cost at leastRelief and nodes that stay hot; excess left; moves."""
         cost = sum(self.price(at, attempt.room.get(at, ())) for at in attempt.order)
-        still_hot = np.count_nonzero(self.pods.still_hot(attempt.percent))
+        still_hot = np.count_nonzero(self.pods.still_hot(attempt.percent).any(axis=1))
         points = attempt.excess + self.asked * cost + POINTS_A_HOT_NODE * still_hot
         moves = len(attempt.order) + sum(map(len, attempt.room.values()))
         return round(float(points), DIGITS), round(attempt.excess, DIGITS), moves
@@ -252,41 +252,44 @@ class ReliefSearch:
         """The moves of a plan that are not worth their cost, seen from its end, and why.
 
         Small moves pay on a node that they make cool, or that they make cool together with the pods that only
-        the limits of this run keep: the next runs move those.
+        the limits of this run keep: the next runs move those. A node that is hot in two resources, and stays
+        so in one of them, is made cool in the other.
         """
         pods, unpaid = self.pods, dict[int, NotMoved]()
         percent = pods.percent(found.builder)
-        still_hot, later = pods.still_hot(percent), percent.copy()
+        later = percent.copy()
         for at, why in found.kept.items():
             if why.reason is Reason.LIMIT:
                 later[pods.node[at]] -= pods.relief[at]
-        stays_hot = pods.still_hot(later)
+        cools, cools_later = pods.no_longer_hot(percent), pods.no_longer_hot(later)
         before = {move.candidate.row: move.before for move in found.builder.moves}
-        relieved = {at: pods.relieves(at, before[pods.candidates[at].row]) for at in found.order}
+        points = {at: pods.relieves(at, before[pods.candidates[at].row]) for at in found.order}
+        relieved = {at: float(of_pod.sum()) for at, of_pod in points.items()}
         price = {at: self.price(at, found.attempt.room.get(at, ())) for at in found.order}
         for node in sorted({int(pods.node[at]) for at in found.order}):
             here = sorted((at for at in found.order if pods.node[at] == node), key=lambda at: relieved[at])
-            least = self.asked
-            if not stays_hot[node]:
-                usual = sum(relieved[at] for at in here) / sum(price[at] for at in here)
-                least = least_relief(self.asked, usual)
-            if still_hot[node] and not self._partial:
-                unpaid |= dict.fromkeys(here, self._stays_hot(node, percent))
-                continue
+            usual = sum(relieved[at] for at in here) / sum(price[at] for at in here)
             for at in here:
+                if not self._partial and not points[at][cools[node]].any():
+                    unpaid[at] = self._stays_hot(node, percent)
+                    continue
+                least = self.asked
+                if points[at][cools_later[node]].any():
+                    least = least_relief(self.asked, usual)
                 back = percent - found.attempt.shifts[at]
-                if relieved[at] < least * price[at] - NEGLIGIBLE and (
-                    still_hot[node] or not pods.still_hot(back)[node]
-                ):
+                heats = pods.still_hot(back)[node] & ~pods.still_hot(percent)[node]
+                if relieved[at] < least * price[at] - NEGLIGIBLE and not heats.any():
                     percent = back
                     unpaid[at] = self._little(at, relieved[at], least * price[at])
         return unpaid
 
     def _too_small(self, found: Found) -> dict[int, NotMoved]:
-        """The pods whose leaving does not pay on a node that stays hot, and why they stay."""
+        """The pods whose leaving does not pay, since their node stays hot in all that they take, and why."""
         pods, percent = self.pods, found.attempt.percent
         small = pods.relieved(percent) < self.asked * pods.price - NEGLIGIBLE
-        stay = np.flatnonzero(small & pods.still_hot(percent)[pods.node]).tolist()
+        helps = (pods.relief * pods.no_longer_hot(percent)[pods.node]).any(axis=1)
+        stays_hot = pods.still_hot(percent)[pods.node].any(axis=1)
+        stay = np.flatnonzero(small & stays_hot & ~helps).tolist()
         return {at: found.kept[at] for at in stay if at in found.kept}
 
     def _needless(self, found: Found) -> set[int]:
@@ -321,11 +324,20 @@ class ReliefSearch:
         if not excess:
             return _NOT_NEEDED
         if relieves <= 0:
-            return _NO_RELIEF
+            return self._no_relief(at, builder)
         limit = builder.used.refusal(self.pods.candidates[at])
         if limit is None and relieves < self.least[at] - NEGLIGIBLE:
             return self._little(at, relieves, float(self.least[at]))
         return limit or builder.search_ended()
+
+    def _no_relief(self, at: int, builder: PlanBuilder) -> NotMoved:
+        """That a pod takes nothing away of what its node must cool in, or that nobody knows what it takes."""
+        pod, hotness, load = self.pods.candidates[at], self.pods.hotness, self._prepared.inputs.load
+        above = hotness.above(pod.source, builder.expected_percent(pod.source)) > 0.0
+        unknown = [hotness.names[column] for column in np.flatnonzero(above & np.isnan(pod.points)).tolist()]
+        if not unknown:
+            return _NO_RELIEF
+        return NotMoved(Reason.UNKNOWN_LOAD, unknown_load(load, pod.row, unknown))
 
 
 class Attempt:
@@ -574,7 +586,7 @@ class Attempt:
                 levels[self._made] = percent
         self.percent = percent
         self._better[rows] = len(self.order)
-        if not self._pods.still_hot(percent)[node]:
+        if not self._pods.still_hot(percent)[node].any():
             self._better[self._pods.nodes[node]] = len(self.order)
         self._better[-1] = len(self.order)
         again = [row for row in self._refused if self._better[self._refused_by[row]] > self._refused_at[row]]

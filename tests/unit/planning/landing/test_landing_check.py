@@ -46,7 +46,7 @@ def landings(prepared: PreparedInputs) -> Landings:
     pod[0] = load.pod_usage[0, 0]
     before = load.percent[row]
     after = prepared.landing_check.percent_after(rows, prepared.usage, load.pod_count, pod)
-    return Landings(PodRow(0), NodeRow(row), rows, before, after)
+    return Landings(PodRow(0), NodeRow(row), rows, before, after, load.points_of(0))
 
 
 def why_not(prepared: PreparedInputs, **changes: Any) -> dict[str, str]:
@@ -244,7 +244,8 @@ def two_replicas(**planning: Any) -> tuple[PreparedInputs, Landings]:
     left, b = (NodeRow(prepared.nodes.row[name]) for name in ("left", "b"))
     after = inputs.load.percent[[b]].copy()
     after[0, 0] = 70.0
-    found = Landings(PodRow(0), left, np.array([b]), inputs.load.percent[left], after, prepared.state)
+    before, points = inputs.load.percent[left], inputs.load.points_of(0)
+    found = Landings(PodRow(0), left, np.array([b]), before, after, points, prepared.state)
     return prepared, found
 
 
@@ -310,7 +311,8 @@ def test_points_are_asked_for_where_the_node_is_hot_and_then_where_it_is_not_coo
     before = inputs.load.percent[1].copy()
     before[:2] = cpu, memory
     rows = np.array([0])
-    found = Landings(PodRow(0), NodeRow(1), rows, before, inputs.load.percent[rows])
+    points = inputs.load.points_of(0)
+    found = Landings(PodRow(0), NodeRow(1), rows, before, inputs.load.percent[rows], points)
     gains = dict(zip(inputs.load.percent_resources, prepared.cooler_node.gains(found)[0], strict=True))
     assert [name for name, points in gains.items() if np.isfinite(points)] == ([asked] if asked else [])
 
@@ -355,3 +357,72 @@ def test_the_node_that_is_left_is_a_landing_where_the_purpose_says_so(objects: s
     assert check.why_not(found, row, purpose) == (f"left {objects}" if objects else "")
     assert bool(check.acceptable(found, purpose)[row]) is not bool(objects)
     assert check.why_not(found, prepared.nodes.row["c"], purpose).startswith("c would be at 85.0 % cpu")
+
+
+RULES = [
+    {"utilization": {"cpu": 80}, "coolTo": {"cpu": 65}},
+    {"utilization": {"memory": 85}, "coolTo": {"memory": 83}},
+]
+
+
+def of_two_rules(left: tuple[float, float], cool: tuple[float, float], uses: tuple[float, float]) -> str:
+    """Why a pod stays that uses so many percent of cpu and memory; cool may be filled up to 99 % of both."""
+    pool = {
+        "name": "large",
+        "nodeSelector": {"matchLabels": {"pool": "large"}},
+        "any": [{"utilization": {"cpu": 99, "memory": 99}}],
+    }
+    rules = {"forRuns": 1, "any": RULES, "pools": [pool]}
+    inputs = planning_inputs(
+        [a_node("left"), a_node("cool", labels={"pool": "large"})],
+        [a_workload("web", ["left"], cpu="100m")],
+        load={"left": left, "cool": cool},
+        policy=a_policy(hotNodes=rules, planning={"maxAfter": {"cpu": 100, "memory": 100}}),
+    )
+    prepared = prepare(inputs)
+    source = NodeRow(inputs.snapshot.nodes.row["left"])
+    row = inputs.snapshot.nodes.row["cool"]
+    points = np.array([*uses, 1.0])
+    after = inputs.load.percent[[row]] + np.nan_to_num(points)
+    found = Landings(PodRow(0), source, np.array([row]), inputs.load.percent[source], after, points)
+    purpose = prepared.cooler_node
+    why = prepared.landing_check.why_not(found, 0, purpose)
+    assert prepared.landing_check.acceptable(found, purpose).tolist() == [not why]
+    return why
+
+
+UNKNOWN = float("nan")
+FULLER = "cool would be at 91.0 % memory, above the 90.0 % of the node that it leaves"
+FEW = "of the 3.0 that its node is above coolTo"
+NOTHING = "cool would take over nothing of the cpu and memory in which its node must cool"
+
+
+@pytest.mark.parametrize(
+    ("left", "cool", "uses", "why"),
+    [
+        # The example of CoolerNode.
+        ((92, 90), (40, 83), (20, 1), ""),
+        ((92, 90), (40, 88), (20, 1), ""),
+        ((92, 90), (40, 90), (20, 1), FULLER),
+        # What the pod brings none of it makes no worse.
+        ((92, 90), (40, 95), (20, 0), ""),
+        # What is cooled already may be fuller elsewhere.
+        ((92, 74), (40, 80), (20, 1), ""),
+        # Little is gained in both, or in the one that the pod takes some of.
+        ((92, 90), (70, 87), (20, 1), "cool would gain 2.0 points of cpu, minGain 5"),
+        ((92, 90), (89, 40), (1, 0), "cool would gain 2.0 points of cpu, minGain 5"),
+        ((92, 90), (40, 40), (0, 0), NOTHING),
+        # Fewer points than minGain are left above coolTo.
+        ((60, 86), (40, 82), (0, 1), ""),
+        ((60, 86), (40, 83), (0, 1), f"cool would gain 2.0 points of memory, {FEW}"),
+        # An unknown share blocks no relief of a known one, and is none itself.
+        ((92, 90), (40, 83), (20, UNKNOWN), ""),
+        ((92, 90), (40, 83), (UNKNOWN, 1), ""),
+        ((92, 90), (40, 40), (UNKNOWN, UNKNOWN), NOTHING),
+        ((92, 90), (40, 91), (20, UNKNOWN), FULLER),
+    ],
+)  # fmt: skip
+def test_a_landing_gains_in_one_resource_and_is_worse_in_none(
+    left: tuple[float, float], cool: tuple[float, float], uses: tuple[float, float], why: str
+) -> None:
+    assert of_two_rules(left, cool, uses) == why

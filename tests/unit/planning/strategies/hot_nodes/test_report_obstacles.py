@@ -92,7 +92,9 @@ def test_a_landing_that_only_a_setting_refuses_leads_to_it(
     """From 90 to 60 %: a better place by the rules, which the policy's own bounds refuse."""
     nodes = (a_node("a", cpu=10), a_node("b", cpu=10))
     work = [a_workload("web", ["a"] * 9), a_workload("other", ["b"] * 5)]
-    found = plan_of(planning_inputs(nodes, work, policy=a_policy(planning=planning))).obstacles
+    rule = {"utilization": {"cpu": 80}, "coolTo": {"cpu": 20}}
+    policy = a_policy(hotNodes={"forRuns": 1, "any": [rule]}, planning=planning)
+    found = plan_of(planning_inputs(nodes, work, policy=policy)).obstacles
     assert tuple(item.setting for item in found) == settings
 
 
