@@ -18,6 +18,7 @@ from pathlib import Path
 
 from rebalancer_demo import Sandbox
 from rebalancer_demo.hot_cluster import WATCHER_NAMESPACE, WATCHER_PORT, WATCHER_SERVICE, hot_cluster
+from tests.docs.article_clusters import ARTICLE_CLUSTERS
 from tests.docs.blocks import PAGES, ROOT, Block, blocks, commands
 from tests.waiting import present
 
@@ -37,8 +38,10 @@ _ALWAYS_DIFFERENT = (
 )
 
 
-def page_cluster() -> Sandbox:
-    """The cluster of the demonstration, which has the nodes and pods that the pages name."""
+def page_cluster(page: str = "") -> Sandbox:
+    """The cluster that a page names nodes and pods of: that of the demonstration, or its own."""
+    if page in ARTICLE_CLUSTERS:
+        return ARTICLE_CLUSTERS[page]()
     sandbox = Sandbox(hot_cluster(present()), ready_after=0.1, terminates_after=0.1)
     watcher = sandbox.watcher(lag_seconds=0.0)
     sandbox.serve(WATCHER_NAMESPACE, WATCHER_SERVICE, WATCHER_PORT, "watcher", watcher)
@@ -101,7 +104,7 @@ def main() -> int:
         found = [block for block in blocks(page) if block.language == "console" and not block.why_not]
         if not found:
             continue
-        with page_cluster() as hot, tempfile.TemporaryDirectory(prefix="pages-") as folder:
+        with page_cluster(page.name) as hot, tempfile.TemporaryDirectory(prefix="pages-") as folder:
             content = page.read_text()
             with a_folder_and_environment(hot, Path(folder)) as environment:
                 for block in found:

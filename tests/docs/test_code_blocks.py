@@ -17,6 +17,7 @@ from rebalancer.policy.policy_file import parse_policy
 from rebalancer.scheduling.extenders import cannot_be_computed
 from rebalancer.scheduling.registry import described
 from rebalancer_demo import Sandbox
+from tests.docs.article_clusters import ARTICLE_CLUSTERS
 from tests.docs.blocks import PAGES, ROOT, Block, blocks, commands
 from tests.docs.outputs import a_folder_and_environment, outputs_of, page_cluster, with_outputs
 from tests.kubernetes_api.schemas import VERSIONS, problems
@@ -87,16 +88,26 @@ def test_loops_are_ones_that_the_shell_of_macos_runs_too() -> None:
 
 @pytest.fixture(scope="module")
 def hot() -> Iterator[Sandbox]:
-    """The cluster of every page, one after the other."""
+    """The cluster of every page that has none of its own, one after the other."""
     with page_cluster() as sandbox:
         yield sandbox
 
 
+@pytest.fixture
+def cluster(page: Path, hot: Sandbox) -> Iterator[Sandbox]:
+    """The cluster of a page."""
+    if page.name not in ARTICLE_CLUSTERS:
+        yield hot
+        return
+    with page_cluster(page.name) as own:
+        yield own
+
+
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_commands_of_a_page_print_in_its_order_what_it_shows(
-    page: Path, hot: Sandbox, tmp_path: Path
+    page: Path, cluster: Sandbox, tmp_path: Path
 ) -> None:
-    with a_folder_and_environment(hot, tmp_path) as environment:
+    with a_folder_and_environment(cluster, tmp_path) as environment:
         for block in blocks(page):
             if block.language != "console" or block.why_not:
                 continue
