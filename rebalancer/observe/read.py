@@ -33,7 +33,7 @@ from rebalancer.observe.configuration import InstalledPlugins, configuration_of_
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.policy_file import LoadedPolicy, place_of
-from rebalancer.profiles.types import ConfigurationText, ExtenderAnswers, SchedulerConfiguration
+from rebalancer.profiles.types import ConfigurationText, SchedulerConfiguration
 from rebalancer.redaction import without_secrets
 from rebalancer.state.run_state import RunState
 from rebalancer.telemetry import span
@@ -135,13 +135,11 @@ def observe(
     snapshot: Snapshot | None = None,
     watcher: bytes | None = None,
     unusable: Callable[[InputError], None] | None = None,
-    earlier: Mapping[str, ExtenderAnswers] | None = None,
 ) -> Observation:
     """Read what these policies need of a live cluster, or of a recorded one where ``api`` is None.
 
     Whoever reads a live cluster again and again keeps a ``cluster``, whose changes alone are read.
-    ``snapshot`` is the cluster where it was read already, ``watcher`` what a load-watcher would answer,
-    ``earlier`` what extenders answered a moment ago, so that none is asked. A
+    ``snapshot`` is the cluster where it was read already, ``watcher`` what a load-watcher would answer. A
     configuration of the scheduler that cannot be used raises InputError, or is given to ``unusable``. A load
     source that does not answer raises nothing: that is what was observed of it.
     """
@@ -176,7 +174,6 @@ def observe(
             observation = replace(observation, starts={})  # as a live cluster is observed then
     else:
         from rebalancer.load.prometheus.responses import RecordedResponses  # noqa: PLC0415
-        from rebalancer.observe.extenders import ask_extenders  # noqa: PLC0415 - not before the reading
         from rebalancer.observe.needs import Needs  # noqa: PLC0415
 
         if "" in texts and texts[""] is None:
@@ -189,13 +186,6 @@ def observe(
         for loaded, configuration in found:
             needs.add(loaded, configuration)
         observation = needs.observe(api, watcher)
-        for loaded, configuration in found:
-            written = texts[place_of(loaded)]
-            if written is not None and configuration is not None:
-                answers = (
-                    ask_extenders(observation, loaded, configuration, api) if earlier is None else earlier
-                )
-                texts[place_of(loaded)] = replace(written, answers={**written.answers, **answers})
     return replace(
         observation,
         configurations=texts,
@@ -238,10 +228,10 @@ def _asked_beside(
 def _with_recorded(
     written: ConfigurationText | None, recorded: ConfigurationText | None
 ) -> ConfigurationText | None:
-    """A configuration with the scores and answers of extenders that only the recording has."""
+    """A configuration with the scores of extenders that only the recording has."""
     if written is None or recorded is None:
         return written or recorded
-    return replace(written, scores={**recorded.scores, **written.scores}, answers=recorded.answers)
+    return replace(written, scores={**recorded.scores, **written.scores})
 
 
 def _configured(

@@ -29,7 +29,7 @@ from rebalancer.load.prometheus.responses import DOCUMENT as PROMETHEUS
 from rebalancer.load.prometheus.responses import RecordedResponses, decode_book
 from rebalancer.load.raw_figures import ANY_ADDRESS, WATCHER, RawFigures
 from rebalancer.planning.inputs import ApiServer, Observation, SchedulerStart
-from rebalancer.profiles.types import ConfigurationText, ExtenderAnswers
+from rebalancer.profiles.types import ConfigurationText
 from rebalancer.state.run_state import RunState
 from rebalancer.state.run_state import decode as decode_state
 from rebalancer.state.run_state import encode as encode_state
@@ -41,7 +41,6 @@ class _Configuration(msgspec.Struct, frozen=True, rename="camel", omit_defaults=
     place: str = ""  # as ``place_of`` names it
     source: str = ""  # where it was written
     scores: dict[str, str] = {}  # of its extenders
-    answers: dict[str, ExtenderAnswers] = {}  # of those that were asked
 
 
 class _Document(msgspec.Struct, frozen=True, rename="camel"):
@@ -64,7 +63,7 @@ def documents_of(observation: Observation, state: RunState | None) -> dict[str, 
     configuration = _Configuration()
     for place, written in observation.configurations.items():  # one: a recording is made by one policy
         if written is not None:
-            configuration = _Configuration(place, written.source, dict(written.scores), dict(written.answers))
+            configuration = _Configuration(place, written.source, dict(written.scores))
             documents[CONFIGURATION] = written.text.encode()
     figures = observation.figures
     first = next(iter(figures.watchers), ANY_ADDRESS)
@@ -110,7 +109,7 @@ def observation_of(snapshot: Snapshot, own_pod: str) -> Observation:
         )
     written = recorded_configuration(recording, found.configuration.source)
     if written is not None:
-        written = replace(written, scores=found.configuration.scores, answers=found.configuration.answers)
+        written = replace(written, scores=found.configuration.scores)
     answered = {found.watcher: watchers[ANY_ADDRESS]} if watchers else {}
     answered |= {address: bytes(content) for address, content in found.watchers.items()}
     return Observation(

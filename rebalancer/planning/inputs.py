@@ -208,8 +208,7 @@ def _parts(value: object) -> Iterable[object]:
             # read is among the unread.
             return (recording_digest(replace(value, documents={})), value.unread, value.warnings)
         case ConfigurationText():
-            answers = msgspec.json.encode(value.answers, order="deterministic")
-            return (_redacted(value), value.scores, *((answers,) if value.answers else ()))
+            return (_redacted(value), value.scores)
         case Mapping():
             return sorted(map(canonical, value.items()))
         case Set():

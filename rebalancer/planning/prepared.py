@@ -210,7 +210,6 @@ class PreparedInputs(OfInputs, frozen=True, eq=False, dict=True):
             wish=wish or Wish("", self.cooler_node),
             replaced_late=workload is not None and workload.replaced_late,
             restarted=restarted,
-            is_asked_about=not finished and self.schedulers.is_asked_about(replacement),
         )
 
     def _brought_by(self, row: PodRow) -> FloatArray:

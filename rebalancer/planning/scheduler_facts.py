@@ -52,7 +52,6 @@ from rebalancer.profiles.types import (
     DEFAULT_SCHEDULER_NAME,
     Arguments,
     ConfigurationText,
-    ExtenderAnswers,
     ExtensionPoint,
     PluginDescription,
     PluginQuery,
@@ -71,7 +70,6 @@ from rebalancer.scheduling.registry import (
 from rebalancer.scheduling.versions.release import FeatureGates, major_minor
 from rebalancer.scheduling.versions.rules import SHUFFLED_NODES
 
-_NOT_ASKED = ExtenderAnswers(unasked="it was not asked when the cluster was read")
 _OWNER_OF_STATIC_PODS = "Node"
 SWEEPING = frozenset({"AllAlpha", "AllBeta"})  # each opens many gates; which ones, only the release says
 
@@ -143,9 +141,7 @@ def _with_extenders(
 ) -> SchedulerConfiguration:
     """The configuration with what the policy's extenders compute; what it names in vain is a warning."""
     found = {extender.url: extender for extender in configuration.extenders}
-    asked = {item.url for item in loaded.policy.scheduler.extenders if item.ask}
-    named = [*written.scores, *sorted(asked)]
-    warnings = [f"the configuration has no extender {url}" for url in named if url not in found]
+    warnings = [f"the configuration has no extender {url}" for url in written.scores if url not in found]
     ours = written.scores.keys() & found.keys()
     whys = {url: not_ours(found[url]) for url in ours}
     warnings += [f"extender {url} is not computed: {why}" for url, why in whys.items() if why]
@@ -154,9 +150,8 @@ def _with_extenders(
         for url, text in sorted(written.scores.items())
     }
     told = tuple(f"{loaded.source}: scheduler.extenders: {text}" for text in sorted(warnings))
-    answers = {**dict.fromkeys(asked & found.keys(), _NOT_ASKED), **written.answers}
     configuration = replace(configuration, warnings=(*configuration.warnings, *told))
-    return with_extenders(configuration, scores, answers)
+    return with_extenders(configuration, scores)
 
 
 def mirrored_plugins(policy: RebalancePolicy) -> tuple[PluginDescription, ...]:

@@ -41,7 +41,6 @@ from rebalancer.policy.model import Selector
 from rebalancer.policy.schema import Namespaces, RebalancePolicy
 from rebalancer.policy.scopes import Scope, namespace_matches
 from rebalancer.profiles.types import (
-    NOT_ASKED,
     OF_KUBERNETES,
     ExtensionPoint,
     Profile,
@@ -127,16 +126,10 @@ def _of_scheduler(policy: RebalancePolicy, snapshot: Snapshot, scheduler: Schedu
             continue
         asked = ", ".join(item.name for item in extender.managed_resources)
         whom = f"pods that ask for {asked}" if asked else "all pods of its scheduler"
-        text = (
+        yield (
             f"extender {extender.name} is not modelled: {whom} are protected, unless "
-            "scheduler.extenders of the policy says what it computes, or has it asked"
+            "scheduler.extenders of the policy says what it computes"
         )
-        if (answers := configuration.answers.get(extender.url)) is not None:
-            silent = [item.unusable for item in answers.by_class.values() if item.unusable]
-            whys = [answers.unasked] if answers.unasked != NOT_ASKED else silent[:1]
-            text = f"pods stay because of extender {extender.name}: {whys[0]}" if whys else ""
-        if text:
-            yield text
     for profile in configuration.profiles:
         # With extenders no two pods are taken to be equal (v1.36.3 framework/runtime/framework.go:824).
         if not configuration.extenders and reuses_orders(profile, scheduler.release):

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from rebalancer.addresses import checked_address
 from rebalancer.documents import Document, parse
 from rebalancer.documents.models import validate
 from rebalancer.policy.load_sources import Label, PrometheusAddress, QueryText
 from rebalancer.policy.model import PolicyModel, ResourceName, Unique, json_text, setting
 from rebalancer.policy.units import Duration
-
-_ASKABLE = re.compile(r"https?://[^\s/@?#]+(/[^\s?#]*)?")
 
 
 class PrometheusScore(PolicyModel):
@@ -86,7 +82,7 @@ class ScoresKey(ConfigMapKey):
 
 
 class KnownExtender(PolicyModel):
-    """An extender that the scheduler's configuration names: what it computes, or that it is asked."""
+    """An extender that the scheduler's configuration names, and what it computes."""
 
     url_prefix: str = Field(
         min_length=1, max_length=2000, description="Its urlPrefix in the scheduler's configuration."
@@ -94,24 +90,12 @@ class KnownExtender(PolicyModel):
     scores: Annotated[str, json_text] | None = setting(None, "Its scores.", min_length=1)
     file: str | None = setting(None, "File of its scores.", min_length=1)
     config_map: ScoresKey | None = setting(None, "ConfigMap that holds its scores.")
-    ask: bool = setting(
-        False,
-        "Ask it over HTTP, as the scheduler does. It must change nothing when it is asked.",
-    )
-    address: PrometheusAddress | None = setting(
-        None, "Where it is asked, if its urlPrefix is the scheduler's own localhost."
-    )
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        if sum(item is not None for item in (self.scores, self.file, self.config_map)) + self.ask != 1:
-            raise ValueError(
-                "one of scores, file and configMap says what the extender computes, or ask: true"
-            )
-        if self.address is not None and not self.ask:
-            raise ValueError("address is where an extender is asked: it needs ask: true")
-        if self.ask and not _ASKABLE.fullmatch(checked_address(self.url_prefix)):
-            raise ValueError("urlPrefix of an extender that is asked is an http or https URL without a login")
+        sources = (self.scores, self.file, self.config_map)
+        if sum(source is not None for source in sources) != 1:
+            raise ValueError("one of scores, file and configMap says what the extender computes")
         return self
 
     @property
@@ -161,7 +145,7 @@ class SchedulerSettings(PolicyModel):
         (), "Unknown plugins of the configuration, and what they compute."
     )
     extenders: tuple[KnownExtender, ...] = setting(
-        (), "What extenders of the configuration compute, or that they are asked; pods of others stay."
+        (), "What extenders of the configuration compute; pods of others stay."
     )
     feature_gates: Mapping[str, bool] = Field(
         default_factory=dict,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import msgspec
 from pydantic import Field, model_validator
@@ -231,34 +231,12 @@ class LeaderElection(msgspec.Struct, frozen=True):
     named: bool = False
 
 
-MAX_ANSWER = 1 << 53  # of a score times all that it is multiplied with
-NOT_ASKED = "it was not asked about pods like it"
-
-
-class ExtenderAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What an extender answered about pods of one class."""
-
-    nodes: Annotated[int, msgspec.Meta(ge=0)] = 0  # which of ``ExtenderAnswers.nodes`` it was asked about
-    rejected: Mapping[str, str] = {}  # why, by node
-    scores: Mapping[str, Annotated[int, msgspec.Meta(ge=-MAX_ANSWER, le=MAX_ANSWER)]] = {}  # by node
-    unusable: str = ""  # why nobody knows what it would do
-
-
-class ExtenderAnswers(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What an extender answered when the cluster was read, by the digest of the class asked about."""
-
-    by_class: Mapping[str, ExtenderAnswer] = {}
-    nodes: tuple[tuple[str, ...], ...] = ()
-    unasked: str = NOT_ASKED  # why not, of a class that is not there
-
-
 class ConfigurationText(msgspec.Struct, frozen=True):
     """A KubeSchedulerConfiguration as written, and where; empty where none is named: the defaults."""
 
     text: str
     source: str
     scores: Mapping[str, str] = {}  # by an extender's address: the text of its scores
-    answers: Mapping[str, ExtenderAnswers] = {}  # by an extender's address: what it was asked
     decides_nothing: ClassVar[Mapping[str, str]] = {
         "source": "it names a file or an object in messages",
     }
@@ -269,8 +247,7 @@ class SchedulerConfiguration(msgspec.Struct, frozen=True):
 
     ``text`` is what it was loaded from, to be recorded with a snapshot. ``plugins`` describes the enabled
     plugins by name, except those assumed neutral; ``extra_plugins`` are those of them that come from outside
-    this package. What extenders at the addresses ``computed`` answer is among the plugins, and so are the
-    ``answers`` of those that were asked, by their addresses.
+    this package. What extenders at the addresses ``computed`` answer is among the plugins.
     """
 
     api_version: str
@@ -279,7 +256,6 @@ class SchedulerConfiguration(msgspec.Struct, frozen=True):
     parallelism: int = 16
     extenders: tuple[Extender, ...] = ()
     computed: frozenset[str] = frozenset()
-    answers: Mapping[str, ExtenderAnswers] = {}
     warnings: tuple[str, ...] = ()
     assumed_neutral: tuple[str, ...] = ()
     source: str = "defaults"

@@ -37,7 +37,7 @@ from rebalancer.observe.needs import read_figures
 from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
 from rebalancer.observe.read import observe, open_cluster, read_inputs, state_store
 from rebalancer.planning.assemble import assemble
-from rebalancer.planning.inputs import Observation, PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import API_VERSION
 from rebalancer.planning.scheduler_facts import configured
 from rebalancer.planning.subjects import find_subject, parse_subject
@@ -63,7 +63,6 @@ MAX_WEIGHED = 60  # decisions of such a step for which other weights are tried, 
 TRIES = 4  # steps in which they are, one after the other; then one now and then
 TRY_AGAIN_SECONDS = 3600.0
 _LOOK_SECONDS = 0.2
-_ASK_SECONDS = 60.0  # between two times that extenders of others are asked
 _ARRIVING_SECONDS = 3.0  # for a watch to bring what a LIST has shown
 
 
@@ -80,7 +79,6 @@ class Following:
         self._tried = 0  # times that what may explain misses was
         self._try_next = -float("inf")  # by the monotonic clock
         self._untried = 0  # misses since
-        self._ask_next = -float("inf")  # when extenders are asked again, by the same clock
         self._options = options
         self._cluster = cluster
         self._random = np.random.default_rng(0)
@@ -138,15 +136,6 @@ class Following:
         self._looked_at = now
         self._seen = [item for item in self._seen if item.until > now - _KEPT_SECONDS][-MAX_SEEN:]
 
-    def _observed(self, options: PlanOptions, loaded: LoadedPolicy, api: RawApi) -> Observation:
-        """What is there now; extenders of others have pods to place, so they are asked now and then."""
-        earlier = None
-        if self._inputs is not None and time.monotonic() < self._ask_next:
-            earlier = self._inputs.scheduler.configuration.answers
-        else:
-            self._ask_next = time.monotonic() + _ASK_SECONDS
-        return observe(options, (loaded,), api, cluster=self._cluster, earlier=earlier)
-
     def step(self, loaded: LoadedPolicy, api: RawApi, most: int | None = None) -> Counter[tuple[str, str]]:
         """Compare what was bound since the step before; how many by profile and result.
 
@@ -157,7 +146,7 @@ class Following:
         self._next = time.monotonic() + STEP_SECONDS  # also where this one fails
         options = replace(self._options, observed=lambda _observation, _state: None)  # no run's
         loaded = _by_requests(loaded)
-        observation = self._observed(options, loaded, api)
+        observation = observe(options, (loaded,), api, cluster=self._cluster)
         inputs = assemble(observation, loaded, None, ignore_coverage=True)
         if self.tally is None:  # the watches have just begun
             self.tally = Tally(inputs.snapshot.source, time.time())
@@ -201,13 +190,7 @@ class Following:
         found = found[:counted]
         if self._beside is not None:
             other = replace(options, scheduler_config=self._beside_path, now=observation.now)
-            theirs = observe(
-                other,
-                (loaded,),
-                api,
-                snapshot=observation.snapshot,
-                earlier=inputs.scheduler.configuration.answers,
-            )
+            theirs = observe(other, (loaded,), api, snapshot=observation.snapshot)
             elsewhere = decided(assemble(theirs, loaded, None, ignore_coverage=True))
             self._beside.add(elsewhere[:counted], inputs.snapshot)
         missed = sum(item.result is Result.MISSED for item in found)

@@ -10,31 +10,24 @@ to the plugins' total. It checks neither that an answer is at most ten, nor that
 Each score of an extender is rounded down by itself and then weighted, so that in the model it is one plugin
 more. Of nodes without a figure it says 0, or missingScore; without any figure it says nothing.
 
-What an extender of others would do nobody can compute. Where a policy says so it is asked when the cluster is
-read, as the scheduler asks it, and what it answered stands for what it will answer: the nodes it rejects, and
-its scores as they are, however large. About a node or a class that it was not asked about nothing is known.
+What an extender of others would do nobody can compute: the pods that it is asked about are unpredictable.
 
 Source: kubernetes v1.34.4 pkg/scheduler/schedule_one.go:854; the same in v1.31.14 to v1.37.2.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import IntArray
-from rebalancer.cluster.pod_classes import PodClass, key_of
 from rebalancer.profiles.types import (
     Arguments,
     Extender,
-    ExtenderAnswer,
-    ExtenderAnswers,
     ExtensionPoint,
     Input,
     PluginDescription,
@@ -45,12 +38,10 @@ from rebalancer.scheduling.framework.plugin import EXCLUDED, MAX_SCORE, Normaliz
 from rebalancer.scheduling.framework.scores import RawScores
 from rebalancer.scheduling.plugins.prometheus_score import QueriedScore
 from rebalancer.scheduling.registry import CATALOGUE, MODELLED
-from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_class
+from rebalancer.scheduling.state.cluster_state import ClusterState
 
 FILTER, PRIORITIZE = "filter", "prioritize"
 MAX_EXTENDER_SCORE = 10
-NO_ANSWERS: Mapping[str, ExtenderAnswers] = {}
-_STEP = MAX_SCORE // MAX_EXTENDER_SCORE
 _READ = frozenset((Input.NODES, Input.PODS, Input.WATCHER, Input.PROMETHEUS))
 
 
@@ -145,73 +136,6 @@ class ExtenderScore(Plugin):
         return None if raw is None else RawScores(self, weight, raw).weighted_by_all // self._step
 
 
-def digest_of_class(pod: PodClass) -> str:
-    """What a class of pods is called among an extender's answers: the same live and recorded."""
-    return hashlib.sha256(key_of(pod)).hexdigest()[:32]
-
-
-def answer_about(answers: ExtenderAnswers, pod: PodClass) -> ExtenderAnswer:
-    """What was answered about a class; it may be unusable."""
-    return answers.by_class.get(digest_of_class(pod)) or ExtenderAnswer(unusable=answers.unasked)
-
-
-class AskedExtender(Plugin):
-    """What another's extender answered, for as long as it would answer the same."""
-
-    of_extender = True
-
-    def __init__(self, name: str, extender: Extender, answers: ExtenderAnswers) -> None:
-        self.name = name
-        self._extender = extender
-        self._answers = answers
-
-    @once_a_class
-    def _answer(self, state: ClusterState, pod_class: int) -> ExtenderAnswer | None:
-        """The answer about a class; None where the extender is not asked about its pods."""
-        pod = state.classes[pod_class]
-        return answer_about(self._answers, pod) if self._extender.is_interested(pod) else None
-
-    @once_a_class
-    def filter(self, state: ClusterState, pod_class: int) -> IntArray:
-        """(nodes,) 0 where it passes, else the number of the reason."""
-        answer = self._answer(state, pod_class)
-        rejected = {} if answer is None else answer.rejected
-        number = {reason: at for at, reason in enumerate(_reasons(answer), 1)}
-        return np.array([number.get(rejected.get(name, ""), 0) for name in state.nodes.names], np.int64)
-
-    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
-        return _reasons(self._answer(state, pod_class))[code - 1]
-
-    def fails(self, state: ClusterState, pod_class: int, feasible: IntArray) -> str:
-        """Why it is not known what it does with a pod on these nodes."""
-        answer = self._answer(state, pod_class)
-        if answer is None or answer.unusable:
-            return "" if answer is None else answer.unusable
-        asked = next(iter(self._answers.nodes[answer.nodes :]), ())  # a recording may have fewer
-        known = state.classes.cached(
-            pod_class, self, "asked", lambda: np.isin(np.array(state.nodes.names), np.array(asked))
-        )
-        unknown = feasible[~known[feasible]]
-        return f"it was not asked about {state.nodes.names[unknown[0]]}" if len(unknown) else ""
-
-    def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
-        """(feasible,) as it answered; None where it scores nothing."""
-        answer = self._answer(state, pod_class)
-        if answer is None or not answer.scores:
-            return None
-        scores = state.classes.cached(
-            pod_class,
-            self,
-            "scores",
-            lambda: np.array([answer.scores.get(name, 0) for name in state.nodes.names], np.int64),
-        )
-        return np.asarray(scores[feasible], np.int64)
-
-
-def _reasons(answer: ExtenderAnswer | None) -> list[str]:
-    return [] if answer is None else sorted(set(answer.rejected.values()))
-
-
 def not_ours(extender: Extender) -> str:
     """Why an extender cannot be a ``rebalancer extender`` as a configuration has it; empty where it can."""
     if extender.filter_verb not in ("", FILTER) or extender.prioritize_verb not in ("", PRIORITIZE):
@@ -222,13 +146,11 @@ def not_ours(extender: Extender) -> str:
 
 
 def with_extenders(
-    configuration: SchedulerConfiguration,
-    scores: Mapping[str, Iterable[Score]],
-    answers: Mapping[str, ExtenderAnswers] = NO_ANSWERS,
+    configuration: SchedulerConfiguration, scores: Mapping[str, Iterable[Score]]
 ) -> SchedulerConfiguration:
     """The configuration in which what extenders compute is among the plugins of each profile.
 
-    ``scores`` are by the address of the extender, and so are the answers of those that are asked.
+    ``scores`` are by the address of the extender.
     """
     profiles, plugins = list(configuration.profiles), dict(configuration.plugins)
     added: dict[str, PluginDescription] = {}
@@ -240,18 +162,12 @@ def with_extenders(
             name = f"{name} {number + 1}" if name in plugins or name in added else name
             added[name] = _described(name, score, extender)
             profiles = [_with_score(profile, added[name], score, extender) for profile in profiles]
-        if extender.url in answers and extender.url not in computed:
-            name = f"extender/{urlsplit(extender.url).netloc.rpartition('@')[2]}"
-            name = f"{name} {number + 1}" if name in plugins or name in added else name
-            added[name] = _asked(name, extender, answers[extender.url])
-            profiles = [_with_answers(profile, name, extender) for profile in profiles]
     return replace(
         configuration,
         profiles=tuple(profiles),
         plugins={**plugins, **added},
         extra_plugins={**configuration.extra_plugins, **added},
         computed=frozenset(computed),
-        answers={url: answers[url] for url in sorted(answers.keys() - computed)},
     )
 
 
@@ -272,23 +188,6 @@ def _described(name: str, score: Score, extender: Extender) -> PluginDescription
         process_wide_arguments=(),
         of_extender=True,
     )
-
-
-def _asked(name: str, extender: Extender, answers: ExtenderAnswers) -> PluginDescription:
-    def make(_arguments: Arguments | None, _inputs: PluginInputs) -> Plugin:
-        return AskedExtender(name, extender, answers)
-
-    points = frozenset((ExtensionPoint.FILTER, ExtensionPoint.SCORE))
-    return PluginDescription(name, points, make=make, every_node=False, of_extender=True)
-
-
-def _with_answers(profile: Profile, name: str, extender: Extender) -> Profile:
-    """A profile with the verdicts and scores of an extender that was asked."""
-    plugins = dict(profile.plugins)
-    for point in (ExtensionPoint.FILTER, ExtensionPoint.SCORE):
-        if point is ExtensionPoint.SCORE or extender.filter_verb:
-            plugins[point] = (*profile.enabled(point), name)
-    return replace(profile, plugins=plugins, weights={**profile.weights, name: extender.weight * _STEP})
 
 
 def _with_score(profile: Profile, plugin: PluginDescription, score: Score, extender: Extender) -> Profile:

@@ -71,7 +71,7 @@ _TAIL = """\
 
 | what | what happens |
 |---|---|
-| extenders that `scheduler.extenders` neither computes nor has [asked](extender.md#extenders-of-others) | \
+| extenders that `scheduler.extenders` does not [compute](extender.md#extenders-of-others) | \
 every report names them; pods that they are asked about are `Unpredictable` |
 | permit plugins, gang scheduling, resource claims (DynamicResources) | their pods are `Unpredictable` |
 | selectors that ask pods for a zone or region, which 1.35 and later give a pod when it is bound | pods \

@@ -260,7 +260,6 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
     replaced_late: bool  # its replacement is created only after it is gone, as a StatefulSet's
     wish: Wish
     restarted: bool = False  # by the rolling update of its Deployment, which makes the replacement first
-    is_asked_about: bool = False  # an extender said where it may go; once it is there the answer may differ
 
     @property
     def has_finished(self) -> bool:
@@ -269,11 +268,8 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def ends_its_wave(self) -> bool:
-        """Whether nothing else can be planned beside it: what happens before what would not be known.
-
-        Before the next wave extenders are asked again.
-        """
-        return self.replaced_late or self.restarted or self.replaced_any_time or self.is_asked_about
+        """Whether nothing else can be planned beside it: what happens before what would not be known."""
+        return self.replaced_late or self.restarted or self.replaced_any_time
 
     @property
     def replaced_any_time(self) -> bool:

@@ -35,7 +35,6 @@ from rebalancer.profiles.types import (
     Profile,
     SchedulerConfiguration,
 )
-from rebalancer.scheduling.extenders import answer_about
 from rebalancer.scheduling.framework.cycle import Scheduler
 from rebalancer.scheduling.framework.plugin import (
     RECENT_AFTER_START_SECONDS,
@@ -60,7 +59,6 @@ from rebalancer.scheduling.versions.rules import (
     DRA_EXTENDED_RESOURCES,
     STORAGE_CAPACITY_SCORING,
     VOLUME_LIMIT_SCALING,
-    as_seen_by,
     extended_resources,
 )
 from rebalancer.scheduling.versions.verified import unpredictable_rule
@@ -99,7 +97,7 @@ def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
         unpredictable_reason = (
             _class_reason(pod, release, devices, settled.of(pod))
             or gangs.get(index, "")
-            or _extender_reason(pod, configuration, release)
+            or _extender_reason(pod, configuration)
             or by_profile.get(pod.scheduler_name, "")
         )
         if not unpredictable_reason and pod.scheduler_name in unread:
@@ -267,16 +265,15 @@ def _resources_of_device_classes(snapshot: Snapshot) -> Mapping[str, str] | None
     return found
 
 
-def _extender_reason(pod: PodClass, configuration: SchedulerConfiguration, release: Release) -> str:
+def _extender_reason(pod: PodClass, configuration: SchedulerConfiguration) -> str:
     """Why a class cannot be placed whose pods an extender is asked about that is not computed."""
     for extender in configuration.extenders:
         if extender.url in configuration.computed or not extender.is_interested(pod):
             continue
-        why = "scheduler.extenders of the policy does not say what it computes"
-        if extender.url in configuration.answers:
-            why = answer_about(configuration.answers[extender.url], as_seen_by(release, pod)).unusable
-        if why:
-            return f"extender {extender.name} takes part in placing it, and {why}"
+        return (
+            f"extender {extender.name} takes part in placing it, "
+            "and scheduler.extenders of the policy does not say what it computes"
+        )
     return ""
 
 
@@ -331,14 +328,6 @@ class ProfileSchedulers:
         """The scheduler of a class; where it is not configured, one of those that are."""
         name = self.state.classes[pod_class].scheduler_name
         return self.by_name.get(name) or next(iter(self.by_name.values()))
-
-    def is_asked_about(self, pod_class: int) -> bool:
-        """Whether an extender was asked about pods of a class: its answer may change after a move."""
-        configuration, pod = self.inputs.scheduler.configuration, self.state.classes[pod_class]
-        return any(
-            extender.url in configuration.answers and extender.is_interested(pod)
-            for extender in configuration.extenders
-        )
 
     @property
     def claims(self) -> Mapping[tuple[str, str], PersistentVolumeClaim]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -17,9 +15,8 @@ from rebalancer.planning.assemble import assemble
 from rebalancer.planning.plan import Plan, encode
 from rebalancer.planning.planner import make_plan
 from rebalancer.state.run_state import RunState
-from rebalancer_demo.hot_cluster import POLICY, SCHEDULER_NAME
+from rebalancer_demo.hot_cluster import POLICY
 from tests.integration.running.hot_clusters import HotCluster, cluster
-from tests.loopback import Answer, Request, answering
 
 __all__ = ["cluster"]
 NOBODY = "http://load-watcher.nowhere:2020"
@@ -40,32 +37,6 @@ def test_a_live_plan_is_made_again_from_its_recording(
     cluster: HotCluster, options: PlanOptions, tmp_path: Path, policy: str
 ) -> None:
     made_twice(cluster, options, tmp_path, policy)
-
-
-def test_what_an_extender_answered_is_recorded_and_it_is_not_asked_again(
-    cluster: HotCluster, options: PlanOptions, tmp_path: Path
-) -> None:
-    heard: list[Any] = []
-
-    def answer(request: Request) -> Answer:
-        heard.append(json.loads(request.body))
-        scores = [{"Host": name, "Score": at % 7} for at, name in enumerate(heard[-1]["NodeNames"])]
-        return Answer(json.dumps(scores).encode())
-
-    with answering(answer) as url:
-        extender = {"urlPrefix": url, "prioritizeVerb": "score", "weight": 1, "nodeCacheCapable": True}
-        head: dict[str, Any] = {
-            "apiVersion": "kubescheduler.config.k8s.io/v1",
-            "kind": "KubeSchedulerConfiguration",
-        }
-        head["profiles"] = [{"schedulerName": SCHEDULER_NAME}]
-        inline = json.dumps({**head, "extenders": [extender]})
-        asked = json.dumps({"inline": inline, "extenders": [{"urlPrefix": url, "ask": True}]})
-        plan = made_twice(cluster, options, tmp_path, f"{HEAD}{BY_METRICS}scheduler: {asked}\n")
-    kinds = {json.dumps(item["Pod"]) for item in heard}
-    assert 0 < len(kinds) == len(heard)  # once each
-    assert plan.moves
-    assert url in (tmp_path / "recorded" / "observation.json").read_text()
 
 
 def made_twice(cluster: HotCluster, options: PlanOptions, tmp_path: Path, policy: str) -> Plan:

@@ -24,7 +24,7 @@ from rebalancer.planning.plan import encode
 from rebalancer.planning.planner import make_plan
 from rebalancer.policy.policy_file import LoadedPolicy, load_policy
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.profiles.types import ConfigurationText, ExtenderAnswers, ExtensionPoint, PluginDescription
+from rebalancer.profiles.types import ConfigurationText, ExtensionPoint, PluginDescription
 from rebalancer.state.run_state import RunState
 from tests.builders import a_node, a_pod, a_snapshot
 
@@ -101,7 +101,6 @@ OTHERS: Mapping[str, Callable[[Observation], Observation]] = {
     "ApiServer.unprotected": _with(server=ApiServer("v1.35.0", "")),
     "ConfigurationText.text": _configured(f"{TEXT}parallelism: 1\n"),
     "ConfigurationText.scores": _configured(TEXT, scores={"http://e": "scores: []"}),
-    "ConfigurationText.answers": _configured(TEXT, answers={"http://e": ExtenderAnswers(unasked="silent")}),
     "SchedulerStart.at": _with(
         starts={"lease kube-system/kube-scheduler": SchedulerStart(901.0, "it acquired its lease")}
     ),
