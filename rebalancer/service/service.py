@@ -21,11 +21,10 @@ import functools
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 from msgspec.structs import replace
-from prometheus_client import CollectorRegistry
 
 from rebalancer.agreement.decisions import Result
 from rebalancer.cluster.changes import ChangeLog
@@ -241,7 +240,6 @@ class Service(msgspec.Struct, eq=False, dict=True):
 
     _options: PlanOptions
     _settings: ServiceOptions
-    _after_each_run: Callable[[CollectorRegistry], None] = lambda _: None
     _began: float = -float("inf")  # the last run of this replica, by our clock
     _compared: str = ""  # why decisions could not be compared last
 
@@ -353,7 +351,6 @@ class Service(msgspec.Struct, eq=False, dict=True):
                 free_cycles()
             early.planned(runs.hot_nodes)
             self._compare(runs)
-            self._after_each_run(self.metrics.registry)
             if failed:
                 self._health.failing(failed)
             else:

@@ -39,9 +39,9 @@ from rebalancer.cli.output import Output, Rows, console, emit, show, style, writ
 from rebalancer.counting import counted
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions, policy_of
-from rebalancer.otlp import MetricsExport, exported_traces, is_wanted
 from rebalancer.reporting.render import TABLES, Format
 from rebalancer.telemetry import listening
+from rebalancer.traces import exported_traces
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -106,7 +106,7 @@ def run(
     policy = _policy_for_page(options) if output.format is Format.HTML else None
     code = int(ExitCode.INTERNAL)
     metrics = _wanted_metrics(run_options)
-    with MetricsExport(__version__) as sent, exported_traces(__version__):
+    with exported_traces(__version__):
         try:
             dry_run = run_options.dry_run
             ask = not yes and not dry_run and _can_be_asked()
@@ -124,7 +124,7 @@ def run(
         finally:
             if metrics is not None:
                 metrics.ended(code, time.time())
-                _export(metrics.registry, run_options, sent)
+                _export(metrics.registry, run_options)
     from rebalancer.reporting.tables.outcomes import outcomes_table  # noqa: PLC0415
 
     if policy is not None:
@@ -135,13 +135,12 @@ def run(
     return code
 
 
-def _export(registry: CollectorRegistry, options: RunOptions, sent: MetricsExport) -> None:
-    """Write and push metrics, and send them where the OTEL_* variables say; a failure is only a warning."""
+def _export(registry: CollectorRegistry, options: RunOptions) -> None:
+    """Write and push metrics; a failure is only a warning."""
     from http.client import HTTPException  # noqa: PLC0415 - slow to import, as the next one
 
     from prometheus_client import generate_latest, push_to_gateway, write_to_textfile  # noqa: PLC0415
 
-    sent.send(registry)
     path, gateway = options.metrics_textfile, options.metrics_push
     if path is not None:
         try:
@@ -278,8 +277,7 @@ def _confirmed(question: str) -> bool:
 
 def _wanted_metrics(run_options: RunOptions) -> RunMetrics | None:
     """What follows the run; None where no option asks for metrics."""
-    asked = run_options.metrics_textfile is not None or run_options.metrics_push is not None
-    if not asked and not is_wanted("METRICS"):
+    if run_options.metrics_textfile is None and run_options.metrics_push is None:
         return None
     from rebalancer.reporting.metrics import RunMetrics  # noqa: PLC0415 - imports prometheus_client
 

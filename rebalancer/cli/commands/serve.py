@@ -76,14 +76,11 @@ def serve(
     refuse_one_file_for_two(options, {"--journal": values["journal"]})
     if values["act"]:
         refuse_unread_journal(values["journal"])
-    from rebalancer.otlp import LEAVING_SECONDS, MetricsExport, exported_traces  # noqa: PLC0415 - only here
     from rebalancer.service import Service, ServiceOptions  # noqa: PLC0415 - imports the whole pipeline
+    from rebalancer.traces import LEAVING_SECONDS, exported_traces  # noqa: PLC0415 - only here
 
     if record is not None:
         options = replace(options, observed=_recorder(record, max_size))
     settings = ServiceOptions(host=listen[0], port=listen[1], **values)
-    with (
-        MetricsExport(__version__, LEAVING_SECONDS) as metrics,
-        exported_traces(__version__, LEAVING_SECONDS),
-    ):
-        return Service(options, settings, metrics.send).serve()
+    with exported_traces(__version__, LEAVING_SECONDS):
+        return Service(options, settings).serve()

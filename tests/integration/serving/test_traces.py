@@ -1,4 +1,4 @@
-"""A run's traces and metrics as an OpenTelemetry collector receives them, by the published protocol."""
+"""A run's traces as an OpenTelemetry collector receives them, by the published protocol."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from rebalancer.cli.program import main
-from rebalancer.reporting.metrics import METRICS, SERVICE_METRICS
 from tests import loopback
 from tests.conftest import SUMMARY
 from tests.e2e.test_manifests import RecordProperty
@@ -27,7 +25,6 @@ class Collector:
 
     url: str = ""
     spans: list[Any] = field(default_factory=list)
-    metrics: dict[str, Any] = field(default_factory=dict)
     services: set[str] = field(default_factory=set)
 
     def take(self, path: str, body: bytes) -> None:
@@ -35,12 +32,6 @@ class Collector:
             for traced in ExportTraceServiceRequest.FromString(body).resource_spans:
                 self._name(traced.resource)
                 self.spans += [span for scope in traced.scope_spans for span in scope.spans]
-        elif path == "/v1/metrics":
-            for measured in ExportMetricsServiceRequest.FromString(body).resource_metrics:
-                self._name(measured.resource)
-                self.metrics |= {
-                    item.name: item for scope in measured.scope_metrics for item in scope.metrics
-                }
 
     def _name(self, resource: Any) -> None:
         self.services |= {
@@ -128,25 +119,6 @@ def test_a_run_is_one_trace_with_its_stages_waves_evictions_and_landings(
 
 
 NAMES = ("run", "gather", "plan", "wave", "eviction", "landing", "request")
-
-
-def test_a_run_sends_every_metric_that_it_would_write(
-    cluster: Cluster, collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", f"{collector.url}/v1/metrics")
-    a_run(cluster, tmp_path)
-    absent = {metric.name for metric in METRICS} - set(collector.metrics)
-
-    # Nothing is left over after this run, and there is no service.
-    left_over = {"rebalancer_unsolved_node", "rebalancer_pods_kept"}
-    assert absent <= {metric.name for metric in SERVICE_METRICS} | left_over
-    assert collector.spans == []
-    evictions = collector.metrics["rebalancer_evictions_total"].sum
-    assert evictions.is_monotonic
-    assert sum(point.as_double for point in evictions.data_points) == 4
-    (runs,) = collector.metrics["rebalancer_run_duration_seconds"].histogram.data_points
-    assert (runs.count, sum(runs.bucket_counts)) == (1, 1)
-    assert runs.sum > 0
 
 
 def test_a_collector_that_does_not_answer_changes_nothing(
