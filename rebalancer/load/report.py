@@ -241,7 +241,8 @@ def build_report(
         sources = [pod_figures] if isinstance(pod_figures, PodUsage) else list(pod_figures or ())
         of_pods = [(item, _fresh(item.measured_at, now, max_age_seconds)) for item in sources]
         measured = measured_usage(pods, nodes, of_pods, resources)
-        pod_usage = with_shares(measured, pods, nodes, usage, requests)
+        by_requests = np.array([*(item.source == "requests" for item in dated), False])[source]
+        pod_usage = with_shares(measured, pods, nodes, usage, requests, by_requests)
     return LoadReport(
         usage=usage,
         measured_at=measured_at,

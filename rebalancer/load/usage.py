@@ -307,18 +307,31 @@ def measured_usage(
     return EstimatedPodUsage(usage, methods, tuple(warnings))
 
 
+# What the scheduler counts a container as that requests nothing: thousandths of a core, bytes
+# (pkg/scheduler/util/pod_resources.go, DefaultMilliCPURequest and DefaultMemoryRequest).
+_WITHOUT_REQUEST = (100.0, 200.0 * (1 << 20))
+
+
 def with_shares(
     measured: EstimatedPodUsage,
     pods: PodTable,
     nodes: NodeTable,
     node_usage: FloatArray,
     requests: FloatArray,
+    by_requests: BoolArray,
 ) -> EstimatedPodUsage:
     """Share out what nodes use beyond their measured pods and their system, by request.
 
-    What a node keeps for its system, capacity less allocatable, belongs to no pod. A resource that no pod
-    can request is shared out by their cpu requests. What a pod without a request uses stays unknown.
-    ``requests`` is (pods, 2): cpu and memory.
+    What a node keeps for its system, capacity less allocatable, belongs to no pod. A resource that no pod can
+    request is shared out by their cpu requests. A pod without a request uses something too, or it would be as
+    good as idle wherever it lands: it counts as the scheduler counts a container without one. What pods of a
+    node without a figure use stays unknown.
+
+        a node uses 3 cores beyond measured pods and system; web requests 500m, two others nothing
+        web has 500 of 700 parts, 2.1 cores; the others 100 parts each, 0.43 cores
+
+    ``requests`` is (pods, 2): cpu and memory. ``by_requests`` is (nodes, resources): the figure of a node is
+    the sum of what its pods request, so each of them uses just that.
     """
     usage, methods = measured.usage.copy(), measured.methods.copy()
     system = (nodes.capacity - nodes.allocatable)[:, [CPU, MEMORY]].astype(np.float64)
@@ -329,18 +342,18 @@ def with_shares(
         if not unmeasured.any():
             continue
         rows = len(node_usage)
-        requested = requests[:, column if column < len(RESOURCES) else 0]
+        parts = requests[:, column if column < len(RESOURCES) else 0]
+        requested = np.where(parts > 0, parts, _WITHOUT_REQUEST[column if column < len(RESOURCES) else 0])
         shown = np.bincount(pods.node[known], usage[known, column], rows)
         total = np.bincount(pods.node[unmeasured], requested[unmeasured], rows)
         kept = np.maximum(system[:, column], 0.0) if column < len(RESOURCES) else 0.0
         rest = np.maximum(node_usage[:, column] - shown - kept, 0.0)
         node = pods.node[unmeasured]
-        # What a pod without a request uses is part of the rest, but nobody knows which: 0 would favour
-        # every node that it may land on.
-        asked = requested[unmeasured]
-        share = np.where(asked > 0, asked / np.where(total > 0, total, 1.0)[node], np.nan)
-        usage[unmeasured, column] = share * rest[node]
-        methods[unmeasured & ~np.isnan(usage[:, column]), column] = PodMethod.SHARE
+        shares = requested[unmeasured] / total[node] * rest[node]
+        as_requested = by_requests[node, column]
+        usage[unmeasured, column] = np.where(as_requested, parts[unmeasured], shares)
+        methods[unmeasured, column] = np.where(as_requested, int(PodMethod.REQUEST), int(PodMethod.SHARE))
+        methods[unmeasured & np.isnan(usage[:, column]), column] = PodMethod.UNKNOWN
     return EstimatedPodUsage(usage, methods, measured.warnings)
 
 

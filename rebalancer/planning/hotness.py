@@ -319,21 +319,21 @@ def groups_of(rules: HotNodes, labels: Sequence[Mapping[str, str]]) -> list[Grou
 def find_hot_nodes(inputs: PlanningInputs, scores: Mapping[str, RuleScore], leaving: BoolArray) -> Hotness:
     """Apply the policy's rules, each group's to its nodes.
 
-    ``scores`` are by the key of score rules; what the ``leaving`` (pods,) use counts for nothing. Only
-    nodes with fresh figures may be hot; the means are those of Ready, schedulable nodes among them that an
-    evictable pod could run on.
+    ``scores`` are by the key of score rules; what the ``leaving`` (pods,) use counts for nothing. A node is
+    hot only by a resource of which it has a fresh figure, whatever else is unknown of it. Means are of the
+    fresh figures of Ready, schedulable nodes that an evictable pod could run on.
     """
     nodes, percent, known = inputs.snapshot.nodes, inputs.load.percent_without(leaving), inputs.load.known
     unschedulable = np.array([node.spec.unschedulable for node in nodes.records], np.bool_)
     reachable = reachable_nodes(inputs)
-    counted = np.asarray(nodes.ready & known & ~unschedulable & reachable, np.bool_)
+    counted = np.asarray(nodes.ready & ~unschedulable & reachable, np.bool_)
     levels, waiting = LevelBuilder(percent, inputs.load.percent_resources), dict[int, str]()
     may_be_hot: BoolArray = np.zeros(len(percent), np.bool_)
     for group in groups_of(inputs.policy.hot_nodes, [node.metadata.labels or {} for node in nodes.records]):
         rows = group.members
         if not rows.any():
             continue
-        levels.members, levels.eligible = rows, known & rows & group.may_be_hot
+        levels.members, levels.eligible = rows, rows & group.may_be_hot
         pressure = inputs.load.pressure
         _apply(levels, group.rules, _mean(percent[counted & rows]), scores, pressure)
         for rule in group.rules:

@@ -30,7 +30,6 @@ from rebalancer.cluster.arrays import PodRow
 from rebalancer.cluster.kinds import NAMESPACES, PRIORITY_CLASSES, RESOURCE_QUOTAS
 from rebalancer.cluster.leaving_nodes import why_leaving
 from rebalancer.cluster.pods import EVICTION_IN_PROGRESS, FINISHED, MIRROR_ANNOTATION
-from rebalancer.load.report import LoadReport
 from rebalancer.planning.eviction import workload_rules
 from rebalancer.planning.eviction.budgets import exhausted
 from rebalancer.planning.eviction.context import EvictionContext
@@ -383,16 +382,12 @@ def load_known(context: EvictionContext, row: PodRow) -> str:
     load = context.inputs.load
     if not context.load_unknown[row] or context.pods.node[row] < 0:
         return ""
-    return unknown_load(load, row, load.required)
+    return unknown_load(load.required)
 
 
-def unknown_load(load: LoadReport, pod: PodRow, resources: Sequence[str]) -> str:
-    """That a pod stays since what it uses of some resources is not known, and why it is not."""
-    node = load.pod_node[pod]
-    why = "and it has no request that tells which share it is of what its node uses"
-    if any(math.isnan(load.percent[node, load.percent_resources.index(name)]) for name in resources):
-        why = "nor what its node uses"
-    return f"no load source reports what it uses of {' and '.join(resources)}, {why}"
+def unknown_load(resources: Sequence[str]) -> str:
+    """That a pod stays since what it uses of some resources is not known."""
+    return f"no load source reports what it uses of {' and '.join(resources)}, nor what its node uses"
 
 
 def cooldown(context: EvictionContext, row: PodRow) -> str | NotMoved:

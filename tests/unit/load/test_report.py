@@ -180,14 +180,26 @@ def test_unmeasured_pods_share_what_is_left_by_their_requests() -> None:
     assert np.isnan(found.pod_usage[5]).all()
 
 
-def test_what_a_pod_without_a_request_uses_is_unknown_where_only_its_node_is_measured() -> None:
+def test_a_pod_without_a_request_shares_what_is_left_as_one_of_the_schedulers_default_request() -> None:
+    """Three pods on a node that uses 100: 200m, no request, 100m; what requests nothing counts as 100m."""
     requests = np.full((6, 2), 1.0)
-    requests[1] = [0.0, 1.0]
+    requests[:3, 0] = [200.0, 0.0, 100.0]
     found = report(measured(100.0), None, requests)
 
-    assert found.pod_usage[:3, 0].tolist() == pytest.approx([50.0, np.nan, 50.0], nan_ok=True)
+    assert found.pod_usage[:3, 0].tolist() == pytest.approx([50.0, 25.0, 25.0])
     assert not np.isnan(found.pod_usage[:3, 1]).any()
-    assert less_exact(found)[:3].tolist() == [SHARE, UNKNOWN, SHARE]
+    assert less_exact(found)[:3].tolist() == [SHARE, SHARE, SHARE]
+
+
+def test_a_node_whose_figure_is_the_sum_of_requests_has_pods_that_use_what_they_request() -> None:
+    requests = np.full((6, 2), 1.0)
+    requests[:3, 0] = [200.0, 0.0, 100.0]
+    (nothing,) = measured(np.nan)
+    by_requests = node_usage_of_requests(np.full((3, 2), 300.0), NOW)
+    found = report([nothing, by_requests], None, requests)
+
+    assert found.pod_usage[:3, 0].tolist() == [200.0, 0.0, 100.0]
+    assert less_exact(found)[:3].tolist() == [REQUEST, REQUEST, REQUEST]
 
 
 def test_where_requests_stand_for_load_they_do_for_pods_too() -> None:

@@ -325,9 +325,24 @@ def test_an_unknown_node_is_not_hot_and_says_why() -> None:
     assert not report(plan, "dark").hot
 
 
-def test_a_figure_for_cpu_alone_does_not_make_a_node_known() -> None:
+def test_a_node_is_hot_by_a_figure_that_it_has_though_another_is_unknown_and_it_is_not_known() -> None:
     plan = plan_of(planning_inputs([a_node("half")], load={"half": (95, UNKNOWN)}))
-    assert (hot(plan), plan.known_count) == (set(), 0)
+    assert (hot(plan), plan.known_count) == ({"half"}, 0)
+
+
+def test_pods_leave_a_node_of_which_another_figure_is_unknown_and_none_lands_on_such_a_node() -> None:
+    """What the pod uses of memory is not known either; its request counts where it lands."""
+    nodes = [a_node("half", cpu=10), a_node("whole", cpu=10)]
+    pods = [a_workload("web", ["half"] * 2, cpu="3", memory="1Gi")]
+    load = {"half": (95.0, UNKNOWN), "whole": (10.0, 10.0)}
+    pod_load = {"web-0": UNKNOWN, "web-1": UNKNOWN}
+    plan = plan_of(planning_inputs(nodes, pods, load=load, pod_load=pod_load))
+    assert moved(plan) == {"web-0": "whole"}
+    assert [set(move.gain) for move in plan.moves] == [{"cpu"}]
+    load = {"half": (95.0, 10.0), "whole": (10.0, UNKNOWN)}
+    plan = plan_of(planning_inputs(nodes, pods, load=load))
+    assert moved(plan) == {}
+    assert "whole has no fresh load figure" in because(plan, "web-0")
 
 
 def test_too_few_known_nodes_refuse_to_plan() -> None:

@@ -134,6 +134,117 @@ def test_the_policy_for_network_traffic_cools_the_traffic_that_the_plugin_scores
     assert all(move.gain["networkReceive"] >= 5 for move in plan.moves)
 
 
+# As the article has it: v1beta1, every other score disabled, an hour of a counter's samples.
+_ARTICLE = """
+apiVersion: kubescheduler.config.k8s.io/v1beta1
+kind: KubeSchedulerConfiguration
+clientConnection: {kubeconfig: /etc/scheduler.conf}
+profiles:
+- schedulerName: custom-scheduler
+  plugins: {score: {enabled: [{name: "NetworkTraffic"}], disabled: [{name: "*"}]}}
+  pluginConfig:
+  - name: "NetworkTraffic"
+    args: {ip: "http://10.0.0.4:9090", deviceName: "eth0", timeRange: 60}
+"""
+_LINK = 125e6  # bytes a second
+
+
+def on_the_articles_cluster(cpu: float, traffic: float) -> Plan:
+    """Two nodes of which node_exporter says all that is known, and pods that request nothing.
+
+    ``cpu`` is the percentage of the busy one, ``traffic`` what it receives, in bytes a second.
+    """
+    policy = shipped("network-traffic")
+    configuration = load_configuration(_ARTICLE, "test")
+    arguments: Any = configuration.profiles[0].argument("NetworkTraffic")
+    seen = {"master-machine": 100 * traffic, "node01": traffic}
+    inputs = planning_inputs(
+        [a_node("master-machine", cpu=4), a_node("node01", cpu=4)],
+        [
+            a_workload(
+                "nginx",
+                [*["master-machine"] * 6, *["node01"] * 2],
+                cpu="0",
+                memory="0",
+                spec={"schedulerName": "custom-scheduler"},
+            )
+        ],
+        policy=policy,
+        configuration=configuration,
+        view=SchedulerView(queries={(arguments.ip, published_query(arguments)): seen}),
+    )
+    nodes, pods = inputs.snapshot.nodes, inputs.snapshot.pods
+    resources = measured_resources(policy, ("networkReceive",))
+    usage = {
+        "cpu": [40 * cpu, 400.0],
+        "memory": [4 * 2.0**30, 2.0**30],
+        "networkReceive": [traffic, traffic / 100],
+    }
+    amounts = np.array([usage.get(name, [0.0, 0.0]) for name in resources]).T
+    capacity = {name: np.full(2, _LINK) for name in resources if name.startswith("network")}
+    figures = NodeUsage(
+        "prometheus",
+        amounts,
+        np.full(amounts.shape, NOW),
+        np.zeros(2),
+        resources=resources,
+        capacity=capacity,
+    )
+    report = build_report(
+        nodes,
+        pods,
+        [figures],
+        None,
+        np.zeros((len(pods), 2)),
+        now=NOW,
+        max_age_seconds=180,
+        resources=resources,
+        required=required_resources(policy, ("networkReceive",)),
+    )
+    return plan_of(replace(inputs, load=report))
+
+
+@pytest.mark.parametrize(
+    ("cpu", "traffic", "hot"),
+    [
+        (20.0, 60e6, {"networkReceive"}),
+        (90.0, 300e3, {"cpu"}),  # the busiest link is as good as idle, and makes no node hot
+        (90.0, 60e6, {"cpu", "networkReceive"}),
+        (20.0, 300e3, set()),
+    ],
+)
+def test_the_policy_for_network_traffic_moves_a_pod_on_the_articles_cluster(
+    cpu: float, traffic: float, hot: set[str]
+) -> None:
+    plan = on_the_articles_cluster(cpu, traffic)
+    busy = next(node for node in plan.nodes if node.name == "master-machine")
+    assert busy.hot is bool(hot)
+    assert all(any(f"{name} " in text for text in busy.because) for name in hot)
+    assert {move.from_node for move in plan.moves} == ({"master-machine"} if hot else set())
+    assert {move.likeliest.node for move in plan.moves} == ({"node01"} if hot else set())
+    assert all(set(move.gain) == hot for move in plan.moves)
+    assert all(set(move.load_methods.values()) == {"share"} for move in plan.moves)
+
+
+def test_the_policy_for_pods_per_node_moves_pods_that_alone_cannot_cool_the_node() -> None:
+    """Most pods of the full node are another scheduler's."""
+    name = "scheduler-plugins-scheduler"
+    workloads = [
+        a_workload("other", ["a"] * 95, cpu="1m"),
+        a_workload("ours", ["a"] * 4, cpu="1m", spec={"schedulerName": name}),
+    ]
+    inputs = planning_inputs(
+        [a_node(node, cpu=10) for node in "abc"],
+        workloads,
+        policy=shipped("pods-per-node"),
+        configuration=configured(name),
+    )
+    plan = plan_of(inputs)
+    assert {move.pod.workload for move in plan.moves} == {"ReplicaSet/ours"}
+    assert plan.benefit is not None
+    assert plan.benefit.hot_nodes.after == 1
+
+
 def test_every_shipped_policy_is_tried_here() -> None:
     assert set(POLICIES) == {*FOR_ANY_CLUSTER, *NEEDS_A_SOURCE, *FOR_A_PROFILE}
 

@@ -332,12 +332,12 @@ class ReliefSearch:
 
     def _no_relief(self, at: int, builder: PlanBuilder) -> NotMoved:
         """That a pod takes nothing away of what its node must cool in, or that nobody knows what it takes."""
-        pod, hotness, load = self.pods.candidates[at], self.pods.hotness, self._prepared.inputs.load
+        pod, hotness = self.pods.candidates[at], self.pods.hotness
         above = hotness.above(pod.source, builder.expected_percent(pod.source)) > 0.0
         unknown = [hotness.names[column] for column in np.flatnonzero(above & np.isnan(pod.points)).tolist()]
         if not unknown:
             return _NO_RELIEF
-        return NotMoved(Reason.UNKNOWN_LOAD, unknown_load(load, pod.row, unknown))
+        return NotMoved(Reason.UNKNOWN_LOAD, unknown_load(unknown))
 
 
 class Attempt:

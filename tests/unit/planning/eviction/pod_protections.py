@@ -262,7 +262,15 @@ UNKNOWN_OR_NOT_NOW: list[tuple[Reason, str, Case]] = [
         case(the_pod(spec={"schedulingGates": [{"name": "wait"}]})),
     ),
     (Reason.UNPREDICTABLE, "another template", case(the_pod(template={"nodeSelector": {"disk": "ssd"}}))),
-    (Reason.UNKNOWN_LOAD, "", case(pod_load={"web-0": float("nan")}, load={"hot": 95})),
+    (
+        Reason.UNKNOWN_LOAD,
+        "",
+        case(
+            pod_load={"web-0": float("nan")},
+            load={"hot": (float("nan"), float("nan"))},
+            policy=a_policy(hotNodes={"forRuns": 1, "any": [{"utilization": {"pods": 0.5}}]}),
+        ),
+    ),
     (
         Reason.SETTLING,
         "",

@@ -221,18 +221,14 @@ def test_a_reason_that_was_lifted_once_is_still_a_reason_for_who_asks_again() ->
     assert [item.reason for item in every_refusal(context, PodRow(0))] == [Reason.TOO_YOUNG]
 
 
-@pytest.mark.parametrize(
-    ("node", "words"),
-    [
-        (95.0, "and it has no request that tells which share it is of what its node uses"),
-        (float("nan"), "nor what its node uses"),
-    ],
-)
-def test_a_pod_of_unknown_load_says_whether_its_node_is_measured(node: float, words: str) -> None:
-    pod, load = {"web-0": float("nan")}, {"hot": (node, node)}
-    context = prepare(planning_inputs([a_node("hot")], [the_pod()], pod_load=pod, load=load)).eviction
+def test_a_pod_of_which_nothing_is_known_names_the_resources() -> None:
+    unknown = float("nan")
+    inputs = planning_inputs(
+        [a_node("hot")], [the_pod()], pod_load={"web-0": unknown}, load={"hot": (unknown, unknown)}
+    )
+    context = prepare(inputs).eviction
     (found,) = (item for item in every_refusal(context, PodRow(0)) if item.reason is Reason.UNKNOWN_LOAD)
-    assert found.message == f"no load source reports what it uses of cpu and memory, {words}"
+    assert found.message == "no load source reports what it uses of cpu and memory, nor what its node uses"
 
 
 def test_jobs_may_be_moved_where_the_policy_says_so() -> None:
