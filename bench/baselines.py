@@ -8,9 +8,9 @@ import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, PodRow
 from rebalancer.load.report import percent_of_allocatable
+from rebalancer.planning.landing.scenarios import NOWHERE, LandingDraws
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.simulation.cycles import NOWHERE, LandingDraws
-from rebalancer_lab.descheduler import LowNodeUtilization, evictable
+from rebalancer_lab.timeline.descheduler import LowNodeUtilization, evictable
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,12 @@ import numpy as np
 from bench.emptying_clusters import EVERY_OTHER, PACKING, random_cluster
 from rebalancer.cluster.arrays import PodRow
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.landing.scenarios import NOWHERE, LandingDraws
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
 from rebalancer.scheduling.registry import load_configuration
-from rebalancer.simulation.cycles import NOWHERE, LandingDraws, SimulatedExecution, is_again
-from rebalancer.simulation.world import LoadShape, SimulatedCluster
 from rebalancer.state.run_state import MoveHistory, PastMove, RunState, after_moves, memory_seconds
+from rebalancer_lab.simulation.cycles import SimulatedExecution, is_again
+from rebalancer_lab.simulation.world import LoadShape, SimulatedCluster
 
 _INTERVAL_SECONDS = 600.0
 

@@ -28,9 +28,9 @@ from bench.random_clusters import inputs_of, no_items, node_item, pod_item, repl
 from bench.requested_clusters import bold_policy, limited_policy
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.simulation.cycles import SimulationSettings, simulate
-from rebalancer.simulation.report import SimulatedMove
-from rebalancer.simulation.world import LoadShape
+from rebalancer_lab.simulation.cycles import SimulationSettings, simulate
+from rebalancer_lab.simulation.report import SimulatedMove
+from rebalancer_lab.simulation.world import LoadShape
 
 KINDS = ("over", "under", "mixed", "inverse")
 _NODES, _CORES, _GIB, _MEAN = 12, 16, 64, 0.62

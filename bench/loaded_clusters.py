@@ -26,7 +26,7 @@ from rebalancer.planning.eviction import why_protected
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.simulation.cycles import SimulationSettings, simulate
+from rebalancer_lab.simulation.cycles import SimulationSettings, simulate
 
 NODES, HOT, CORES, MEAN = 60, 15, 16, 68.0
 HOT_ABOVE, COOL_TO = 80.0, 65.0

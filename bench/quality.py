@@ -33,13 +33,14 @@ from rebalancer.cluster.arrays import PodRow
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.planning.disruption_cost import Disruption
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.landing.scenarios import NOWHERE
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import search
 from rebalancer.planning.prepared import PreparedInputs, prepare
 from rebalancer.planning.report import build_plan
 from rebalancer.planning.strategies.hot_nodes.search import POINTS_A_HOT_NODE
 from rebalancer.run.plan import plan_inputs
-from rebalancer.simulation.cycles import NOWHERE, SimulatedExecution
+from rebalancer_lab.simulation.cycles import SimulatedExecution
 
 _ANY_NUMBER = 1 << 20  # of moves
 

@@ -26,10 +26,11 @@ from msgspec.structs import replace
 from bench.loaded_clusters import MOST_EVICTIONS, MOST_HOT, loaded_inputs
 from bench.random_clusters import with_effort
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.landing.scenarios import LandingDraws
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
-from rebalancer.simulation.cycles import LandingDraws, SimulatedRun
-from rebalancer.simulation.world import LoadShape, SimulatedCluster
 from rebalancer.state.run_state import RunState
+from rebalancer_lab.simulation.cycles import SimulatedRun
+from rebalancer_lab.simulation.world import LoadShape, SimulatedCluster
 
 _STEER_NODES = "hot", "aboveCoolTo"
 

@@ -31,7 +31,7 @@ from rebalancer.load.raw_figures import WATCHER
 from rebalancer.observe.recorded import observation_of
 from rebalancer.observe.timeline import Timeline, TimelineWriter
 from rebalancer.policy.policy_file import load_policy
-from rebalancer_lab.replay import replay
+from rebalancer_lab.timeline.replay import replay
 
 _NOISE = 0.05
 _DAY = 86_400.0

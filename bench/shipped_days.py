@@ -24,9 +24,9 @@ import click
 from rebalancer.documents import to_yaml
 from rebalancer.policy.policy_file import LoadedPolicy, load_policy, parse_policy
 from rebalancer.policy.units import parse_duration
-from rebalancer_lab.replay import Measures, Span, replay
-from rebalancer_lab.timeline import Timeline
-from rebalancer_lab.tuning import Margin, blocks_of, margin_of
+from rebalancer_lab.timeline.replay import Measures, Span, replay
+from rebalancer_lab.timeline.timeline import Timeline
+from rebalancer_lab.timeline.tuning import Margin, blocks_of, margin_of
 
 POLICIES = Path(__file__).parents[1] / "policies"
 _NAMES = ("default", "conservative", "balanced")

@@ -453,7 +453,7 @@ def start(work: Path, base: Path, application: Path) -> None:
     if answered != expected or not json.loads(answered)["moves"]:
         sys.exit("image: the plan of the image differs from the plan of the checkout, or moves nothing")
     modules = in_tree(tree, "python3", "-c", _IMPORT_ALL).decode().strip()
-    version = in_tree(tree, "python3", "-m", "rebalancer", "version").decode().splitlines()
+    version = in_tree(tree, "python3", "-m", "rebalancer", "--version").decode().splitlines()
     print(f"started as {USER} on a read-only file system: {'; '.join(version)}")
     print(f"imports {modules} modules; plans as the checkout does, byte for byte ({len(answered)} bytes)")
 

@@ -1,4 +1,4 @@
-"""Plans, outcomes and simulations as pandas DataFrames, for notebooks, spreadsheets and ``-o csv``.
+"""Plans and outcomes as pandas DataFrames, for notebooks, spreadsheets and ``-o csv``.
 
     >>> from rebalancer import analysis
     >>> from rebalancer.planning.plan import decode
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from rebalancer.execution.outcomes import Outcomes
     from rebalancer.planning.plan import NodeReport, Plan
-    from rebalancer.simulation.report import Simulation
 
 Columns = Mapping[str, Callable[[Any], Any]]  # by name: what a row has there
 _RESOURCES = ("cpu", "memory")
@@ -99,26 +98,6 @@ def outcomes(run: Outcomes) -> DataFrame:
         "reason": lambda outcome: outcome.because,
     }
     return frame_of(run.outcomes, columns)
-
-
-def cycles(simulation: Simulation) -> DataFrame:
-    """One row per policy and cycle of a simulation: hot nodes, peaks, deviations, evictions, pods pending."""
-    import pandas as pd  # noqa: PLC0415 - see frame_of
-
-    now, interval = pd.Timestamp(simulation.now), simulation.interval_seconds
-    columns: Columns = {
-        "policy": lambda row: row[0].policy,
-        "cycle": lambda row: row[1].cycle,
-        "time": lambda row: now + pd.Timedelta(seconds=(row[1].cycle - 1) * interval),
-        "hot": lambda row: row[1].hot,
-        "over80": lambda row: row[1].over80,
-        "peak": lambda row: row[1].peak,
-        "deviation": lambda row: row[1].deviation,
-        "evictions": lambda row: row[1].evictions,
-        "pending": lambda row: row[1].pending,
-        "stopped": lambda row: row[1].stopped,
-    }
-    return frame_of([(run, cycle) for run in simulation.runs for cycle in run.cycles], columns)
 
 
 _MOVE: dict[str, Callable[[Any], Any]] = {

@@ -11,11 +11,11 @@ from rebalancer.cluster.dumps.listing import Listing, Recording, decode_listing
 from rebalancer.cluster.kinds import KINDS, METRICS, Kind
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.scheduler_view import SchedulerView, WatcherMetrics
+from rebalancer.planning.landing.scenarios import NOWHERE, LandingDraws
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.framework.plugin import PluginInputs
 from rebalancer.scheduling.registry import make_scheduler
 from rebalancer.scheduling.state.cluster_state import ClusterState
-from rebalancer.simulation.cycles import NOWHERE, LandingDraws
 from rebalancer_demo.objects import Object, name_of, namespace_of
 from rebalancer_demo.scheduler import ClusterView, UnschedulableError
 

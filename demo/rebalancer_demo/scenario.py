@@ -141,7 +141,7 @@ _STEPS: Sequence[tuple[str, Sequence[str]]] = (
             f"sed 's/perRun: 8/perRun: 1/' {_POLICY} > careful.yaml",
             f"rebalancer plan --policy {_POLICY} -o json > before.json",
             "rebalancer plan --policy careful.yaml -o json > after.json",
-            "rebalancer diff before.json after.json",
+            "rebalancer plan --from before.json --diff after.json",
         ),
     ),
     (
@@ -159,7 +159,7 @@ _STEPS: Sequence[tuple[str, Sequence[str]]] = (
             "kubectl scale deployment/web -n shop --replicas=14",
             "kubectl create pdb api -n shop --selector=app=api --min-available=5",
             f"rebalancer explain deploy/api -n shop --policy {_POLICY}",
-            f"rebalancer what-if --drain node-4 --policy {_POLICY}",
+            f"rebalancer explain --policy {_POLICY}",
         ),
     ),
 )

@@ -7,7 +7,6 @@ there are no names. What is kept are names alone, in a file that only its owner 
 
     explain po<TAB>                 pod/shop/api-7d9f-01  pod/shop/api-7d9f-02
     explain node/<TAB>              node/node-1  node/node-2
-    what-if --scale deploy/<TAB>    deployment/shop/api=
     plan --context <TAB>            kind-dev  prod
 """
 

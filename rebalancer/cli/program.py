@@ -6,18 +6,17 @@ A command's module is imported when the command is used, so that ``--help`` stay
 from __future__ import annotations
 
 import contextlib
-import functools
-import itertools
 import os
+import platform
 import sys
-from collections.abc import Iterator, Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import click
 from click.shell_completion import ShellComplete
 
 from rebalancer import __version__
+from rebalancer.cli.groups import LazyGroup
 from rebalancer.cli.invocation import (
     OutputClosedError,
     Session,
@@ -26,210 +25,23 @@ from rebalancer.cli.invocation import (
     set_up_logs,
     take_down_logs,
 )
+from rebalancer.cli.options import DATA_FORMATS, OutputFormat, option
+from rebalancer.cli.output import Output, write, write_document
 from rebalancer.errors import ExitCode, InputError
+from rebalancer.reporting.render import Format
 
-if TYPE_CHECKING:
-    from importlib import metadata
-
-
-def _set(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    """Change the session and its logs, unless the option was not given here."""
-    session = context.find_object(Session)
-    if session is None or not value:
-        return
-    assert parameter.name is not None
-    setattr(session, parameter.name, value)
-    set_up_logs(session)
-
-
-def _log_options() -> list[click.Option]:
-    """The two options, new for each command that has them."""
-    return [
-        click.Option(
-            ["--log-format"],
-            type=click.Choice(["text", "json"]),
-            expose_value=False,
-            hidden=True,
-            callback=_set,
-            is_eager=True,
-        ),
-        click.Option(
-            ["-v", "--verbose"],
-            is_flag=True,
-            expose_value=False,
-            callback=_set,
-            is_eager=True,
-            help="Show more logs, and details of errors.",
-        ),
-    ]
-
-
-_UNGROUPED = 8  # options that are seen at a glance
-# Headings of --help, in its order, by names of parameters; what a command has of its own comes before them.
+# The commands by heading of --help, in its order: first those that everybody needs, in the order in which one
+# learns them. Each is defined in a module of rebalancer.cli.commands.
 _HEADINGS = {
-    "The cluster": (
-        *("source", "at", "max_dump_bytes", "kubeconfig", "context", "contexts"),
-        *("kube_cluster", "kube_user", "acts_as", "as_groups"),
-        *("request_seconds", "now"),
-    ),
-    "What is planned by": (
-        *("policy_path", "policies", "state_path", "state_config_map", "scheduler_config", "assume_neutral"),
-    ),
-    "Rows": ("namespace", "all_namespaces", "labels", "fields", "sort", "hot_only", "everything", "top"),
-    "Output": ("output_format", "no_headers", "width", "verbose"),
+    "Commands": ("demo", "nodes", "plan", "explain", "run", "policy", "snapshot"),
+    "More commands": ("agreement", "serve", "journal", "completion"),
 }
-
-
-def _write_options(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-    """The options of a command in groups; few of them need none."""
-    heading_of = {name: heading for heading, names in _HEADINGS.items() for name in names}
-    groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *_HEADINGS)}
-    records = [(parameter, parameter.get_help_record(ctx)) for parameter in command.get_params(ctx)]
-    many = len(records) > _UNGROUPED
-    for parameter, record in records:
-        if record is not None and isinstance(parameter, click.Option):
-            groups[heading_of.get(parameter.name or "", "Options") if many else "Options"].append(record)
-    for heading, rows in groups.items():
-        if rows:
-            with formatter.section(heading):
-                formatter.write_dl(rows)
-
-
-def _parse(command: click.Command, ctx: click.Context, args: list[str]) -> list[str]:
-    """Parse the words of a command, where none is lost: ``-n -o json`` has no namespace that is called -o."""
-    if ctx.resilient_parsing:  # a completion, whose words are not all there yet
-        return type(command).parse_args(command, ctx, args)
-    options = {name: item for item in command.get_params(ctx) for name in (*item.opts, *item.secondary_opts)}
-    words = args[: args.index("--")] if "--" in args else args
-    for word, value in itertools.zip_longest(words, words[1:]):
-        option = options.get(word)
-        if isinstance(option, click.Option) and not option.is_flag and (value is None or value in options):
-            what = f", but {value} is an option" if value else ""
-            raise click.BadOptionUsage(word, f"{word} needs a value{what}", ctx)
-    if [word.partition("=")[0] for word in words].count("--from") > 1:
-        several = "name one cluster; where several are compared, a pattern such as 'recorded/*' names them"
-        raise click.BadOptionUsage("--from", f"--from is given twice: {several}", ctx)
-    return type(command).parse_args(command, ctx, args)
-
-
-def _completed(command: click.Command) -> click.Command:
-    """The command, and those of a group, with the options that may stand anywhere, and its help in groups."""
-    if not any("--log-format" in parameter.opts for parameter in command.params):
-        command.params += _log_options()
-    # Its first sentence whole: lists of commands wrap it where click would cut it.
-    command.short_help = command.get_short_help_str(sys.maxsize)
-    if isinstance(command, click.Group):
-        for inner in command.commands.values():
-            _completed(inner)
-    else:
-        command.format_options = functools.partial(_write_options, command)  # type: ignore[method-assign]
-        command.parse_args = functools.partial(_parse, command)  # type: ignore[method-assign]
-    return command
-
-
-class LazyGroup(click.Group):
-    """Commands as a table of name to ``module:attribute``, listed in its order."""
-
-    def __init__(self, *arguments: Any, lazy_commands: dict[str, str] | None = None, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._lazy_commands = lazy_commands or {}
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names, in the order of the table, then those that other distributions bring."""
-        return [*self._lazy_commands, *super().list_commands(ctx), *installed_commands()]
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The program's own commands, then those of each other distribution under its name."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for name in self.list_commands(ctx):
-            heading = "Commands"
-            if name in installed_commands():
-                heading = f"Commands of {installed_commands()[name].distribution}"
-            try:
-                command = self.get_command(ctx, name)
-            except InputError as error:  # one broken distribution takes no other command's help away
-                sections.setdefault(heading, []).append((name, str(error)))
-                continue
-            if command is not None and not command.hidden:
-                sections.setdefault(heading, []).append((name, command.get_short_help_str()))
-        for heading, rows in sections.items():
-            with formatter.section(heading):
-                formatter.write_dl(rows)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command of that name, ``help plan`` for ``plan --help``; an error with similar names else."""
-        if args == ["help"]:
-            click.echo(ctx.get_help())
-            ctx.exit()
-        try:
-            return super().resolve_command(ctx, [*args[1:], "--help"] if args[0] == "help" else args)
-        except click.exceptions.NoSuchCommand as error:
-            names = self.list_commands(ctx)
-            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=names, ctx=ctx) from None
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported now if a table names it, with the options that every command has."""
-        if cmd_name in self._lazy_commands:
-            module, attribute = self._lazy_commands[cmd_name].split(":")
-            return _completed(getattr(import_module(module), attribute))
-        if cmd_name in installed_commands():
-            return _completed(installed_commands()[cmd_name].load())
-        return super().get_command(ctx, cmd_name)
-
-
-# The modules of rebalancer.cli.commands and the commands that each defines, in the order of --help.
-_MODULES = {
-    "plan": ("plan",),
-    "run": ("run",),
-    "serve": ("serve",),
-    "nodes": ("nodes",),
-    "questions": ("explain", "why_not", "what_if", "fit", "diff"),
-    "agreement": ("agreement", "why"),
-    **{name: (name,) for name in ("snapshot", "policy")},
-    "simulate": ("simulate", "tune"),
-    "journal": ("journal",),
-    "about": ("demo", "version", "completion"),
-}
+_DEFINED_IN = {"demo": "about", "completion": "about"}
 COMMANDS = {
-    name.replace("_", "-"): f"rebalancer.cli.commands.{module}:{name}"
-    for module, names in _MODULES.items()
+    name: f"rebalancer.cli.commands.{_DEFINED_IN.get(name, name)}:{name}"
+    for names in _HEADINGS.values()
     for name in names
 }
-
-COMMAND_GROUP = "rebalancer.commands"  # the entry points by which other distributions bring commands
-
-
-class InstalledCommand(NamedTuple):
-    """A command that another distribution brings, where that is installed beside the program."""
-
-    distribution: str
-    entry: metadata.EntryPoint
-
-    def load(self) -> click.Command:
-        """The command itself. Raises InputError where its distribution is broken."""
-        try:
-            command: click.Command = self.entry.load()
-        except Exception as error:
-            raise InputError(
-                f"cannot be loaded: {type(error).__name__}: {error!s:.200}",
-                where=f"command {self.entry.name} of {self.distribution}",
-                hint=f"repair or uninstall {self.distribution}",
-            ) from error
-        return command
-
-
-@functools.cache
-def installed_commands() -> dict[str, InstalledCommand]:
-    """What other distributions bring, by name; a command of the program keeps its name."""
-    from importlib import metadata  # noqa: PLC0415 - its parsers take time, and most commands are ours
-
-    return {
-        entry.name: InstalledCommand(entry.dist.name, entry)
-        for entry in sorted(metadata.entry_points(group=COMMAND_GROUP), key=lambda entry: entry.name)
-        if entry.name not in COMMANDS and entry.dist is not None
-    }
 
 
 @contextlib.contextmanager
@@ -241,7 +53,7 @@ def _closed_output() -> Iterator[None]:
 
 
 class Program(LazyGroup):
-    """The outermost group: runs inside the edge, and documents the exit codes."""
+    """The outermost group: runs inside the edge, lists commands by heading, and documents the exit codes."""
 
     def main(
         self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **options: Any
@@ -266,13 +78,38 @@ class Program(LazyGroup):
         with _closed_output():
             return super().invoke(ctx)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands by heading; those of another distribution under its name."""
+        headings = {
+            **_HEADINGS,
+            **{f"Commands of {name}": names for name, names in self.added_commands().items()},
+        }
+        for heading, names in headings.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, self._short_help(ctx, name)) for name in names])
+
+    def _short_help(self, ctx: click.Context, name: str) -> str:
+        try:
+            command = self.get_command(ctx, name)
+        except InputError as error:  # one broken distribution takes no other command's help away
+            return str(error)
+        assert command is not None
+        return command.short_help or ""
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click calls it so
         """The exit codes, from the table of errors."""
         with formatter.section("Exit codes"):
             formatter.write_dl([(str(int(code)), code.meaning) for code in ExitCode])
 
 
-@click.group(cls=Program, lazy_commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Program,
+    lazy_commands=COMMANDS,
+    invoke_without_command=True,
+    no_args_is_help=True,
+    subcommand_metavar="COMMAND [ARGS]...",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
@@ -282,15 +119,64 @@ class Program(LazyGroup):
     help="Format of the logs on stderr.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show more logs, and details of errors.")
-@click.version_option(__version__, prog_name="rebalancer")
-@click.pass_obj
-def main(session: Session, log_format: str, verbose: bool) -> None:
+@click.option("--version", is_flag=True, help="Show the version, and the Kubernetes versions verified.")
+@option(
+    *("-o --output version_format", OutputFormat(DATA_FORMATS), "FORMAT"),
+    "The format of --version; a command has its own -o, behind its name.",
+)
+@click.pass_context
+def main(
+    context: click.Context,
+    log_format: str,
+    version_format: tuple[Format, str] | None,
+    *,
+    verbose: bool,
+    version: bool,
+) -> None:
     """Evict pods from hot Kubernetes nodes, only when the scheduler will place them somewhere better.
 
     Try `rebalancer demo` without a cluster of your own; `rebalancer plan` only reads.
     """
-    session.log_format, session.verbose = log_format, verbose
+    session = context.ensure_object(Session)
+    session.log_format = log_format
+    session.verbose = verbose
     set_up_logs(session)
+    if version:
+        chosen, template = version_format or (Format.TABLE, "")
+        value = _version()
+        if chosen is Format.TABLE:
+            write(_version_text(value))
+        else:
+            write_document(value, Output(chosen, template=template))
+        context.exit()
+    if version_format is not None:
+        raise click.BadOptionUsage(
+            "-o", "-o stands behind the name of a command, or beside --version", context
+        )
+    if context.invoked_subcommand is None:
+        context.fail("Missing command.")
+
+
+def _version() -> dict[str, Any]:
+    """What this program is, and against which Kubernetes versions it is verified; no cluster is asked."""
+    from rebalancer.scheduling.versions.verified import VERIFIED  # noqa: PLC0415 - not for --help
+
+    return {
+        "apiVersion": "rebalancer/v1alpha1",
+        "kind": "Version",
+        "version": __version__,
+        "verifiedKubernetes": list(VERIFIED),
+        "python": platform.python_version(),
+        "platform": f"{platform.system().lower()}/{platform.machine()}",
+    }
+
+
+def _version_text(value: Mapping[str, Any]) -> str:
+    return (
+        f"rebalancer {value['version']}\n"
+        f"verified against kube-scheduler {', '.join(value['verifiedKubernetes'])}\n"
+        f"Python {value['python']} on {value['platform']}\n"
+    )
 
 
 _FILES_TOO = 0  # cobra's ShellCompDirectiveDefault: the shell completes file names if there is no candidate

@@ -12,7 +12,6 @@ from rebalancer.documents.reading import (
     format_path,
     parse,
     read_bytes,
-    read_stream,
     read_text,
     read_text_again,
 )
@@ -26,7 +25,6 @@ __all__ = [
     "format_path",
     "parse",
     "read_bytes",
-    "read_stream",
     "read_text",
     "read_text_again",
     "redacted_document",

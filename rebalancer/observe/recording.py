@@ -6,23 +6,22 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from rebalancer import files
 from rebalancer.cluster import times
-from rebalancer.cluster.dumps.listing import Recording, free_cycles
+from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.dumps.streams import read_bytes
 from rebalancer.cluster.dumps.writer import ABOUT, check_folder, digest, save
 from rebalancer.cluster.kinds import BY_PLURAL, KINDS, REQUIRED
 from rebalancer.cluster.snapshot import build_snapshot
-from rebalancer.errors import InputError, RebalancerError, StopRequestedError
+from rebalancer.errors import InputError
 from rebalancer.load.raw_figures import WATCHER
 from rebalancer.load.scheduler_view import decode_watcher
 from rebalancer.observe.configuration import configuration_text
 from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
-from rebalancer.observe.read import known_state, observe, open_cluster
+from rebalancer.observe.read import known_state, observe
 from rebalancer.observe.recorded import (
     CONFIGURATION,
     STATE,
@@ -31,8 +30,7 @@ from rebalancer.observe.recorded import (
     metric_times,
     unread_of,
 )
-from rebalancer.observe.timeline import Timeline, TimelineWriter, is_timeline, read_recording
-from rebalancer.planning.inputs import Observation
+from rebalancer.observe.timeline import Timeline, is_timeline, read_recording
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.reporting.tables.snapshot import (
     ABSENCE_MEANS,
@@ -41,13 +39,7 @@ from rebalancer.reporting.tables.snapshot import (
     SnapshotInfo,
     UnreadKind,
 )
-from rebalancer.signals import StopSignals
-from rebalancer.state.run_state import RunState
 from rebalancer.state.run_state import decode as decode_state
-
-if TYPE_CHECKING:
-    from rebalancer.cluster.live import RawApi
-    from rebalancer.cluster.live.watching import LiveCluster
 
 _UNKNOWN = "whatever depends on it is unknown"
 _MAX_DOCUMENT_BYTES = 64 << 20
@@ -91,59 +83,6 @@ def record_cluster(
         recorded_at = time.time()
     save(recording, folder, recorded_at)
     return describe_recording(folder, max_bytes=options.max_dump_bytes)
-
-
-def record_timeline(
-    options: PlanOptions,
-    folder: Path,
-    max_bytes: int,
-    every_seconds: float,
-    ends: float,
-    signals: StopSignals,
-    wrote: Callable[[str], None],
-    warn: Callable[[str], None],
-) -> None:
-    """Record a live cluster moment by moment, until the Unix time ``ends`` or a signal asks to stop.
-
-    ``wrote`` hears of each moment that was recorded, ``warn`` of each that could not be read; the next one is
-    tried all the same. Raises InputError when the folder cannot be written, and the last failure where no
-    moment was recorded at all.
-    """
-    loaded, api = policy_of(options), open_api(options)
-    assert api is not None  # a timeline is recorded of a live cluster
-    writer, failure, is_recorded = TimelineWriter(folder, max_bytes), None, False
-    with open_cluster(api) as cluster:
-        while not signals.stop.is_set():
-            began = time.monotonic()
-            try:
-                observation, state = signals.interruptibly(lambda: _moment(options, loaded, api, cluster))
-            except StopRequestedError:
-                break
-            except InputError:
-                raise
-            except RebalancerError as error:
-                failure = error
-                warn(f"this moment is not recorded: {error}")
-            else:
-                size, moment = writer.write(observation, state), times.render(observation.now)
-                if size:
-                    is_recorded = True
-                    wrote(f"{moment}: {size} bytes")
-                else:
-                    warn(f"{moment} is not recorded: {writer.why_nothing}")
-            if time.time() + every_seconds > ends:
-                break
-            free_cycles()
-            signals.stop.wait(max(every_seconds - (time.monotonic() - began), 0.0))
-    if failure is not None and not is_recorded:
-        raise failure
-
-
-def _moment(
-    options: PlanOptions, loaded: LoadedPolicy, api: RawApi, cluster: LiveCluster
-) -> tuple[Observation, RunState | None]:
-    state = known_state(options, api)
-    return observe(options, (loaded,), api, cluster=cluster, unusable=lambda _: None), state
 
 
 def _given_documents(options: PlanOptions, watcher: Path | None) -> dict[str, bytes]:

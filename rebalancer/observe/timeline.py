@@ -89,7 +89,7 @@ def read_recording(
         raise InputError(
             "holds one moment of a cluster, not a timeline",
             where=str(path),
-            hint="leave --at out, or name a folder of: rebalancer snapshot record",
+            hint="leave --at out, or name the folder of a timeline",
         )
     return DumpReader(path, max_bytes).read(progress=progress)
 
@@ -115,7 +115,7 @@ class Timeline:
             raise InputError(
                 "holds no timeline",
                 where=str(folder),
-                hint="record one with: rebalancer snapshot record --every 5m FOLDER",
+                hint="name the folder into which rebalancer serve --record, or another recorder, writes",
             )
         return cls(folder, found, max_bytes)
 
@@ -362,7 +362,7 @@ def _stamp(moment: float) -> str:
 
 
 def _damaged(path: Path, what: str, hint: str = "remove the file, its moment is lost") -> InputError:
-    return InputError(f"not what snapshot record writes: {what}", where=str(path), hint=hint)
+    return InputError(f"not a moment of a timeline: {what}", where=str(path), hint=hint)
 
 
 def _writing(folder: Path) -> contextlib.AbstractContextManager[None]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray, NodeRow, PodClassIndex, PodRow
 from rebalancer.planning.builder import PlanBuilder
@@ -25,17 +26,21 @@ from rebalancer.planning.plan import (
     CHANCE_DIGITS,
     Answer,
     Landing,
+    Obstacle,
     Plan,
     PodReference,
     Value,
     by_resource,
 )
-from rebalancer.planning.planner import plan_prepared, prepare_to_plan
+from rebalancer.planning.planner import make_plan, plan_prepared, prepare_to_plan, search
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.reasons import Reason
-from rebalancer.planning.report import possible_landings
+from rebalancer.planning.report import build_plan, possible_landings
 from rebalancer.planning.strategies import strategies_of
+from rebalancer.planning.strategies.hot_nodes.relief import LIFTED
+from rebalancer.planning.strategies.hot_nodes.report import find_obstacles
 from rebalancer.planning.subjects import Subject
+from rebalancer.policy.schema import Limits
 from rebalancer.scheduling.framework.cycle import Placement
 from rebalancer.scheduling.resources import requested_amounts
 from rebalancer.scheduling.state.cluster_state import ClusterState
@@ -159,6 +164,7 @@ class NodeExplanation(Answer, frozen=True):
     uncounted: str  # why no landing counts on it; empty when one may
     unsolved: str  # why it stays hot after the plan
     pods: tuple[PodOnNode, ...]  # the largest share first
+    obstacles: tuple[Obstacle, ...] = ()  # what holds its load above coolTo, the heaviest first
     api_version: str = API_VERSION
     kind: str = "NodeExplanation"
 
@@ -249,13 +255,32 @@ class PodExplainer:
                 for item in refusals
             ),
             verdict=verdict,
-            verdict_because=verdict_because,
+            verdict_because=verdict_because + self._with_higher_limits(plan),
             landings=landings,
             unacceptable=round(evaluation.unacceptable, CHANCE_DIGITS) if evaluation else 0.0,
             staying=staying,
             table=table,
             wishes=wishes,
         )
+
+    def _with_higher_limits(self, plan: Plan) -> str:
+        """Whether the pod would move if the limits that keep it were none; empty where others do."""
+        uid = self._prepared.table_of(self._row).uids[self._row]
+        setting = next((item.setting for item in plan.kept if item.pod.uid == uid), "")
+        aliases = {f"limits.{field.alias}": name for name, field in Limits.model_fields.items()}
+        names = [aliases.get(name, "") for name in setting.split(" and ")]
+        if not LIFTED.keys() >= set(names):
+            return ""
+        inputs = self._prepared.inputs
+        limits = inputs.policy.limits.model_copy(update={name: LIFTED[name] for name in names})
+        policy = inputs.policy.model_copy(update={"limits": limits})
+        larger = make_plan(replace(inputs, policy=policy, explains=False))
+        if any(move.pod.uid == uid for move in larger.moves):
+            return f"; without {setting} the plan would move it"
+        because = next(
+            (item.because for item in larger.kept if item.pod.uid == uid), "its node cools without it"
+        )
+        return f"; without {setting} it would stay all the same: {because}"
 
     def _wishes(self) -> dict[str, str]:
         if self._node < 0:
@@ -445,7 +470,8 @@ def scheduling_tables(prepared: PreparedInputs, plan: Plan, most: int) -> dict[s
 
 def explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:
     """Why the node is hot or not, and what the plan does with each of its pods."""
-    plan = plan_prepared(prepared)
+    searched = search(prepared)
+    plan = build_plan(prepared, searched)
     report = next(item for item in plan.nodes if item.name == prepared.nodes.names[row])
     verdict_on = verdicts(prepared, plan)
     pods = []
@@ -476,6 +502,7 @@ def explain_node(prepared: PreparedInputs, row: NodeRow) -> NodeExplanation:
         uncounted=prepared.landing_check.excluded.get(row, ""),
         unsolved=plan.unsolved.get(report.name, ""),
         pods=tuple(pods),
+        obstacles=find_obstacles(prepared, searched, {row}),
     )
 
 

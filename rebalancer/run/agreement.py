@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from rebalancer.agreement.decisions import Agreement, BesideTally, Decision, Result, Tally, WhyThere
+from rebalancer.agreement.decisions import Agreement, Decision, Result, Tally, WhyThere
 from rebalancer.agreement.replay import SeenView, decide_again, decide_now
 from rebalancer.cluster import times
 from rebalancer.cluster.changes import ChangeLog, PodThen
@@ -32,14 +32,12 @@ from rebalancer.documents import read_text
 from rebalancer.errors import InputError, RebalancerError, StopRequestedError
 from rebalancer.load.plugin_sources import watcher_addresses
 from rebalancer.load.scheduler_view import SchedulerView
-from rebalancer.observe.configuration import InstalledPlugins, configuration_text
 from rebalancer.observe.needs import read_figures
 from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
 from rebalancer.observe.read import observe, open_cluster, read_inputs, state_store
 from rebalancer.planning.assemble import assemble
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import Observation, PlanningInputs
 from rebalancer.planning.plan import API_VERSION
-from rebalancer.planning.scheduler_facts import configured
 from rebalancer.planning.subjects import find_subject, parse_subject
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import LoadSettings
@@ -66,16 +64,22 @@ _LOOK_SECONDS = 0.2
 _ARRIVING_SECONDS = 3.0  # for a watch to bring what a LIST has shown
 
 
+class Step(msgspec.Struct, frozen=True, eq=False):
+    """What was bound since the step before, decided again."""
+
+    observation: Observation
+    inputs: PlanningInputs
+    decisions: Sequence[Decision]
+    by_result: Counter[tuple[str, str]]  # how many, by profile and result
+    decided_by: Callable[[PlanningInputs], list[Decision]]
+    """The same pods on the same cluster by other inputs, such as those of another scheduler configuration."""
+
+
 class Following:
     """The steps of one process, and what they have found."""
 
-    def __init__(self, options: PlanOptions, cluster: LiveCluster, beside: Path | None = None) -> None:
-        """``cluster`` keeps a log of changes, and may be used between steps.
-
-        ``beside`` is another KubeSchedulerConfiguration, by which the same pods are decided.
-        """
-        self._beside_path = beside
-        self._beside = BesideTally(str(beside)) if beside is not None else None
+    def __init__(self, options: PlanOptions, cluster: LiveCluster) -> None:
+        """``cluster`` keeps a log of changes, and may be used between steps."""
         self._tried = 0  # times that what may explain misses was
         self._try_next = -float("inf")  # by the monotonic clock
         self._untried = 0  # misses since
@@ -98,8 +102,7 @@ class Following:
     def report(self) -> Agreement:
         """What was found so far; one step at least must have been made."""
         assert self.tally is not None
-        found = self.tally.report(time.time())
-        return found if self._beside is None else replace(found, beside=self._beside.report())
+        return self.tally.report(time.time())
 
     def is_due(self) -> bool:
         """Whether there is something to compare, and processor time for it."""
@@ -136,8 +139,8 @@ class Following:
         self._looked_at = now
         self._seen = [item for item in self._seen if item.until > now - _KEPT_SECONDS][-MAX_SEEN:]
 
-    def step(self, loaded: LoadedPolicy, api: RawApi, most: int | None = None) -> Counter[tuple[str, str]]:
-        """Compare what was bound since the step before; how many by profile and result.
+    def step(self, loaded: LoadedPolicy, api: RawApi, most: int | None = None) -> Step | None:
+        """Compare what was bound since the step before; None where nothing could have been seen yet.
 
         ``most``: the tally ends with so many decisions, and later ones of this step do not count.
         Raises what reading a cluster does.
@@ -145,21 +148,21 @@ class Following:
         began = time.thread_time()
         self._next = time.monotonic() + STEP_SECONDS  # also where this one fails
         options = replace(self._options, observed=lambda _observation, _state: None)  # no run's
-        loaded = _by_requests(loaded)
+        loaded = by_requests(loaded)
         observation = observe(options, (loaded,), api, cluster=self._cluster)
         inputs = assemble(observation, loaded, None, ignore_coverage=True)
         if self.tally is None:  # the watches have just begun
             self.tally = Tally(inputs.snapshot.source, time.time())
             self._see(inputs.view, inputs.now)
             self._known(inputs, began)
-            return Counter()
+            return None
         tally, upto = (
             self.tally,
             version_number(inputs.snapshot.recording.listings[PODS.plural].resource_version),
         )
         if not self._arrived(upto, api):
             self._known(inputs, began, claims=False)
-            return Counter()  # a later step sees it
+            return None  # a later step sees it
         changes = self._log.since_taken()
         self._see(inputs.view, inputs.now)
         self._bound_at = {uid: at for uid, at in self._bound_at.items() if at > inputs.now - _KEPT_SECONDS}
@@ -170,6 +173,9 @@ class Following:
         }
         bindings = sum(change.binds and change.version <= upto for change in changes)
         chosen = self._chosen(bindings)
+        claims = self._claims  # those of the step before, also once this one has ended
+        seen = self._seen
+        bound_at = self._bound_at
 
         def decided(inputs: PlanningInputs, weighed: int = 0) -> list[Decision]:
             numbers = lambda _count: chosen  # noqa: E731 - the same for each
@@ -177,9 +183,9 @@ class Following:
                 inputs,
                 changes,
                 upto=upto,
-                bound_claims=self._claims,
-                seen=self._seen,
-                bound_at=self._bound_at,
+                bound_claims=claims,
+                seen=seen,
+                bound_at=bound_at,
                 chosen=numbers,
                 weighed=weighed,
             )
@@ -188,11 +194,6 @@ class Following:
         found = decided(inputs)
         counted = len(found) if most is None else until_compared(found, most - tally.decisions)
         found = found[:counted]
-        if self._beside is not None:
-            other = replace(options, scheduler_config=self._beside_path, now=observation.now)
-            theirs = observe(other, (loaded,), api, snapshot=observation.snapshot)
-            elsewhere = decided(assemble(theirs, loaded, None, ignore_coverage=True))
-            self._beside.add(elsewhere[:counted], inputs.snapshot)
         missed = sum(item.result is Result.MISSED for item in found)
         self._untried += missed
         if missed and self._untried >= _MISSES and time.monotonic() >= self._try_next:
@@ -213,12 +214,18 @@ class Following:
                 for name, it in configurations.items()
             }
             tally.plugins.add(found, by_plugin)
-        added = tally.add(found)
+        by_result = tally.add(found)
         tally.left_out += bindings - len(chosen)
         self._log.take(upto)
         tally.gaps = self._log.gaps
         self._known(inputs, began)
-        return added
+        return Step(
+            observation=observation,
+            inputs=inputs,
+            decisions=found,
+            by_result=by_result,
+            decided_by=lambda other: decided(other)[:counted],
+        )
 
     def _known(self, inputs: PlanningInputs, began: float, *, claims: bool = True) -> None:
         """Keep what the next step has to know of this one, which began at that thread time."""
@@ -258,7 +265,7 @@ def until_compared(found: Sequence[Decision], count: int) -> int:
     return int(compared.searchsorted(count)) + 1 if count <= compared[-1:].sum() else len(found)
 
 
-def _by_requests(loaded: LoadedPolicy) -> LoadedPolicy:
+def by_requests(loaded: LoadedPolicy) -> LoadedPolicy:
     """The policy without its sources of load: where pods land depends on what schedulers see, not on them."""
     settings = LoadSettings.model_validate({"sources": [{"requests": {}}]})
     return replace(loaded, policy=loaded.policy.model_copy(update={"load": settings}))
@@ -292,22 +299,18 @@ def watch_agreement(
     options: PlanOptions,
     seconds: float,
     decisions: int | None,
-    beside: Path | None,
-    said: Callable[[Tally], None],
+    stepped: Callable[[Tally, Step | None], None],
     begun: Callable[[], object] = lambda: None,
     stop: StopRequest | None = None,
 ) -> Agreement:
-    """Compare decisions for so long, or so many, or until a signal; ``said`` is told of each step.
+    """Compare decisions for so long, or so many, or until a signal; ``stepped`` gets what each step found.
 
-    ``begun`` is called once the cluster is followed, ``stop`` ends it where not by a signal. ``beside`` is
-    another KubeSchedulerConfiguration, by which the same pods are decided.
+    ``begun`` is called once the cluster is followed, ``stop`` ends it where not by a signal.
 
     What was measured is kept in the state of runs. Raises what reading a cluster does, and StopRequestedError
     for a signal before there is anything to tell.
     """
     loaded = policy_of(options)
-    if beside is not None and (written := configuration_text(loaded, beside)) is not None:
-        configured(loaded, written, options.assume_neutral, InstalledPlugins())  # a mistake is found now
     api = open_api(options)
     assert api is not None  # the command has no option for a recorded cluster
     store = _store(options, api)
@@ -316,7 +319,7 @@ def watch_agreement(
         stop = stop or signals.stop
         api = api.until(Deadline(stop=stop))
         with open_cluster(api, ChangeLog()) as cluster:
-            following = Following(options, cluster, beside)
+            following = Following(options, cluster)
             following.step(loaded, api)
             assert following.tally is not None
             begun()
@@ -326,8 +329,8 @@ def watch_agreement(
                     over = stop.wait(_LOOK_SECONDS) or time.monotonic() >= end
                     following.look(api)
                     if following.is_due() or (over and not stop.is_set()):
-                        following.step(loaded, api, decisions)
-                        said(following.tally)
+                        step = following.step(loaded, api, decisions)
+                        stepped(following.tally, step)
                     over = over or (decisions is not None and following.tally.decisions >= decisions)
         keep_agreement(store, following.tally)
         return following.report()
@@ -370,7 +373,7 @@ def why_there(options: PlanOptions, subject: str, namespace: str, recorded: Path
         computed = f"when it was bound, at {at}, says {recorded}"
         return WhyThere(computed=computed, recorded=True, decision=found[-1])
     loaded = policy_of(options)
-    (inputs,) = read_inputs(options, (_by_requests(loaded),), open_api(options), None, ignore_coverage=True)
+    (inputs,) = read_inputs(options, (by_requests(loaded),), open_api(options), None, ignore_coverage=True)
     row, pods = find_subject(inputs.snapshot, wanted).row, inputs.snapshot.pods
     if row >= len(pods) or pods.node[row] < 0:
         raise InputError(

@@ -5,17 +5,23 @@ The planner is imported after the cluster is read, and what reads it once the fi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
+from rebalancer.files import named
 from rebalancer.observe.plan_options import PlanOptions, ask_ahead, open_api, policy_of
 
 if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
     from rebalancer.cluster.snapshot import Snapshot
+    from rebalancer.planning.cluster_explanation import ClusterExplanation
     from rebalancer.planning.explanation import Explanation, SchedulingTable
     from rebalancer.planning.inputs import PlanningInputs
-    from rebalancer.planning.plan import Plan
+    from rebalancer.planning.plan import Plan, PlanDifference
     from rebalancer.policy.policy_file import LoadedPolicy
     from rebalancer.policy.schema import RebalancePolicy
 
@@ -71,6 +77,36 @@ def explain_subject(options: PlanOptions, subject: str, namespace: str = "") -> 
     return explain(inputs, find_subject(inputs.snapshot, wanted))
 
 
+def explain_cluster(options: PlanOptions) -> ClusterExplanation:
+    """Why no more pods of a cluster would be moved."""
+    inputs = plan_inputs(replace(options, ignore_coverage=True))
+    from rebalancer.planning import cluster_explanation  # noqa: PLC0415 - not before the reading
+
+    return cluster_explanation.explain_cluster(inputs)
+
+
+def diff_policies(options: PlanOptions, other: Path) -> PlanDifference:
+    """What changes from the plan of the options' policy to that of another one, for the same cluster."""
+    from rebalancer.policy.policy_file import load_policy  # noqa: PLC0415 - imports pydantic
+
+    loaded = policy_of(options), load_policy(other)  # a mistake in them is found before the cluster is read
+    inputs, theirs = inputs_of(options, loaded)
+    from rebalancer.planning.plan import ChangedSetting, difference  # noqa: PLC0415 - not before the reading
+    from rebalancer.planning.planner import make_plan  # noqa: PLC0415 - the same
+    from rebalancer.policy.policy_file import changed_settings  # noqa: PLC0415 - imports pydantic
+
+    found = difference(make_plan(inputs), make_plan(theirs))
+    settings = tuple(
+        ChangedSetting(setting=key, before=before, after=after)
+        for key, before, after in changed_settings(inputs.policy, theirs.policy)
+    )
+    names = found.policies
+    if names[0] == names[1]:  # then their files tell them apart
+        own = options.policy_path
+        names = f"{names[0]} ({named(own) if own else 'defaults'})", f"{names[1]} ({named(other)})"
+    return replace(found, policies=names, settings=settings)
+
+
 def plan_inputs(options: PlanOptions) -> PlanningInputs:
     """What a plan is made from; with ``ignore_coverage`` however few nodes have a known load."""
     loaded = policy_of(options)  # a mistake in it is found before the cluster is asked for anything
@@ -91,3 +127,21 @@ def inputs_of(
     return read_inputs(
         options, policies, api, known_state(options, api), ignore_coverage=options.ignore_coverage
     )
+
+
+def inputs_by_policy(options: PlanOptions, policies: Sequence[Path]) -> list[tuple[str, PlanningInputs]]:
+    """Each policy's name and the inputs of a plan under it; the default policy when none is given."""
+    from rebalancer.policy.policy_file import load_policy  # noqa: PLC0415 - imports pydantic
+
+    loaded = [load_policy(path) for path in policies] or [policy_of(options)]
+    found = inputs_of(options, loaded)
+    return list(zip(_names(found, policies), found, strict=True))
+
+
+def _names(found: Sequence[PlanningInputs], policies: Sequence[Path]) -> list[str]:
+    """Each policy's own name, followed by its file where two have the same."""
+    names = [inputs.policy.metadata.name for inputs in found]
+    seen = Counter(names)
+    return [
+        f"{name} ({named(policies[index])})" if seen[name] > 1 else name for index, name in enumerate(names)
+    ]

@@ -21,6 +21,7 @@ import functools
 import logging
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
@@ -148,11 +149,12 @@ class Runs(msgspec.Struct, eq=False, dict=True):
         self._signals.interruptibly(lambda: following.look(api))
         if not following.is_due():
             return
-        added = self._signals.interruptibly(lambda: following.step(self._policy.loaded, api))
+        step = self._signals.interruptibly(lambda: following.step(self._policy.loaded, api))
+        by_result = Counter[tuple[str, str]]() if step is None else step.by_result
         tally = following.tally
         assert tally is not None
-        self._metrics.compared(added, tally.share, tally.processor_seconds)
-        missed = sum(count for (_, result), count in added.items() if result == Result.MISSED)
+        self._metrics.compared(by_result, tally.share, tally.processor_seconds)
+        missed = sum(count for (_, result), count in by_result.items() if result == Result.MISSED)
         if missed:
             LOGGER.warning(
                 "%s of the scheduler landed elsewhere than computed; of %d so far %d did as computed%s",

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
-from rebalancer.cli.program import COMMAND_GROUP, COMMANDS
+from rebalancer.cli.groups import COMMAND_GROUP
+from rebalancer.cli.program import COMMANDS
 from rebalancer.errors import InputError
 from rebalancer_extender.command import extender
 

@@ -78,7 +78,7 @@ def test_studies_come_from_the_clone_by_the_lines_of_the_page(
 
 def test_it_shows_its_version_and_plans(programs: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
-    version = json.loads(done(programs / "rebalancer", "version", "-o", "json"))
+    version = json.loads(done(programs / "rebalancer", "--version", "-o", "json"))
     policy.write_text(done(programs / "rebalancer", "policy", "init"))
     validated = done(programs / "kubectl-rebalance", "policy", "validate", policy)
 

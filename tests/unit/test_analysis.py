@@ -4,7 +4,6 @@ import pandas as pd
 
 from rebalancer import analysis
 from rebalancer.planning.plan import NodeReport
-from rebalancer.simulation.report import Cycle, LoadSpread, PolicyRun, Simulation
 from rebalancer.state.results import Result
 from tests.unit.reporting.builders import a_kept, a_move, a_node, a_plan, an_outcome, some_outcomes
 
@@ -50,45 +49,6 @@ def test_outcomes_have_times_in_utc_and_none_for_what_did_not_happen() -> None:
     assert frame["result"].tolist() == ["Landed", "Skipped"]
     assert (frame["ready_at"] - frame["evicted_at"]).iloc[0] == pd.Timedelta(seconds=6.5)
     assert pd.isna(frame["evicted_at"].iloc[1])
-
-
-def test_cycles_of_a_simulation_are_a_time_series() -> None:
-    peak, deviation = {"cpu": 91.0}, {"cpu": 9.0}
-    cycles = tuple(
-        Cycle(
-            cycle=number,
-            hot=3 - number,
-            evictions=number,
-            pending=0,
-            moves=(),
-            peak=peak,
-            deviation=deviation,
-        )
-        for number in (1, 2)
-    )
-    run = PolicyRun(
-        policy="default",
-        cycles=cycles,
-        after=LoadSpread(hot=0, peak=peak, deviation=deviation),
-        evictions=3,
-        unexpected=0,
-        again=0,
-    )
-    simulation = Simulation(
-        source="dump",
-        inputs="sha256:0",
-        now="2026-11-20T12:00:00Z",
-        seed=0,
-        interval_seconds=600,
-        noise=0,
-        daily=0,
-        lag_seconds=0,
-        runs=(run,),
-    )
-    frame = analysis.cycles(simulation).set_index("time")
-
-    assert frame["hot"].tolist() == [2, 1]
-    assert str(frame.index[1]) == "2026-11-20 12:10:00+00:00"
 
 
 def test_an_empty_plan_gives_empty_frames_with_all_columns() -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rebalancer.reporting.html.pages import html_report, nodes_page, simulation_page
+from rebalancer.reporting.html.pages import html_report, nodes_page
 from rebalancer.reporting.tables.nodes import node_listing
+from rebalancer_lab.simulation.page import simulation_page
+from tests.lab.simulation.simulations import a_simulation
 from tests.unit.reporting.builders import (
     a_kept,
     a_large_plan,
@@ -18,7 +20,6 @@ from tests.unit.reporting.builders import (
     an_outcome,
     some_outcomes,
 )
-from tests.unit.reporting.html.simulations import a_simulation
 from tests.ux.browser import Browser, find_browser
 
 HOSTILE = "</script><script>document.title='x'</script><img src=http://example.com/x onerror=alert(1)>"

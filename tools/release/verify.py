@@ -118,7 +118,7 @@ def installation(release: Path, stage: Path, version: str, work: Path) -> Iterat
     done(*pip, "install", "--quiet", *wheels, folder=work, environment=environment)
     done(*pip, "check", folder=work, environment=environment)
     program = place / "bin" / "rebalancer"
-    shown = json.loads(done(program, "version", "-o", "json", folder=work, environment=environment))
+    shown = json.loads(done(program, "--version", "-o", "json", folder=work, environment=environment))
     require(shown["version"] == version, f"installed: says that it is {shown['version']}")
     before = time.monotonic()
     played = done(program, "demo", folder=work, environment=environment)

@@ -1,25 +1,15 @@
-"""The commands about the program itself: its demonstration, its version, and completion in a shell."""
+"""The commands about the program itself: its demonstration, and completion in a shell."""
 
 from __future__ import annotations
 
-import platform
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import get_completion_class
 
-from rebalancer import __version__
 from rebalancer.cli.invocation import PROGRAM
-from rebalancer.cli.options import DOCUMENT_FORMATS, output_options
-from rebalancer.cli.output import Output, console, emit, style
+from rebalancer.cli.output import Output, console, style
 from rebalancer.errors import InputError
-
-if TYPE_CHECKING:
-    from rich.text import Text
-
-    from rebalancer.reporting.tables.text import Style
 
 _VARIABLE = f"_{PROGRAM.upper()}_COMPLETE"  # where click expects the shell's question
 
@@ -41,36 +31,6 @@ def demo(keep: bool, everything: bool) -> int:
         ) from None
     target = console()
     return play(target, style(target, Output(everything=everything)), keep=keep)
-
-
-@click.command(short_help="Show the version, and the Kubernetes versions verified.")
-@output_options(*DOCUMENT_FORMATS, lists=False)
-def version(output: Output) -> None:
-    """Show the version, and the Kubernetes versions it is verified against.
-
-    It does not ask a cluster.
-    """
-    from rebalancer.scheduling.versions.verified import VERIFIED  # noqa: PLC0415 - not for --help
-
-    value = {
-        "apiVersion": "rebalancer/v1alpha1",
-        "kind": "Version",
-        "version": __version__,
-        "verifiedKubernetes": list(VERIFIED),
-        "python": platform.python_version(),
-        "platform": f"{platform.system().lower()}/{platform.machine()}",
-    }
-    emit(value, output, _version_table)
-
-
-def _version_table(value: Mapping[str, Any], style: Style) -> Text:
-    from rebalancer.reporting.tables.text import Lines  # noqa: PLC0415 - imports rich
-
-    table = Lines(style)
-    table.add(f"rebalancer {value['version']}")
-    table.add(f"verified against kube-scheduler {', '.join(value['verifiedKubernetes'])}")
-    table.add(f"Python {value['python']} on {value['platform']}")
-    return table.text
 
 
 @click.command()

@@ -1,75 +1,68 @@
-"""``agreement``: do the cluster's schedulers decide as computed? ``why``: one of their decisions."""
+"""``rebalancer agreement``: do schedulers decide as computed? ``agreement why``: one of their decisions."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 from msgspec.structs import replace
 
 from rebalancer.cli.options import (
     DOCUMENT_FORMATS,
     DURATION,
     FILE,
+    LIVE_PLAN,
     PLAN,
     option,
     output_options,
     plan_options,
 )
 from rebalancer.cli.output import Output, emit, progress, with_progress, write
-from rebalancer.cli.studies import LIVE_OF_EACH, Cluster, fleet_options, study
-from rebalancer.errors import ExitCode
+from rebalancer.errors import ExitCode, InputError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import Format
 
 
-@click.command(short_help="Compare each decision of the scheduler with what is computed.")
+@click.group(
+    invoke_without_command=True, short_help="Compare each decision of the scheduler with what is computed."
+)
 @option(
     *("--for seconds", DURATION, "DURATION", "How long to follow the cluster."),
     default="10m",
     show_default=True,
 )
 @option("--decisions", click.IntRange(1), "N", "Stop after so many decisions.")
-@option(
-    *("--beside", FILE, "FILE"),
-    "Another KubeSchedulerConfiguration: which of the same pods would it place elsewhere?",
-)
-@fleet_options("seconds", "decisions", "beside", options=LIVE_OF_EACH)
+@plan_options(**{field: item for field, item in LIVE_PLAN.items() if field != "now"})
 @output_options(*DOCUMENT_FORMATS, Format.HTML)
+@click.pass_context
 def agreement(
-    seconds: float,
-    decisions: int | None,
-    beside: Path | None,
-    options: PlanOptions,
-    fleet: tuple[Cluster, ...],
-    output: Output,
+    context: click.Context, seconds: float, decisions: int | None, options: PlanOptions, output: Output
 ) -> int:
     """Follow the cluster, and compare each decision of its schedulers with what is computed. Only reads.
 
     For every pod that a scheduler binds, the decision is computed on the cluster as it was just before: is
     the node chosen one of those computed, and with what chance? A miss names the plugins that could be the
-    difference. A signal ends it early, and what was found so far is shown. Several contexts are followed side
-    by side, a row for each.
+    difference. A signal ends it early, and what was found so far is shown.
 
     \b
     rebalancer agreement --for 1h
     rebalancer agreement --decisions 1000 -o json
     rebalancer agreement --for 1h -o html > agreement.html
-    rebalancer agreement --beside other-scheduler.yaml
-    rebalancer agreement --for 1h --context eu --context us
+    rebalancer agreement why pod/shop/api-7d9f-03
     """
+    if context.invoked_subcommand is not None:
+        _refuse_before_subcommand(context)
+        return int(ExitCode.DONE)
     from rebalancer.reporting.tables.agreement import agreement_table, headline  # noqa: PLC0415 - imports rich
     from rebalancer.run.agreement import watch_agreement  # noqa: PLC0415 - imports the whole pipeline
 
-    if fleet:
-        return int(study("fleet").show_agreement(fleet, output, seconds, decisions, beside))
     with progress() as report:
         found = watch_agreement(
             replace(options, progress=report),
             seconds,
             decisions,
-            beside,
-            lambda tally: report(f"the cluster's decisions: {headline(tally.decisions, tally.landed)}"),
+            lambda tally, _: report(f"the cluster's decisions: {headline(tally.decisions, tally.landed)}"),
         )
     if output.format is Format.HTML:
         from rebalancer.reporting.html.pages import agreement_page  # noqa: PLC0415 - imports jinja2
@@ -80,7 +73,17 @@ def agreement(
     return int(ExitCode.DONE)
 
 
-@click.command()
+def _refuse_before_subcommand(context: click.Context) -> None:
+    """Refuse options that follow the cluster where a subcommand does something else."""
+    for parameter in context.command.params:
+        if context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
+            raise InputError(
+                f"{parameter.opts[-1]} stands before {context.invoked_subcommand}",
+                hint=f"put it behind, if {context.invoked_subcommand} has such an option",
+            )
+
+
+@agreement.command()
 @click.argument("subject", metavar="pod/[NAMESPACE/]NAME", nargs=-1, required=True)
 @option("-n --namespace", None, "NAMESPACE", "The namespace of a name that has none.")
 @option(
@@ -102,8 +105,8 @@ def why(
     pod taken away.
 
     \b
-    rebalancer why pod/shop/api-7d9f-03
-    rebalancer why pod/shop/api-7d9f-03 --decisions agreement.json
+    rebalancer agreement why pod/shop/api-7d9f-03
+    rebalancer agreement why pod/shop/api-7d9f-03 --decisions agreement.json
     """
     from rebalancer.reporting.tables.agreement import why_table  # noqa: PLC0415 - imports rich
     from rebalancer.run.agreement import why_there  # noqa: PLC0415 - imports the whole pipeline

@@ -11,9 +11,16 @@ from msgspec.structs import replace
 
 from rebalancer import analysis
 from rebalancer.cli.invocation import LOGGER
-from rebalancer.cli.options import DURATION, ROW_FORMATS, node_choice_options, option, output_options
+from rebalancer.cli.options import (
+    DURATION,
+    PLAN,
+    ROW_FORMATS,
+    node_choice_options,
+    option,
+    output_options,
+    plan_options,
+)
 from rebalancer.cli.output import Output, Rows, emit, with_progress
-from rebalancer.cli.studies import Cluster, fleet_options, study
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.observe.plan_options import PlanOptions, policy_of
 from rebalancer.reporting.render import TABLES, Format
@@ -30,7 +37,7 @@ _ORDERS = frozenset({"heat", "name", "score"})  # of nodes, besides every resour
 
 
 @click.command(short_help="Show each node's load, its source, and why it is hot.")
-@fleet_options()
+@plan_options(**PLAN)
 @click.option("-w", "--watch", is_flag=True, help="Show the nodes repeatedly until interrupted.")
 @option(*("--every", DURATION, None, "How long --watch waits between two readings; by default 15s."))
 @click.option("--hot", "hot_only", is_flag=True, help="Show only hot nodes.")
@@ -48,7 +55,6 @@ _ORDERS = frozenset({"heat", "name", "score"})  # of nodes, besides every resour
 @output_options(*ROW_FORMATS)
 def nodes(
     options: PlanOptions,
-    fleet: tuple[Cluster, ...],
     watch: bool,
     every: float | None,
     hot_only: bool,
@@ -59,19 +65,12 @@ def nodes(
 ) -> int:
     """Show each node's load, where it comes from, its score, and whether it is hot and why. Only reads.
 
-    Of several clusters, --context again or --from 'recorded/*', each is a row.
-
     \b
     rebalancer nodes --hot
     rebalancer nodes --watch --every 30s
     rebalancer nodes -l topology.kubernetes.io/zone=a --sort memory -o wide
     rebalancer nodes -o wide -L node.kubernetes.io/instance-type
     """
-    if fleet:
-        from rebalancer.reporting.tables.nodes import node_listing  # noqa: PLC0415 - imports rich
-
-        looking = tuple((name, replace(one, ignore_coverage=True)) for name, one in fleet)
-        return int(study("fleet").show_fleet(looking, output, lambda _, plan: node_listing(plan, plan.nodes)))
     _check_watch(options, output, every, watch=watch)
     order = sort or ("heat" if output.format in {*TABLES, Format.HTML} else "name")
     if order not in _ORDERS:

@@ -12,14 +12,15 @@ from rebalancer import analysis
 from rebalancer.cli.options import (
     DOCUMENT_FORMATS,
     FILE,
+    PLAN,
     ROW_FORMATS,
     detailed_exitcode_option,
     option,
     output_options,
+    plan_options,
     pod_choice_options,
 )
 from rebalancer.cli.output import Output, Rows, emit, with_progress, write_page
-from rebalancer.cli.studies import Cluster, fleet_options, study
 from rebalancer.errors import ExitCode, InputError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import DOCUMENTS, TABLES, Format
@@ -36,7 +37,7 @@ _ORDERS = ("wave", "gain", "chance", "pod", "from", "to")
 
 
 @click.command()
-@fleet_options()
+@plan_options(**PLAN)
 @output_options(*ROW_FORMATS)
 @pod_choice_options
 @click.option(
@@ -47,8 +48,8 @@ _ORDERS = ("wave", "gain", "chance", "pod", "from", "to")
     help="Order of the moves: as they are carried out, the highest gain or chance first, or by name.",
 )
 @option(
-    *("--diff other", FILE, "OTHER_POLICY"),
-    "Show what changes with another policy, and why, instead of the plan.",
+    *("--diff other", FILE, "PLAN_OR_POLICY"),
+    "Show what is different with another policy, or in a plan that was written to a file, and why.",
 )
 @detailed_exitcode_option
 @click.option(
@@ -58,7 +59,6 @@ _ORDERS = ("wave", "gain", "chance", "pod", "from", "to")
 )
 def plan(
     options: PlanOptions,
-    fleet: tuple[Cluster, ...],
     output: Output,
     choice: Choice,
     sort: str,
@@ -69,19 +69,16 @@ def plan(
 ) -> int:
     """Show what would be evicted, why, and where it would land. Only reads.
 
-    -n, -l and --field-selector filter the output only. --from also takes a report that -o html wrote, and
-    shows its plan again. Of several clusters, --context again or --from 'recorded/*', each is a row.
+    -n, -l and --field-selector filter the output only. --from also takes a plan that -o html or -o json
+    wrote, and shows it again.
 
     \b
     rebalancer plan
     rebalancer plan --policy policy.yaml -l app=web --sort gain
     rebalancer plan --from recorded/ -o html > plan.html
     rebalancer plan --policy policy.yaml --diff bolder.yaml
+    rebalancer plan --from yesterday.json --diff today.json
     """
-    if fleet and detailed:
-        raise InputError("--detailed-exitcode is of one plan", hint="name one cluster")
-    if fleet:
-        return int(study("fleet").show_fleet(fleet, output, lambda _, plan: plan))
     changes = _show_plan(replace(options, advise=advise), output, choice, sort, other)
     return int(ExitCode.CHANGES if detailed and changes else ExitCode.DONE)
 
@@ -91,7 +88,7 @@ def _show_plan(options: PlanOptions, output: Output, choice: Choice, sort: str, 
     chosen = bool(choice) or sort != "wave"
     if other is not None:
         return _write_difference(options, output, other, chosen=chosen)
-    recorded_plan = _plan_of_report(options)
+    recorded_plan = _recorded_plan(options)
     if chosen and output.format in {*DOCUMENTS, Format.HTML}:
         raise InputError(
             f"-n, -l, --field-selector and --sort choose and order rows, and -o {output.format} prints the "
@@ -101,7 +98,7 @@ def _show_plan(options: PlanOptions, output: Output, choice: Choice, sort: str, 
     if output.format is not Format.HTML:
         return _write_rows(options, output, recorded_plan, choice, sort)
     if recorded_plan is not None:
-        raise InputError("this is a report already", where=str(options.source), hint="copy it")
+        raise InputError("this is a plan already", where=str(options.source), hint="copy it")
     from rebalancer.run.plan import make_reported_plan  # noqa: PLC0415 - not for --help
 
     plan, policy, tables = with_progress(make_reported_plan, options)
@@ -109,15 +106,17 @@ def _show_plan(options: PlanOptions, output: Output, choice: Choice, sort: str, 
     return bool(plan.moves)
 
 
-def _plan_of_report(options: PlanOptions) -> Plan | None:
-    """The plan of a report that --from names; None for a cluster."""
-    if options.source is None or options.source.suffix.lower() not in (".html", ".htm"):
+def _recorded_plan(options: PlanOptions) -> Plan | None:
+    """The plan in a file that --from names; None for a cluster."""
+    if options.source is None:
         return None
-    from rebalancer.reporting.html.embedded import read_plan_file  # noqa: PLC0415 - imports yaml
+    from rebalancer.reporting.html.embedded import holds_plan, read_plan_file  # noqa: PLC0415 - imports yaml
 
+    if not holds_plan(options.source):
+        return None
     if options != PlanOptions(source=options.source):
         raise InputError(
-            "a report holds a plan that was made, with its policy and its moment",
+            "this is a plan that was made, with its policy and its moment",
             where=str(options.source),
             hint="give --from alone",
         )
@@ -158,9 +157,10 @@ def _plan_and_snapshot(
 
 
 def _write_difference(options: PlanOptions, output: Output, other: Path, *, chosen: bool) -> bool:
-    """Write what changes with another policy to stdout; whether anything does."""
+    """Write what is different in another plan to stdout; whether anything is."""
+    from rebalancer.reporting.html.embedded import holds_plan, read_plan_file  # noqa: PLC0415
     from rebalancer.reporting.tables.plan import difference_table  # noqa: PLC0415 - imports rich
-    from rebalancer.run.questions import diff_policies  # noqa: PLC0415 - not for --help
+    from rebalancer.run.plan import diff_policies, make_plan  # noqa: PLC0415 - not for --help
 
     if output.format not in {*TABLES, *DOCUMENT_FORMATS}:
         raise InputError(
@@ -171,6 +171,17 @@ def _write_difference(options: PlanOptions, output: Output, other: Path, *, chos
         raise InputError("--diff compares whole plans", hint="leave out -n, -l, --field-selector and --sort")
     if options.advise:
         raise InputError("--advise is of one plan, and --diff shows two", hint="leave one of them out")
-    found = with_progress(diff_policies, options, other)
+    recorded_plan = _recorded_plan(options)
+    if holds_plan(other):
+        from rebalancer.planning.plan import difference  # noqa: PLC0415 - after the options are checked
+
+        theirs = read_plan_file(other)
+        found = difference(recorded_plan or with_progress(make_plan, options), theirs)
+    elif recorded_plan is not None:
+        raise InputError(
+            "a plan that was made is compared with another plan", where=str(other), hint="give a plan"
+        )
+    else:
+        found = with_progress(diff_policies, options, other)
     emit(found, output, difference_table)
     return bool(found.changed)

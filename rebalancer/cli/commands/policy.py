@@ -1,4 +1,4 @@
-"""``rebalancer policy``: write, check, test and show policies."""
+"""``rebalancer policy``: write, check, show and translate policies."""
 
 from __future__ import annotations
 
@@ -10,30 +10,27 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
+from rebalancer.cli.groups import LazyGroup
 from rebalancer.cli.invocation import LOGGER
 from rebalancer.cli.options import (
     CONNECTION,
     DATA_FORMATS,
-    DOCUMENT_FORMATS,
     FILE,
     PLAN,
     RECORDED,
     asked_again,
-    option,
     output_options,
     plan_options,
 )
-from rebalancer.cli.output import Output, emit, with_progress, write, write_document
-from rebalancer.cli.studies import Cluster, fleet_options, study
+from rebalancer.cli.output import Output, with_progress, write, write_document
 from rebalancer.errors import ExitCode, InputError
-from rebalancer.files import named
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.reporting.render import Format
 
 
-@click.group()
+@click.group(cls=LazyGroup, added_below="policy.")
 def policy() -> None:
-    """Write, check, test and show policies."""
+    """Write, check, show and translate policies."""
 
 
 @policy.command()
@@ -54,7 +51,7 @@ def init(path: Path | None, suggest: bool, options: PlanOptions) -> None:
     """
     from rebalancer.policy.policy_file import starter  # noqa: PLC0415 - imports pydantic
     from rebalancer.reporting.words import plain  # noqa: PLC0415
-    from rebalancer.run.questions import suggest_policy  # noqa: PLC0415 - not for --help
+    from rebalancer.run.first_policy import suggest_policy  # noqa: PLC0415 - not for --help
 
     text = starter()
     if suggest or any(place is not None for place in (options.source, options.kubeconfig, options.context)):
@@ -67,7 +64,7 @@ def init(path: Path | None, suggest: bool, options: PlanOptions) -> None:
     if path is None or str(path) == "-":
         write(text)
         return
-    _write_file(path, text, new=True)
+    _write_new_file(path, text)
     again = asked_again("rebalancer plan", replace(options, policy_path=path))
     sys.stdout.write(f"{plain(str(path))}: written; next: {plain(again)}\n")
 
@@ -118,50 +115,9 @@ def _checked(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     return row | {"valid": True}, ()
 
 
-@policy.command("test")
-@click.argument("files", type=FILE, nargs=-1, required=True, metavar="ASSERTIONS...")
-@option("--junit", FILE, "FILE", "Write the results as JUnit XML too.")
-@fleet_options("files", "junit")
-@output_options(*DOCUMENT_FORMATS, lists=False)
-def test_policy(
-    files: tuple[Path, ...],
-    junit: Path | None,
-    options: PlanOptions,
-    fleet: tuple[Cluster, ...],
-    output: Output,
-) -> int:
-    """Hold the plan of a policy to assertions, for a CI. Only reads; exits with 9 if one does not hold.
-
-    ASSERTIONS are YAML files with kind: PolicyTest and mustMove, mustStay, maxEvictions, minEvictions,
-    hotNodes, coolNodes or cooledNodes; clusters names those of several that they are about.
-
-    \b
-    rebalancer policy test assertions.yaml --from recorded/ --policy policy.yaml
-    rebalancer policy test assertions.yaml --from 'recorded/*' --junit junit.xml
-    """
-    from rebalancer.reporting.tables.questions import (  # noqa: PLC0415 - imports rich
-        PolicyTestReports,
-        junit_xml,
-        policy_tests_table,
-    )
-    from rebalancer.run.questions import check_policy, read_tests  # noqa: PLC0415 - not for --help
-
-    if fleet:
-        reports = study("fleet").check_fleet(fleet, read_tests(files, [name for name, _ in fleet]))
-    else:
-        name = options.context or (named(Path(options.source.name)) if options.source else "")
-        reports = with_progress(check_policy, options, read_tests(files, [name]), name)
-    if junit is not None:
-        _write_file(junit, junit_xml(reports))
-    failed = sum(report.failed for report in reports)
-    emit(PolicyTestReports(reports=reports, failed=failed), output, policy_tests_table)
-    unread = ExitCode.PARTLY_DONE if any(report.error for report in reports) else ExitCode.DONE
-    return int(ExitCode.TEST_FAILED if failed else unread)
-
-
-def _write_file(path: Path, text: str, *, new: bool = False) -> None:
+def _write_new_file(path: Path, text: str) -> None:
     try:
-        with path.open("x" if new else "w", encoding="utf-8") as stream:
+        with path.open("x", encoding="utf-8") as stream:
             stream.write(text)
     except FileExistsError as error:
         raise InputError("already exists", where=str(path), hint="choose another file name") from error

@@ -62,7 +62,9 @@ def _recorder(folder: Path, max_bytes: int) -> Callable[[Observation, RunState |
 @max_duration_option("A run starts no new wave after this time; by default execution.maxDuration, else 5m.")
 @lease_option("The Lease by which one of several replicas leads; runs of other kinds wait for it too.")
 @journal_option
-@option("--record", PATH, "FOLDER", "Write what each run read into a timeline, as snapshot record does.")
+@option(
+    "--record", PATH, "FOLDER", "Write what each run read into the timeline of this folder, which plans read."
+)
 @max_size_option
 @cluster_name_option
 def serve(

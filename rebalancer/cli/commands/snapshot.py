@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from pathlib import Path
 
 import click
@@ -12,21 +10,15 @@ from rebalancer.cli.invocation import LOGGER
 from rebalancer.cli.options import (
     CONNECTION,
     DOCUMENT_FORMATS,
-    DURATION,
     FILE,
-    LIVE_PLAN,
     PATH,
     PLAN,
     RECORDED,
-    FloatRange,
-    max_size_option,
     option,
     output_options,
     plan_options,
 )
 from rebalancer.cli.output import Output, emit, progress, with_progress
-from rebalancer.cli.studies import study
-from rebalancer.errors import InputError
 from rebalancer.observe.plan_options import PlanOptions
 
 
@@ -63,87 +55,6 @@ def save_snapshot(path: Path, options: PlanOptions, watcher: Path | None, output
 
     info = with_progress(record_cluster, options, path, watcher, LOGGER.warning)
     emit(info, output, snapshot_table)
-
-
-@snapshot.command("record")
-@click.argument("folder", type=PATH, metavar="FOLDER")
-@option("--every", DURATION, "DURATION", "Time between two moments.", default="5m", show_default=True)
-@option("--for lasts", DURATION, "DURATION", "End after so long; without it, when asked to stop.")
-@max_size_option
-@plan_options(**{field: item for field, item in LIVE_PLAN.items() if field != "now"})
-def record(folder: Path, every: float, lasts: float | None, max_size: int, options: PlanOptions) -> None:
-    """Record a cluster moment by moment into FOLDER, or go on with its timeline. Only reads.
-
-    Each moment writes what changed. Every command that takes --from reads one moment of the folder with
-    --at, and simulate --replay all of them.
-
-    \b
-    rebalancer snapshot record --every 5m --policy policy.yaml days/
-    rebalancer plan --policy policy.yaml --from days/ --at 2026-11-20T18:00Z
-    """
-    from rebalancer.observe.recording import record_timeline  # noqa: PLC0415 - not for --help
-    from rebalancer.signals import stop_on_signal  # noqa: PLC0415
-
-    ends = time.time() + lasts if lasts is not None else math.inf
-    with stop_on_signal() as signals:
-        record_timeline(options, folder, max_size, every, ends, signals, LOGGER.info, LOGGER.warning)
-
-
-@snapshot.command("backfill")
-@click.argument("folder", type=PATH, metavar="FOLDER")
-@option(
-    *("--prometheus address", None, "URL"),
-    "The Prometheus to ask; by default that of the policy, with its login.",
-)
-@option(
-    *("--recording", FILE, "FILE"),
-    "Instead of a Prometheus: what kube-scheduler-simulator's recorder wrote, in JSON lines.",
-)
-@option("--days", FloatRange(0.01, 365), "N", "How far back.", default=7.0, show_default=True)
-@option("--every", DURATION, "DURATION", "Time between two moments.", default="5m", show_default=True)
-@option(
-    *("--queries-per-second per_second", FloatRange(0.01, 100), "N", "Ask no more often than that."),
-    default=5.0,
-    show_default=True,
-)
-@max_size_option
-@plan_options(
-    source=PLAN["source"],
-    **{
-        field: item
-        for field, item in LIVE_PLAN.items()
-        if field not in ("now", "state_path", "state_config_map")
-    },
-)
-@output_options(*DOCUMENT_FORMATS)
-def backfill(
-    folder: Path,
-    address: str | None,
-    recording: Path | None,
-    days: float,
-    every: float,
-    per_second: float,
-    max_size: int,
-    options: PlanOptions,
-    output: Output,
-) -> None:
-    """Write a timeline of days that nobody recorded into FOLDER, from Prometheus. Only reads.
-
-    Pods, nodes, requests and usage come from kube-state-metrics and cAdvisor (or node_exporter), all else
-    from the objects that are there now; what cannot be known is marked and said. Started again, it goes on
-    where it ended. Needs rebalancer[lab].
-
-    \b
-    rebalancer snapshot backfill --days 7 --policy policy.yaml days/
-    """
-    if recording is not None:
-        if address is not None or options != PlanOptions():
-            raise InputError("--recording is read alone: no cluster is asked", hint="leave out the others")
-        study("commands").convert_recording(folder, recording, every, max_size)
-        return
-    study("commands").backfill_timeline(
-        folder, options, address, days * 86_400.0, every, per_second, max_size, output
-    )
 
 
 @snapshot.command("info")

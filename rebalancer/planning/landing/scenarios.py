@@ -69,6 +69,27 @@ NOWHERE = NodeRow(-1)
 NO_LANDING = LandingDistribution(np.zeros(0, np.int64), np.zeros(0))
 
 
+class LandingDraws:
+    """Draws landings one after another, as one scheduler makes them.
+
+    Where nothing is drawn among equal nodes, the index at which all its searches start is, once.
+    """
+
+    def __init__(self, random: np.random.Generator) -> None:
+        self._random = random
+        self._start: float | None = None  # of all nodes, where the searches start
+
+    def node(self, placement: Placement) -> NodeRow:
+        """A node by the chances of a placement; NOWHERE when there is none."""
+        if not len(placement.feasible) or float(placement.chance.sum()) <= 0:
+            return NOWHERE
+        starts = None
+        if placement.tie is not None:
+            self._start = self._random.random() if self._start is None else self._start
+            starts = np.array([int(self._start * len(placement.tie.by_start))])
+        return LandingDistribution(placement.feasible, placement.chance_from(starts)).draw(self._random)
+
+
 def mean_of(
     placements: Sequence[Placement], nodes: int, starts: IntArray | None = None
 ) -> LandingDistribution:

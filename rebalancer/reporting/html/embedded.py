@@ -11,6 +11,8 @@ import binascii
 import zlib
 from pathlib import Path
 
+import msgspec
+
 from rebalancer.documents import read_bytes
 from rebalancer.errors import InputError
 from rebalancer.planning.plan import API_VERSION, KIND, Plan, decode
@@ -27,6 +29,23 @@ def embedded(content: bytes) -> str:
 def read_plan_file(path: Path) -> Plan:
     """The plan in a file, as ``read_plan`` finds it. Raises InputError when it cannot be read."""
     return read_plan(read_bytes(path, largest=MAX_PLAN_BYTES), str(path))
+
+
+class _Head(msgspec.Struct):
+    kind: str = ""
+
+
+def holds_plan(path: Path) -> bool:
+    """Whether a file is a report, or JSON that says to be a plan; no check of the rest."""
+    suffix = path.suffix.lower()
+    if suffix in (".html", ".htm"):
+        return True
+    if suffix != ".json":
+        return False
+    try:
+        return msgspec.json.decode(read_bytes(path, largest=MAX_PLAN_BYTES), type=_Head).kind == KIND
+    except (InputError, msgspec.DecodeError, RecursionError):
+        return False  # such as a folder; whatever reads it says what is wrong
 
 
 def read_plan(content: bytes, where: str) -> Plan:

@@ -1,4 +1,4 @@
-"""Renders pages from templates, each one file that needs nothing else: a plan, nodes, a simulation.
+"""Renders pages from templates, each one file that needs nothing else: a plan, nodes, agreement.
 
 A page is light or dark as its reader is, and printable. Names come from the cluster and may be hostile: Jinja
 escapes every one of them, and control characters are escaped before that as in tables; the page's own policy
@@ -7,8 +7,7 @@ forbids a browser to load or run anything.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -21,7 +20,7 @@ from rebalancer.counting import counted
 from rebalancer.execution.outcomes import Outcomes
 from rebalancer.planning.explanation import SchedulingTable
 from rebalancer.planning.plan import Move, NodeReport, Plan, encode
-from rebalancer.reporting.html.chart import HEIGHT, WIDTH, Chart, LineChart, chart, line_chart
+from rebalancer.reporting.html.chart import HEIGHT, WIDTH, Chart, chart
 from rebalancer.reporting.html.embedded import embedded
 from rebalancer.reporting.tables import agreement as of_agreement
 from rebalancer.reporting.tables import nodes as of_nodes
@@ -29,14 +28,11 @@ from rebalancer.reporting.tables import outcomes as of_run
 from rebalancer.reporting.tables import plan as of_plan
 from rebalancer.reporting.tables.nodes import NodeListing
 from rebalancer.reporting.words import amounts, figure, minutes, plain, words
-from rebalancer.simulation.report import Cycle, LoadSpread, Simulation
 
 CHARTED = ("cpu", "memory")  # resources that every page shows
 _PACKAGE = "rebalancer.reporting.html"
-_MAX_MOVES = 50  # of a cycle
 _MAX_NODES, _MAX_KEPT_OF_A_REASON, _MAX_SCORED = 200, 50, 8
 _MAX_MISSES = 20
-_UNKNOWN = float("nan")
 
 
 def render_page(template: str, package: str = _PACKAGE, **values: Any) -> str:
@@ -150,51 +146,3 @@ def agreement_page(found: Agreement) -> str:
         time=times.render,
         most=_MAX_MISSES,
     )
-
-
-def simulation_page(simulation: Simulation) -> str:
-    """The whole page."""
-    cycles = len(simulation.runs[0].cycles) if simulation.runs else 0
-    every = minutes(simulation.interval_seconds)
-    return render_page(
-        "simulation.html.jinja",
-        simulation=simulation,
-        title=f"Simulation: {counted(cycles, 'cycle')}, every {every}",
-        runs=list(zip(_names(simulation), simulation.runs, strict=True)),
-        charts=[drawn for drawn in _charts(simulation) if drawn is not None],
-        most=_MAX_MOVES,
-    )
-
-
-def _names(simulation: Simulation) -> list[str]:
-    counts = Counter(run.policy for run in simulation.runs)
-    seen: Counter[str] = Counter()
-    names = []
-    for run in simulation.runs:
-        seen[run.policy] += 1
-        names.append(run.policy if counts[run.policy] == 1 else f"{run.policy} ({seen[run.policy]})")
-    return names
-
-
-def _charts(simulation: Simulation) -> list[LineChart | None]:
-    runs = dict(zip(_names(simulation), simulation.runs, strict=True))
-
-    def over_cycles(title: str, figure: Callable[[Cycle | LoadSpread], float]) -> LineChart | None:
-        figures = {name: [*map(figure, run.cycles), figure(run.after)] for name, run in runs.items()}
-        return line_chart(f"{title}, before each cycle and after the last", figures)
-
-    return [
-        over_cycles(
-            "nodes over 80 % cpu or memory",
-            lambda spread: _UNKNOWN if spread.over80 is None else float(spread.over80),
-        ),
-        over_cycles("highest cpu load of a node, percent", lambda spread: spread.peak.get("cpu", _UNKNOWN)),
-        over_cycles(
-            "standard deviation of the nodes' cpu load, points",
-            lambda spread: spread.deviation.get("cpu", _UNKNOWN),
-        ),
-        line_chart(
-            "evictions of each cycle",
-            {name: [float(cycle.evictions) for cycle in run.cycles] for name, run in runs.items()},
-        ),
-    ]

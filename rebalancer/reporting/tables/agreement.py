@@ -9,7 +9,6 @@ from rich.text import Text
 from rebalancer.agreement.decisions import (
     Agreement,
     Decision,
-    Elsewhere,
     NodeScores,
     OfProfile,
     Result,
@@ -71,8 +70,6 @@ def agreement_table(found: Agreement, style: Style = Style()) -> Text:
         for reason, count in found.unpredictable.items():
             lines.message(f"{count}: {reason}", 2)
     _write_suspects(lines, found)
-    if found.beside is not None:
-        _write_beside(lines, found.beside)
     if found.misses:
         lines.heading("MISSES", "the latest first")
         for item in lines.first(found.misses[::-1], _MAX_MISSES, "miss", "misses"):
@@ -90,26 +87,6 @@ def _write_suspects(lines: Lines, found: Agreement) -> None:
             lines.heading(title, about)
         for suspect in lines.first(suspects, _MAX_SUSPECTS, "suspect"):
             lines.message(suspect.sentence, 2, "yellow")
-
-
-def _write_beside(lines: Lines, beside: Elsewhere) -> None:
-    lines.heading("BESIDE", words(beside.configuration))
-    share = f" ({beside.elsewhere / beside.decisions:.0%})" if beside.decisions else ""
-    lines.message(
-        f"{beside.elsewhere} of {counted(beside.decisions, 'pod')}{share} would be on a node that it never "
-        f"chooses, {beside.expected_elsewhere:g} by the chances; {beside.moved} of them are still there",
-        2,
-    )
-    arrow = lines.style.glyphs.arrow
-    for name, (before, after) in beside.highest.items():
-        deviation = f" {arrow} ".join(f"{points:.1f}" for points in beside.deviation[name])
-        fullest = f"{before:.0f} % {arrow} {after:.0f} %"
-        lines.message(f"{name} requested: fullest node {fullest}, deviation {deviation} points", 2)
-    before, after = beside.full_nodes
-    lines.message(f"nodes with more than 80 % requested: {before} {arrow} {after}", 2)
-    if beside.arrivals:
-        listed = ", ".join(f"{plain(node)} {count}" for node, count in beside.arrivals.items())
-        lines.message(f"would have got more pods: {listed}", 2, "dim")
 
 
 def why_table(found: WhyThere, style: Style = Style()) -> Text:

@@ -1,12 +1,14 @@
-"""The full explanation of one pod, one node or one workload, as a table."""
+"""The full explanation of one pod, one node, one workload or the cluster, as a table."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from rich.text import Text
 
 from rebalancer.counting import counted
+from rebalancer.planning.cluster_explanation import ClusterExplanation
 from rebalancer.planning.explanation import (
     EVICTABLE,
     LOAD_NOT_KNOWN,
@@ -22,7 +24,7 @@ from rebalancer.planning.explanation import (
     WorkloadExplanation,
 )
 from rebalancer.planning.plan import NodeAfter, NodeReport
-from rebalancer.reporting.tables.plan import landing_words, write_node
+from rebalancer.reporting.tables.plan import landing_words, write_node, write_obstacles, write_warnings
 from rebalancer.reporting.tables.text import Column, Lines, Style, figure_of, write_table
 from rebalancer.reporting.words import amounts, plain, sample, words
 
@@ -191,6 +193,8 @@ def _node(lines: Lines, node: NodeExplanation) -> None:
         lines.message(f"no landing here is counted on: the node {node.uncounted}", 2, "yellow")
     if node.unsolved:
         lines.message(f"after this plan the node {node.unsolved}", 2, "yellow")
+    if node.obstacles:
+        write_obstacles(lines, node.obstacles)
     lines.heading("PODS", f"{counted(len(node.pods), 'pod')}; share in points of the node's allocatable")
 
     def said(pod: PodOnNode) -> tuple[str, str]:
@@ -235,3 +239,41 @@ def _short_verdict(pod: PodOfWorkload) -> tuple[str, str]:
         unknown = pod.because == LOAD_NOT_KNOWN
         return f"may move, {'but its node has no known load' if unknown else 'but need not'}", ""
     return words(f"{pod.verdict}: {pod.because}"), ""
+
+
+def cluster_table(answer: ClusterExplanation, style: Style = Style()) -> Text:
+    """The answer as text; long lists summarised unless the style shows everything."""
+    lines = Lines(style, (item.node for item in answer.nearest))
+    lines.message(answer.verdict, 0, "bold")
+    lines.message(f"cluster {answer.source} at {answer.now}, policy {answer.policy}", 2, "dim")
+    lines.say_what_is_left_out()
+    if answer.obstacles:
+        write_obstacles(lines, answer.obstacles)
+    if len(answer.nearest) > 1:
+        lines.heading("NEAREST TO BEING HOT", "percent of allocatable")
+        columns = [
+            Column("NODE", lambda item: (plain(item.node), "bold"), node=True),
+            Column("RESOURCE", lambda item: plain(item.resource)),
+            Column("LOAD", lambda item: f"{item.load:.1f}", right=True),
+            Column("HOT ABOVE", lambda item: f"{item.hot_above:.1f}", right=True),
+        ]
+        write_table(lines, columns, answer.nearest)
+    write_warnings(lines, answer.warnings)
+    if answer.next_steps:
+        lines.heading("NEXT")
+        for step in answer.next_steps:
+            for line in command_lines(plain(step), 2 * len(step) if style.markdown else style.columns - 2):
+                lines.add("" if style.markdown else "  ", (line, "dim"))
+    return lines.text
+
+
+def command_lines(command: str, width: int) -> list[str]:
+    """A command that can be copied whole: broken between words, where it is too wide, with backslashes."""
+    lines = [""]
+    for part in re.findall(r"""(?:'[^']*'|"[^"]*"|\S)+""", command):
+        if lines[-1] and len(lines[-1]) + len(part) + len("  \\") > width:
+            lines[-1] += " \\"
+            lines.append(f"  {part}")
+        else:
+            lines[-1] += f" {part}" if lines[-1] else part
+    return lines

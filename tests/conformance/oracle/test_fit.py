@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from rebalancer.questions.fit import Fit
+from rebalancer_lab.what_if.fit import Fit
 from tests.builders import a_node, a_pod, owned_by
 from tests.conformance.oracle import build
 from tests.conformance.oracle.process import Oracle
 from tests.conftest import ORACLE_MINOR
+from tests.lab.what_if.builders import APART, LABELS, SPREAD, a_manifest, a_pod_spec, fit_of
 from tests.unit.planning.builders import planning_inputs, with_scheduler
-from tests.unit.questions.builders import APART, LABELS, SPREAD, a_manifest, a_pod_spec, fit_of
 
 CASES = 40
 CONFIGURATION = '{"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}'

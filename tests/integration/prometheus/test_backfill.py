@@ -21,7 +21,7 @@ from rebalancer.planning.planner import make_plan
 from rebalancer.scheduling.resources import pod_requests
 from tests.builders import a_node, a_pod, owned_by
 from tests.integration.prometheus.servers import Prometheus, Samples, moments, running
-from tests.unit.lab.recorded_days import EVERY, NOW, a_policy, an_observation, pods_on, recorded
+from tests.lab.timeline.recorded_days import EVERY, NOW, a_policy, an_observation, pods_on, recorded
 
 COUNT = 7  # moments
 FIRST = NOW - EVERY * (COUNT - 1)
@@ -130,7 +130,7 @@ def dump(tmp_path: Path) -> Path:
 
 
 def backfilled(server: Prometheus, dump: Path, folder: Path, *options: str, days: float = 0.0210) -> Result:
-    arguments = ["snapshot", "backfill", str(folder), "--prometheus", server.address, "--days", str(days)]
+    arguments = ["timeline", "backfill", str(folder), "--prometheus", server.address, "--days", str(days)]
     given = ["--from", str(dump), "--queries-per-second", "100", *options]
     return CliRunner().invoke(main, [*arguments, *given])
 
@@ -203,7 +203,7 @@ def test_what_happened_is_told_by_the_metrics(server: Prometheus, dump: Path, tm
     policy = tmp_path / "policy.yaml"
     policy.write_text("apiVersion: rebalancer/v1alpha1\nkind: RebalancePolicy\n")
     result = CliRunner().invoke(
-        main, ["simulate", "--replay", str(tmp_path / "days"), "--policy", str(policy), "-o", "json"]
+        main, ["timeline", "replay", str(tmp_path / "days"), "--policy", str(policy), "-o", "json"]
     )
 
     happened = json.loads(result.stdout)["happened"]
@@ -256,7 +256,7 @@ def test_a_prometheus_that_has_nothing_of_it_is_one_line(
     result = CliRunner().invoke(
         main,
         [
-            "snapshot",
+            "timeline",
             "backfill",
             str(tmp_path / "days"),
             "--prometheus",

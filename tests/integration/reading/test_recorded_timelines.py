@@ -25,7 +25,7 @@ def test_a_recorded_moment_has_the_plan_of_the_cluster(tmp_path: Path) -> None:
     with a_hot_cluster(tmp_path) as cluster:
         given = ("--policy", str(cluster.policy), "--kubeconfig", str(cluster.kubeconfig))
         result = CliRunner().invoke(
-            main, ["snapshot", "record", str(folder), "--every", "1s", "--for", "2s", *given]
+            main, ["timeline", "record", str(folder), "--every", "1s", "--for", "2s", *given]
         )
         assert result.exit_code == 0, result.output
     first = Timeline.open(folder).moments()[0]
@@ -44,7 +44,7 @@ def test_that_a_moment_is_not_after_those_recorded_is_said(tmp_path: Path) -> No
     (folder / "20990101T000000.000Z.full.zst").touch()
     with a_hot_cluster(tmp_path) as cluster:
         given = ("--policy", str(cluster.policy), "--kubeconfig", str(cluster.kubeconfig))
-        arguments = ["snapshot", "record", str(folder), "--every", "1s", "--for", "1s", *given]
+        arguments = ["timeline", "record", str(folder), "--every", "1s", "--for", "1s", *given]
         result = CliRunner().invoke(main, arguments)
 
     assert result.exit_code == 0, result.output
@@ -55,7 +55,7 @@ def test_that_a_moment_is_not_after_those_recorded_is_said(tmp_path: Path) -> No
 def test_where_no_moment_could_be_recorded_the_command_fails_as_the_last_one_did(tmp_path: Path) -> None:
     with a_hot_cluster(tmp_path) as cluster:
         given = ("--policy", str(cluster.policy), "--kubeconfig", str(cluster.kubeconfig))
-    arguments = ["snapshot", "record", str(tmp_path / "days"), "--every", "1s", "--for", "1s", *given]
+    arguments = ["timeline", "record", str(tmp_path / "days"), "--every", "1s", "--for", "1s", *given]
     result = CliRunner().invoke(main, arguments)
 
     assert result.exit_code == ExitCode.UNREACHABLE, result.output
@@ -63,7 +63,7 @@ def test_where_no_moment_could_be_recorded_the_command_fails_as_the_last_one_did
 
 
 def test_a_folder_is_made_only_where_there_is_a_cluster_to_record(tmp_path: Path) -> None:
-    arguments = ["snapshot", "record", str(tmp_path / "days"), "--kubeconfig", str(tmp_path / "none")]
+    arguments = ["timeline", "record", str(tmp_path / "days"), "--kubeconfig", str(tmp_path / "none")]
     result = CliRunner().invoke(main, arguments)
 
     assert result.exit_code == ExitCode.BAD_INPUT, result.output
@@ -81,7 +81,7 @@ def test_a_replay_of_what_the_service_did_has_its_evictions_and_landings(tmp_pat
     state = decode(Timeline.open(folder).contents(Timeline.open(folder).moments()[-1])["state.json"], "")
     made = {(f"{move.namespace}/{move.name}", move.from_node, move.to_node) for move in state.moves}
     given = ("--policy", str(tmp_path / "policy.yaml"), "-o", "json")
-    result = CliRunner().invoke(main, ["simulate", "--replay", str(folder), *given])
+    result = CliRunner().invoke(main, ["timeline", "replay", str(folder), *given])
 
     assert result.exit_code == 0, result.output
     runs = {run["policy"]: run for run in json.loads(result.stdout)["runs"]}

@@ -11,7 +11,7 @@ import pytest
 from rebalancer.observe.configuration import configurations_in
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.policy.policy_file import parse_policy
-from rebalancer.run.questions import suggest_policy
+from rebalancer.run.first_policy import suggest_policy
 from rebalancer_demo import User, allow
 from tests.docs.outputs import page_cluster
 from tests.integration.reading.servers import a_sandbox, answering, api_of, cluster_objects

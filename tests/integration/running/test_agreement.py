@@ -50,11 +50,11 @@ def followed(
     options = PlanOptions(kubeconfig=kubeconfig, state_path=state, scheduler_config=told)
     begun, found, compared = threading.Event(), list[Agreement](), [0]
 
-    def said(tally: Tally) -> None:
+    def stepped(tally: Tally, _: agreement.Step | None) -> None:
         compared[0] = tally.decisions
 
     def follow() -> None:
-        found.append(agreement.watch_agreement(options, 600.0, pods, None, said, begun=begun.set))
+        found.append(agreement.watch_agreement(options, 600.0, pods, stepped, begun=begun.set))
 
     thread = threading.Thread(target=follow)
     thread.start()

@@ -92,8 +92,7 @@ def test_a_module_that_no_other_imports_is_a_feature_that_is_found_by_its_name()
 
     assert alone - features() == {"rebalancer/__main__.py"}
     assert finding == {
-        "rebalancer/cli/program.py",  # commands
-        "rebalancer/cli/studies.py",  # commands of the lab
+        "rebalancer/cli/groups.py",  # commands
         "rebalancer/policy/strategies.py",  # the registry of strategies
         "rebalancer/scheduling/registry.py",  # plugins of the model
     }

@@ -11,8 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 UNIT = ROOT / "tests" / "unit"
 PROGRAM = ROOT / "rebalancer"
-# These are about no module of the program: its manifests, pages, the embedded cluster, benchmarks, the lab.
-OTHERS = frozenset({"architecture", "bench", "demo", "docs", "lab", "manifests"})
+# These are about no module of the program: its manifests, pages, the embedded cluster, benchmarks.
+OTHERS = frozenset({"architecture", "bench", "demo", "docs", "manifests"})
 
 
 def names() -> frozenset[str]:

@@ -44,9 +44,14 @@ def stages() -> list[str]:
     return next(item["source_modules"] for item in contracts if "do no I/O" in item["name"])
 
 
+def folder_of(stage: str) -> Path:
+    """Where the distribution of a stage lies."""
+    return ROOT / "lab" if stage.startswith("rebalancer_lab.") else ROOT
+
+
 def modules() -> Iterator[Path]:
     for stage in stages():
-        path = ROOT / stage.replace(".", "/")
+        path = folder_of(stage) / stage.replace(".", "/")
         yield from sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
 
 

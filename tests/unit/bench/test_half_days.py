@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.half_days import KINDS, changing_inputs, half_day, moved_back, policies
-from rebalancer.simulation.report import SimulatedMove
+from rebalancer_lab.simulation.report import SimulatedMove
 
 
 def _move(workload: str, from_node: str, node: str) -> SimulatedMove:

@@ -13,8 +13,14 @@ import pytest
 from click.testing import CliRunner
 
 from rebalancer import __version__
-from rebalancer.cli.program import COMMANDS, answer, installed_commands, main
+from rebalancer.cli.groups import installed_commands
+from rebalancer.cli.program import COMMANDS, answer, main
 from tests.unit.cli.conftest import Program
+
+
+def of_others() -> list[str]:
+    """The commands that other distributions bring, but for those of a group."""
+    return [name for name in installed_commands() if "." not in name]
 
 
 def code_of(monkeypatch: pytest.MonkeyPatch, *words: str) -> object:
@@ -46,7 +52,7 @@ def test_help_and_errors_show_the_command_that_was_typed(
 def test_kubectl_completes_commands_each_with_its_description() -> None:
     *lines, directive = answer([""]).splitlines()
 
-    assert [line.split("\t")[0] for line in lines] == [*COMMANDS, *installed_commands()]
+    assert [line.split("\t")[0] for line in lines] == [*COMMANDS, *of_others()]
     assert all(len(line.split("\t")) == 2 for line in lines)
     assert directive == ":4"
 
@@ -58,7 +64,7 @@ def test_kubectl_completes_commands_each_with_its_description() -> None:
         (["plan", "-o", "js"], ["json", "jsonpath=", ":4"]),
         (["plan", "--policy", ""], [":0"]),  # file names are the shell's to complete
         (["nonsense", "--pol"], [":4"]),
-        ([], [*COMMANDS, *installed_commands(), ":4"]),
+        ([], [*COMMANDS, *of_others(), ":4"]),
     ],
 )
 def test_kubectl_completes_subcommands_values_and_files(words: list[str], expected: list[str]) -> None:
@@ -101,8 +107,8 @@ def test_an_unknown_shell_is_refused_with_those_that_are_known(rebalancer_progra
 
 
 def test_the_version_is_shown_with_the_schedulers_it_is_verified_against(rebalancer_program: Program) -> None:
-    shown = rebalancer_program("version").stdout
-    value = json.loads(rebalancer_program("version", "-o", "json").stdout)
+    shown = rebalancer_program("--version").stdout
+    value = json.loads(rebalancer_program("--version", "-o", "json").stdout)
 
     assert shown.splitlines()[0] == f"rebalancer {__version__}"
     assert value["version"] == __version__

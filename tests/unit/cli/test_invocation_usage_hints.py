@@ -15,9 +15,9 @@ HINTS = {
     "plan -n -o json": "-n needs a value, but -o is an option",
     "plan --policy --from dump": "--policy needs a value, but --from is an option",
     "plan -o": "-o needs a value (see: ",
-    "plan --from all/one all/other all/third": "for all of several quote the pattern: --from 'all/*'",
-    "what-if --from all/one all/other": "(--from takes one PATH; see: ",
-    "plan --from one --from=other": "--from is given twice: name one cluster",
+    "plan --from all/one all/other": "(--from takes one PATH; see: ",
+    "plan --from one --from=other": "--from is given twice",
+    "nodes --context eu --context us": "--context is given twice",
 }
 
 

@@ -43,7 +43,9 @@ def test_the_readme_names_commands() -> None:
 def test_every_command_of_the_readme_takes_the_options_it_shows(arguments: list[str]) -> None:
     words = [word for word in arguments if word != ">"]
     names = [word for word in words[:2] if not word.startswith("-")]
-    helped = CliRunner().invoke(main, [*names[: 2 if names[0] in ("policy", "snapshot") else 1], "--help"])
+    helped = CliRunner().invoke(
+        main, [*names[: 2 if names[0] in ("policy", "snapshot", "timeline", "fleet") else 1], "--help"]
+    )
     assert helped.exit_code == 0, helped.output
     for option in (word for word in words if word.startswith("-")):
         assert option in helped.output

@@ -194,7 +194,7 @@ def test_an_installation_brings_the_program_and_the_plugin_of_kubectl(
     installed: Path, program: str, shown: str
 ) -> None:
     helped = installed_program(installed / program, "--help")
-    version = installed_program(installed / program, "version")
+    version = installed_program(installed / program, "--version")
 
     assert (helped.returncode, helped.stderr) == (0, "")
     assert helped.stdout.startswith(f"Usage: {shown} [OPTIONS] COMMAND")

@@ -214,7 +214,7 @@ def packed(content: bytes, base: bytes = b"") -> bytes:
     [
         (None, "leans on no full moment"),
         (packed(b"y" * 1000), "cannot unpack"),  # another one than it was packed with
-        (b"nothing", "full.zst: not what snapshot record writes"),
+        (b"nothing", "full.zst: not a moment of a timeline"),
     ],
 )
 def test_a_moment_that_leans_on_what_is_not_there_is_refused(

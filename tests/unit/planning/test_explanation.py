@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from msgspec.structs import replace
 
 from rebalancer.errors import InputError
 from rebalancer.planning.explanation import (
@@ -13,10 +14,11 @@ from rebalancer.planning.explanation import (
     explain,
 )
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.planner import make_plan
 from rebalancer.planning.subjects import find_subject, parse_subject
 from rebalancer.reporting.tables.explain import explain_table
-from tests.builders import a_node, a_pod
-from tests.unit.planning.builders import a_policy, a_workload, planning_inputs
+from tests.builders import a_budget, a_node, a_pod
+from tests.unit.planning.builders import a_policy, a_workload, at, planning_inputs
 
 
 def _inputs() -> PlanningInputs:
@@ -281,3 +283,68 @@ def test_a_pod_may_be_named_without_its_namespace_where_only_one_has_it() -> Non
     ).snapshot
     with pytest.raises(InputError, match="2 namespaces"):
         find_subject(twice, "pod/web-0")
+
+
+HOT_AND_COOL = (a_node("a", cpu=10), a_node("cool", cpu=100))
+YOUNG = a_policy(evictable={"minAge": "10m"})
+
+
+def test_a_node_names_what_holds_its_own_load_and_not_that_of_others() -> None:
+    nodes = (*HOT_AND_COOL, a_node("b", cpu=10))
+    budget = a_budget("tight", labels={"app": "web"}, allowed=0)
+    workloads = [
+        a_workload("fresh", ["a"] * 9, cpu="1", created=at(-60)),
+        a_workload("web", ["b"] * 9, cpu="1"),
+    ]
+    inputs = planning_inputs(nodes, workloads, policy=YOUNG, poddisruptionbudgets=[budget])
+
+    explained = _node(inputs, "node/b")
+
+    assert [(item.reasons, item.share, item.pods) for item in explained.obstacles] == [(("Budget",), 1.0, 9)]
+    assert "BLOCKED BY" in explain_table(explained).plain
+
+
+def test_a_pod_names_every_rule_that_protects_it() -> None:
+    budget = a_budget("tight", labels={"app": "fresh"}, allowed=0)
+    fresh = a_workload("fresh", ["a"] * 9, cpu="1", created=at(-60))
+    inputs = planning_inputs(HOT_AND_COOL, [fresh], policy=YOUNG, poddisruptionbudgets=[budget])
+
+    assert [item.reason for item in _pod(inputs, "pod/default/fresh-0").refusals] == ["TooYoung", "Budget"]
+
+
+def test_a_pod_that_a_limit_keeps_says_whether_it_would_move_without_it() -> None:
+    one = a_policy(limits={"perRun": 1, "perNode": 8, "perWorkload": "100%"}, planning={"confidence": 0.5})
+    inputs = planning_inputs(HOT_AND_COOL, [a_workload("web", ["a"] * 9, cpu="1")], policy=one)
+    held = [item.pod.name for item in make_plan(inputs).kept if item.setting == "limits.perRun"]
+    free = {move.pod.name for move in make_plan(_without_limit(inputs)).moves}
+    assert held
+    assert free
+
+    for name in held:
+        words = "the plan would move it" if name in free else "it would stay all the same: "
+        verdict = _pod(inputs, f"pod/default/{name}").verdict_because
+        assert f"perRun 1 is reached; without limits.perRun {words}" in verdict
+
+
+def _without_limit(inputs: PlanningInputs) -> PlanningInputs:
+    limits = inputs.policy.limits.model_copy(update={"per_run": 100})
+    return replace(inputs, policy=inputs.policy.model_copy(update={"limits": limits}))
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "told"),
+    [
+        ("https://10.0.0.1:6443", "node", "kubectl get nodes"),
+        ("https://10.0.0.1:6443", "pod", "kubectl get pods -A"),
+        ("my dump", "node", "rebalancer nodes --from 'my dump'"),
+        ("my dump", "pod", "rebalancer explain node/NAME --from 'my dump'"),
+    ],
+)
+def test_names_of_a_recorded_cluster_are_not_looked_for_in_another_one(
+    source: str, kind: str, told: str
+) -> None:
+    snapshot = _inputs().snapshot
+    snapshot = replace(snapshot, source=source)
+    name = "zzzz" if kind == "node" else "zzzz/zzzz"
+    with pytest.raises(InputError, match=re.escape(f"see what there is with: {told}")):
+        find_subject(snapshot, f"{kind}/{name}")

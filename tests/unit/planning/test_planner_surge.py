@@ -13,8 +13,8 @@ from rebalancer.planning.revalidation import revalidate_moves
 from rebalancer.planning.subjects import find_subject, parse_subject
 from rebalancer.reporting.tables.explain import explain_table
 from rebalancer.reporting.tables.plan import plan_table
-from rebalancer.simulation.cycles import SimulationSettings, simulate
 from rebalancer.state.run_state import RunState
+from rebalancer_lab.simulation.cycles import SimulationSettings, simulate
 from tests.builders import a_budget, a_node
 from tests.unit.planning.builders import a_past_move, a_policy, a_workload, because, kept, moved, plan_of
 from tests.unit.planning.surge_builders import HASH, SURGE, a_deployment, a_single_pod, surge_inputs

@@ -28,7 +28,7 @@ def pods_of(dump: Path) -> list[str]:
 
 
 def test_why_a_pod_is_there_is_a_table_of_nodes_by_plugin(rebalancer_program: Program, dump: Path) -> None:
-    result = rebalancer_program("why", f"pod/{pods_of(dump)[0]}", "--from", str(dump))
+    result = rebalancer_program("agreement", "why", f"pod/{pods_of(dump)[0]}", "--from", str(dump))
 
     assert (result.exit_code, result.stderr) == (0, "")
     assert "TOTAL" in result.stdout
@@ -41,7 +41,7 @@ def test_a_decision_is_found_in_what_was_recorded_when_the_pod_was_bound(
     file = tmp_path / "agreement.json"
     file.write_text(to_json(tallied(decided(scheduled(2, 6)))))
 
-    result = rebalancer_program("why", "pod/default/p3", "--decisions", str(file), "-o", "json")
+    result = rebalancer_program("agreement", "why", "pod/default/p3", "--decisions", str(file), "-o", "json")
 
     answer = json.loads(result.stdout)
     assert (answer["kind"], answer["recorded"]) == ("WhyThere", True)
@@ -63,7 +63,7 @@ def test_a_file_without_the_decision_is_refused_in_a_line(
     file = tmp_path / "agreement.json"
     file.write_text(content)
 
-    result = rebalancer_program("why", "pod/default/web", "--decisions", str(file))
+    result = rebalancer_program("agreement", "why", "pod/default/web", "--decisions", str(file))
 
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in result.stderr
@@ -97,7 +97,7 @@ def test_what_no_agreement_wrote_ends_in_a_line_and_a_miss_that_is_no_longer_amo
     file = tmp_path / "agreement.json"
     file.write_text(json.dumps({**report, **change}))
 
-    result = rebalancer_program("why", "pod/p3", "--decisions", str(file))
+    result = rebalancer_program("agreement", "why", "pod/p3", "--decisions", str(file))
 
     assert result.exit_code == (2 if said else 0)
     assert said in result.stderr
@@ -107,7 +107,7 @@ def test_what_no_agreement_wrote_ends_in_a_line_and_a_miss_that_is_no_longer_amo
 
 @pytest.mark.parametrize("subject", ["node/hot", "pod/nobody/nothing"])
 def test_what_is_no_pod_is_refused(rebalancer_program: Program, dump: Path, subject: str) -> None:
-    result = rebalancer_program("why", subject, "--from", str(dump))
+    result = rebalancer_program("agreement", "why", subject, "--from", str(dump))
 
     assert (result.exit_code, result.stdout) == (2, "")
     assert len(result.stderr.splitlines()) == 1
@@ -152,16 +152,3 @@ def test_the_page_shows_what_would_explain_the_misses_and_trusts_no_name() -> No
     assert "if NodeResourcesBalancedAllocation had weight" in page
     assert "a miss among" in page
     assert "<script" not in page
-
-
-def test_a_configuration_beside_that_cannot_be_used_is_refused_before_the_cluster_is_asked(
-    rebalancer_program: Program, tmp_path: Path
-) -> None:
-    file = tmp_path / "other.yaml"
-    file.write_text("kind: ConfigMap")
-
-    result = rebalancer_program("agreement", "--beside", str(file), "--kubeconfig", str(tmp_path / "none"))
-
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"error: {file}:1")
-    assert len(result.stderr.splitlines()) == 1

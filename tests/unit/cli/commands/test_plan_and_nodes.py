@@ -198,7 +198,7 @@ def test_jsonpath_prints_the_values_that_a_template_names(
         "shop/web-7d9f8b6c5d-x2x4z\tnode-0001\nshop/api-5b9c-kk8vq\tnode-0001\n"
     )
     assert rebalancer_program("nodes", "-o", "jsonpath={.kind}").stdout == "NodeListing\n"
-    assert rebalancer_program("version", "-o", "jsonpath={.kind}").stdout == "Version\n"
+    assert rebalancer_program("--version", "-o", "jsonpath={.kind}").stdout == "Version\n"
 
 
 @pytest.mark.parametrize(
@@ -294,9 +294,9 @@ def test_a_detailed_exit_code_says_whether_the_plan_moves_pods(
     same, other = (str(tmp_path / name) for name in ("plan.json", "other.json"))
 
     assert (moves.exit_code, nothing.exit_code) == (10, 0)
-    assert rebalancer_program("diff", "--detailed-exitcode", same, same).exit_code == 0
-    assert rebalancer_program("diff", "--detailed-exitcode", same, other).exit_code == 10
-    assert rebalancer_program("diff", same, other).exit_code == 0
+    assert rebalancer_program("plan", "--detailed-exitcode", "--from", same, "--diff", same).exit_code == 0
+    assert rebalancer_program("plan", "--detailed-exitcode", "--from", same, "--diff", other).exit_code == 10
+    assert rebalancer_program("plan", "--from", same, "--diff", other).exit_code == 0
 
 
 def test_options_that_would_be_ignored_are_refused(

@@ -168,11 +168,3 @@ def test_a_recording_whose_own_notes_are_damaged_says_so(rebalancer_program: Pro
 
     assert result.exit_code == 2
     assert "not what snapshot save writes" in result.stderr
-
-
-@pytest.mark.parametrize("option", ["--days", "--queries-per-second"])
-def test_a_number_that_is_none_is_refused(rebalancer_program: Program, tmp_path: Path, option: str) -> None:
-    result = rebalancer_program("snapshot", "backfill", option, "nan", str(tmp_path))
-
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "nan is not a number" in result.stderr

@@ -9,8 +9,8 @@ import pytest
 
 from rebalancer.cluster.arrays import NodeRow
 from rebalancer.planning.landing.schedulers import ProfileSchedulers
-from rebalancer.questions.changes import with_added_nodes
 from rebalancer.scheduling.state.nodes import listed_since
+from rebalancer_lab.what_if.changes import with_added_nodes
 from tests.builders import a_node, a_pod
 from tests.unit.planning.builders import planning_inputs, with_scheduler
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from rich.text import Text
 
+from rebalancer.planning.cluster_explanation import ClusterExplanation, Distance
 from rebalancer.planning.explanation import (
     PodExplanation,
     PodOfWorkload,
@@ -20,14 +21,10 @@ from rebalancer.planning.explanation import (
     WorkloadExplanation,
 )
 from rebalancer.planning.plan import Plan
-from rebalancer.questions.fit import Fit, FittingPod, NodeRoom
-from rebalancer.questions.what_if import ChangedNode, Fate, PodFate, WhatIf
-from rebalancer.questions.why_not import Distance, WhyNot
-from rebalancer.reporting.tables.explain import explain_table
+from rebalancer.reporting.tables.explain import cluster_table, explain_table
 from rebalancer.reporting.tables.nodes import node_listing, nodes_table
 from rebalancer.reporting.tables.outcomes import outcomes_table
 from rebalancer.reporting.tables.plan import plan_table
-from rebalancer.reporting.tables.questions import fit_table, what_if_table, why_not_table
 from rebalancer.reporting.tables.text import Style, common_ending
 from rebalancer.state.results import Result
 from tests.unit.reporting.builders import NOW, an_outcome, some_outcomes
@@ -46,34 +43,10 @@ def outcomes(plan: Plan, style: Style) -> Text:
     return outcomes_table(some_outcomes(*made), style)
 
 
-def what_if(plan: Plan, style: Style) -> Text:
-    fates = [
-        PodFate(move.pod.full_name, move.pod.workload, move.from_node, Fate.LANDS, move.landings)
-        for move in plan.moves
-    ]
-    nodes = [
-        ChangedNode(node.name, "", (node.hot, False), node.load, node.after.load if node.after else {})
-        for node in plan.nodes
-    ]
-    changed = WhatIf(
-        **OF_PLAN, changes=("drain it",), pods=tuple(fates), nodes=tuple(nodes), hot=(2, 0),
-        pending=(0, 0), moves=(3, 0), comparison=None, emptied=None, notes=(),
-    )  # fmt: skip
-    return what_if_table(changed, style)
-
-
-def why_not(plan: Plan, style: Style) -> Text:
+def cluster(plan: Plan, style: Style) -> Text:
     nearest = tuple(Distance(node.name, "cpu", 70.0, 80.0) for node in plan.nodes)
-    return why_not_table(WhyNot(**OF_PLAN, verdict="no node is hot", nearest=nearest), style)
-
-
-def fit(plan: Plan, style: Style) -> Text:
-    landings = tuple(FittingPod(at, node.name, 1.0, 0, {}) for at, node in enumerate(plan.nodes))
-    found = Fit(
-        "production", "sha256:0", NOW, "Pod shop/web", "default-scheduler", {}, 0, 4, fits=4, at_most=10,
-        landings=landings, by_node=tuple(NodeRoom(node.name, 1) for node in plan.nodes),
-    )  # fmt: skip
-    return fit_table(found, style)
+    found = ClusterExplanation(**OF_PLAN, moves=0, verdict="no node is hot", nearest=nearest)
+    return cluster_table(found, style)
 
 
 def workload(plan: Plan, style: Style) -> Text:
@@ -97,15 +70,13 @@ TABLES: Mapping[str, Table] = {
     "plan": plan_table,
     "nodes": lambda plan, style: nodes_table(node_listing(plan, plan.nodes), style),
     "outcomes": outcomes,
-    "what-if": what_if,
-    "why-not": why_not,
-    "fit": fit,
+    "explain": cluster,
     "explain deployment": workload,
     "explain pod": pod,
 }
 # The pods and nodes that each table lists.
-PODS_OF = {"plan": 3, "outcomes": 3, "what-if": 3, "explain deployment": 3}
-ALL_NODES = {"nodes", "plan", "what-if", "why-not", "fit", "explain pod"}
+PODS_OF = {"plan": 3, "outcomes": 3, "explain deployment": 3}
+ALL_NODES = {"nodes", "plan", "explain", "explain pod"}
 
 
 def named(text: str, name: str) -> bool:

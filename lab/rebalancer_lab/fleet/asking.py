@@ -1,0 +1,76 @@
+"""Asks each cluster of a fleet for its plan, or follows all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import UNSET
+
+from rebalancer.cli.output import Output, progress_bar
+from rebalancer.errors import InputError
+from rebalancer.observe.plan_options import PlanOptions
+from rebalancer.planning.eviction import why_protected
+from rebalancer.planning.planner import plan_prepared, prepare_to_plan
+from rebalancer.planning.prepared import PreparedInputs
+from rebalancer.planning.strategies.whole_nodes import most_emptied, pods_to_leave
+from rebalancer.reporting.render import DOCUMENTS
+from rebalancer.run.agreement import watch_agreement
+from rebalancer.run.plan import plan_inputs
+from rebalancer.signals import stop_on_signal
+from rebalancer_lab.fleet.fleet import ClusterRow, Gate, ask_each, failed_rows, show_rows, write_rows
+from rebalancer_lab.fleet.options import Cluster
+
+MAX_FOLLOWED = 50  # each holds its objects and two watches
+
+
+def show_plans(fleet: tuple[Cluster, ...], output: Output) -> int:
+    """Write a row for the plan of each cluster, with the whole plan where programs read it; the exit code."""
+    whole = output.format in DOCUMENTS
+    return show_rows(fleet, output, lambda name, options: [_planned_row(name, options, whole=whole)])
+
+
+def _planned_row(name: str, options: PlanOptions, *, whole: bool) -> ClusterRow:
+    inputs = plan_inputs(options)
+    prepared = prepare_to_plan(inputs)
+    plan = plan_prepared(prepared)
+    held = plan.obstacles[0] if plan.obstacles else None
+    measured = inputs.state.agreement if inputs.state else None
+    return ClusterRow(
+        cluster=name,
+        policy=plan.policy,
+        nodes=plan.node_count,
+        pods=plan.pod_count,
+        hot=plan.hot_count,
+        movable=sum(1 for pod in prepared.bound_pods() if why_protected(prepared.eviction, pod) is None),
+        emptiable=_emptiable(prepared),
+        moves=len(plan.moves),
+        held_by=held.setting if held else "",
+        held_share=held.share if held else 0.0,
+        minor=inputs.scheduler.version,
+        decisions=measured.decisions if measured else None,
+        landed=measured.landed if measured else None,
+        answer=plan if whole else UNSET,
+    )
+
+
+def _emptiable(prepared: PreparedInputs) -> int:
+    """Nodes in use, less the fewest that hold all requests: no plan empties more."""
+    return most_emptied(prepared.state, pods_to_leave(prepared.pods, len(prepared.nodes)) > 0)
+
+
+def show_agreement(fleet: Sequence[Cluster], output: Output, seconds: float, decisions: int | None) -> int:
+    """Follow all clusters at once, as ``watch_agreement`` does one; write what was found of each in a row."""
+    gate = Gate()
+
+    def row(name: str, options: PlanOptions) -> ClusterRow:
+        found = watch_agreement(options, seconds, decisions, lambda *_: None, gate.open, signals.stop)
+        why = found.suspects[0].sentence if found.suspects else ""
+        return ClusterRow(
+            cluster=name, decisions=found.decisions, landed=found.landed, held_by=why, answer=found
+        )
+
+    if len(fleet) > MAX_FOLLOWED:
+        raise InputError(f"{len(fleet)} contexts are more than {MAX_FOLLOWED}", hint="name fewer at once")
+    with stop_on_signal() as signals, progress_bar("clusters", len(fleet)) as advance:
+        rows = list(ask_each(fleet, row, lambda *of: failed_rows(*of)[0], advance, len(fleet), gate))
+    return write_rows(rows, output)

@@ -1,0 +1,1 @@
+"""Tests of a policy: assertions about its plan, for a CI."""

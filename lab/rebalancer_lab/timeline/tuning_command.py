@@ -1,0 +1,131 @@
+"""What ``rebalancer tune`` does: open workers, search, and print the front and the judgement."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.text import Text
+
+from rebalancer import files
+from rebalancer.cli.invocation import LOGGER
+from rebalancer.cli.output import Output, emit, progress_bar
+from rebalancer.counting import counted
+from rebalancer.documents import read_text
+from rebalancer.errors import InputError
+from rebalancer.policy.policy_file import default_policy, load_policy, shown
+from rebalancer.policy.units import format_duration
+from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
+from rebalancer.reporting.words import plain, words
+from rebalancer_lab.timeline.space import Point, read_space
+from rebalancer_lab.timeline.tuning import Search, Trial, Tuning, blocks_of, chosen_policy, tune
+from rebalancer_lab.timeline.workers import dask_cluster, processes
+
+_MAX_TRIALS = 12
+
+
+def tune_policy(
+    places: Sequence[str],
+    output: Output,
+    *,
+    space: Path,
+    policy_path: Path | None,
+    trials: int,
+    population: int,
+    block: float,
+    every: int,
+    most_cost: float,
+    workers: int,
+    dask: str | None,
+    storage: Path | None,
+    write: Path | None,
+    seed: int,
+) -> None:
+    """``rebalancer tune``; InputError for what cannot be used, before anything is replayed."""
+    if importlib.util.find_spec("optuna") is None:
+        raise InputError("tune needs Optuna", hint="install rebalancer-lab[tune]")
+    if write is not None and files.is_there(write):
+        raise InputError("already exists", where=str(write), hint="choose another file name")
+    if write is not None and not os.access(write.parent, os.W_OK | os.X_OK):
+        raise InputError("cannot be written: no such folder, or not yours", where=str(write))
+    today = default_policy() if policy_path is None else load_policy(policy_path)
+    searched = read_space(read_text(space), str(space), today)
+    blocks = blocks_of(places, block, every)
+    known = sorted({item.folder for item in blocks})
+    opened = processes(workers) if dask is None else dask_cluster(dask, known)
+    try:
+        with progress_bar("trials", trials) as advance:
+            search = Search(trials, population, seed, most_cost)
+            found = tune(searched, blocks, search, opened, storage, _with_time_left(advance, trials))
+    finally:
+        opened.close()
+    emit(found, output, tuning_table)
+    if write is not None and found.better:
+        if shown(today.policy)[1]:
+            LOGGER.warning("secrets of the policy are written as REDACTED: it cannot be used as it is")
+        try:
+            write.write_text(chosen_policy(found, searched), encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot write: {error.strerror or error}", where=str(write)) from error
+
+
+def _with_time_left(advance: Callable[[str], None], trials: int) -> Callable[[str], None]:
+    """What counts trials, and says how long the others will take."""
+    begun, done, replayed = time.monotonic(), 0, 0
+
+    def count(message: str) -> None:
+        nonlocal done, replayed
+        done += 1
+        replayed += message.startswith("generation")
+        left = (time.monotonic() - begun) / replayed * (trials - done) if replayed else 0.0
+        advance(f"{message}, about {format_duration(round(left))} left" if left >= 1.0 else message)
+
+    return count
+
+
+def tuning_table(found: Tuning, style: Style = Style()) -> Text:
+    """The verdict, the front, and the chosen policy beside today's."""
+    lines = Lines(style)
+    lines.message(f"Tuning: {found.verdict}", 0, "green" if found.better else "yellow", most=4)
+    days = f"{counted(len(found.tuned_on), 'block')} to tune on, {len(found.held_out)} held out"
+    failed = f", {found.failed} of them failed" if found.failed else ""
+    lines.message(f"{counted(found.trials, 'trial')}{failed}; {days}; seed {found.seed}", 0, "dim")
+    lines.message(found.failure, 0, "yellow")
+    lines.heading(
+        "FRONT", "a day, on the blocks that were tuned on: points times minutes of excess, and disruption"
+    )
+    today = Trial(number=-1, point={}, excess=found.excess, cost=found.cost)
+    columns = [
+        Column("TRIAL", lambda trial: "today" if trial.number < 0 else str(trial.number), right=True),
+        Column("EXCESS", lambda trial: f"{trial.excess:,.0f}", right=True),
+        Column("COST", lambda trial: f"{trial.cost:,.1f}", right=True),
+        Column("SETTINGS", lambda trial: (_settings(trial.point), "dim"), sentence=True),
+    ]
+    write_table(lines, columns, [today, *found.front], _MAX_TRIALS, "trial")
+    if found.chosen is None:
+        return lines.text
+    lines.heading(
+        "JUDGED", f"trial {found.chosen.number} beside today's policy, a day, on the blocks held out"
+    )
+    columns = [
+        Column("FIGURE", lambda item: item[0]),
+        Column("TODAY", lambda item: f"{item[1].today:,.1f}", right=True),
+        Column("CHOSEN", lambda item: f"{item[1].chosen:,.1f}", right=True),
+        Column("LESS BY", lambda item: f"{item[1].mean:z,.1f}", right=True),
+        Column("95 %", lambda item: f"{item[1].low:z,.1f} to {item[1].high:z,.1f}", right=True),
+    ]
+    write_table(lines, columns, list(found.margins.items()))
+    lines.heading("WHAT IT CHANGES")
+    for item in found.changes:
+        lines.message(
+            f"{plain(item.setting)}: {words(item.before)} {style.glyphs.arrow} {words(item.after)}", 2
+        )
+    return lines.text
+
+
+def _settings(point: Point) -> str:
+    """``utilization.cpu 75, perRun 30``: the end of each path, and its value."""
+    return ", ".join(f"{'.'.join(path.split('.')[-2:])} {value}" for path, value in point.items()) or "-"

@@ -1,0 +1,558 @@
+"""What a change would do: the cluster before it, the pods it concerns, and the cluster once it has settled.
+
+A change is made on a copy of the inputs of a plan. Pods that it sets free or adds are placed one by one, each
+at its likeliest node; the loads follow the pods; and then the same rules say which nodes are hot, and the
+same planner what it would move. Two scheduler configurations are compared by reading the cluster as each of
+them sees it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from rebalancer.cluster import times
+from rebalancer.cluster.arrays import NodeRow, PodRow
+from rebalancer.cluster.kinds import DISRUPTION_BUDGETS
+from rebalancer.cluster.pod_classes import OF_THEIR_NODE
+from rebalancer.counting import counted
+from rebalancer.planning.eviction.budgets import exhausted
+from rebalancer.planning.eviction.rules import budgets_read, daemon_set, overlapping, refusals, static
+from rebalancer.planning.eviction.workload_rules import controller
+from rebalancer.planning.inputs import About, PlanningInputs
+from rebalancer.planning.landing.schedulers import neutral_everywhere
+from rebalancer.planning.plan import API_VERSION, Answer, Landing, Value, by_resource
+from rebalancer.planning.planner import make_plan
+from rebalancer.planning.prepared import PreparedInputs, prepare_untouched
+from rebalancer.planning.reasons import NotMoved, Reason
+from rebalancer.planning.report import possible_landings
+from rebalancer.planning.strategies.consolidation import Consolidation, ConsolidationSettings
+from rebalancer.planning.subjects import SubjectName, find_subject
+from rebalancer.planning.warnings import not_modelled, sentences
+from rebalancer.policy.schema import Limits
+from rebalancer.policy.strategies import no_strategies
+from rebalancer.policy.units import Amount
+from rebalancer.scheduling.framework.cycle import waiting_pods
+from rebalancer.scheduling.resources import pod_requests, requested_amounts
+from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.state.run_state import RunState
+from rebalancer_lab.simulation.world import LoadShape, SimulatedCluster
+from rebalancer_lab.what_if.changes import (
+    AddedPod,
+    Changes,
+    Scaling,
+    rescaled,
+    with_added_nodes,
+    with_cordoned,
+    with_pods,
+    with_replicas,
+    without_pods,
+)
+from rebalancer_lab.what_if.fit import NO_POD, next_landing, why_nowhere, why_unpredictable
+
+_OF_ITS_NODE = ((static, Reason.STATIC_POD), (daemon_set, Reason.DAEMON_SET))
+_STAYS = (
+    (controller, Reason.NO_CONTROLLER),
+    (overlapping, Reason.OVERLAPPING_BUDGETS),
+    (budgets_read, Reason.UNPREDICTABLE),
+)
+_SAME_CHANCE = 0.005  # chances that differ by less are the same
+_MAX_WORKLOADS = 2000
+_CHANGED_POINTS = 0.5  # points of a load below which a node counts as unchanged
+_DAY_SECONDS = 86_400.0
+
+
+class Fate(StrEnum):
+    """What becomes of a pod."""
+
+    LANDS = "Lands"
+    PENDING = "Pending"
+    STAYS = "Stays"
+    OF_ITS_NODE = "OfItsNode"  # of a DaemonSet, or static: it belongs to its node and stays there
+    REMOVED = "Removed"
+    UNPREDICTABLE = "Unpredictable"  # it leaves, and where its replacement lands is not known
+
+
+class PodFate(Value, frozen=True):
+    """A pod that a change concerns, and what becomes of it or of its replacement."""
+
+    pod: str  # namespace/name
+    workload: str  # Kind/name
+    from_node: str  # empty for a pod that is new or Pending
+    fate: Fate
+    landings: tuple[Landing, ...] = ()  # the likeliest node first
+    because: str = ""
+
+
+class ChangedNode(Value, frozen=True):
+    """A node that is hot before or after the change, or whose load changes."""
+
+    node: str
+    change: str  # drained, cordoned or new; empty for any other
+    hot: tuple[bool, bool]  # before and after
+    before: dict[str, float]  # percent of allocatable; empty for a new node
+    after: dict[str, float]
+
+
+class ComparedLanding(Value, frozen=True):
+    """Where the same pod lands by either of two scheduler configurations."""
+
+    pod: str  # namespace/name of a pod, or the next pod of a workload
+    before: tuple[Landing, ...]
+    after: tuple[Landing, ...]
+    fates: tuple[Fate, Fate]  # before and after
+    because: tuple[str, str]  # why it does not land, or why that is not known; empty where it lands
+
+
+class Comparison(Value, frozen=True):
+    """Two scheduler configurations side by side."""
+
+    configurations: tuple[str, str]  # where each is from
+    compared: int  # pods, without those that stay where they are and those that neither can predict
+    differing: tuple[ComparedLanding, ...]  # those whose fate, nodes or chances differ
+    unknown: tuple[ComparedLanding, ...] = ()  # those that neither can predict
+
+
+class WhatIf(Answer, frozen=True):
+    """The cluster before and after a change that nobody has made."""
+
+    changes: tuple[str, ...]
+    pods: tuple[PodFate, ...]  # in the order in which they are placed
+    nodes: tuple[ChangedNode, ...]  # the hottest after the change first
+    hot: tuple[int, int]  # hot nodes before and after
+    pending: tuple[int, int]  # pods that fit nowhere
+    moves: tuple[int, int]  # that a plan by this policy would make before, and once the change has settled
+    comparison: Comparison | None
+    # Nodes that could be emptied by either configuration, whatever limits say; None where there is only one.
+    emptied: tuple[int, int] | None
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...] = ()  # what of the cluster, and of its load, is not known
+    api_version: str = API_VERSION
+    kind: str = "WhatIf"
+
+
+class PlacedPod(msgspec.Struct, frozen=True, eq=False):
+    """A pod that left its node, or waited: its row, and where it or its replacement is now."""
+
+    row: PodRow
+    node: int  # -1: Pending, or not known
+    pod_class: int
+
+
+class ChangedCluster(msgspec.Struct, eq=False):
+    """A state on which nodes are drained and pods are placed; ``fates`` and ``placed`` grow.
+
+    A drain is what ``kubectl drain`` does: the node is cordoned, pods of DaemonSets and static pods stay, and
+    every other pod is evicted, in order of namespace and name. A disruption budget that is spent keeps its
+    pod. A budget gets back what it spent once the replacement has landed, and does not while that is Pending:
+
+        budget web allows 1; the cluster has room for one more pod
+        web-1   evicted, its replacement lands on n4, the budget allows 1 again
+        web-2   evicted, its replacement fits nowhere: Pending, the budget allows 0
+        web-3   stays: the budget allows no disruption until web-2 runs again
+    """
+
+    prepared: PreparedInputs
+    state: ClusterState
+    fates: list[PodFate] = []
+    placed: list[PlacedPod] = []
+    _spent: Counter[str] = msgspec.field(default_factory=Counter)  # by disruption budget
+
+    def drain(self, node: NodeRow) -> None:
+        """Evict what may leave a node, which is unschedulable already."""
+        leaving = []
+        for row in self.prepared.pods_on(node):
+            if self.state.node[row] != node:
+                continue
+            own = next(refusals(_OF_ITS_NODE, self.prepared.eviction, row), None)
+            kept = self._why_kept(row)
+            if own is not None:
+                self._tell(row, _NextPod(Fate.OF_ITS_NODE, own.message))
+            elif kept is not None:
+                self._tell(row, _NextPod(Fate.STAYS, kept.message))
+            else:
+                self._replace(row)
+                leaving.append(row)
+        for row in leaving:
+            if self.state.node[row] >= 0:
+                self.state.remove(row)
+
+    def _why_kept(self, row: PodRow) -> NotMoved | None:
+        context = self.prepared.eviction
+        kept = next(refusals(_STAYS, context, row), None)
+        if kept is not None:
+            return kept
+        budget = exhausted(context.budgets.spent_by(row), self._spent)
+        if budget is None:
+            return None
+        wait = counted(self._spent[budget.name], "of its pods waits", "of its pods wait")
+        waiting = f", and {wait}" * bool(budget.allowed)
+        return NotMoved(Reason.BUDGET, f"budget {budget.name} {budget.message}{waiting}")
+
+    def _replace(self, row: PodRow) -> None:
+        prepared, state = self.prepared, self.state
+        replacement = prepared.eviction.replacement(row)
+        pod_class = int(replacement.pod_class)
+        if prepared.eviction.workload(row).replaced_late:
+            state.remove(row)
+        else:
+            state.evict(row)
+        spent = prepared.eviction.budgets.spent_by(row)
+        self._spent.update(budget.name for budget in spent)
+        next_pod = _next_pod(prepared, state, pod_class, unpredictable=replacement.unpredictable_reason)
+        if next_pod.node >= 0:
+            state.bind(state.add(pod_class), next_pod.node)
+            self._spent.subtract(budget.name for budget in spent)
+        self.placed.append(PlacedPod(row, next_pod.node, pod_class))
+        self._tell(row, next_pod)
+
+    def place_waiting(self, row: PodRow) -> None:
+        """Place a pod that is Pending, or new, where it lands; it stays unbound where it fits nowhere."""
+        pod_class = self.state.pod_class[row]
+        next_pod = _next_pod(self.prepared, self.state, pod_class, row)
+        if next_pod.node >= 0:
+            self.state.bind(row, next_pod.node)
+            self.placed.append(PlacedPod(row, next_pod.node, pod_class))
+        self._tell(row, next_pod)
+
+    def _tell(self, row: PodRow, next_pod: _NextPod) -> None:
+        pod, node = self.prepared.pod_reference(row), int(self.prepared.pods.node[row])
+        from_node = self.prepared.inputs.snapshot.nodes.names[node] if node >= 0 else ""
+        self.fates.append(next_pod.fate_of(pod.full_name, pod.workload, from_node))
+
+
+class _NextPod(msgspec.Struct, frozen=True):
+    """Where one more pod of a class lands, or why that is nowhere or not known."""
+
+    fate: Fate
+    because: str = ""
+    landings: tuple[Landing, ...] = ()
+    node: int = -1  # the likeliest
+
+    def fate_of(self, pod: str, workload: str, from_node: str = "") -> PodFate:
+        return PodFate(
+            pod=pod,
+            workload=workload,
+            from_node=from_node,
+            fate=self.fate,
+            landings=self.landings,
+            because=self.because,
+        )
+
+
+def _next_pod(
+    prepared: PreparedInputs,
+    state: ClusterState,
+    pod_class: int,
+    pod: int = NO_POD,
+    *,
+    unpredictable: str = "",
+) -> _NextPod:
+    """``pod`` is its number on the state if it has one; ``unpredictable`` says why it cannot be placed."""
+    why = unpredictable or why_unpredictable(prepared, pod_class)
+    if why:
+        return _NextPod(Fate.UNPREDICTABLE, why)
+    landing = next_landing(prepared.schedulers, state, pod_class, pod)
+    if landing.landings is None:
+        return _NextPod(Fate.PENDING, why_nowhere(prepared, state, pod_class, landing, pod))
+    landings = possible_landings(prepared, landing.landings)
+    return _NextPod(Fate.LANDS, "", landings, int(landing.landings.likeliest()))
+
+
+_BY_THE_SCHEDULER = frozenset({Fate.LANDS, Fate.PENDING, Fate.UNPREDICTABLE})  # not the others
+
+
+def compare(
+    ours: PreparedInputs, theirs: PreparedInputs, before: Sequence[PodFate] | None, after: Sequence[PodFate]
+) -> Comparison:
+    """The pods of a change, or without one the next pod of every workload, by both configurations."""
+    one = _next_pods(ours) if before is None else {item.pod: item for item in before}
+    other = _next_pods(theirs) if before is None else {item.pod: item for item in after}
+    pairs = [
+        ComparedLanding(
+            pod=pod,
+            before=one[pod].landings,
+            after=other[pod].landings,
+            fates=(one[pod].fate, other[pod].fate),
+            because=(one[pod].because, other[pod].because),
+        )
+        for pod in one
+        if pod in other and {one[pod].fate, other[pod].fate} & _BY_THE_SCHEDULER
+    ]
+    known = [item for item in pairs if set(item.fates) != {Fate.UNPREDICTABLE}]
+    return Comparison(
+        configurations=(
+            ours.inputs.scheduler.configuration.source,
+            theirs.inputs.scheduler.configuration.source,
+        ),
+        compared=len(known),
+        differing=tuple(item for item in known if _differ(item)),
+        unknown=tuple(item for item in pairs if set(item.fates) == {Fate.UNPREDICTABLE}),
+    )
+
+
+def _next_pods(prepared: PreparedInputs) -> Mapping[str, PodFate]:
+    """By workload: where one more of its pods would land now, or why that is nowhere or not known."""
+    fates: dict[str, PodFate] = {}
+    for row in map(PodRow, range(len(prepared.pods))):
+        workload = prepared.eviction.workload(row)
+        if workload.owner.kind in OF_THEIR_NODE or not workload.owner.kind or workload.key in fates:
+            continue
+        replacement = prepared.eviction.replacement(row)
+        next_pod = _next_pod(
+            prepared,
+            prepared.state,
+            int(replacement.pod_class),
+            unpredictable=replacement.unpredictable_reason,
+        )
+        fates[workload.key] = next_pod.fate_of(workload.key, workload.key)
+        if len(fates) == _MAX_WORKLOADS:
+            break
+    return fates
+
+
+def _differ(item: ComparedLanding) -> bool:
+    first = {landing.node: landing.probability for landing in item.before}
+    second = {landing.node: landing.probability for landing in item.after}
+    names = first.keys() | second.keys()
+    chances = any(abs(first.get(name, 0.0) - second.get(name, 0.0)) > _SAME_CHANCE for name in names)
+    return chances or item.fates[0] is not item.fates[1]
+
+
+class _Changed(msgspec.Struct, frozen=True, eq=False):
+    """The cluster once the changes are made: what became of pods, and what a plan would be made from."""
+
+    fates: tuple[PodFate, ...]
+    settled: PreparedInputs
+    later: PlanningInputs
+    pending: int
+    notes: tuple[str, ...]
+
+
+def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | None = None) -> WhatIf:
+    """What the changes would do; ``other`` are the inputs of another scheduler configuration to compare with.
+
+    Pending pods land whether anything is changed or not, so loads are compared with the cluster once they
+    have. Raises InputError for a node or a workload that is not there.
+    """
+    inputs = replace(inputs, ignore_coverage=True)
+    before = prepare_untouched(inputs)
+    theirs = before if other is None else prepare_untouched(replace(other, ignore_coverage=True))
+    changed = _changed(theirs, changes)
+    unchanged = _changed(before, Changes()).settled if before.pending.placed else before
+    landed = ["Pending pods are counted where they land, before the change too"] * (unchanged is not before)
+    comparison = emptied = None
+    words = changes.words()
+    if other is not None:
+        words += (f"the scheduler's configuration is {other.scheduler.configuration.source}",)
+        emptied = _emptied(inputs), _emptied(other)
+        ours = _changed(before, changes).fates if changes else None
+        comparison = compare(before, theirs, ours, changed.fates)
+    # Of the pods that waited those are listed that wait no longer, or wait now.
+    waited = {
+        before.pods.full_name(row): bool(before.state.node[row] >= 0)
+        for row in waiting_pods(before.schedulers.state, before.pods)
+    }
+    return WhatIf(
+        source=inputs.snapshot.source,
+        policy=inputs.policy.metadata.name,
+        inputs=inputs.digest,
+        now=times.render(inputs.now),
+        changes=words,
+        pods=tuple(
+            item
+            for item in changed.fates
+            if item.from_node or item.pod not in waited or waited[item.pod] != (item.fate is Fate.LANDS)
+        ),
+        nodes=_nodes(unchanged, changed.settled, changes),
+        hot=(_hot(unchanged), _hot(changed.settled)),
+        pending=(before.pending.unplaced, changed.pending),
+        moves=(len(make_plan(inputs).moves), len(make_plan(changed.later).moves)),
+        comparison=comparison,
+        emptied=emptied,
+        notes=(*changed.notes, *landed),
+        warnings=sentences(item for item in inputs.warnings if item.about in (About.CLUSTER, About.LOAD)),
+    )
+
+
+def _emptied(inputs: PlanningInputs) -> int:
+    """How many nodes a plan would empty without limits and taints."""
+    policy, most = inputs.policy, len(inputs.snapshot.pods)
+    settings = Consolidation.settings_in(policy) or ConsolidationSettings()
+    every_node = settings.model_copy(update={"max_nodes": most + 1, "taint_for": 0.0})
+    strategies = no_strategies().model_copy(update={Consolidation.name: every_node})
+    limits = Limits(per_run=most, per_node=most, per_namespace=most, per_workload=Amount(100, percent=True))
+    policy = policy.model_copy(update={"strategies": strategies, "limits": limits})
+    plan = make_plan(replace(inputs, policy=policy, ignore_coverage=True))
+    return int(plan.strategies[Consolidation.name].figures["emptied"])
+
+
+def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
+    inputs = before.inputs
+    drained = [_node_row(inputs, name) for name in changes.drained]
+    cordoned = [_node_row(inputs, name) for name in changes.cordoned]
+    templates = [(_node_row(inputs, item.template), item.count) for item in changes.added]
+    known = inputs.load.known
+    inputs, fates, added, notes, controllers = _scaled(before, changes.scaled)
+    for template, count in templates:
+        inputs = with_added_nodes(inputs, template, count)
+    pods = inputs.snapshot.pods
+    gone = np.flatnonzero(np.isin(pods.node, drained) & pods.terminating).tolist()  # or about to be
+    inputs = with_cordoned(without_pods(inputs, gone), (*drained, *cordoned))
+    inputs, guessed = _with_guesses(inputs, drained)
+    prepared = prepare_untouched(inputs)
+    cluster = ChangedCluster(prepared, prepared.schedulers.state.copy(), fates=fates)
+    for row in waiting_pods(cluster.state, prepared.pods):
+        cluster.place_waiting(PodRow(row))
+    for node in drained:
+        cluster.drain(node)
+    lost = [item.row for item in cluster.placed if _has_empty_dir(prepared, item.row)]
+    if lost:
+        others = f" and {len(lost) - 1} more" * (len(lost) > 1)
+        notes.append(
+            f"{prepared.pods.full_name(lost[0])}{others} would lose the data in emptyDir volumes: "
+            "kubectl drain asks for --delete-emptydir-data"
+        )
+    if any(item.fate is Fate.PENDING for item in cluster.fates):
+        notes.append(
+            "an autoscaler, which may add nodes for pods that fit nowhere, is not modelled: see --add-node"
+        )
+    if guessed:
+        what = counted(guessed, "pod uses is not known: it is", "pods use is not known: they are")
+        notes.append(f"what {what} counted with {'its' if guessed == 1 else 'their'} requests")
+    if changes.added:
+        notes.append(
+            "a new node is taken to be as busy as its template without the pods that are not of a DaemonSet"
+        )
+    unknown = [
+        item.template for item, (row, _) in zip(changes.added, templates, strict=True) if not known[row]
+    ]
+    if unknown:
+        notes.append(
+            f"how busy {unknown[0]} is, and so a new node like it, is not known: moves do not land there"
+        )
+    if drained or added or changes.added:
+        notes.append("every pod is placed after those above it, each of which is at its likeliest node")
+    neutral = neutral_everywhere(inputs.scheduler.configuration)
+    if neutral:
+        notes.append(not_modelled(neutral))
+    later = with_replicas(_settled(inputs, cluster.placed), controllers)
+    return _Changed(
+        fates=tuple(cluster.fates),
+        settled=prepare_untouched(later),
+        later=replace(later, tainted=None, closed=None),
+        pending=sum(1 for item in cluster.fates if item.fate is Fate.PENDING),
+        notes=tuple(notes),
+    )
+
+
+def _has_empty_dir(prepared: PreparedInputs, pod: PodRow) -> bool:
+    """Whether a pod has run on a node, and has a volume whose data does not outlive it."""
+    volumes = prepared.pods.class_of(pod).spec.volumes or ()
+    return prepared.pods.node[pod] >= 0 and any(item.empty_dir is not None for item in volumes)
+
+
+def _scaled(
+    before: PreparedInputs, scaled: tuple[Scaling, ...]
+) -> tuple[PlanningInputs, list[PodFate], list[AddedPod], list[str], set[str]]:
+    """The inputs with workloads scaled, what that removes and adds, what is taken for granted, and whose."""
+    fates: list[PodFate] = []
+    added: list[AddedPod] = []
+    removed: list[PodRow] = []
+    notes: list[str] = []
+    controllers: set[str] = set()
+    names = before.inputs.snapshot.nodes.names
+    for scaling in scaled:
+        scale = rescaled(before, scaling)
+        workload = f"{scale.workload.kind}/{scale.workload.name}"
+        for row in scale.removed:
+            node = int(before.pods.node[row])
+            from_node = names[node] if node >= 0 else ""
+            fates.append(_NextPod(Fate.REMOVED).fate_of(before.pods.full_name(row), workload, from_node))
+        if scale.unpredictable:
+            new = f"{scale.workload.namespace}/{scale.workload.name}-new"
+            fates.append(_NextPod(Fate.UNPREDICTABLE, scale.unpredictable).fate_of(new, workload))
+        removed += scale.removed
+        added += scale.added
+        controllers |= scale.controllers
+    if removed:
+        notes.append("which replicas a smaller number leaves is the choice of the controller")
+    if added:
+        notes.append("a new replica is counted with what its siblings use on average")
+    if scaled and before.inputs.snapshot.recording.records(DISRUPTION_BUDGETS):
+        notes.append("disruption budgets are taken to allow what they allow now")
+    return with_pods(without_pods(before.inputs, removed), added), fates, added, notes, controllers
+
+
+def _node_row(inputs: PlanningInputs, name: str) -> NodeRow:
+    return NodeRow(find_subject(inputs.snapshot, SubjectName("node", name)).row)
+
+
+def _with_guesses(inputs: PlanningInputs, drained: list[NodeRow]) -> tuple[PlanningInputs, int]:
+    """The inputs with the requests of pods on drained nodes whose usage is not known, and their number."""
+    pods, usage = inputs.snapshot.pods, inputs.load.pod_usage.copy()
+    on_drained = np.isin(pods.node, drained) & np.isnan(usage).any(axis=1)
+    rows = np.flatnonzero(on_drained).tolist()
+    for row in rows:
+        wanted = requested_amounts(pod_requests(pods.class_of(row)).present, inputs.load.resources)
+        usage[row] = np.where(np.isnan(usage[row]), wanted, usage[row])
+    return replace(inputs, load=replace(inputs.load, pod_usage=usage)), len(rows)
+
+
+def _settled(inputs: PlanningInputs, placed: list[PlacedPod]) -> PlanningInputs:
+    """What a run would read once every pod runs where it landed and the figures show it.
+
+    Where none has moved that is what was read, of pods that use more than their nodes report as well.
+    """
+    if not placed:
+        return replace(inputs, explains=False)
+    cluster = SimulatedCluster(inputs, LoadShape(), np.random.default_rng(0))
+    pods = inputs.snapshot.pods
+    created, started = pods.created.copy(), pods.started.copy()
+    for item in placed:
+        cluster.place(item.row, item.node, item.pod_class)
+        created[item.row] = np.fmin(created[item.row], inputs.now - _DAY_SECONDS)
+        started[item.row] = inputs.now - _DAY_SECONDS
+    cluster.measure()
+    after = cluster.inputs(inputs.state or RunState())
+    now = after.snapshot.pods
+    table = replace(now, columns=now.columns.changed(created=created, started=started))
+    snapshot = replace(after.snapshot, pods=table)
+    return replace(after, snapshot=snapshot, state=inputs.state)
+
+
+def _hot(prepared: PreparedInputs) -> int:
+    return int(np.count_nonzero(prepared.hotness.hot))
+
+
+def _nodes(before: PreparedInputs, after: PreparedInputs, changes: Changes) -> tuple[ChangedNode, ...]:
+    """The nodes that are hot on either side, or whose load changes, the hottest afterwards first."""
+    rows = before.inputs.snapshot.nodes.row
+    kinds = dict.fromkeys(changes.cordoned, "cordoned") | dict.fromkeys(changes.drained, "drained")
+    loads, later = before.inputs.load.percent, after.inputs.load.percent
+    peak = np.where(np.isnan(later[:, :2]), -1.0, later[:, :2]).max(axis=1)
+    changed: dict[int, ChangedNode] = {}
+    for row, name in enumerate(after.inputs.snapshot.nodes.names):
+        old = rows.get(name)
+        hot = old is not None and bool(before.hotness.hot[old]), bool(after.hotness.hot[row])
+        change = kinds.get(name, "new" if old is None else "")
+        differs = old is None or (np.abs(np.nan_to_num(later[row] - loads[old])) >= _CHANGED_POINTS).any()
+        if any(hot) or change or differs:
+            changed[row] = ChangedNode(
+                node=name,
+                change=change,
+                hot=hot,
+                before={} if old is None else by_resource(before.hotness.names, loads[old]),
+                after=by_resource(after.hotness.names, later[row]),
+            )
+
+    def order(row: int) -> tuple[bool, bool, float, int]:
+        was_hot, is_hot = changed[row].hot
+        return not is_hot, not was_hot, -float(peak[row]), row
+
+    return tuple(changed[row] for row in sorted(changed, key=order))

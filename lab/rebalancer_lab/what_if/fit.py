@@ -1,0 +1,349 @@
+"""How many more pods of one kind the cluster has room for, where they land, and what stops the next one.
+
+Pods are placed one after the other, each at its likeliest node, on a copy of the cluster in which the Pending
+pods have been placed already. So every pod sees those before it, as the scheduler would:
+
+    room for 3 on n1, for 1 on n2; the profile spreads
+    n1 60 %, n2 40 %     the first lands on n1
+    n2 80 %, n1 20 %     the second on n2
+    n1, n1               the third and the fourth; n2 has no room left
+    0 of 2 nodes         the fifth stays Pending: 2 Insufficient cpu
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from rebalancer.cluster import times
+from rebalancer.cluster.arrays import NodeRow, PodRow
+from rebalancer.cluster.kinds import BY_NAME, RESOURCE_QUOTAS
+from rebalancer.cluster.records import Metadata, Workload, WorkloadSpec
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.counting import counted
+from rebalancer.planning.explanation import RejectedNodes, grouped
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.landing.scenarios import LandingDistribution, mean_of
+from rebalancer.planning.landing.schedulers import ProfileSchedulers
+from rebalancer.planning.plan import API_VERSION, CHANCE_DIGITS, PERCENT_DIGITS, Value
+from rebalancer.planning.prepared import PreparedInputs, prepare_untouched
+from rebalancer.planning.warnings import not_modelled
+from rebalancer.planning.workloads.lookup import Workloads
+from rebalancer.planning.workloads.templates import differences
+from rebalancer.scheduling.framework.cycle import Preemptions
+from rebalancer.scheduling.resources import requested_amounts
+from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer_lab.what_if.pod_specs import AskedPod
+
+NO_POD = -1
+_SEPARATOR = ": "  # between a plugin and its message
+
+
+class NextLanding(msgspec.Struct, frozen=True, eq=False):
+    """The nodes a pod may land on; or why it lands nowhere."""
+
+    landings: LandingDistribution | None
+    because: str = ""  # "Plugin: message" where the cycle fails; empty where nodes were merely rejected
+    score_failure: str = ""  # why nodes could not be compared, though one is feasible
+
+    @property
+    def node(self) -> NodeRow | None:
+        """The likeliest node; None when there is none."""
+        return self.landings.likeliest() if self.landings is not None else None
+
+
+def next_landing(
+    schedulers: ProfileSchedulers, state: ClusterState, pod_class: int, pod: int = NO_POD
+) -> NextLanding:
+    """Where a pod of a class lands on a state, which stays as it is; ``pod`` is its number if it has one.
+
+    A scheduler whose figures may be older than ours counts as often as one whose figures are not.
+    """
+    placements = [scheduler.place(state, pod_class, pod) for scheduler in schedulers.views(pod_class)]
+    failing = next((item for item in placements if not len(item.feasible) or not item.chance.any()), None)
+    if failing is not None:
+        return NextLanding(None, failing.rejected, failing.score_failure)
+    return NextLanding(mean_of(placements, len(state.nodes)))
+
+
+def why_unpredictable(prepared: PreparedInputs, pod_class: int) -> str:
+    """Why pods of a class cannot be placed by the model; empty when they can."""
+    name = prepared.pods.classes[pod_class].scheduler_name
+    if name in prepared.schedulers.by_name:
+        return prepared.eviction.unpredictable.get(pod_class, "")
+    known = ", ".join(prepared.schedulers.by_name)
+    return (
+        f"schedulerName {name} is not in the scheduler's configuration, which has {known}; "
+        "see scheduler.configMap of the policy, or --scheduler-config"
+    )
+
+
+def rejected_nodes(
+    prepared: PreparedInputs, state: ClusterState, pod_class: int, pod: int = NO_POD
+) -> tuple[RejectedNodes, ...]:
+    """What rejects each node for a pod, by plugin and reason."""
+    rejections = prepared.schedulers.scheduler(pod_class).rejections(state, pod_class, pod)
+    return grouped(rejections, prepared.inputs.snapshot.nodes.names)
+
+
+def why_nowhere(
+    prepared: PreparedInputs, state: ClusterState, pod_class: int, landing: NextLanding, pod: int = NO_POD
+) -> str:
+    """Why a pod lands nowhere, in the words of the event that the scheduler would write."""
+    if landing.score_failure:
+        return landing.score_failure
+    stopped = rejected_nodes(prepared, state, pod_class, pod)
+    return scheduler_message(stopped, len(state.nodes), landing.because)
+
+
+def scheduler_message(stopped: tuple[RejectedNodes, ...], nodes: int, rejected: str = "") -> str:
+    """What the scheduler writes into the event of a pod that fits nowhere.
+
+    ``rejected`` is the ``Plugin: message`` of a cycle that looked at no node.
+    Source: kubernetes v1.35.4 pkg/scheduler/framework/types.go:807.
+    """
+    counts: Counter[str] = Counter()
+    for item in stopped:
+        for reason in item.reason.split(_SEPARATOR, 1)[-1].split(", "):
+            counts[reason] += item.count
+    reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+    return f"0/{nodes} nodes are available: {rejected.split(_SEPARATOR, 1)[-1] or reasons}."
+
+
+SHOWN_LANDINGS = 10
+_REQUESTED = ("cpu", "memory")
+
+
+class FittingPod(Value, frozen=True):
+    """One of the pods that fit: where it lands once those before it have landed."""
+
+    number: int  # counted from 1
+    node: str  # the likeliest
+    probability: float
+    others: int  # nodes it may land on as well
+    requested: dict[str, float]  # percent of the node's allocatable that is requested afterwards
+
+
+class NodeRoom(Value, frozen=True):
+    """How many of the pods land on a node."""
+
+    node: str
+    pods: int
+
+
+class Fit(Value, frozen=True):
+    """How many more pods fit, where the first of them land, and what stops the next one."""
+
+    source: str
+    inputs: str
+    now: str
+    pod: str  # Kind namespace/name of what was asked about
+    profile: str  # the schedulerName
+    requests: dict[str, float]  # cpu in thousandths of a core, memory in bytes, others as they are counted
+    priority: int
+    node_count: int
+    fits: int = 0  # pods that land; the search ends at ``at_most``
+    replicas: int | None = None  # that the file asks for; None where it says nothing
+    running: int = 0  # how many of them the cluster has already, of the same template
+    at_most: int = 0
+    landings: tuple[FittingPod, ...] = ()  # of the first pods
+    by_node: tuple[NodeRoom, ...] = ()  # of all of them, the node with most first
+    stopped: tuple[RejectedNodes, ...] = ()  # what stops the pod after the last, by plugin and reason
+    message: str = ""  # the same as the scheduler's event says it; empty when nothing stops it
+    preemption: str = ""  # what the next pod would do instead of waiting; empty when it would wait
+    quota: str = ""  # a ResourceQuota that admits fewer pods than fit; empty when none does
+    unpredictable: str = ""  # why where the pods land is not known; then ``fits`` is 0
+    notes: tuple[str, ...] = ()
+    api_version: str = API_VERSION
+    kind: str = "Fit"
+
+
+def fit(
+    inputs: PlanningInputs,
+    asked: AskedPod,
+    at_most: int,
+    progress: Callable[[str], None] = lambda _message: None,
+) -> Fit:
+    """Place pods one by one until one finds no node, or ``at_most`` have."""
+    running = len(_made_already(inputs.snapshot, asked))
+    inputs, pod_class = with_asked(inputs, asked)
+    prepared = prepare_untouched(inputs)
+    pod = prepared.pods.classes[pod_class]
+    unpredictable = asked.unpredictable or why_unpredictable(prepared, pod_class)
+    state = prepared.state.copy()
+    requests = state.classes.requests[pod_class].incoming
+    names = (*_REQUESTED, *sorted(name for name in requests if requests[name] and name not in _REQUESTED))
+    answer = Fit(
+        source=inputs.snapshot.source,
+        inputs=inputs.digest,
+        now=times.render(inputs.now),
+        pod=asked.name,
+        profile=pod.scheduler_name,
+        requests=dict(zip(names, map(float, requested_amounts(requests, names).tolist()), strict=True)),
+        priority=pod.priority,
+        node_count=len(inputs.snapshot.nodes),
+        at_most=at_most,
+        replicas=asked.replicas,
+        running=running,
+        unpredictable=unpredictable,
+        notes=_notes(prepared, asked),
+    )
+    return answer if unpredictable else _placed(answer, prepared, state, pod_class, progress)
+
+
+def _placed(
+    answer: Fit,
+    prepared: PreparedInputs,
+    state: ClusterState,
+    pod_class: int,
+    progress: Callable[[str], None],
+) -> Fit:
+    """The answer once the pods have been placed; ``state`` is changed."""
+    names = prepared.inputs.snapshot.nodes.names
+    landings: list[FittingPod] = []
+    on_nodes: Counter[int] = Counter()
+    failure = rejected = ""
+    while on_nodes.total() < answer.at_most:
+        landing = next_landing(prepared.schedulers, state, pod_class)
+        if landing.landings is None or landing.node is None:
+            failure, rejected = landing.score_failure, landing.because
+            break
+        node = landing.node
+        state.bind(state.add(pod_class), node)
+        on_nodes[node] += 1
+        if len(landings) < SHOWN_LANDINGS:
+            chance = landing.landings.chance
+            landings.append(
+                FittingPod(
+                    number=on_nodes.total(),
+                    node=names[node],
+                    probability=round(float(chance.max()), CHANCE_DIGITS),
+                    others=len(chance) - 1,
+                    requested=_requested_after(state, node),
+                )
+            )
+        elif not on_nodes.total() % 50:
+            progress(f"pods that fit: {on_nodes.total()}")
+    full = on_nodes.total() == answer.at_most
+    stopped = () if full else rejected_nodes(prepared, state, pod_class)
+    ordered = sorted(on_nodes.items(), key=lambda item: (-item[1], names[item[0]]))
+    return replace(
+        answer,
+        fits=on_nodes.total(),
+        landings=tuple(landings),
+        by_node=tuple(NodeRoom(node=names[row], pods=pods) for row, pods in ordered),
+        stopped=stopped,
+        message="" if full else failure or scheduler_message(stopped, len(names), rejected),
+        preemption="" if full or failure else _preemption(prepared, state, pod_class),
+        quota=_quota(prepared, pod_class, on_nodes.total()),
+    )
+
+
+def with_asked(inputs: PlanningInputs, asked: AskedPod) -> tuple[PlanningInputs, int]:
+    """The inputs of a cluster that knows pods of the class asked about, and the index of that class.
+
+    Where the cluster runs such pods of the same controller already, theirs is the class: what is asked for is
+    more of them.
+    """
+    snapshot = inputs.snapshot
+    same = _same_workload(snapshot, asked)
+    if same is not None:
+        return inputs, same
+    pods = snapshot.pods
+    classes = (*pods.classes, asked.pod_class)
+    changed = replace(snapshot, pods=replace(pods, classes=classes))
+    changed = _with_controller(changed, asked)
+    return replace(inputs, snapshot=changed), len(classes) - 1
+
+
+def _same_workload(snapshot: Snapshot, asked: AskedPod) -> int | None:
+    """The class of the newest pods that the same controller has made of the same template."""
+    pods = snapshot.pods
+    rows = [row for row in _made_already(snapshot, asked) if pods.ready[row] and pods.node[row] >= 0]
+    newest = max(rows, key=lambda row: (float(np.nan_to_num(pods.created[row])), row), default=None)
+    return None if newest is None else int(pods.pod_class[newest])
+
+
+def _made_already(snapshot: Snapshot, asked: AskedPod) -> list[PodRow]:
+    """The pods that the same controller has made of the same template, those that are Pending among them."""
+    if asked.selector is None and asked.kind != "Job":
+        return []
+    pods, workloads = snapshot.pods, Workloads(snapshot)
+    kind, _, name = asked.name.partition(" ")
+    wanted = f"{asked.pod_class.namespace}/{kind}/{name.partition('/')[2]}"
+    classes = [
+        index
+        for index, pod in enumerate(pods.classes)
+        if pod.namespace == asked.pod_class.namespace and not differences(asked.template, pod)
+    ]
+    of_these = np.isin(pods.pod_class, classes) & ~pods.terminating
+    rows = map(PodRow, np.flatnonzero(of_these).tolist())
+    return [row for row in rows if workloads.of(row).key == wanted]
+
+
+def _with_controller(snapshot: Snapshot, asked: AskedPod) -> Snapshot:
+    """The snapshot with the controller that would make the pods: spreading asks what it selects."""
+    kind = BY_NAME.get(asked.pod_class.owner.kind)
+    if asked.selector is None or kind is None or not snapshot.has(kind):
+        return snapshot
+    owner = asked.pod_class.owner
+    record = Workload(
+        metadata=Metadata(name=owner.name, namespace=asked.pod_class.namespace, uid=owner.uid),
+        spec=WorkloadSpec(selector=asked.selector),
+    )
+    return replace(snapshot, recording=snapshot.recording.with_more(kind, [record]))
+
+
+def _requested_after(state: ClusterState, node: int) -> dict[str, float]:
+    """Percent of a node's allocatable that its pods request."""
+    percent = {}
+    for name in _REQUESTED:
+        column = state.classes.column[name]
+        whole = int(state.classes.allocatable[node, column])
+        if whole > 0:
+            percent[name] = round(100.0 * int(state.requested[node, column]) / whole, PERCENT_DIGITS)
+    return percent
+
+
+def _preemption(prepared: PreparedInputs, state: ClusterState, pod_class: int) -> str:
+    """What the next pod would do to pods of lower priority; empty when it would wait."""
+    preemption = Preemptions(state).of(prepared.schedulers.scheduler(pod_class), pod_class)
+    if not len(preemption.nodes):
+        return ""
+    nodes, snapshot = len(preemption.nodes), prepared.inputs.snapshot
+    where = counted(nodes, "node")
+    known = [pod for pod in preemption.victims if pod < len(snapshot.pods)]
+    example = f", e.g. {snapshot.pods.full_name(known[0])}" if known else ""
+    return (
+        f"it may preempt pods of lower priority on {where}: "
+        f"on {snapshot.nodes.names[int(preemption.nodes[0])]} {len(preemption.victims)}{example}"
+    )
+
+
+def _quota(prepared: PreparedInputs, pod_class: int, fits: int) -> str:
+    """The quota of the namespace that admits fewer pods than fit, and how many it admits."""
+    pod = prepared.pods.classes[pod_class]
+    quota = prepared.eviction.quotas.room(pod)
+    if quota is None or quota[0] >= fits:
+        return ""
+    room, words = quota
+    return f"{words}: it admits {room} of the {fits}"
+
+
+def _notes(prepared: PreparedInputs, asked: AskedPod) -> tuple[str, ...]:
+    pending, notes = prepared.pending, list(asked.notes)
+    if pending.placed or pending.unplaced:
+        notes.append(
+            f"of {counted(pending.placed + pending.unplaced, 'pod that is', 'pods that are')} Pending now, "
+            f"{counted(pending.placed, 'fits and is', 'fit and are')} placed first"
+        )
+    if not prepared.inputs.snapshot.has(RESOURCE_QUOTAS):
+        notes.append("ResourceQuotas were not read: whether one stops the pods is not known")
+    if prepared.schedulers.neutral:
+        notes.append(not_modelled(prepared.schedulers.neutral))
+    notes.append("LimitRanges and admission webhooks, which may change a pod, are not applied")
+    return tuple(notes)

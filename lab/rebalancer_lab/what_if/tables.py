@@ -1,0 +1,250 @@
+"""The answers of what-if and fit on one screen each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from rich.text import Text
+
+from rebalancer.counting import counted
+from rebalancer.planning.plan import Landing, NodeAfter, NodeReport
+from rebalancer.reporting.tables.plan import load_bar, write_warnings
+from rebalancer.reporting.tables.text import Column, Lines, Style, figure_of, write_table
+from rebalancer.reporting.words import plain, sample, words
+from rebalancer_lab.what_if.changed_cluster import ChangedNode, Comparison, Fate, PodFate, WhatIf
+from rebalancer_lab.what_if.fit import Fit
+
+_MAX_PODS, _MAX_NODES, _MAX_COMPARED, _MAX_WHY = 10, 20, 8, 2
+_MAX_FIT_NODES, _MAX_REASONS = 3, 6
+_MIB = 1 << 20
+_IN_BYTES = ("ephemeral-storage",)
+_KNOWN = {"cpu", "memory"}  # without a figure of both nobody knows whether a node is hot
+_WORDS = {  # of one pod, and of several
+    Fate.LANDS: ("lands", "land"),
+    Fate.PENDING: ("fits nowhere", "fit nowhere"),
+    Fate.STAYS: ("stays", "stay"),
+    Fate.OF_ITS_NODE: ("stays with its node", "stay with their nodes"),
+    Fate.REMOVED: ("is removed", "are removed"),
+    Fate.UNPREDICTABLE: ("cannot be predicted", "cannot be predicted"),
+}
+_COLOURS = {Fate.LANDS: "green", Fate.PENDING: "red", Fate.UNPREDICTABLE: "yellow"}
+# The pods that a user has to look at come first.
+_ORDER = (*(Fate.PENDING, Fate.UNPREDICTABLE, Fate.STAYS, Fate.LANDS, Fate.REMOVED), Fate.OF_ITS_NODE)
+
+
+def what_if_table(answer: WhatIf, style: Style = Style()) -> Text:
+    """The answer as text; long lists summarised unless the style shows everything."""
+    lines = Lines(style, (node.node for node in answer.nodes))
+    lines.message(f"What if: {'; '.join(answer.changes)}", 0, "bold")
+    lines.message(f"cluster {answer.source} at {answer.now}, policy {answer.policy}", 2, "dim")
+    arrow = style.glyphs.arrow
+    for title, (before, after) in (
+        ("hot nodes", answer.hot),
+        ("pods that fit nowhere", answer.pending),
+        ("moves of a plan", answer.moves),
+        ("nodes to be emptied", answer.emptied or (0, 0)),
+    ):
+        if title.endswith("emptied") and answer.emptied is None:
+            continue
+        colour = "red" if after > before else "green" if after < before else ""
+        lines.labelled(f"  {title:<22} ", f"{before} {arrow} {after}", colour, "")
+    if answer.pods:
+        counts = Counter(item.fate for item in answer.pods)
+        listed = ", ".join(
+            f"{counts[fate]} {_WORDS[fate][counts[fate] > 1]}" for fate in _ORDER if counts[fate]
+        )
+        lines.message(f"{counted(len(answer.pods), 'pod')}: {listed}", 2)
+    lines.say_what_is_left_out()
+    if answer.comparison is not None:
+        _comparison(lines, answer.comparison)
+    _nodes(lines, answer.nodes)
+    _pods(lines, answer.pods)
+    lines.listed("ASSUMPTIONS", answer.notes, "dim")
+    write_warnings(lines, answer.warnings)
+    return lines.text
+
+
+def _nodes(lines: Lines, nodes: Sequence[ChangedNode]) -> None:
+    if not nodes:
+        return
+    arrow = lines.style.glyphs.arrow
+    # What the change names comes first, then what becomes hot or cool, then what receives or loses load.
+    changed = sorted(filter(_changes, nodes), key=lambda item: (not item.change, item.hot[0] == item.hot[1]))
+    still_hot = sum(1 for item in nodes if item.hot[1] and not _changes(item))
+    lines.heading("NODES THAT CHANGE", f"load in percent of allocatable, before {arrow} after")
+
+    def heat(item: ChangedNode) -> tuple[str, str]:
+        loads = zip(item.hot, (item.before, item.after), strict=True)
+        before, after = (
+            "yes" if hot else "no" if load.keys() >= _KNOWN else "unknown" for hot, load in loads
+        )
+        both = after if before == after or not item.before else f"{before} {arrow} {after}"
+        return both, "red" if item.hot[1] else "dim"
+
+    def load(resource: str) -> Callable[[ChangedNode], Text]:
+        def of(item: ChangedNode) -> Text:
+            after = NodeAfter(load=item.after)
+            return load_bar(
+                lines, NodeReport(name=item.node, load=item.before or item.after, after=after), resource
+            )
+
+        return of
+
+    columns = [
+        Column("NODE", lambda item: (plain(item.node), "bold"), node=True),
+        Column("CHANGE", lambda item: (item.change or "-", "dim")),
+        Column("CPU", load("cpu")),
+        Column("MEMORY", load("memory")),
+        Column("HOT", heat),
+    ]
+    write_table(lines, columns, changed, _MAX_NODES, "node")
+    if still_hot:
+        verb = "is" if still_hot == 1 else "are"
+        lines.message(f"{counted(still_hot, 'other hot node')} {verb} as before", 2, "dim")
+
+
+def _changes(node: ChangedNode) -> bool:
+    """Whether a node is what the change names, or looks different after it."""
+    rounded = [{name: round(percent) for name, percent in load.items()} for load in (node.before, node.after)]
+    return bool(node.change) or node.hot[0] != node.hot[1] or rounded[0] != rounded[1]
+
+
+def _pods(lines: Lines, pods: Sequence[PodFate]) -> None:
+    if not pods:
+        return
+    lines.heading("PODS", "where each lands, or why it does not; those to look at first")
+    ordered = sorted(pods, key=lambda item: _ORDER.index(item.fate))
+    columns = [
+        Column("POD", lambda item: (plain(item.pod), "bold")),
+        Column("FROM", lambda item: plain(item.from_node) or "-", node=True),
+        Column("FATE", lambda item: (_WORDS[item.fate][0], _COLOURS.get(item.fate, ""))),
+        Column(
+            "TO, OR WHY",
+            lambda item: (words(item.because) or _landing(item.landings), "" if item.landings else "dim"),
+            sentence=True,
+        ),
+    ]
+    write_table(lines, columns, ordered, _MAX_PODS, "pod")
+
+
+def _landing(landings: Sequence[Landing]) -> str:
+    """``node-7 50%, or 2 more``; a dash for a pod that is removed."""
+    if not landings:
+        return "-"
+    others = f", or {len(landings) - 1} more" if len(landings) > 1 else ""
+    return f"{plain(landings[0].node)} {landings[0].probability:.0%}{others}"
+
+
+def _comparison(lines: Lines, comparison: Comparison) -> None:
+    lines.heading("TWO CONFIGURATIONS", "where the same pods land")
+    before, after = comparison.configurations
+    lines.message(f"before: {before}", 2, "dim")
+    lines.message(f"after: {after}", 2, "dim")
+    same = comparison.compared - len(comparison.differing)
+    land = "lands" if comparison.compared == 1 else "land"
+    lines.message(f"{same} of {counted(comparison.compared, 'pod')} {land} alike", 2)
+    if comparison.differing:
+        columns = [
+            Column("POD OR WORKLOAD", lambda item: (plain(item.pod), "bold")),
+            Column("BEFORE", lambda item: _compared(item.before, item.fates[0]), node=True),
+            Column("AFTER", lambda item: _compared(item.after, item.fates[1]), node=True),
+        ]
+        write_table(lines, columns, comparison.differing, _MAX_COMPARED, "pod")
+    for at, which in enumerate(("before", "after")):
+        _reasons(lines, f"{which}: ", [item.because[at] for item in comparison.differing])
+    _reasons(lines, "by either: ", [item.because[0] for item in comparison.unknown])
+
+
+def _compared(landings: Sequence[Landing], fate: Fate) -> tuple[str, str]:
+    return _landing(landings) if landings else _WORDS[fate][0], _COLOURS.get(fate, "")
+
+
+def _reasons(lines: Lines, lead: str, reasons: Sequence[str]) -> None:
+    """Why pods do not land or cannot be predicted, each reason once."""
+    counts = Counter(reason for reason in reasons if reason).most_common()
+    for reason, count in lines.first(counts, _MAX_WHY, "reason"):
+        lines.message(f"{lead}{counted(count, 'pod')}: {reason}", 2, "yellow")
+
+
+def fit_table(answer: Fit, style: Style = Style()) -> Text:
+    """The answer as text; long lists summarised unless the style shows everything."""
+    lines = Lines(style, (item.node for item in answer.by_node))
+    lines.message(f"{answer.pod}: {_verdict(answer)}", 0, "bold")
+    lines.message(f"cluster {answer.source} at {answer.now}", 2, "dim")
+    lines.message(f"each pod requests {_requests(answer)}; profile {answer.profile}", 2, "dim")
+    lines.say_what_is_left_out()
+    if answer.unpredictable:
+        lines.message(f"because {answer.unpredictable}", 2, "yellow")
+    if answer.quota:
+        lines.message(answer.quota, 2, "red")
+    if answer.landings:
+        _landings(lines, answer)
+    if answer.stopped or answer.message:
+        _stopped(lines, answer)
+    lines.listed("ASSUMPTIONS", answer.notes, "dim")
+    return lines.text
+
+
+def _verdict(answer: Fit) -> str:
+    if answer.unpredictable:
+        return "how many more fit cannot be predicted"
+    if not answer.fits:
+        return "no more of these pods fits"
+    if answer.fits == answer.at_most:
+        return f"{counted(answer.at_most, 'more pod fits', 'more pods fit')}, and perhaps others (--at-most)"
+    verb = "fits" if answer.fits == 1 else "fit"
+    nodes = f"on {counted(len(answer.by_node), 'node')}"
+    missing = max(0, (answer.replicas or 0) - answer.running)
+    of_them = f"{missing:,} missing" if answer.running else f"{missing:,}"
+    if answer.fits < missing:
+        return f"{answer.fits:,} of its {of_them} replicas {verb}, {nodes}"
+    lead = "" if not missing else f"all {of_them} replicas fit; "
+    if missing == 1:
+        lead = f"{'the missing' if answer.running else 'its only'} replica fits; "
+    return f"{lead}{counted(answer.fits, 'more pod')} {verb}, {nodes}"
+
+
+def _requests(answer: Fit) -> str:
+    """``500m cpu and 256 MiB of memory and 1 example.com/gpu``."""
+    cpu, memory = answer.requests.get("cpu", 0.0), answer.requests.get("memory", 0.0)
+    parts = [f"{cpu:.0f}m cpu"] if cpu else []
+    parts += [f"{memory / _MIB:.0f} MiB of memory"] if memory else []
+    parts += [
+        f"{amount / _MIB:.0f} MiB of {plain(name)}" if name in _IN_BYTES else f"{amount:.0f} {plain(name)}"
+        for name, amount in answer.requests.items()
+        if name not in ("cpu", "memory")
+    ]
+    return " and ".join(parts) or "nothing"
+
+
+def _landings(lines: Lines, answer: Fit) -> None:
+    shown = answer.landings[: lines.shown(len(answer.landings), len(answer.landings))]
+    lines.heading("LANDINGS", "each pod after those above it; percent of the node requested then")
+    columns = [
+        Column("POD", lambda item: str(item.number), right=True),
+        Column("NODE", lambda item: (plain(item.node), "bold"), node=True),
+        Column("CHANCE", lambda item: f"{item.probability:.0%}", right=True),
+        Column("OTHER NODES", lambda item: str(item.others or "-"), right=True),
+        Column("CPU", figure_of("requested", "cpu"), right=True),
+        Column("MEMORY", figure_of("requested", "memory"), right=True),
+    ]
+    write_table(lines, columns, shown)
+    most = answer.by_node if lines.style.everything else answer.by_node[:_MAX_FIT_NODES]
+    listed = ", ".join(f"{plain(item.node)} {item.pods}" for item in most)
+    others = len(answer.by_node) - len(most)
+    more = f", {counted(others, 'other node')} (--all)" if others else ""
+    lines.message(f"pods by node: {listed}{more}", 2, "dim")
+
+
+def _stopped(lines: Lines, answer: Fit) -> None:
+    """What rejects the pod after the last: a line for each plugin and reason, then the scheduler's event."""
+    lines.heading("WHAT STOPS THE NEXT ONE", f"pod {answer.fits + 1}: nodes by the first plugin that rejects")
+    for item in lines.first(answer.stopped, _MAX_REASONS, "reason"):
+        lines.message(f"{item.count:6d}  {item.reason}".strip(), 2, "bold")
+        if lines.style.everything:
+            lines.message(f"e.g. {sample(item.nodes, 5)}", 10, "dim")
+    if answer.message:
+        lines.message(answer.message, 2, "dim")
+    if answer.preemption:
+        lines.message(answer.preemption, 2, "yellow")

@@ -1,0 +1,146 @@
+"""Explains a cluster: why no pods, or no more pods, are moved, in as few words as possible.
+
+The answer is what ``plan`` knows already, put in the order in which it helps: is anything hot at all, and how
+far from it; which settings hold the load that could leave, the heaviest first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from rebalancer.counting import counted
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.plan import (
+    API_VERSION,
+    PERCENT_DIGITS,
+    Answer,
+    Move,
+    Obstacle,
+    UnmovedPod,
+    Value,
+)
+from rebalancer.planning.planner import plan_prepared, prepare_to_plan
+from rebalancer.planning.prepared import PreparedInputs
+
+_MAX_NEAREST = 3
+
+
+class Distance(Value, frozen=True):
+    """How far a node is from being hot, in the resource in which it is nearest."""
+
+    node: str
+    resource: str
+    load: float  # percent of allocatable
+    hot_above: float
+
+
+class ClusterExplanation(Answer, frozen=True):
+    """Why nothing is moved, or no more than is."""
+
+    moves: int  # of the plan
+    verdict: str
+    obstacles: tuple[Obstacle, ...] = ()  # what holds load on nodes above coolTo, the heaviest first
+    nearest: tuple[Distance, ...] = ()  # nodes nearest to being hot, where none is
+    warnings: tuple[str, ...] = ()
+    next_steps: tuple[str, ...] = ()  # commands that tell more
+    api_version: str = API_VERSION
+    kind: str = "ClusterExplanation"
+
+
+def explain_cluster(inputs: PlanningInputs) -> ClusterExplanation:
+    """Why no more pods of the cluster are moved."""
+    prepared = prepare_to_plan(inputs)
+    plan = plan_prepared(prepared)
+    nearest: tuple[Distance, ...] = ()
+    if not plan.hot_count:
+        nearest = _nearest(prepared)
+        verdict = f"no node is hot{_how_far(nearest)}"
+        if plan.moves:
+            verdict = f"{_moved(plan.moves)}: see rebalancer plan; {verdict}"
+        elif plan.kept:
+            verdict = f"{_kept(plan.kept)}; {verdict}"
+    elif not plan.moves:
+        verdict = f"nothing is moved from {counted(plan.hot_count, 'hot node')}: {_most(plan.obstacles)}"
+    elif plan.unsolved:
+        verdict = (
+            f"{counted(len(plan.moves), 'pod')} would be moved; {len(plan.unsolved):,} of "
+            f"{counted(plan.hot_count, 'hot node stays', 'hot nodes stay')} above coolTo: "
+            f"{_most(plan.obstacles)}"
+        )
+    else:
+        verdict = (
+            f"{counted(len(plan.moves), 'pod')} would be moved, and every hot node cools: see rebalancer plan"
+        )
+    changeable = any(item.setting for item in plan.obstacles)
+    steps = ["rebalancer plan --diff OTHER_POLICY.yaml"] if changeable else []
+    steps += ["rebalancer plan --advise"] if any(item.remedy for item in plan.obstacles) else []
+    steps += [f"rebalancer explain pod/{plan.obstacles[0].example}"] if plan.obstacles else []
+    steps += ["rebalancer plan"] if plan.kept and not (plan.hot_count or plan.moves) else []
+    steps += ["rebalancer nodes"] if nearest else []
+    return ClusterExplanation(
+        **plan.of_same(),
+        moves=len(plan.moves),
+        verdict=verdict,
+        obstacles=plan.obstacles,
+        nearest=nearest,
+        warnings=plan.warnings,
+        next_steps=tuple(steps),
+    )
+
+
+def _moved(moves: Sequence[Move]) -> str:
+    """How many pods would be moved, and by which strategies."""
+    return (
+        f"{counted(len(moves), 'pod')} would be moved by {', '.join(sorted({it.strategy for it in moves}))}"
+    )
+
+
+def _kept(kept: Sequence[UnmovedPod]) -> str:
+    """How many pods strategies wish to move and do not, and what keeps most of them."""
+    reason, number = Counter(item.reason for item in kept).most_common(1)[0]
+    first = next(item for item in kept if item.reason == reason)
+    who = counted(len(kept), "pod that a strategy would move stays", "pods that strategies would move stay")
+    return f"{who}, {number:,} by {reason}, e.g. {first.pod.namespace}/{first.pod.name}: {first.because}"
+
+
+def _nearest(prepared: PreparedInputs) -> tuple[Distance, ...]:
+    """The nodes whose load is nearest to a threshold, each in its nearest resource."""
+    hotness, percent = prepared.hotness, prepared.inputs.load.percent
+    names = prepared.inputs.snapshot.nodes.names
+    distances: list[tuple[float, Distance]] = []
+    for row in range(len(names)):
+        missing = hotness.hot_above[row] - percent[row]
+        missing = np.where(np.isnan(missing), np.inf, missing)
+        column = int(np.argmin(missing))
+        if np.isfinite(missing[column]):
+            distance = Distance(
+                node=names[row],
+                resource=hotness.names[column],
+                load=round(float(percent[row, column]), PERCENT_DIGITS),
+                hot_above=round(float(hotness.hot_above[row, column]), PERCENT_DIGITS),
+            )
+            distances.append((float(missing[column]), distance))
+    distances.sort(key=lambda item: (item[0], item[1].node))
+    return tuple(distance for _, distance in distances[:_MAX_NEAREST])
+
+
+def _how_far(nearest: tuple[Distance, ...]) -> str:
+    if not nearest:
+        return ", and no rule of the policy could make it so"
+    first = nearest[0]
+    missing = first.hot_above - first.load
+    if missing <= 0:  # above the level, and not hot all the same: another condition of the rule is not met
+        return f": {first.node} is at {first.load:.1f} % {first.resource}, but nothing there has to wait"
+    return (
+        f": {first.node} is at {first.load:.1f} % {first.resource}, hot above {first.hot_above:.1f} %, "
+        f"{missing:.1f} points more"
+    )
+
+
+def _most(obstacles: tuple[Obstacle, ...]) -> str:
+    if not obstacles:
+        return "no pod there could ever move: they belong to their nodes, or to what plans rely on"
+    return obstacles[0].sentence

@@ -1,0 +1,243 @@
+"""A first policy for a cluster: what is seen there decides thresholds, sources and limits, with reasons.
+
+A policy that fits another cluster moves nothing here, or too much. So thresholds are tried on the cluster
+itself, from the usual one downwards, and the first with which a plan moves a pod is taken:
+
+    cpu: mean 43 %, highest 74 %    80 % makes no node hot; 70 % makes one hot, and its pods land nowhere
+    65 %                            two nodes are hot, and a plan moves three pods: that is the threshold
+    coolTo 50 %                     15 points below it, and above the mean
+
+Nothing is weakened to get a plan: pods stay protected as they are by default. Where no threshold moves a pod,
+the policy keeps the usual one and says what stands in the way. It keeps that too where the load is taken from
+requests, not measured: a node that is full of requests may be idle.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from rebalancer.cluster import times
+from rebalancer.cluster.kinds import SERVICES
+from rebalancer.cluster.pod_classes import OF_THEIR_NODE
+from rebalancer.cluster.records import Service
+from rebalancer.counting import counted
+from rebalancer.errors import InputError, UnreachableError
+from rebalancer.observe.configuration import configurations_in
+from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
+from rebalancer.observe.read import observe
+from rebalancer.observe.recorded import recorded_state
+from rebalancer.planning.assemble import assemble
+from rebalancer.planning.cluster_explanation import explain_cluster
+from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.planner import make_plan
+from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
+from rebalancer.policy.schedulers import ConfigMapKey
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+_USUAL, _LOWEST, _STEP = 80, 30, 5  # percent of allocatable cpu above which a node is hot
+_ABOVE_MEAN = 10  # points that a threshold is above the mean at least
+_MAX_CANDIDATES = 8
+_COOLING_POINTS = 15
+_SHARE_PER_RUN = 0.01  # of the pods that may move
+_MAX_SERVICES = 2
+_BESIDE_PROMETHEUS = ("adapter", "alert", "exporter", "operator", "push")  # in names of other services
+_PROMETHEUS_PORT = 9090
+_WIDTH = 80  # columns
+
+
+class FirstPolicy(msgspec.Struct, frozen=True):
+    """The text of a policy, and what a plan by it does now."""
+
+    text: str
+    moves: int
+
+
+def _schedulers(inputs: PlanningInputs) -> Counter[str]:
+    """How many pods that do not belong to their node have each schedulerName."""
+    pods, counts = inputs.snapshot.pods, Counter[str]()
+    for index in pods.pod_class[pods.node >= 0].tolist():
+        if pods.classes[index].owner.kind not in OF_THEIR_NODE:
+            counts[pods.classes[index].scheduler_name] += 1
+    return counts
+
+
+def pods_with_a_profile(inputs: PlanningInputs) -> int:
+    """How many pods that do not belong to their node have a profile in the scheduler's configuration."""
+    configuration = inputs.scheduler.configuration
+    return sum(count for name, count in _schedulers(inputs).items() if configuration.profile(name))
+
+
+def first_policy(inputs: PlanningInputs, place: ConfigMapKey | None = None, *, measured: bool) -> FirstPolicy:
+    """The policy for a cluster; ``measured`` is whether its load was measured or taken from requests.
+
+    ``place`` is where in the cluster the scheduler's configuration was found, which the policy then names.
+    """
+    facts = _facts(inputs, place, measured=measured)
+    for threshold in (*_thresholds(facts), _USUAL):
+        text = _written(facts, threshold)
+        plan = make_plan(_by_policy(inputs, text))
+        if plan.moves:
+            break
+    now = ""
+    if not plan.moves:
+        now = explain_cluster(_by_policy(inputs, text)).verdict
+    hot = sum(1 for node in plan.nodes if node.hot and (node.after is None or node.after.hot))
+    header = {"plan": plan, "still_hot": hot, "now": now}
+    return FirstPolicy(_written(facts | header, threshold), len(plan.moves))
+
+
+def _written(facts: Mapping[str, Any], threshold: int) -> str:
+    """The policy, preceded by what a plan by it does now where that is known."""
+    mean = round(facts["mean"] / _STEP) * _STEP + _STEP
+    cool_to = max(threshold - _COOLING_POINTS, min(threshold - _STEP, mean))
+    above = int(np.count_nonzero(facts["cpu"] > threshold))
+    return _template().render(facts, threshold=threshold, cool_to=cool_to, above=above)
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - no other question needs it
+
+    environment = Environment(
+        loader=PackageLoader("rebalancer.run", "."),
+        autoescape=False,  # noqa: S701 - YAML
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(comment=lambda text, indent: _comment(indent, text), json=json.dumps)
+    environment.globals.update(percent="{:.0f} %".format, counted=counted)
+    return environment.get_template("first_policy.yaml.jinja")
+
+
+def _by_policy(inputs: PlanningInputs, text: str) -> PlanningInputs:
+    policy = parse_policy(text, "the suggested policy").policy
+    return replace(inputs, policy=policy, ignore_coverage=True)  # it is only looked at
+
+
+def _thresholds(facts: Mapping[str, Any]) -> list[int]:
+    """Percentages of cpu to try: the usual one, then those at which the busiest nodes are hot.
+
+    A load that is only requested is no reason for a lower one: such nodes may be idle.
+    """
+    cpu = facts["cpu"]
+    if not facts["measured"] or not len(cpu):
+        return [_USUAL]
+    lowest = max(_LOWEST, math.ceil((facts["mean"] + _ABOVE_MEAN) / _STEP) * _STEP)
+    first = min(math.ceil(float(cpu.max()) / _STEP) * _STEP - _STEP, _USUAL - _STEP)
+    return [_USUAL, *range(first, lowest - 1, -_STEP)][:_MAX_CANDIDATES]
+
+
+def _facts(inputs: PlanningInputs, place: ConfigMapKey | None, *, measured: bool) -> dict[str, Any]:
+    """What the template says of the cluster."""
+    load, configuration, counts = inputs.load, inputs.scheduler.configuration, _schedulers(inputs)
+    # (nodes of which it is known,) percent of allocatable
+    cpu, memory = (figures[~np.isnan(figures)] for figures in load.percent[load.known][:, :2].T)
+    missing = sorted(name for name in counts if configuration.profile(name) is None)
+    profiles = sorted(counts.keys() - set(missing))
+    services = [
+        (item.metadata, port)
+        for item in inputs.snapshot.recording.records(SERVICES)
+        if (port := _prometheus_port(item)) is not None
+    ]
+    services.sort(key=lambda found: (found[0].namespace, found[0].name))
+    return {
+        "inputs": inputs,
+        "at": times.render(inputs.now),
+        "place": place,
+        "measured": measured,
+        "cpu": cpu,
+        "memory": memory,
+        "mean": float(cpu.mean()) if len(cpu) else 0.0,
+        # A load that a node has, as in the summary of ``nodes``.
+        "p95": float(np.percentile(cpu, 95, method="inverted_cdf")) if len(cpu) else 0.0,
+        "usual": _USUAL,
+        "movable": counts.total(),  # pods that do not belong to their node
+        "schedulers": counts,
+        "missing": missing,
+        "profiles": ", ".join(f"{name} {counts[name]}" for name in profiles),
+        "prometheus_services": services[:_MAX_SERVICES],
+        "known": int(np.count_nonzero(load.known)),
+        "per_run": max(2, min(20, math.ceil(counts.total() * _SHARE_PER_RUN))),
+    }
+
+
+def _prometheus_port(service: Service) -> int | None:
+    """The port at which a service may be a Prometheus server; None where it is something else.
+
+    A chart gives its name to the services of all that it watches, such as prometheus-kubelet, so a port that
+    is not the usual one counts only where the name says what the service is.
+    """
+    name, ports = service.metadata.name, [item.port for item in service.spec.ports or ()]
+    if "prometheus" not in name or any(part in name for part in _BESIDE_PROMETHEUS):
+        return None
+    if _PROMETHEUS_PORT in ports:
+        return _PROMETHEUS_PORT
+    if not name.endswith(("prometheus", "prometheus-server")):
+        return None
+    return ports[0] if ports else _PROMETHEUS_PORT
+
+
+def _comment(indent: int, text: str) -> str:
+    """A comment in lines that fit a screen; names from the cluster in it stay on their lines."""
+    safe = "".join(character if character.isprintable() else "?" for character in " ".join(text.split()))
+    lead = " " * indent + "# "
+    lines = textwrap.wrap(safe, _WIDTH - len(lead), break_on_hyphens=False)
+    return "".join(f"{lead}{line}\n" for line in lines)
+
+
+_REQUESTS: dict[str, Any] = {"load": {"sources": [{"requests": {}}]}}
+
+
+def _naming(place: ConfigMapKey | None, more: Mapping[str, Any] = MappingProxyType({})) -> LoadedPolicy:
+    """A policy that names a scheduler's configuration, and is the default one otherwise."""
+    written = {"apiVersion": "rebalancer/v1alpha1", "kind": "RebalancePolicy", **more}
+    if place is not None:
+        named = {"namespace": place.namespace, "name": place.name, "key": place.key}
+        written["scheduler"] = {"configMap": named}
+    return parse_policy(json.dumps(written), "the suggested policy")
+
+
+def suggest_policy(options: PlanOptions) -> FirstPolicy:
+    """A first policy for the cluster of the options; where no load is measured, by the pods' requests.
+
+    Of the scheduler configurations in the cluster it names the one that has profiles for most pods, if one
+    has them for more pods than the defaults have.
+    """
+    api = open_api(options)
+    given = api is None or options.scheduler_config is not None or options.policy_path is not None
+    places = (None, *(() if api is None or given else configurations_in(api)))
+    measured = [policy_of(options), *(_naming(place) for place in places if place is not None)]
+    by_requests = [_naming(place, _REQUESTS) for place in places]
+    observation = observe(options, (*measured, *by_requests), api)
+    state = recorded_state(observation.snapshot.recording)
+
+    def best(policies: Sequence[LoadedPolicy]) -> tuple[PlanningInputs, ConfigMapKey | None]:
+        found = [(assemble(observation, policies[0], state), places[0])]
+        for policy, place in zip(policies[1:], places[1:], strict=True):
+            with suppress(InputError):  # a configuration that cannot be used
+                found.append((assemble(observation, policy, state), place))
+        return max(found, key=lambda item: pods_with_a_profile(item[0]))
+
+    try:
+        inputs, place = best(measured)
+        if inputs.load.known.any():
+            return first_policy(inputs, place, measured=True)
+    except (InputError, UnreachableError):  # no source answered, as in a cluster without metrics-server
+        pass
+    return first_policy(*best(by_requests), measured=False)
