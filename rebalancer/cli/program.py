@@ -159,22 +159,28 @@ def main(
 
 def _version() -> dict[str, Any]:
     """What this program is, and against which Kubernetes versions it is verified; no cluster is asked."""
-    from rebalancer.scheduling.versions.verified import VERIFIED  # noqa: PLC0415 - not for --help
+    from rebalancer.scheduling.versions.verified import COMPARED  # noqa: PLC0415 - not for --help
 
     return {
         "apiVersion": "rebalancer/v1alpha1",
         "kind": "Version",
         "version": __version__,
-        "verifiedKubernetes": list(VERIFIED),
+        "verifiedKubernetes": dict(COMPARED),
         "python": platform.python_version(),
         "platform": f"{platform.system().lower()}/{platform.machine()}",
     }
 
 
 def _version_text(value: Mapping[str, Any]) -> str:
+    from rebalancer.scheduling.versions.verified import compared_prerelease  # noqa: PLC0415 - not for --help
+
+    verified = []
+    for minor in value["verifiedKubernetes"]:
+        prerelease = compared_prerelease(minor)
+        verified.append(f"{minor} (as of {prerelease})" if prerelease else minor)
     return (
         f"rebalancer {value['version']}\n"
-        f"verified against kube-scheduler {', '.join(value['verifiedKubernetes'])}\n"
+        f"verified against kube-scheduler {', '.join(verified)}\n"
         f"Python {value['python']} on {value['platform']}\n"
     )
 

@@ -80,8 +80,10 @@ class WrittenPlugins(Arguments):
     bind: WrittenPluginSet = _NONE
     post_bind: WrittenPluginSet = _NONE
     multi_point: WrittenPluginSet = _NONE
-    # Since 1.36; of pod groups as a whole, which are not modelled.
+    # Since 1.36, two of them since 1.38; of pod groups as a whole, which are not modelled.
     placement_generate: WrittenPluginSet = _NONE
+    placement_feasible: WrittenPluginSet = _NONE
+    rank_nodes: WrittenPluginSet = _NONE
     placement_score: WrittenPluginSet = _NONE
     pod_group_post_filter: WrittenPluginSet = _NONE
 
@@ -104,6 +106,7 @@ class WrittenProfile(Arguments):
 
     scheduler_name: str | None = None
     percentage_of_nodes_to_score: int | None = Field(default=None, ge=0, le=100)
+    percentage_of_placements_to_score: int | None = Field(default=None, ge=0, le=100)  # of pod groups
     plugins: WrittenPlugins = WrittenPlugins.model_construct()
     plugin_config: tuple[WrittenPluginConfig, ...] = ()
 
@@ -121,6 +124,7 @@ class WrittenConfiguration(Arguments):
     enable_profiling: bool | None = None
     enable_contention_profiling: bool | None = None
     percentage_of_nodes_to_score: int = Field(default=0, ge=0, le=100)
+    percentage_of_placements_to_score: int | None = Field(default=None, ge=0, le=100)  # of pod groups
     pod_initial_backoff_seconds: int | None = Field(default=None, ge=1)
     pod_max_backoff_seconds: int | None = Field(default=None, ge=1)
     delay_cache_until_active: bool | None = None

@@ -81,7 +81,9 @@ NOT_MODELLED = (
     PluginDescription("SchedulingGates", frozenset({P.PRE_ENQUEUE})),
     PluginDescription("PrioritySort", frozenset({P.QUEUE_SORT})),
     PluginDescription(
-        "DefaultPreemption", frozenset({P.PRE_ENQUEUE, P.POST_FILTER}), DefaultPreemptionArguments
+        "DefaultPreemption",
+        frozenset({P.PRE_ENQUEUE, P.POST_FILTER, P.RESERVE}),  # reserve since 1.38, of pod groups alone
+        DefaultPreemptionArguments,
     ),
     PluginDescription("DefaultBinder", frozenset({P.BIND})),
     PluginDescription("NodeDeclaredFeatures", frozenset({P.PRE_FILTER, P.FILTER})),

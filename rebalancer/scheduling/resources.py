@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,7 +22,7 @@ from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.cluster.pod_classes import POD_ITSELF, PodClass
 from rebalancer.cluster.records import Container, ContainerStatus, Labels, PodSpec, ResourceRequirements
 from rebalancer.scheduling.versions.release import REFERENCE_RELEASE, Release
-from rebalancer.scheduling.versions.rules import RESIZE_SUMS, SCORED_SIDECARS
+from rebalancer.scheduling.versions.rules import RESIZE_SUMS, SCORED_POD_LEVEL_REQUESTS, SCORED_SIDECARS
 
 Amounts = dict[str, Fraction]
 
@@ -249,41 +250,52 @@ def _asked(containers: list[Container] | None) -> tuple[object, ...]:
     )
 
 
+class _Counting(NamedTuple):
+    """The rules of a release that change what a pod counts for."""
+
+    scored_sidecars: bool
+    scored_pod_level: bool
+    resize_sums: bool
+
+
 def pod_requests(pod: PodClass, release: Release = REFERENCE_RELEASE) -> PodRequests:
     """All four counts of a class of pods, as a release sees it; classes with the same requests share them."""
     spec = pod.spec
-    scored_sidecars = release.has(SCORED_SIDECARS)
+    counting = _Counting(
+        release.has(SCORED_SIDECARS), release.has(SCORED_POD_LEVEL_REQUESTS), release.has(RESIZE_SUMS)
+    )
     if pod.statuses or pod.resize_infeasible:
-        return _pod_requests(pod, scored_sidecars, release.has(RESIZE_SUMS))
+        return _pod_requests(pod, counting)
     level = spec.resources.requests if spec.resources else None
     key = (
         _asked(spec.containers),
         _asked(spec.init_containers),
         tuple((level or {}).items()),
         tuple((spec.overhead or {}).items()),
-        scored_sidecars,
+        counting,
     )
     requests = _known.get(key)
     if requests is None:
         if len(_known) >= _MAX_CACHED:
             _known.clear()
-        requests = _known[key] = _pod_requests(pod, scored_sidecars, False)
+        requests = _known[key] = _pod_requests(pod, counting)
     return requests
 
 
-def _pod_requests(pod: PodClass, scored_sidecars: bool, sums: bool) -> PodRequests:
-    """The incoming pod's pod-level requests are ignored in the score."""
+def _pod_requests(pod: PodClass, counting: _Counting) -> PodRequests:
     spec = pod.spec
     incoming = _total(spec)
-    total = partial(_total, spec, resized=pod, sums=sums)
+    total = partial(_total, spec, resized=pod, sums=counting.resize_sums)
     present = total() if pod.statuses or pod.resize_infeasible else incoming
-    if scored_sidecars:
+    if counting.scored_sidecars:
         scored = _integers(total(defaults=_present_defaults(spec, present)))
     else:
         scored = _scored_until_131(spec)
     return PodRequests(
         incoming=_integers(incoming),
-        incoming_scored=_integers(_total(spec, defaults=DEFAULT_REQUESTS, pod_level=False)),
+        incoming_scored=_integers(
+            _total(spec, defaults=DEFAULT_REQUESTS, pod_level=counting.scored_pod_level)
+        ),
         present=_integers(present),
         present_scored={name: scored.get(name, 0) for name in DEFAULT_REQUESTS},
     )

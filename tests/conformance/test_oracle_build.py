@@ -6,10 +6,26 @@ from pathlib import Path
 
 import pytest
 
+from rebalancer.scheduling.versions.verified import COMPARED
 from tests import go_programs, trimaran
 from tests.conformance import differential
 from tests.conformance.oracle import build
 
+MODULE = """module rebalancer/oracle
+
+go 1.27.0
+
+toolchain go1.27.4
+
+require (
+\tk8s.io/api v0.38.0-beta.0
+\tk8s.io/klog/v2 v2.140.0
+\tsigs.k8s.io/scheduler-plugins v0.34.7
+\tgolang.org/x/net v0.38.0
+)
+
+replace k8s.io/kubernetes => k8s.io/kubernetes v1.38.0-beta.0
+"""
 SOURCE = """package trimaran
 
 import (
@@ -23,6 +39,35 @@ func New(handle framework.Handle) int64 { return framework.MaxNodeScore }
 def test_an_unknown_minor_is_refused_with_those_there_are() -> None:
     with pytest.raises(go_programs.BuildError, match=r"no oracle for 1\.12: there are 1\.31, .*1\.36"):
         build.program("1.12")
+
+
+def test_a_scheduler_is_built_from_the_release_that_is_compared() -> None:
+    module = trimaran.at_release(MODULE, "1.38.1")
+    assert "k8s.io/api v0.38.1\n" in module
+    assert "k8s.io/kubernetes => k8s.io/kubernetes v1.38.1\n" in module
+    assert "beta" not in module
+    for other in ("k8s.io/klog/v2 v2.140.0", "scheduler-plugins v0.34.7", "golang.org/x/net v0.38.0"):
+        assert other in module
+
+
+@pytest.mark.parametrize("minor", COMPARED)
+def test_each_verified_minor_has_an_oracle_of_its_release(minor: str) -> None:
+    module = trimaran.at_release((build.MODULE / "minors" / f"{minor}.mod").read_text(), COMPARED[minor])
+    assert f"k8s.io/kubernetes => k8s.io/kubernetes v{COMPARED[minor]}\n" in module
+
+
+def test_a_module_that_needs_a_newer_go_names_what_is_fetched(tmp_path: Path) -> None:
+    module = tmp_path / "go.mod"
+    module.write_text(MODULE)
+    assert trimaran.toolchain(module) == "go1.27.4"
+    module.write_text(MODULE.replace("toolchain go1.27.4", ""))
+    assert trimaran.toolchain(module) == "local"
+
+
+def test_the_documentation_names_the_release_of_every_oracle() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text()
+    for minor, release in COMPARED.items():
+        assert f"| {minor} | {release} |" in page
 
 
 def test_interfaces_that_moved_are_named_at_their_new_place() -> None:

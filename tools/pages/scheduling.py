@@ -9,7 +9,7 @@ from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.registry import BY_RULES, CATALOGUE, GANGS, MODELLED, PASSING
 from rebalancer.scheduling.versions.release import REFERENCE
 from rebalancer.scheduling.versions.rules import RULES
-from rebalancer.scheduling.versions.verified import verified_in_words
+from rebalancer.scheduling.versions.verified import VERIFIED, compared_prerelease, verified_in_words
 
 _DECIDING = (ExtensionPoint.FILTER, ExtensionPoint.SCORE)
 
@@ -28,7 +28,7 @@ _ON_VERSIONS = """\
 Verified against the scheduler of each: VERIFIED. The version is that of `scheduler.version` in the policy,
 else of the image of the scheduler's pod, else of the API server. For other versions plans name the rules
 that differ, and `run` refuses to act if a pod that it would move depends on one of them, unless the policy
-sets `scheduler.allowUnverifiedVersion`.
+sets `scheduler.allowUnverifiedVersion`.PRERELEASES
 
 A feature gate may turn a rule off. Gates are read from `scheduler.featureGates` in the policy, else from
 the command line of the scheduler's pod. If neither states a gate, as with managed control planes, its
@@ -90,6 +90,8 @@ that carry or may match them are `Unpredictable`; elsewhere a replacement is pla
   pod, they stay so.
 * **LowRiskOverCommitment** and the other Trimaran plugins keep using their last figures when their source
   fails. rebalancer reads the source as it is now; when it does not answer, their pods are `Unpredictable`.
+* **NodeMetadata** compares ages in whole seconds, at the moment at which it looks at each node. Times are
+  compared here: a score may differ by a point where a second ends meanwhile, or where a time is yet to come.
 * **NetworkTraffic** is modelled as the article that introduced it describes it. The published code builds an
   invalid query and always fails; use a rate instead, through `scheduler.mirror`.
 * **PodCapacityOfNode** has no published source. The formula 100·(allocatable − pods) ÷ allocatable, before
@@ -135,6 +137,16 @@ def _versions() -> str:
     return "".join(rows)
 
 
+def _prereleases() -> str:
+    """A sentence on each minor of which a prerelease was compared."""
+    return "".join(
+        f"\n{minor} was compared as of {compared_prerelease(minor)}: until its release is, `run` refuses "
+        "likewise where a pod\ndepends on a rule that is new in it."
+        for minor in VERIFIED
+        if compared_prerelease(minor)
+    )
+
+
 def versions_page() -> str:
     """The page of the rules that differ between versions, as Markdown."""
     return _HEAD_OF_VERSIONS + _versions()
@@ -153,4 +165,5 @@ def scheduling_page() -> str:
         _ON_VERSIONS,
         _TAIL,
     )
-    return "\n".join(parts).replace("VERIFIED", verified_in_words()).replace("REFERENCE", REFERENCE)
+    page = "\n".join(parts).replace("VERIFIED", verified_in_words()).replace("REFERENCE", REFERENCE)
+    return page.replace("PRERELEASES", _prereleases())

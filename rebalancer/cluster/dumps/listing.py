@@ -7,6 +7,7 @@ whole list.
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -40,6 +41,8 @@ _ANNOTATION_DOMAINS = frozenset({"kubernetes.io", "k8s.io", "karpenter.sh", "reb
 _ANNOTATION_SUBDOMAINS = (".kubernetes.io", ".k8s.io", ".karpenter.sh")
 # Of the others: who applies an object and may undo a change, and which restart a pod comes from.
 _NAMES_KEPT = frozenset({"argocd.argoproj.io/tracking-id", "kubectl.kubernetes.io/restartedAt"})
+# What an annotation of a node says by which the plugin NodeMetadata may score it: a number or a time.
+_NUMBER_OR_TIME = re.compile(r"[0-9TZeE+\-.:/ ]{1,40}", re.ASCII)
 _MAX_VERSION_LENGTH = 40
 NOT_IN_DUMP = "not in the dump"  # why a kind was not read: whoever made the dump left it out
 _MAX_SHARED_IMAGES = 1 << 17
@@ -76,8 +79,19 @@ def _without_other_annotations(metadata: records.Metadata) -> records.Metadata:
     return replace(metadata, annotations=kept or None)
 
 
+def _without_other_annotations_of_a_node(metadata: records.Metadata) -> records.Metadata:
+    kept = {
+        name: value
+        for name, value in (metadata.annotations or {}).items()
+        if _kept(name) or _NUMBER_OR_TIME.fullmatch(value)
+    }
+    return replace(metadata, annotations=kept or None)
+
+
 def _slim(record: records.ApiObject) -> records.ApiObject:
     metadata = record.metadata
+    if isinstance(record, records.Node):
+        return replace(record, metadata=_without_other_annotations_of_a_node(metadata))
     slim = _without_other_annotations(metadata)
     if slim is not metadata:
         record = replace(record, metadata=slim)

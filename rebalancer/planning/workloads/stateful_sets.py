@@ -11,7 +11,11 @@ comes back as, and its partition where the rollout ends. With partition 2 and th
     web-2          at the partition: it comes back as updateRevision
     the rollout    has ended once web-2 is updated, and the set is held there for as long as its owner wants
 
-Source: kubernetes v1.34.4 pkg/controller/statefulset/stateful_set_utils.go, newVersionedStatefulSetPod.
+The strategy Recreate, on by default from 1.38, has no partition: the controller deletes all pods of the
+current revision first, and makes every pod as updateRevision.
+
+Source: kubernetes v1.38.0-beta.0 pkg/controller/statefulset/stateful_set_utils.go,
+newVersionedStatefulSetPod.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import Volume, Workload
 
 REVISION_LABEL = "controller-revision-hash"  # which revision of its StatefulSet a pod is of
+_ROLLING_UPDATE = "RollingUpdate"
 _ON_DELETE = "OnDelete"
 
 
@@ -55,21 +60,24 @@ def is_rolling_out(record: Workload) -> bool:
     status, wanted = record.status, record.spec.replicas
     if not status.update_revision or not status.current_revision:
         return False
-    if status.update_revision == status.current_revision or _on_delete(record):
+    if status.update_revision == status.current_revision or _strategy(record) == _ON_DELETE:
         return False
     partition = _partition(record)
     return partition == 0 or status.updated_replicas < (1 if wanted is None else wanted) - partition
 
 
-def _on_delete(record: Workload) -> bool:
+def _strategy(record: Workload) -> str:
+    """The type of its update strategy."""
     strategy = record.spec.update_strategy
-    return strategy is not None and strategy.type == _ON_DELETE
+    if strategy is None:
+        return _ROLLING_UPDATE
+    return strategy.type or _ROLLING_UPDATE
 
 
 def _partition(record: Workload) -> int:
     """The ordinal, counted from the first, below which pods keep the current revision."""
     strategy = record.spec.update_strategy
-    if strategy is None or strategy.rolling_update is None or _on_delete(record):
+    if strategy is None or strategy.rolling_update is None or _strategy(record) != _ROLLING_UPDATE:
         return 0
     return strategy.rolling_update.partition or 0
 

@@ -49,6 +49,7 @@ from rebalancer.scheduling.resources import take
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.counters import MatchingPods
 from rebalancer.scheduling.state.domains import Constraint, DomainCounter
+from rebalancer.scheduling.versions.rules import EMPTY_SPREAD_SELECTOR
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -217,8 +218,11 @@ class PodTopologySpread(Plugin):
                 ):
                     counted[list(state.added_taint[1])] = False
             rows = np.flatnonzero(counted) if int(np.count_nonzero(counted)) < column.count else None
-        selector, counter = constraint.selector, -1
-        if selector is not None and not selector.is_empty:  # {} selects the pod itself, but counts nothing
+        selector = constraint.selector
+        counter = -1
+        # Up to 1.37 {} selects the pod itself, but counts nothing.
+        empty_counts = state.classes.release.has(EMPTY_SPREAD_SELECTOR)
+        if selector is not None and (empty_counts or not selector.is_empty):
             selected = PodSelector(frozenset({pod.namespace}), selector)
             counter = state.classes.counters.number(MatchingPods((selected,), terminating=False))
         return DomainCounter(

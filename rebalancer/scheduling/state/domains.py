@@ -96,8 +96,8 @@ class DomainCounter(msgspec.Struct, frozen=True, eq=False, dict=True):
     def _nominated(self, state: ClusterState) -> IntArray:
         """(domains + 1,) pods that count although they would not if they ran: those tried beside this one.
 
-        The scheduler counts no pod for an empty selector and none that is terminating, but adds every
-        nominated pod that the selector matches (podtopologyspread/filtering.go:181).
+        The scheduler counts no pod that is terminating, and up to 1.37 none for an empty selector, but adds
+        every nominated pod that the selector matches (podtopologyspread/filtering.go:181).
         """
         counts = np.zeros(self.number_of_domains + 1, np.int64)
         selector = self.constraint.selector

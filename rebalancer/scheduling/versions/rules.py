@@ -4,8 +4,8 @@ The code that computes a rule asks the ``Release`` whether it holds, so a rule's
 tables in the documentation and the warnings are made from this one.
 
 Fields that a version does not know yet are dropped from its pods, as its API server would have done
-(``without``). Sources: the differences between kubernetes v1.31.14, v1.32.13, v1.33.13, v1.34.4, v1.35.4 and
-v1.36.3 and v1.37.2 under pkg/scheduler, and pkg/features/kube_features.go of the last.
+(``without``). Sources: the differences between kubernetes v1.31.14, v1.32.13, v1.33.13, v1.34.4, v1.35.4,
+v1.36.3, v1.37.2 and v1.38.0-beta.0 under pkg/scheduler, and pkg/features/kube_features.go of the last.
 """
 
 from __future__ import annotations
@@ -100,6 +100,20 @@ def spreads_by_label_keys(pod: PodClass) -> bool:
     return False
 
 
+def spreads_by_empty_selector(pod: PodClass) -> bool:
+    """Whether it has a topology spread constraint whose labelSelector is {}."""
+    for constraint in pod.spec.topology_spread_constraints or ():
+        selector = constraint.label_selector
+        if selector is not None and not selector.match_labels and not selector.match_expressions:
+            return True
+    return False
+
+
+def requests_as_a_whole(pod: PodClass) -> bool:
+    """Whether it has pod-level requests."""
+    return bool(pod.spec.resources and pod.spec.resources.requests)
+
+
 def _with_spec(pod: PodClass, **changes: object) -> PodClass:
     return replace(pod, spec=replace(pod.spec, **changes))
 
@@ -163,6 +177,19 @@ def needs_declared_features(pod: PodClass) -> bool:
     return restarts or (bool(spec.host_network) and spec.host_users is False)
 
 
+SCORED_POD_LEVEL_REQUESTS = Rule(
+    "scored pod-level requests",
+    "NodeResourcesFit's score counts what the incoming pod itself requests; before, only what its containers "
+    "request",
+    since=38,
+    concerns=requests_as_a_whole,
+)
+EMPTY_SPREAD_SELECTOR = Rule(
+    "empty spread selector",
+    "a topology spread constraint whose labelSelector is {} counts every pod of the namespace; before, none",
+    since=38,
+    concerns=spreads_by_empty_selector,
+)
 STORAGE_CAPACITY_SCORING = Rule(
     "StorageCapacityScoring",
     "VolumeBinding scores nodes by the share that unbound claims take of free volumes, or of the capacity "
@@ -182,7 +209,7 @@ NODE_DECLARED_FEATURES = Rule(
     "NodeDeclaredFeatures",
     "a node must declare the features that a pod's fields need; not modelled",
     since=36,
-    gate=Gate("NodeDeclaredFeatures", exists_since=35),
+    gate=Gate("NodeDeclaredFeatures", exists_since=35, locked_since=37),
     modelled=False,
     concerns=needs_declared_features,
 )
@@ -259,7 +286,7 @@ POD_LEVEL_RESOURCES = Rule(
     since=34,
     gate=Gate("PodLevelResources", exists_since=32, modelled_since=33),
     without=without_pod_level,
-    concerns=lambda pod: bool(pod.spec.resources and pod.spec.resources.requests),
+    concerns=requests_as_a_whole,
 )
 POD_LEVEL_RESIZE = Rule(
     "pod-level resize",

@@ -1,12 +1,13 @@
-"""Which minors are verified, and what is said of the others.
+"""Which minors are verified, and what reports say of the others.
 
 A minor is verified when its scheduler, built from its sources, and the model decided the same random clusters
-alike (``make conformance``).
+alike (``make conformance``). Of a minor that is not released yet a prerelease is compared: the rules that are
+new in it are provisional, as they may still change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from rebalancer.cluster.pod_classes import PodClass
@@ -14,10 +15,24 @@ from rebalancer.counting import counted
 from rebalancer.scheduling.versions.release import REFERENCE, Release, Rule, minor_of
 from rebalancer.scheduling.versions.rules import RULES
 
-VERIFIED: tuple[str, ...] = ("1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37")
-"""The minors whose decisions were compared with the model's, oldest first; everything is made from this."""
+COMPARED: Mapping[str, str] = {
+    "1.31": "1.31.14",
+    "1.32": "1.32.13",
+    "1.33": "1.33.13",
+    "1.34": "1.34.4",
+    "1.35": "1.35.4",
+    "1.36": "1.36.3",
+    "1.37": "1.37.2",
+}
+"""The release of each minor whose decisions were compared with the model's, oldest first.
 
-_NEWEST_READ = 37  # the newest minor whose rules are in the table, verified or not
+The schedulers to compare with are built from these, and whatever names verified minors is made from this.
+"""
+
+VERIFIED: tuple[str, ...] = tuple(COMPARED)
+"""The minors whose decisions were compared with the model's, oldest first."""
+
+_NEWEST_READ = 38  # the newest minor whose rules are in the table, verified or not
 _RULES_NAMED = 3
 ALLOWED_BY = "scheduler.allowUnverifiedVersion"
 """The setting with which a run acts on a version that was not verified."""
@@ -30,7 +45,23 @@ def verified_in_words() -> str:
 
 def is_verified(version: str) -> bool:
     """Whether a minor's decisions were compared with the model's."""
-    return version in VERIFIED
+    return version in COMPARED
+
+
+def compared_prerelease(version: str) -> str:
+    """The prerelease of a minor that was compared, such as 1.38.0-beta.0; empty when a release was."""
+    compared = COMPARED.get(version, "")
+    if "-" in compared:
+        return compared
+    return ""
+
+
+def provisional_rules(version: str) -> tuple[Rule, ...]:
+    """The rules that are new in a minor of which only a prerelease was compared: they may still change."""
+    minor = minor_of(version)
+    if minor is None or not compared_prerelease(version):
+        return ()
+    return tuple(rule for rule in RULES if rule.decides and rule.holds(minor) != rule.holds(minor - 1))
 
 
 def differing_rules(version: str) -> tuple[Rule, ...]:
@@ -46,18 +77,29 @@ def why_unverified(version: str, pods: Iterable[PodClass]) -> str:
     """Why the decisions of a minor about these pods may be others than the model's; empty when they are not.
 
     A minor that was not verified decides as the verified one next to it does, where no rule that differs
-    between the two is in use.
+    between the two is in use. One of which a prerelease was compared is verified where no provisional rule
+    is in use.
     """
     minor = minor_of(version)
     if minor is None:
         return "its version is not known"
-    if is_verified(version):
-        return ""
     if minor > _NEWEST_READ:
         return f"what changed after 1.{_NEWEST_READ} is not known"
     classes = tuple(pods)
-    in_use = [rule.name for rule in differing_rules(version) if any(map(rule.may_concern, classes))]
-    return f"it differs in {', '.join(in_use)}" if in_use else ""
+    if is_verified(version):
+        in_use = _names_in_use(provisional_rules(version), classes)
+        if in_use:
+            return f"{compared_prerelease(version)} was compared, and {in_use} may change until the release"
+        return ""
+    in_use = _names_in_use(differing_rules(version), classes)
+    if in_use:
+        return f"it differs in {in_use}"
+    return ""
+
+
+def _names_in_use(rules: Iterable[Rule], classes: Collection[PodClass]) -> str:
+    """The rules that concern any of these classes of pods, with commas in between."""
+    return ", ".join(rule.name for rule in rules if any(map(rule.may_concern, classes)))
 
 
 @lru_cache(maxsize=16)
@@ -90,10 +132,12 @@ def unpredictable_rule(release: Release, pod: PodClass, settled: Collection[Rule
             continue
         gate = rule.gate.name if rule.gate is not None else rule.name
         what = f"{gate} of scheduler 1.{release.minor} would decide"
-        if unmodelled:
+        if unmodelled and rule.gate is not None and rule.gate.can_be_set(release.minor):
             return (
                 f"{what}, which is not modelled; if it is off, say scheduler.featureGates: {{{gate}: false}}"
             )
+        if unmodelled:
+            return f"{what}, which is not modelled"
         return f"{what}, and whether it is on is not known; say so in scheduler.featureGates"
     return ""
 
@@ -109,6 +153,12 @@ def version_warnings(version: str, api_version: str) -> tuple[str, ...]:
     warnings: list[str] = []
     if not is_verified(version):
         warnings.append(_unverified(version, minor))
+    provisional = provisional_rules(version)
+    if provisional:
+        warnings.append(
+            f"scheduler {version} was compared as of {compared_prerelease(version)}; run refuses a plan that "
+            f"moves pods which depend on {_some_names(provisional)}: these may change until the release"
+        )
     short = api_version.rpartition("/")[2]
     rule = next((item for item in RULES if item.name == f"configuration {short}"), None)
     if rule is not None and not rule.holds(minor):
@@ -123,12 +173,18 @@ def _unverified(version: str, minor: int) -> str:
             f"scheduler {version}: what changed after 1.{_NEWEST_READ} is not known; "
             f"run refuses to act on it ({ALLOWED_BY} allows it)"
         )
-    rules = [rule.name for rule in differing_rules(version)]
+    rules = differing_rules(version)
     if not rules:
         return f"scheduler {version} was read but not compared ({verified_in_words()} were); it decides alike"
-    named = ", ".join(rules[:_RULES_NAMED])
-    others = f" and {counted(len(rules) - _RULES_NAMED, 'other')}" if len(rules) > _RULES_NAMED else ""
     return (
         f"scheduler {version} was read but not compared ({verified_in_words()} were); run refuses a plan "
-        f"that moves pods which depend on {named}{others}"
+        f"that moves pods which depend on {_some_names(rules)}"
     )
+
+
+def _some_names(rules: Sequence[Rule]) -> str:
+    """The names of the first rules, and how many others there are."""
+    named = ", ".join(rule.name for rule in rules[:_RULES_NAMED])
+    if len(rules) > _RULES_NAMED:
+        named += f" and {counted(len(rules) - _RULES_NAMED, 'other')}"
+    return named

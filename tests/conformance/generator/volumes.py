@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.conformance.generator import in_tree_disks, odd_claims
-from tests.conformance.generator.draws import BETA_ZONE, ZONE, ZONES, Draws, Object, without_empty
+from tests.conformance.generator.draws import BETA_ZONE, HOSTNAME, ZONE, ZONES, Draws, Object, without_empty
 
 DRIVER = "csi.example.com"
 CLASSES = ("immediate", "waiting", "provisioned", "in-tree")
@@ -121,7 +121,22 @@ def _volume(draws: Draws, name: str, claim: str, bound: bool, storage_class: str
     return {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}
 
 
-def claims_and_volumes(draws: Draws) -> tuple[list[Object], list[Object]]:
+def _local_volume(draws: Draws, name: str, node: str) -> Object:
+    """A disk of one node, free for a claim of the class that has no provisioner."""
+    expression = {"key": HOSTNAME, "operator": "In", "values": [node]}
+    spec = {
+        "capacity": {"storage": draws.one(("1Gi", "5Gi", "20Gi"))},
+        "accessModes": ["ReadWriteOnce"],
+        "volumeMode": "Filesystem",
+        "persistentVolumeReclaimPolicy": draws.one(("Retain", "Delete")),
+        "storageClassName": "waiting",
+        "local": {"path": f"/mnt/{name}"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
+    }
+    return {"metadata": {"name": name}, "spec": spec, "status": {"phase": "Available"}}
+
+
+def claims_and_volumes(draws: Draws, names: list[str]) -> tuple[list[Object], list[Object]]:
     """Claims that are bound, waiting or hopeless, and the volumes there are."""
     claims: list[Object] = []
     volumes: list[Object] = []
@@ -154,6 +169,7 @@ def claims_and_volumes(draws: Draws) -> tuple[list[Object], list[Object]]:
             volumes.append(_volume(draws, f"volume-{index}", name, True, storage_class))
             volumes[-1]["spec"]["claimRef"]["uid"] = f"uid-{name}"
     volumes += [_volume(draws, f"free-{index}", "", False, "waiting") for index in range(draws.few(4))]
+    volumes += [_local_volume(draws, f"local-{index}", draws.one(names)) for index in range(draws.few(3))]
     return claims, volumes
 
 
@@ -191,7 +207,7 @@ def storage(
 ) -> Object:
     """The storage objects of a case by plural; mounts them into its pods, and marks its nodes."""
     names = [item["metadata"]["name"] for item in nodes]
-    claims, existing = claims_and_volumes(draws)
+    claims, existing = claims_and_volumes(draws, names)
     made: Object = {
         "persistentVolumeClaims": claims,
         "persistentVolumes": existing,

@@ -10,6 +10,7 @@ import os
 import sys
 from pathlib import Path
 
+from rebalancer.scheduling.versions.verified import COMPARED
 from tests import go_programs, trimaran
 
 MODULE = Path(__file__).parent
@@ -34,7 +35,7 @@ def place_of(minor: str) -> Path:
         raise go_programs.BuildError(f"no oracle for {minor}: there are {', '.join(MINORS)}")
     module, sums = _module_files(minor)
     sources = sorted((*MODULE.glob("*.go"), Path(__file__), module, sums))
-    settings = (minor, Path(trimaran.__file__).read_text())
+    settings = (minor, COMPARED.get(minor), Path(trimaran.__file__).read_text())
     return go_programs.cache_folder("oracle", MODULE, sources, settings) / f"oracle-{minor}"
 
 
@@ -45,12 +46,12 @@ def _module_files(minor: str) -> tuple[Path, Path]:
 
 def _build(minor: str, target: Path) -> None:
     go = go_programs.find_go()
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
     number = int(minor.split(".")[1])
     module, _ = _module_files(minor)
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": trimaran.toolchain(module)}
     module = trimaran.module_file(go, minor, module, target.parent, MODULE, environment)
     tags = ",".join(f"from1{n}" for n in range(_OLDEST + 1, number + 1))
-    flags = ["-trimpath", "-ldflags=-s -w", "-p=1", f"-tags={tags}", f"-modfile={module}"]
+    flags = ["-trimpath", "-ldflags=-s -w", "-p=1", f"-tags={tags}", "-mod=mod", f"-modfile={module}"]
     unfinished = target.with_name(f"{target.name}.{os.getpid()}")
     go_programs.run_go(
         [go, "build", *flags, "-o", str(unfinished), "."], MODULE, environment, announced_by="oracle"

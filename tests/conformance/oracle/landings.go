@@ -126,9 +126,14 @@ func (c *cluster) search(profile framework.Framework, pod *v1.Pod) (string, erro
 	return result.SuggestedHost, err
 }
 
-// startAt sets the node at which the next search starts. The scheduler keeps it to itself, and it decides landings.
+// startAt sets the node at which the next search starts. The scheduler keeps it to itself, and it decides landings;
+// from 1.38 on its algorithm does.
 func (c *cluster) startAt(index int) error {
-	field := reflect.ValueOf(c.sched).Elem().FieldByName("nextStartNodeIndex")
+	holder := reflect.ValueOf(c.sched).Elem()
+	if algorithm := holder.FieldByName("algorithm"); algorithm.IsValid() {
+		holder = algorithm.Elem()
+	}
+	field := holder.FieldByName("nextStartNodeIndex")
 	if !field.IsValid() {
 		return fmt.Errorf("this scheduler has no start index")
 	}

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rebalancer.cli.program import main
+from rebalancer.scheduling.versions.verified import verified_in_words
 from rebalancer_demo.hot_cluster import POLICY
 from tests.integration.hot_cluster import hot_sandbox
 
@@ -44,8 +45,12 @@ def _versions(document: dict[str, Any]) -> list[str]:
         ("1.34", ""),
         ("1.36", ""),
         ("1.37", ""),
-        ("1.28", "was read but not compared (1.31 to 1.37 were); run refuses a plan that moves pods which"),
-        ("1.99", "what changed after 1.37 is not known; run refuses to act on it"),
+        (
+            "1.28",
+            f"was read but not compared ({verified_in_words()} were); run refuses a plan that moves pods",
+        ),
+        ("1.38", "was read but not compared"),
+        ("1.99", "what changed after 1.38 is not known; run refuses to act on it"),
     ],
 )
 def test_a_plan_names_a_version_that_was_not_compared(
@@ -58,7 +63,7 @@ def test_a_plan_names_a_version_that_was_not_compared(
     assert all(warning in line for line in found)
 
 
-@pytest.mark.parametrize("version", ["1.31", "1.34", "1.36", "1.37"])
+@pytest.mark.parametrize("version", ["1.31", "1.34", "1.36", "1.37", "1.38"])
 def test_a_run_acts_where_no_rule_that_differs_is_in_use(
     kubeconfig: Path, tmp_path: Path, version: str
 ) -> None:
@@ -72,7 +77,7 @@ def test_a_run_refuses_a_version_nobody_has_read_and_says_how_to_allow_it(
 ) -> None:
     result = _start(kubeconfig, tmp_path, 'version: "1.99"', "run", "--dry-run")
     assert result.exit_code == REFUSED
-    assert "run does not act on scheduler 1.99: what changed after 1.37 is not known" in result.stderr
+    assert "run does not act on scheduler 1.99: what changed after 1.38 is not known" in result.stderr
     assert "scheduler.allowUnverifiedVersion: true" in result.stderr
     allowed = 'version: "1.99"\n  allowUnverifiedVersion: true'
     assert _start(kubeconfig, tmp_path, allowed, "run", "--dry-run").exit_code == 0

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from rebalancer import __version__
 from rebalancer.cli.groups import installed_commands
 from rebalancer.cli.program import COMMANDS, answer, main
+from rebalancer.scheduling.versions.verified import COMPARED
 from tests.unit.cli.conftest import Program
 
 
@@ -112,7 +113,10 @@ def test_the_version_is_shown_with_the_schedulers_it_is_verified_against(rebalan
 
     assert shown.splitlines()[0] == f"rebalancer {__version__}"
     assert value["version"] == __version__
-    assert ", ".join(value["verifiedKubernetes"]) in shown
+    assert value["verifiedKubernetes"] == dict(COMPARED)
+    for minor, release in COMPARED.items():
+        assert f" {minor}" in shown
+        assert ("-" in release) == (f"{minor} (as of {release})" in shown)
 
 
 def paths_of(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

@@ -73,6 +73,18 @@ def test_an_eviction_names_the_uid_and_the_version_it_means() -> None:
     assert post.body["metadata"]["annotations"] == {"requester": "rebalancer", "reason": "hot is at 90%"}
 
 
+def test_an_answer_that_names_the_version_of_the_deleted_pod_accepts_the_eviction() -> None:
+    since_1_38 = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {"resourceVersion": "9"},
+        "status": "Success",
+    }
+    answer, transport, _ = evicted(Script(Answer(201, since_1_38)))
+    assert (answer.verdict, answer.message) == (Verdict.EVICTED, "accepted by the API server")
+    assert len(transport.sent("POST")) == 1
+
+
 def test_a_dry_run_asks_the_api_server_to_change_nothing() -> None:
     _, transport, _ = evicted(Script(ACCEPTED), dry_run=True)
     assert transport.sent("POST")[0].query["dryRun"] == "All"

@@ -134,6 +134,14 @@ def test_the_same_object_from_two_files_is_no_fault() -> None:
     assert (names_of(listing), listing.malformed) == (["web-1"], ())
 
 
+def test_of_a_node_annotations_are_kept_that_say_a_number_or_a_time() -> None:
+    node = a_node("n")
+    says = {"example.com/cost": "2.5", "example.com/since": "2025-12-01T10:00:00Z", "csi.k8s.io/id": "any"}
+    node["metadata"]["annotations"] = {**says, "example.com/token": "s3cr3t"}
+    (record,) = decode_listing(NODES, [msgspec.Raw(msgspec.json.encode(node))]).records
+    assert record.metadata.annotations == says
+
+
 def test_annotations_that_bear_on_nothing_are_forgotten_with_the_secrets_in_them() -> None:
     kept = {
         "kubernetes.io/config.source": "api",

@@ -201,13 +201,22 @@ def test_plugins_of_pod_groups_and_of_resizes_are_nothing_to_other_pods() -> Non
     sets = {
         "multiPoint": {"enabled": [{"name": name} for name in named]},
         "placementGenerate": {"enabled": [{"name": named[0]}]},
+        "placementFeasible": {"enabled": [{"name": "GangScheduling"}]},
+        "rankNodes": {"disabled": [{"name": "DefaultPreemption"}]},
         "placementScore": {"enabled": [{"name": named[1], "weight": 2}]},
         "podGroupPostFilter": {"disabled": [{"name": "*"}]},
     }
     workload = a_workload("web", ["hot", "hot"], cpu="3")
-    plan = plan_of(inputs_with(workload, configuration=configured(profiles=[{"plugins": sets}])))
+    profile = {"percentageOfPlacementsToScore": 30, "plugins": sets}
+    configuration = configured(profiles=[profile], percentageOfPlacementsToScore=10)
+    plan = plan_of(inputs_with(workload, configuration=configuration))
+    grouped = a_workload(
+        "web", ["hot", "hot"], cpu="3", spec={"schedulingGroup": {"podGroupName": "training"}}
+    )
+    plan_of_a_group = plan_of(inputs_with(grouped, configuration=configuration))
 
     assert (moved(plan), plan.warnings) == ({"web-0": "cold"}, ())
+    assert "it belongs to a pod group" in because(plan_of_a_group, "web-0")
 
 
 def test_a_plugin_that_may_hold_back_any_pod_keeps_all_that_its_profile_places() -> None:

@@ -245,6 +245,17 @@ HELD = [
     ("updated by hand", held(["hot"], "v2", updated=1, type="OnDelete"), {"web-0": "hdd"}),
     ("not updated by hand", held(["hot"], "v1", type="OnDelete"), {"web-0": "OlderRevision"}),
     ("rolling out", held(["hot", "hdd"], "v1", "v1"), {"web-0": "Rollout"}),
+    ("recreated as a whole", held(["hot", "hdd"], "v1", "v1", type="Recreate"), {"web-0": "Rollout"}),
+    (
+        "the last is recreated",
+        held(["hot", "hdd"], "v2", "v2", updated=2, type="Recreate"),
+        {"web-0": "Rollout"},
+    ),
+    (
+        "a partition of before does not hold a recreation",
+        held(["hot", "hdd"], "v1", "v1", **{**partition(2), "type": "Recreate"}),
+        {"web-0": "Rollout"},
+    ),
     ("the partition is not reached", held(["hot", "hdd"], "v1", "v1", **partition(1)), {"web-0": "Rollout"}),
     ("the canary is below", held(["hot", "hdd"], "v2", "v2", **partition(2)), {"web-0": "OlderRevision"}),
     (

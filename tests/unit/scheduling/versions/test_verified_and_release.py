@@ -12,10 +12,13 @@ from rebalancer.planning.scheduler_facts import scheduler_version, versions_runn
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.scheduling.registry import default_configuration
 from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.versions import verified
 from rebalancer.scheduling.versions.release import REFERENCE, FeatureGates, Release, major_minor
 from rebalancer.scheduling.versions.rules import RULES, as_seen_by
 from rebalancer.scheduling.versions.verified import (
+    COMPARED,
     VERIFIED,
+    compared_prerelease,
     unpredictable_rule,
     version_warnings,
     why_unverified,
@@ -44,6 +47,13 @@ def requested_cpu(version: str, **pod: Any) -> int:
 )
 def test_sidecars_count_beside_the_containers_since_1_29(version: str, milli: int) -> None:
     assert requested_cpu(version, initContainers=[SIDECAR]) == milli
+
+
+@pytest.mark.parametrize(("version", "milli"), [("1.33", 100), ("1.37", 100), ("1.38", 3000)])
+def test_pod_level_requests_of_the_incoming_pod_are_scored_since_1_38(version: str, milli: int) -> None:
+    snapshot = a_snapshot(nodes=[a_node("n")], pods=[a_pod("p", resources={"requests": {"cpu": "3"}})])
+    scored = ClusterState.of(snapshot, Release.of(version)).classes.requests[0].incoming_scored
+    assert (scored["cpu"], scored["memory"]) == (milli, 200 << 20)
 
 
 @pytest.mark.parametrize(("version", "milli"), [("1.33", 1000), ("1.34", 3000), (REFERENCE, 3000)])
@@ -111,13 +121,14 @@ def test_the_version_of_reference_sees_pods_as_they_are() -> None:
 
 
 def test_only_verified_versions_go_without_a_warning() -> None:
-    assert [version_warnings(version, V1) for version in VERIFIED] == [()] * len(VERIFIED)
+    for version in VERIFIED:
+        assert bool(version_warnings(version, V1)) == bool(compared_prerelease(version))
     assert version_warnings("", V1) == (
         f"the scheduler's version is not known: the rules of {REFERENCE} are used, and run refuses to act; "
         "state it in scheduler.version",
     )
     (unread,) = version_warnings("1.99", V1)
-    assert unread.startswith("scheduler 1.99: what changed after 1.37 is not known; run refuses to act on it")
+    assert unread.startswith("scheduler 1.99: what changed after 1.38 is not known; run refuses to act on it")
     (alike,) = version_warnings("1.30", V1)
     assert alike.endswith("it decides alike")
     (old,) = version_warnings("1.26", V1)
@@ -161,7 +172,39 @@ def test_an_unverified_version_is_acted_on_where_no_rule_that_differs_is_in_use(
     assert "sidecars" in why_unverified("1.28", [a_class(initContainers=[SIDECAR])])
 
 
-@pytest.mark.parametrize("version", ["", "1.38", "1.99"])
+PROVISIONAL: dict[str, dict[str, Any]] = {
+    "scored pod-level requests": {"resources": {"requests": {"cpu": "2"}}},
+    "empty spread selector": {
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("rule", PROVISIONAL)
+def test_a_version_compared_before_its_release_is_acted_on_where_nothing_new_is_in_use(
+    monkeypatch: pytest.MonkeyPatch, rule: str
+) -> None:
+    new = a_class(**PROVISIONAL[rule])
+    plain = a_class()
+
+    monkeypatch.setattr(verified, "COMPARED", {**COMPARED, "1.38": "1.38.0-beta.0"})
+    assert why_unverified("1.38", [plain]) == ""
+    assert why_unverified("1.38", [plain, new]) == (
+        f"1.38.0-beta.0 was compared, and {rule} may change until the release"
+    )
+    (warning,) = version_warnings("1.38", V1)
+    assert "was compared as of 1.38.0-beta.0" in warning
+    assert rule in warning
+    assert why_unverified("1.37", [new]) == ""
+
+    monkeypatch.setattr(verified, "COMPARED", {**COMPARED, "1.38": "1.38.0"})
+    assert why_unverified("1.38", [plain, new]) == ""
+    assert version_warnings("1.38", V1) == ()
+
+
+@pytest.mark.parametrize("version", ["", "1.39", "1.99"])
 def test_a_version_of_which_nothing_was_read_is_never_acted_on(version: str) -> None:
     assert why_unverified(version, [])
 
