@@ -100,6 +100,12 @@ def outcomes(run: Outcomes) -> DataFrame:
     return frame_of(run.outcomes, columns)
 
 
+def journal(lines: Sequence[Mapping[str, Any]]) -> DataFrame:
+    """One row per line of a journal, the oldest first: what happened to which pod, and why."""
+    keys = ("time", "run", "event", "wave", "pod", "from", "node", "result", "because", "dryRun")
+    return frame_of(lines, {key: operator.methodcaller("get", key) for key in keys})
+
+
 _MOVE: dict[str, Callable[[Any], Any]] = {
     "wave": lambda move: move.wave,
     "namespace": lambda move: move.pod.namespace,

@@ -12,12 +12,10 @@ Two options may not name the same file of the user, and each has a default place
 from __future__ import annotations
 
 import functools
-import importlib.util
 import math
 import os
 import re
 import shlex
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -99,9 +97,10 @@ DATA_FORMATS = (Format.TABLE, Format.JSON, Format.YAML, Format.JSONPATH)
 DOCUMENT_FORMATS = (Format.TABLE, Format.MARKDOWN, Format.JSON, Format.YAML, Format.JSONPATH)
 ROW_FORMATS = (
     *(Format.TABLE, Format.WIDE, Format.NAME, Format.MARKDOWN),
-    *(Format.JSON, Format.YAML, Format.JSONPATH, Format.CSV, Format.PARQUET),
+    *(Format.JSON, Format.YAML, Format.JSONPATH, Format.CSV),
     Format.HTML,
 )
+RUN_FORMATS = (Format.TABLE, Format.WIDE, *DOCUMENT_FORMATS[1:], Format.HTML)
 _ALIASES = {"md": Format.MARKDOWN}
 
 
@@ -126,13 +125,6 @@ class OutputFormat(Text[tuple[Format, str]]):
             if not template:
                 raise ValueError("jsonpath needs a template, such as jsonpath='{.kind}'")
             parse_template(template)
-        # What would fail only after a cluster has been read, or would garble a terminal.
-        if found is Format.PARQUET and importlib.util.find_spec("pyarrow") is None:
-            raise InputError(
-                "-o parquet needs pyarrow, which is not installed", hint="install rebalancer[parquet]"
-            )
-        if found is Format.PARQUET and sys.stdout.isatty():
-            raise InputError("Parquet is binary and would garble a terminal", hint="add: > FILE.parquet")
         return found, template
 
     def shell_complete(
@@ -162,9 +154,10 @@ def output_options(*formats: Format, lists: bool = True) -> Callable[[Command], 
         option(
             *("--width", click.IntRange(40, 10_000), "N"),
             "Make tables N columns wide; by default the terminal's width, and in a pipe that of the names.",
+            hidden=True,
         ),
     )
-    of_rows = (click.option("--no-headers", is_flag=True, help="Print only the rows of the table."),)
+    of_rows = (click.option("--no-headers", is_flag=True, hidden=True),)
     options = (form, *(of_lists if lists else ()), *(of_rows if Format.CSV in formats else ()))
 
     def decorate(command: Command) -> Command:
@@ -269,6 +262,7 @@ PLAN: Mapping[str, Option] = {
     "max_dump_bytes": option(
         *("--max-dump-size max_dump_bytes", SIZE, "SIZE"),
         "How much a recorded cluster may hold, unpacked; by default 4Gi.",
+        hidden=True,
     ),
     "kubeconfig": option("--kubeconfig", FILE, "FILE", "The kubeconfig of a live cluster."),
     "context": option(
@@ -278,19 +272,23 @@ PLAN: Mapping[str, Option] = {
     "kube_cluster": option(
         *("--cluster kube_cluster", None, "NAME", "The kubeconfig's cluster; else the context's."),
         shell_complete=completion.clusters,
+        hidden=True,
     ),
     "kube_user": option(
         *("--user kube_user", None, "NAME", "The kubeconfig's user; else the context's."),
         shell_complete=completion.users,
+        hidden=True,
     ),
     "acts_as": option(*("--as acts_as", None, "USER"), "Act as this user; needs the right to impersonate."),
     "as_groups": option(
         *("--as-group as_groups", None, "GROUP", "A group of the user of --as; may be repeated."),
         multiple=True,
+        hidden=True,
     ),
     "request_seconds": option(
         *("--request-timeout request_seconds", DURATION, "DURATION"),
         "How long to wait for one answer; by default 60s.",
+        hidden=True,
     ),
     "now": option(
         *("--now", Text("time", _moment), "TIME"),
@@ -311,6 +309,7 @@ PLAN: Mapping[str, Option] = {
         *("--assume-neutral", None, "NAME"),
         "An unknown plugin, assumed to score all nodes the same; may be repeated.",
         multiple=True,
+        hidden=True,
     ),
 }
 CONNECTION = {

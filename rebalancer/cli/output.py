@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from rebalancer.cli.invocation import LOGGER
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.reporting.render import TABLES, Format, to_csv, to_json, to_jsonpath, to_parquet, to_yaml
+from rebalancer.reporting.render import TABLES, Format, to_csv, to_json, to_jsonpath, to_yaml
 from rebalancer.reporting.words import plain, words
 
 if TYPE_CHECKING:
@@ -86,9 +86,6 @@ def emit(value: Any, output: Output, table: Callable[[Any, Style], Text], rows: 
         sys.stdout.writelines(f"{plain(name)}\n" for name in islice(rows.names, output.top))
     elif rows is not None and output.format is Format.CSV:
         write(to_csv(rows.frame(value)[: output.top]))
-    elif rows is not None and output.format is Format.PARQUET:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(to_parquet(rows.frame(value)[: output.top]))
     elif rows is not None and rows.page is not None and output.format is Format.HTML:
         write(rows.page(value))
     else:

@@ -1,13 +1,11 @@
 """Encodes a value in the format that ``-o`` names.
 
 JSON is the value's own encoding, YAML holds the same data, and a table is for people. Equal values give equal
-bytes, so that two outputs can be compared with ``diff``. Names, CSV and Parquet list the rows of the main
-table.
+bytes, so that two outputs can be compared with ``diff``. Names and CSV list the rows of the main table.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -51,7 +49,6 @@ class Format(StrEnum):
     YAML = "yaml"
     JSONPATH = "jsonpath"  # =TEMPLATE: the values that kubectl's template language names
     CSV = "csv"
-    PARQUET = "parquet"  # binary, for data frames
     HTML = "html"  # a page to attach to a change request
 
 
@@ -75,13 +72,6 @@ def to_jsonpath(value: Any, template: str) -> str:
     """What a jsonpath template prints of the data of ``to_json``, with a newline at its end."""
     text = parse_template(template).render(msgspec.json.decode(msgspec.json.encode(value)))
     return text if not text or text.endswith("\n") else f"{text}\n"
-
-
-def to_parquet(frame: DataFrame) -> bytes:
-    """The rows as a Parquet file; ImportError where pyarrow, an optional library, is not installed."""
-    stream = io.BytesIO()
-    frame.to_parquet(stream, engine="pyarrow", index=False)
-    return stream.getvalue()
 
 
 def to_csv(frame: DataFrame) -> str:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rebalancer import analysis
 from rebalancer.cli.options import DOCUMENT_FORMATS, FILE, default_journal, output_options
-from rebalancer.cli.output import Output, emit
+from rebalancer.cli.output import Output, Rows, emit
 from rebalancer.errors import InputError
 from rebalancer.files import may_exist
-from rebalancer.reporting.render import TABLES
+from rebalancer.reporting.render import TABLES, Format
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -31,7 +32,7 @@ def journal() -> None:
 
 @journal.command("show")
 @_FILE_ARGUMENT
-@output_options(*DOCUMENT_FORMATS)
+@output_options(*DOCUMENT_FORMATS, Format.CSV)
 def show_journal(path: Path | None, output: Output) -> None:
     """Show what was recorded, the newest last: 40 lines of the table, or all with --all.
 
@@ -44,7 +45,7 @@ def show_journal(path: Path | None, output: Output) -> None:
 
 @journal.command("in-flight")
 @_FILE_ARGUMENT
-@output_options(*DOCUMENT_FORMATS)
+@output_options(*DOCUMENT_FORMATS, Format.CSV)
 def show_in_flight(path: Path | None, output: Output) -> None:
     """Show the evictions whose outcome is unknown, because a run was killed while it made them."""
     from rebalancer.execution.journal import in_flight, read_journal  # noqa: PLC0415 - not for --help
@@ -65,12 +66,13 @@ def _journal_of_runs() -> Path:
 
 
 def _emit(lines: Iterable[Mapping[str, Any]], output: Output, nothing: str) -> None:
-    if output.top is not None and output.format not in TABLES:
+    if output.top is not None and output.format not in {*TABLES, Format.CSV}:
         raise InputError(
             f"--top chooses rows, and -o {output.format} prints all", hint="leave out one of them"
         )
     value = {"apiVersion": "rebalancer/v1alpha1", "kind": "Journal", "lines": list(lines)}
-    emit(value, output, lambda shown, style: _table(shown, style, nothing))
+    rows = Rows((), lambda shown: analysis.journal(shown["lines"]))
+    emit(value, output, lambda shown, style: _table(shown, style, nothing), rows)
 
 
 def _table(value: Mapping[str, Any], style: Style, nothing: str) -> Text:

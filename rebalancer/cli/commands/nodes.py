@@ -131,9 +131,9 @@ def _check_watch(options: PlanOptions, output: Output, every: float | None, *, w
         raise InputError(
             "--watch looks at a live cluster, --from reads a recorded one", hint="give one or the other"
         )
-    if watch and output.format in {Format.HTML, Format.PARQUET}:
+    if watch and output.format is Format.HTML:
         raise InputError(
-            f"--watch writes again and again, and -o {output.format} is one file",
+            "--watch writes again and again, and -o html is one file",
             hint="leave one of them out",
         )
 

@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 import click
 from msgspec.structs import replace
 
-from rebalancer import __version__, analysis, files
+from rebalancer import __version__, files
 from rebalancer.addresses import checked_address
 from rebalancer.cli.invocation import LOGGER, Session
 from rebalancer.cli.options import (
     FILE,
     LIVE_PLAN,
-    ROW_FORMATS,
+    RUN_FORMATS,
     cluster_name_option,
     default_journal,
     journal_option,
@@ -35,7 +35,7 @@ from rebalancer.cli.options import (
     refuse_one_file_for_two,
     refuse_unread_journal,
 )
-from rebalancer.cli.output import Output, Rows, console, emit, show, style, write_page
+from rebalancer.cli.output import Output, console, emit, show, style, write_page
 from rebalancer.counting import counted
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions, policy_of
@@ -74,7 +74,7 @@ _PUSH_SECONDS = 10.0
 @click.option(
     "--yes", is_flag=True, help="Do not ask for confirmation (never asked when stdin is no terminal)."
 )
-@output_options(*ROW_FORMATS)
+@output_options(*RUN_FORMATS)
 @click.pass_obj
 def run(
     session: Session,
@@ -130,8 +130,7 @@ def run(
     if policy is not None:
         write_page(plan, policy, {}, outcomes)
         return code
-    names = (f"pod/{outcome.move.pod.full_name}" for outcome in outcomes.outcomes)
-    emit(outcomes, output, outcomes_table, Rows(names, analysis.outcomes))
+    emit(outcomes, output, outcomes_table)
     return code
 
 

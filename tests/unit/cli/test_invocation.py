@@ -135,3 +135,25 @@ def test_help_fits_a_terminal_of_80_columns() -> None:
         shown = CliRunner().invoke(main, [*words, "--help"], terminal_width=80).output
         assert shown.startswith("Usage:")
         assert [line for line in shown.splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("--cluster", "--user", "--as-group", "--request-timeout"),
+        *("--width", "--no-headers", "--max-dump-size", "--assume-neutral"),
+    ],
+)
+def test_options_that_few_need_are_taken_and_stand_in_no_help(option: str) -> None:
+    taken = 0
+    for words in paths_of(main):
+        shown = CliRunner().invoke(main, [*words, "--help"], terminal_width=80).output
+        assert f" {option} " not in shown
+        command: click.Command = main
+        for word in words:
+            assert isinstance(command, click.Group)
+            inner = command.get_command(click.Context(command), word)
+            assert inner is not None
+            command = inner
+        taken += any(option in parameter.opts for parameter in command.params)
+    assert taken
