@@ -1,8 +1,7 @@
-"""The Go modules with which a scheduler is built, and plugins of scheduler-plugins beside it.
+"""Plugins of scheduler-plugins beside a scheduler newer than the last release of these, which is for 1.34.
 
-The last release of scheduler-plugins is for 1.34. From 1.35 on the interfaces of the scheduler that it
-names are in another package. Nothing else has to change, so a build gets a copy of its sources that names
-them there.
+From 1.35 on the interfaces of the scheduler that it names are in another package. Nothing else has to change,
+so a build gets a copy of its sources that names them there.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from rebalancer.scheduling.versions.verified import COMPARED
 from tests import go_programs
 
 _TRIMARAN = "sigs.k8s.io/scheduler-plugins"
@@ -28,40 +26,12 @@ _NEW_PACKAGE = '\tfwk "k8s.io/kube-scheduler/framework"\n'
 def module_file(
     go: str, minor: str, module: Path, folder: Path, work_in: Path, environment: Mapping[str, str]
 ) -> Path:
-    """The go.mod to build a minor with: a copy of ``module`` in ``folder``, at the release that is compared.
+    """The go.mod to build a minor with: ``module``, or a copy in ``folder`` that uses the adapted Trimaran.
 
-    From 1.35 on it uses the adapted Trimaran. Raises BuildError when that cannot be fetched.
+    Raises BuildError when Trimaran cannot be fetched.
     """
-    text = at_release(module.read_text(), COMPARED.get(minor, ""))
-    changed = folder / "go.mod"
-    changed.write_text(text)
-    shutil.copyfile(module.with_suffix(".sum"), folder / "go.sum")
-    if int(minor.split(".")[1]) > _FITS_UNTIL:
-        copy = _adapted(go, changed, folder, work_in, environment)
-        changed.write_text(f"{text}\nreplace {_TRIMARAN} => {copy}\n")
-    return changed
-
-
-def at_release(module: str, release: str) -> str:
-    """A go.mod that names the parts of Kubernetes at a release of its own minor, such as 1.38.0."""
-    _, _, minor_and_patch = release.partition(".")
-    minor, _, _ = minor_and_patch.partition(".")
-    if not minor:
+    if int(minor.split(".")[1]) <= _FITS_UNTIL:
         return module
-    return re.sub(
-        rf"(?<![\w.])(k8s\.io/[\w-]+ v[01])\.{minor}\.[^\s]+",
-        lambda found: f"{found[1]}.{minor_and_patch}",
-        module,
-    )
-
-
-def toolchain(module: Path) -> str:
-    """GOTOOLCHAIN for a go.mod: what its line ``toolchain`` names, which Go fetches, or the installed one."""
-    named = re.search(r"^toolchain (\S+)$", module.read_text(), re.MULTILINE)
-    return named[1] if named else "local"
-
-
-def _adapted(go: str, module: Path, folder: Path, work_in: Path, environment: Mapping[str, str]) -> Path:
     found = subprocess.run(
         [go, "mod", "download", "-json", f"-modfile={module}", _TRIMARAN],
         cwd=work_in,
@@ -79,7 +49,10 @@ def _adapted(go: str, module: Path, folder: Path, work_in: Path, environment: Ma
         target = copy / path.relative_to(original)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(move_interfaces(path.read_text()))
-    return copy
+    changed = folder / "go.mod"
+    changed.write_text(f"{module.read_text()}\nreplace {_TRIMARAN} => {copy}\n")
+    shutil.copyfile(module.with_suffix(".sum"), folder / "go.sum")
+    return changed
 
 
 def _sources(folder: Path) -> list[Path]:

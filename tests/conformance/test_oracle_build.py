@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rebalancer.scheduling.versions.verified import COMPARED
-from tests import go_programs, trimaran
+from tests import go_programs, kubernetes_modules, trimaran
 from tests.conformance import differential
 from tests.conformance.oracle import build
 
@@ -42,7 +42,7 @@ def test_an_unknown_minor_is_refused_with_those_there_are() -> None:
 
 
 def test_a_scheduler_is_built_from_the_release_that_is_compared() -> None:
-    module = trimaran.at_release(MODULE, "1.38.1")
+    module = kubernetes_modules.at_release(MODULE, "1.38.1")
     assert "k8s.io/api v0.38.1\n" in module
     assert "k8s.io/kubernetes => k8s.io/kubernetes v1.38.1\n" in module
     assert "beta" not in module
@@ -52,16 +52,18 @@ def test_a_scheduler_is_built_from_the_release_that_is_compared() -> None:
 
 @pytest.mark.parametrize("minor", COMPARED)
 def test_each_verified_minor_has_an_oracle_of_its_release(minor: str) -> None:
-    module = trimaran.at_release((build.MODULE / "minors" / f"{minor}.mod").read_text(), COMPARED[minor])
+    module = kubernetes_modules.at_release(
+        (build.MODULE / "minors" / f"{minor}.mod").read_text(), COMPARED[minor]
+    )
     assert f"k8s.io/kubernetes => k8s.io/kubernetes v{COMPARED[minor]}\n" in module
 
 
 def test_a_module_that_needs_a_newer_go_names_what_is_fetched(tmp_path: Path) -> None:
     module = tmp_path / "go.mod"
     module.write_text(MODULE)
-    assert trimaran.toolchain(module) == "go1.27.4"
+    assert kubernetes_modules.toolchain(module) == "go1.27.4"
     module.write_text(MODULE.replace("toolchain go1.27.4", ""))
-    assert trimaran.toolchain(module) == "local"
+    assert kubernetes_modules.toolchain(module) == "local"
 
 
 def test_the_documentation_names_the_release_of_every_oracle() -> None:

@@ -11,7 +11,6 @@ import re
 import sys
 from pathlib import Path
 
-from rebalancer.scheduling.versions.verified import COMPARED
 from tests import go_programs, trimaran
 
 MODULE = Path(__file__).parent / "controlplane"
@@ -68,10 +67,9 @@ def _build(go: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "CGO_ENABLED": "0", "GOBIN": str(folder)}
     if not (folder / "controlplane").exists():
-        building = {**environment, "GOTOOLCHAIN": trimaran.toolchain(_module())}
-        module = trimaran.module_file(go, MINOR, _module(), folder, MODULE, building)
-        flags = [*_flags(), "-mod=mod", f"-modfile={module}"]
-        _go([go, "build", *flags, "-o", str(folder / "controlplane"), "."], building)
+        module = trimaran.module_file(go, MINOR, _module(), folder, MODULE, environment)
+        flags = [*_flags(), f"-modfile={module}"]
+        _go([go, "build", *flags, "-o", str(folder / "controlplane"), "."], environment)
     for name in PARTS:
         (folder / name).unlink(missing_ok=True)
         (folder / name).symlink_to("controlplane")
@@ -85,7 +83,7 @@ def cache_folder() -> Path:
     """Where programs built from this content are kept."""
     module = _module()
     sources = sorted((*MODULE.rglob("*.go"), MODULE / "go.mod", module, module.with_suffix(".sum")))
-    settings = (MINOR, kubernetes_version(), sorted(INSTALLED.items()), Path(trimaran.__file__).read_text())
+    settings = (MINOR, sorted(INSTALLED.items()), Path(trimaran.__file__).read_text())
     return go_programs.cache_folder("controlplane", MODULE, sources, settings)
 
 
@@ -98,8 +96,7 @@ def _module() -> Path:
 
 def kubernetes_version() -> str:
     """The version of the control plane, such as 1.34.4: what k8s.io/kubernetes is replaced by."""
-    module = trimaran.at_release(_module().read_text(), COMPARED.get(MINOR, ""))
-    found = re.search(r"k8s\.io/kubernetes => k8s\.io/kubernetes v(\S+)", module)
+    found = re.search(r"k8s\.io/kubernetes => k8s\.io/kubernetes v(\S+)", _module().read_text())
     assert found is not None
     return found[1]
 

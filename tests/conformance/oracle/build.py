@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from rebalancer.scheduling.versions.verified import COMPARED
-from tests import go_programs, trimaran
+from tests import go_programs, kubernetes_modules, trimaran
 
 MODULE = Path(__file__).parent
 MINORS = tuple(
@@ -48,7 +48,8 @@ def _build(minor: str, target: Path) -> None:
     go = go_programs.find_go()
     number = int(minor.split(".")[1])
     module, _ = _module_files(minor)
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": trimaran.toolchain(module)}
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": kubernetes_modules.toolchain(module)}
+    module = kubernetes_modules.pinned(minor, module, target.parent)
     module = trimaran.module_file(go, minor, module, target.parent, MODULE, environment)
     tags = ",".join(f"from1{n}" for n in range(_OLDEST + 1, number + 1))
     flags = ["-trimpath", "-ldflags=-s -w", "-p=1", f"-tags={tags}", "-mod=mod", f"-modfile={module}"]
