@@ -1,10 +1,9 @@
-"""The layout: modules that hold one idea, no import cycles, clear names, a page that names every package."""
+"""The layout: folders of peers, no import cycles, a page that names every package."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -20,17 +19,7 @@ from rebalancer.scheduling.registry import MODELLED
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = ROOT / "rebalancer"
-MAX_LINES = 600  # of one module, as long as it is one idea
-PAGE_LINES = 80  # a module that is shorter, and used by one other, belongs to that other
 MIN_MODULES = 3  # of one folder, besides its __init__; subfolders count
-MAX_TEST_LINES = 420  # of one module of tests, which may hold long tables
-# A name that is a thing of the field (nodes, pods, plan) may occur once per folder, which says what view of
-# it the module holds: tables/plan.py prints what planning/plan.py defines. A name that only says what is
-# done, or how things are kept, means nothing without its folder; two such modules are easily mistaken.
-DOING = re.compile(r"(^|_)[a-z]+ing$")
-GENERIC = frozenset({"base", "common", "helpers", "misc", "options", "progress", "registry"}) | frozenset(
-    {"requests", "types", "utils", "windows"}
-)
 
 
 def modules() -> list[Path]:
@@ -63,19 +52,6 @@ def test_a_folder_holds_at_least_three_modules() -> None:
 def entries_of(folder: Path) -> list[Path]:
     """The modules and subfolders of a folder."""
     return [entry for entry in folder.iterdir() if entry.suffix == ".py" or (entry / "__init__.py").exists()]
-
-
-def test_a_module_that_one_other_uses_is_at_least_a_page_long_or_a_feature() -> None:
-    graph = grimp.build_graph("rebalancer", exclude_type_checking_imports=False, cache_dir=None)
-    short, found = {}, features()
-    for path in modules():
-        name = str(path.relative_to(ROOT))
-        importers = graph.find_modules_that_directly_import(name.removesuffix(".py").replace("/", "."))
-        lines = len(path.read_text().splitlines())
-        if len(importers) == 1 and lines < PAGE_LINES and name not in found:
-            short[name] = (lines, *importers)
-
-    assert short == {}
 
 
 def test_a_module_that_no_other_imports_is_a_feature_that_is_found_by_its_name() -> None:
@@ -114,24 +90,6 @@ def every_subclass(kind: type[Plugin]) -> Iterator[type[Plugin]]:
         yield from (item, *every_subclass(item))
 
 
-def test_no_module_is_longer_than_one_idea_needs() -> None:
-    lengths = {
-        str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in PROGRAM.rglob("*.py")
-    }
-    generated = {name for name in lengths if name.endswith("_pb2.py")}
-
-    assert {
-        name: lines for name, lines in lengths.items() if lines > MAX_LINES and name not in generated
-    } == {}
-
-
-def test_no_module_of_tests_is_longer_than_its_reader_keeps_in_mind() -> None:
-    paths = [path for folder in ("tests", "bench") for path in (ROOT / folder).rglob("*.py")]
-    lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in paths}
-
-    assert {name: lines for name, lines in lengths.items() if lines > MAX_TEST_LINES} == {}
-
-
 @pytest.mark.parametrize("package", ["rebalancer", "rebalancer_demo"])
 def test_no_modules_import_each_other_in_a_cycle_even_for_type_checking(package: str) -> None:
     graph = grimp.build_graph(package, exclude_type_checking_imports=False, cache_dir=None)
@@ -141,16 +99,6 @@ def test_no_modules_import_each_other_in_a_cycle_even_for_type_checking(package:
         TopologicalSorter(imports).prepare()
     except CycleError as error:
         pytest.fail(" imports ".join(reversed(error.args[1])))
-
-
-def test_a_name_that_says_only_what_is_done_belongs_to_one_module() -> None:
-    by_name: defaultdict[str, list[str]] = defaultdict(list)
-    for module in modules():
-        if DOING.search(module.stem) or module.stem in GENERIC:
-            by_name[module.stem].append(str(module.relative_to(ROOT)))
-
-    mistaken = {name: sorted(paths) for name, paths in by_name.items() if len(paths) > 1}
-    assert not mistaken, mistaken
 
 
 def test_every_package_has_a_front_door_that_says_what_lives_there() -> None:

@@ -1,4 +1,4 @@
-"""The strategy of CONTRIBUTING.md, with its test, works as it stands there."""
+"""The strategy of docs/adding-a-strategy.md, with its test, works as it stands there."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.builders import a_node
 from tests.unit.planning.builders import a_policy, a_workload, at, because, moved, plan_of, planning_inputs
 from tests.unit.planning.strategies.registered import registered
 
-PAGE = Path(__file__).parents[4] / "CONTRIBUTING.md"
-SECTION = PAGE.read_text().partition("## Add a strategy")[2].partition("\n## ")[0]
+PAGE = Path(__file__).parents[4] / "docs" / "adding-a-strategy.md"
+SECTION = PAGE.read_text()
 CODE, OF_THE_NODE, TEST = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
 
 
@@ -87,7 +87,7 @@ def test_the_plan_of_the_page_moves_pods_by_the_strategy_of_the_page(
         r"^\$ cat age\.yaml\n(.*?)^\$ \S*rebalancer (.*?)$", SECTION, re.DOTALL | re.MULTILINE
     )[0]
     (tmp_path / "age.yaml").write_text(policy)
-    (tmp_path / "examples").symlink_to(PAGE.parent / "examples")
+    (tmp_path / "examples").symlink_to(PAGE.parents[1] / "examples")
     monkeypatch.chdir(tmp_path)
 
     with registered(the_strategy(monkeypatch)):
