@@ -18,11 +18,14 @@ asked to stop, because a request whose answer nobody reads leaves a pod in an un
 
 Only an answer with the API server's own Status says what the API server did, a success too. A proxy, a load
 balancer or a login page that answers in its place may have passed the request on, so the request may still be
-carried out. After almost every answer but such a success the pod is looked at, and that decides:
+carried out. After every answer but such a success the pod is looked at, and that decides:
 
-    leaving, or gone        evicted; gone by itself where the answer says that there was nothing to evict
+    leaving, or gone        evicted: whatever the answer says, a request had been sent
     there as before         another request, where that may help; else refused, or unknown while one is open
     not to be read          unknown
+
+A pod may end by itself in that moment. To count it as evicted costs a cooldown that was not needed; not to
+count one that was evicted would cost the limits, and nobody would look where its replacement lands.
 
 Sources: kubernetes v1.35 pkg/registry/core/pod/storage/eviction.go; k8s.io/apiserver pkg/server/filters,
 whose flow control answers in plain text, and there timeout.go, whose 504 does not end the request; kubevirt
@@ -55,7 +58,7 @@ class Verdict(StrEnum):
     EVICTED = "Evicted"
     STARTED = "Started"  # somebody else moves the pod now, as KubeVirt does: it leaves later, or not at all
     RESTARTED = "Restarted"  # the pod's Deployment was asked to replace it by a rolling update
-    GONE = "Gone"  # the pod left by itself, or was replaced by another: this run evicted nothing
+    GONE = "Gone"  # the pod left before anything was requested: this run evicted nothing
     SKIPPED = "Skipped"  # nothing was requested
     REFUSED = "Refused"  # by a budget, a missing right or the API's rules: nothing happened
     UNKNOWN = "Unknown"  # the answer was lost and the pod cannot be read
@@ -75,10 +78,8 @@ class AnswerRow(msgspec.Struct, frozen=True, kw_only=True):
     own: bool | None = None  # whether the body is the API server's own Status; None: either
     words: tuple[str, ...] = ("",)  # the message contains one of them
     open: bool = False  # the request may still be carried out
-    look: bool = True  # the pod decides; else the answer does
+    started: bool = False  # somebody else moves the pod now
     again: bool = False  # another request may help
-    verdict: Verdict = Verdict.REFUSED  # where the pod is there as before, or is not looked at
-    absent: Verdict = Verdict.EVICTED  # where the pod is gone
     ends: Ends | None = None
 
     def fits(self, status: int, own: bool, message: str) -> bool:
@@ -103,16 +104,14 @@ _STORAGE = ("etcdserver:", "rpc error")  # the API server's storage did not answ
 
 NOT_THE_SERVERS = AnswerRow(statuses=_ANY, own=False, open=True, ends=Ends.REJECTED)
 ANSWERS: tuple[AnswerRow, ...] = (
-    AnswerRow(statuses=(429,), own=True, words=_EVACUATION, look=False, verdict=Verdict.STARTED),
+    AnswerRow(statuses=(429,), own=True, words=_EVACUATION, started=True),
     AnswerRow(statuses=(429,), own=True, again=True),  # a budget
     AnswerRow(statuses=(429,), own=False, words=_TURNED_AWAY, again=True),
     AnswerRow(statuses=(429,), own=False, open=True, again=True),
-    AnswerRow(statuses=(401,), look=False, ends=Ends.RIGHTS),
-    AnswerRow(statuses=(403,), own=True, words=_NO_RIGHT, look=False, ends=Ends.RIGHTS),
+    AnswerRow(statuses=(401,), ends=Ends.RIGHTS),
+    AnswerRow(statuses=(403,), own=True, words=_NO_RIGHT, ends=Ends.RIGHTS),
     AnswerRow(statuses=(403,), own=True),  # a webhook, a policy or a quota
-    AnswerRow(statuses=(404,), own=True, words=DENIED, absent=Verdict.GONE),
-    AnswerRow(statuses=(404,), own=True, absent=Verdict.GONE, ends=Ends.REJECTED),
-    AnswerRow(statuses=(409,), own=True, again=True, absent=Verdict.GONE),  # a precondition
+    AnswerRow(statuses=(409,), own=True, again=True),  # a precondition
     AnswerRow(statuses=_CLIENT_ERRORS, own=True, words=DENIED),
     AnswerRow(statuses=_SERVER_ERRORS, own=True, words=_TWO_BUDGETS),
     AnswerRow(statuses=_SERVER_ERRORS, own=True, words=_STORAGE, open=True, again=True),
@@ -148,7 +147,7 @@ class Attempt(msgspec.Struct, frozen=True):
     retry: Retry | None = None  # why another request may lead to another verdict, if it may
     ends: Ends | None = None  # why no other move would fare better, if so
     failure: RebalancerError | None = None  # why the pod could not be looked at before the request
-    at: float = 0.0  # when the verdict was known; the later of our clock and the server's
+    at: float = 0.0  # when the verdict was known, by our clock
     not_before: float = 0.0  # no replacement is older; the earlier of our clock and the server's
     requests: int = 1
     restarted_at: str = ""  # the annotation by which the pods of a rolling update are known
@@ -179,14 +178,6 @@ class EvictionClient(msgspec.Struct, frozen=True):
     # The group and version of an Eviction; servers before 1.22 know policy/v1beta1 alone.
     eviction_version: Callable[[], str] = lambda: "policy/v1"
     dry_run: bool = False
-
-    def moment(self) -> float:
-        """Now, by the later of our clock and the server's.
-
-        An eviction that was dated too early would be older than figures which still show the pod on its node.
-        """
-        now, server = self.clock(), self.api.client.server_time()
-        return now if server is None else max(now, server)
 
     @property
     def deadline(self) -> Deadline:
@@ -273,15 +264,20 @@ class Attempts(ABC):
         return replace(
             last,
             move=self.move,
-            at=self.client.moment(),
+            at=self.client.clock(),
             not_before=self.not_before,
             requests=self._count,
             restarted_at=self.restarted_at,
         )
 
-    def left(self, message: str, *, by_itself: bool) -> Attempt:
-        """The pod is gone: this run moved it, unless it surely did not."""
-        return self.ended(Verdict.GONE if by_itself else self.granted, message)
+    def left(self, message: str) -> Attempt:
+        """The pod is leaving or gone: once a request was sent that could do so, this run moved it."""
+        return self.ended(self.granted if self.is_requested else Verdict.GONE, message)
+
+    @property
+    def is_requested(self) -> bool:
+        """Whether a request was sent that may have been carried out."""
+        return self._count > 0 and not self.client.dry_run
 
     @property
     def not_sent(self) -> Verdict:
@@ -294,7 +290,7 @@ class Attempts(ABC):
             pod = self.pod()
             refusal = self.why_not(pod)
             if refusal is not None or pod is None:
-                return refusal or self.left("the pod is gone already", by_itself=not self.open)
+                return refusal or self.left("the pod is gone already")
             verdict = self.client.judge(self.move, pod)
         except RebalancerError as error:
             return self.ended(self.not_sent, f"it cannot be looked at again: {error}", failure=error)
@@ -313,10 +309,18 @@ class Attempts(ABC):
         except NoAnswerError as error:
             return self._answered(NO_ANSWER, f"the answer was lost ({error.kind})")
         self._server_says(http_date(answer.headers.get("Date")))
-        if StatusError(answer).kind == self.answered_with:
+        return self._accepted(answer)
+
+    def _accepted(self, answer: Answer) -> Attempt:
+        """What a success comes to: only the API server's own says so."""
+        body = StatusError(answer)
+        if body.kind == self.answered_with and not body.is_failure:
             return self.ended(self.granted, "accepted by the API server")
-        what = f"is no {self.answered_with} of the API server" if answer.body else "has no body"
-        row = NOT_THE_SERVERS if answer.body else NO_ANSWER
+        row, what = NOT_THE_SERVERS, f"is no {self.answered_with} of the API server"
+        if not answer.body:
+            row, what = NO_ANSWER, "has no body"
+        elif body.is_failure:
+            what = f"is a failure: {body.message}"
         return self._answered(row, f"the answer, with HTTP {answer.status}, {what}")
 
     def _server_says(self, time: float | None) -> None:
@@ -325,20 +329,20 @@ class Attempts(ABC):
             self.not_before = min(self.not_before, time)
 
     def _answered(self, row: AnswerRow, message: str, retry_after: float | None = None) -> Attempt:
-        """What an answer means, once the pod has been looked at where the table says so."""
-        was_open, self.open = self.open, self.open or row.open
-        verdict = Verdict.UNKNOWN if self.open and row.verdict is Verdict.REFUSED else row.verdict
-        if not row.look:
-            return self.ended(verdict, message, ends=row.ends)
+        """What an answer means, once the pod has been looked at."""
+        if row.started:
+            return self.ended(Verdict.STARTED, message)
+        self.open = self.open or row.open
         try:
             done = self.is_done()
         except RebalancerError as error:
-            return self.ended(Verdict.UNKNOWN, f"{message}, and what it did cannot be read: {error}")
-        if done:
-            return self.ended(self.granted, f"{message}; {self.done}")
+            why = f"{message}, and what it did cannot be read: {error}"
+            return self.ended(Verdict.UNKNOWN, why, ends=row.ends)
         if done is None:
-            by_itself = row.absent is Verdict.GONE and not was_open
-            return self.left(f"{message}; the pod is gone", by_itself=by_itself)
+            return self.left(f"{message}; the pod is gone")
+        if done:
+            return self.left(f"{message}; {self.done}")
+        verdict = Verdict.UNKNOWN if self.open else Verdict.REFUSED
         retry = Retry(message, retry_after) if row.again else None
         return self.ended(verdict, f"{message}; the pod is still there", ends=row.ends, retry=retry)
 
@@ -371,7 +375,7 @@ class _Eviction(Attempts):
         self._version = self.client.eviction_version()
         if pod is None or not pod.terminating:
             return None
-        return self.left("the pod is terminating already", by_itself=not self.open)
+        return self.left("the pod is terminating already")
 
     def send(self, pod: ObservedPod) -> Answer:
         preconditions = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version}

@@ -138,11 +138,14 @@ def read_pod(api: RawApi, namespace: str, name: str) -> ObservedPod | None:
     what = f"read pod {namespace}/{name}"
     try:
         body = api.find(what, object_path("v1", namespace, "pods", name))
-        return None if body is None else _pod.decode(body)
+        pod = None if body is None else _pod.decode(body)
     except (ValueError, RecursionError) as error:
         raise UnreachableError(
             f"{what}: the answer is not a pod: {str(error)[:200]}", where=api.host
         ) from error
+    if pod is not None and not pod.metadata.uid:
+        raise UnreachableError(f"{what}: the answer is not a pod: it has no uid", where=api.host)
+    return pod
 
 
 def read_pods(api: RawApi, scopes: Iterable[Scope]) -> tuple[ObservedPod, ...]:

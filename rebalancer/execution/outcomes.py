@@ -123,9 +123,21 @@ class Outcomes(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     stopped: str = ""  # why the run stopped early, in a sentence; empty when it came to its end
     dry_run: bool = False  # every eviction was asked for with dryRun: nothing happened
     measured: Measured | None = None  # None where nothing was evicted
+    still_tainted: tuple[str, ...] = ()  # nodes whose taints of this run could not be taken away
     exit_code: int = int(ExitCode.DONE)
     api_version: str = API_VERSION
     kind: str = "Outcomes"
+
+
+def with_taints_left(outcomes: Outcomes, nodes: Iterable[str]) -> Outcomes:
+    """The outcomes of a run whose taints stay on these nodes: then it is partly done at best."""
+    still_tainted = tuple(sorted(nodes))
+    if not still_tainted:
+        return outcomes
+    code = outcomes.exit_code
+    if code == ExitCode.DONE:
+        code = int(ExitCode.PARTLY_DONE)
+    return replace(outcomes, still_tainted=still_tainted, exit_code=code)
 
 
 def exit_code(results: Iterable[Result], stop: Stop | None) -> ExitCode:

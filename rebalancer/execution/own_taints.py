@@ -27,6 +27,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
@@ -158,20 +159,21 @@ class OwnTaints(msgspec.Struct, eq=False, dict=True):
         for attempt in range(_ATTEMPTS):
             at_once, expected = expected, ()
             try:
-                body = at_once or self._replaced(api, what, path, value, goes, renews=renews)
+                body = at_once or self._replaced(api, what, path, name, value, goes, renews=renews)
                 if body is not None:
-                    node = _decoded(api.write(what, "PATCH", path, body), what)
+                    node = _decoded(api.write(what, "PATCH", path, body), what, name)
                     self._note(name, value, node)
             except RightsError as error:
                 if value and not (attempt or renews):
                     del self._set[name]  # it has no taint that would have to go
                 raise RightsError(error.message, where=error.where, hint=_RIGHT) from error
             except UnreachableError as error:
-                status = error.status if isinstance(error, RequestRejectedError) else None
-                if status == 404:
+                rejected = error if isinstance(error, RequestRejectedError) else None
+                if rejected is not None and rejected.proves_absence(path):
                     return  # with the node its taint is gone
                 # Its taints are not as expected, or the answer was lost, or others changed it meanwhile.
-                if attempt == _ATTEMPTS - 1 or not (at_once or status == 409):
+                conflict = rejected is not None and rejected.status == HTTPStatus.CONFLICT
+                if attempt == _ATTEMPTS - 1 or not (at_once or conflict):
                     raise
             else:
                 return
@@ -181,14 +183,18 @@ class OwnTaints(msgspec.Struct, eq=False, dict=True):
         api: RawApi,
         what: str,
         path: str,
+        name: str,
         value: str | None,
         goes: Callable[[Mapping[str, Any], str], bool],
         *,
         renews: bool,
     ) -> Mapping[str, Any] | None:
-        """Read a node; a merge patch that replaces its taints, or None where they are as wanted."""
-        node = _decoded(api.get(what, path), what)
-        taints, name = node.spec.get("taints") or [], path.rsplit("/", 1)[1]
+        """Read a node; a merge patch that replaces its taints, or None where there is nothing to change."""
+        content = api.find(what, path)
+        if content is None:
+            return None
+        node = _decoded(content, what, name)
+        taints = node.spec.get("taints") or []
         wanted = [taint for taint in taints if not (self._is_ours(taint) and goes(taint, name))]
         if renews and len(wanted) == len(taints):
             return None
@@ -236,11 +242,14 @@ class _WholeNode(msgspec.Struct, frozen=True):
     spec: dict[str, Any]
 
 
-def _decoded(content: bytes, what: str) -> _WholeNode:
-    """A node with all its fields. Raises RequestRejectedError for anything else."""
+def _decoded(content: bytes, what: str, name: str) -> _WholeNode:
+    """The node of that name, with all its fields. Raises RequestRejectedError for anything else."""
     try:
-        return msgspec.json.decode(content, type=_WholeNode)
+        node = msgspec.json.decode(content, type=_WholeNode)
     except (msgspec.DecodeError, RecursionError) as error:
         raise RequestRejectedError(
             f"{what}: the answer is not a Node: {str(error)[:200]}", status=422
         ) from error
+    if node.metadata.get("name") != name:
+        raise RequestRejectedError(f"{what}: the answer is another object", status=422)
+    return node

@@ -65,22 +65,21 @@ class _Restart(Attempts):
         self._version = ""  # of the Deployment as it was judged
         self.restarted_at = times.render(self.not_before)
 
-    def left(self, message: str, *, by_itself: bool = True) -> Attempt:  # noqa: ARG002 - a restart evicts no pod
-        """The pod or the Deployment is gone, and no request did that."""
-        return super().left(message, by_itself=True)
-
     def why_not(self, pod: ObservedPod | None) -> Attempt | None:
         """Judge the Deployment, whose version the request will bear, and the pod."""
         found = self._read()
         if found is None:
             return self.left(f"{self._what} is gone already")
-        if self.open and self._is_restarted(found):
+        if self.is_requested and self._is_restarted(found):
             return self.ended(self.granted, f"the answer was lost; {self.done}")
         why = why_no_surge(found)
         if why:
             return self.ended(self.not_sent, f"{self.move.pod.workload} {why}")
         self._version = found.metadata.resource_version
-        return self.left("the pod is gone already") if pod is None or pod.terminating else None
+        if pod is not None and not pod.terminating:
+            return None
+        # It did not end by a request: the Deployment was read just now, and is as it was.
+        return self.ended(Verdict.UNKNOWN if self.open else Verdict.GONE, "the pod is gone already")
 
     def send(self, pod: ObservedPod) -> Answer:  # noqa: ARG002 - the Deployment is asked
         body = {

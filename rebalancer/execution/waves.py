@@ -436,7 +436,7 @@ class _Run:
     def _announced(self, move: Move) -> bool:
         """Save an eviction to the state before it is requested: this run may be killed before it ends."""
         because = "evicted, or about to be, when this was written; how it ended is not known"
-        moment = self._client.moment()
+        moment = self._clock.now()
         outcome = Outcome(move=move, result=Result.UNKNOWN, because=because, evicted_at=moment)
         self._outcomes[move.pod.uid] = outcome
         self._stream.publish(events.EvictionAnnounced(outcome))

@@ -15,6 +15,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from rebalancer.cluster import records
+from rebalancer.cluster.kinds import Kind
+from rebalancer.cluster.live.discovery import Discovery
+from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError, RightsError, UnreachableError
 from rebalancer.files import named
@@ -33,7 +37,10 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger(__name__)
 # A label that AKS gives its nodes, and where users write how its scheduler decides.
 _OF_AKS = "kubernetes.azure.com/cluster"
-_AKS_PATH, _AKS_NAME = "/apis/aks.azure.com/v1alpha1/schedulerconfigurations", "upstream"
+_OF_AKS_USERS = Kind(
+    "schedulerconfigurations", "SchedulerConfiguration", "aks.azure.com", "v1alpha1", records.ApiObject
+)
+_AKS_NAME = "upstream"
 
 
 class _AksSpec(msgspec.Struct, rename="camel"):
@@ -107,13 +114,15 @@ def configuration_of_aks(snapshot: Snapshot, api: RawApi) -> ConfigurationText |
         return None
     where = f"schedulerconfiguration {_AKS_NAME}"
     try:
-        body = api.get(f"read {where}", f"{_AKS_PATH}/{_AKS_NAME}")
+        body = api.find(f"read {where}", f"{_OF_AKS_USERS.path}/{_AKS_NAME}")
     except RightsError as error:
         LOGGER.warning("AKS's scheduler is taken to have Kubernetes' defaults: %s", error)
         return None
-    except UnreachableError as error:
-        if getattr(error, "status", None) != HTTPStatus.NOT_FOUND:
+    except RequestRejectedError as error:
+        if error.status != HTTPStatus.NOT_FOUND or Discovery(api).form(_OF_AKS_USERS) is not None:
             raise
+        return None
+    if body is None:
         return None
     try:
         spec = msgspec.json.decode(body, type=_AksConfiguration).spec

@@ -46,7 +46,7 @@ from rebalancer.execution.events import EventWriter, Subscriber
 from rebalancer.execution.journal import Journal, JournalError
 from rebalancer.execution.lease import HeldLease, RunLease, holder_identity
 from rebalancer.execution.observed_pods import ObservedPod
-from rebalancer.execution.outcomes import Measured, Outcome, Outcomes
+from rebalancer.execution.outcomes import Measured, Outcome, Outcomes, with_taints_left
 from rebalancer.execution.own_taints import OwnTaints
 from rebalancer.execution.safety import SafetyChecks, why_paused
 from rebalancer.execution.waves import RunContext, WorkloadPods, carry_out
@@ -351,6 +351,7 @@ class Run(msgspec.Struct, eq=False, dict=True):
             )
             outcomes = carry_out(planned.plan, context)
             emptied.update(_emptied(planned.plan.closed, outcomes))
+        outcomes = with_taints_left(outcomes, steering.left_behind)
         return replace(outcomes, measured=self._measured(planned, outcomes, context.clock))
 
     def _measured(self, planned: _Planned, outcomes: Outcomes, clock: RunClock) -> Measured | None:
@@ -413,7 +414,7 @@ class Run(msgspec.Struct, eq=False, dict=True):
                     taints = OwnTaints(*of_run, end, time.time, kind, end - until)
                     journal.write(words[0], nodes=nodes, until=times.render(end), leftBehind=left or None)
                     staying = emptied if kind is EMPTIED else ()
-                    stack.callback(_end, taints, journal, words[1], nodes, staying)
+                    stack.callback(_end, taints, journal, words[1], nodes, staying, steering.left_behind)
                     taints.begin(nodes, left, inputs.snapshot.nodes.taints)
                     set_now.append((taints, words[0], nodes, end - until))
             for writer in events:
@@ -432,13 +433,20 @@ class _Steering(msgspec.Struct):
 
     seconds: float | None = None  # of the run, after which no further wave may begin; None: they do not end
     renew: Callable[[_Planned], None] = lambda _later: None  # for a later plan of the run
+    left_behind: set[str] = msgspec.field(default_factory=set)  # nodes from which they could not be taken
 
 
 def _end(
-    taints: OwnTaints, journal: Journal, event: str, nodes: Sequence[str], emptied: Collection[str]
+    taints: OwnTaints,
+    journal: Journal,
+    event: str,
+    nodes: Sequence[str],
+    emptied: Collection[str],
+    left_behind: set[str],
 ) -> None:
     """Take the taints away that a run has set, but from nodes that it has emptied."""
     failed = taints.end(emptied)
+    left_behind.update(failed)
     staying = [name for name in nodes if name in emptied]
     try:
         journal.write(event, nodes=nodes, staying=staying or None, leftBehind=failed or None)

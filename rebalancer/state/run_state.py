@@ -272,18 +272,17 @@ def after_moves(
 ) -> RunState:
     """The state once ``moves`` were made: a run's later account of a pod replaces its earlier one.
 
-    Moves further than the horizon from now are dropped.
+    Earlier moves that are older than the horizon are dropped, and those that are given never.
     """
     before = state or RunState()
-    by_pod = {(move.uid, move.run): move for move in before.moves}
+    by_pod = {(move.uid, move.run): move for move in before.moves if now - move.evicted_at <= horizon_seconds}
     by_pod.update(((move.uid, move.run), move) for move in moves)
     settled = {move.uid for move in by_pod.values() if move.result != Result.UNKNOWN}
     kept = [
         move
         for move in by_pod.values()
-        if abs(now - move.evicted_at) <= horizon_seconds
         # A pod is evicted once: what became of it replaces what other runs did not know.
-        and (move.result != Result.UNKNOWN or move.uid not in settled)
+        if move.result != Result.UNKNOWN or move.uid not in settled
     ]
     kept.sort(key=_order)
     return bounded(replace(before, moves=tuple(kept), updated_at=now))

@@ -115,6 +115,15 @@ class FileStore:
         )
 
 
+class _StoredMetadata(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    metadata: _StoredMetadata = _StoredMetadata()
+    data: dict[str, str] | None = None
+
+
 class ConfigMapStore:
     """Keeps the state under one key of a ConfigMap, and whatever else it holds as it is.
 
@@ -194,11 +203,38 @@ class ConfigMapStore:
             metadata = {"namespace": self._namespace, "name": self._name, "labels": _LABELS}
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {KEY: text}}
             hint = f"{APPLY}, or name another one with --state-config-map"
-            create_version(api, what, self._path(), body, namespace=self._namespace, hint=hint)
+            stored = create_version(api, what, self._path(), body, namespace=self._namespace, hint=hint)
+            self._check(stored, text, version_before="")
             return
         data = item.get("data")
+        before = data.get(KEY) if isinstance(data, dict) else None
         body = {**item, "data": {**(data if isinstance(data, dict) else {}), KEY: text}}
-        replace_version(api, what, self._path(self._name), body)
+        stored = replace_version(api, what, self._path(self._name), body)
+        # An object that does not change keeps its version.
+        self._check(
+            stored, text, version_before="" if text == before else item["metadata"]["resourceVersion"]
+        )
+
+    def _check(self, stored: bytes, text: str, *, version_before: str) -> None:
+        """Raise SafetyError unless the API server says that it stored this text, as a new version."""
+        try:
+            answer = msgspec.json.decode(stored, type=_Stored)
+        except (ValueError, RecursionError) as error:
+            raise UnreachableError(
+                f"the answer is not an object: {str(error)[:200]}", where=self.where, hint=NO_API_SERVER
+            ) from error
+        if (answer.data or {}).get(KEY) != text:
+            raise SafetyError(
+                "the API server stored another state than was sent",
+                where=self.where,
+                hint="does an admission webhook change this ConfigMap?",
+            )
+        if answer.metadata.resource_version in ("", version_before):
+            raise SafetyError(
+                "the state was accepted, and not stored: its version is the one before",
+                where=self.where,
+                hint="is there a proxy before the API server that answers in its place?",
+            )
 
     def _path(self, *name: str) -> str:
         return object_path("v1", self._namespace, "configmaps", *name)

@@ -310,13 +310,21 @@ class RawApi(msgspec.Struct, frozen=True):
         return self._get(what, path, query, None, _MAX_OBJECT_BYTES).body
 
     def find(self, what: str, path: str) -> bytes | None:
-        """As ``get``; None where there is no such object."""
+        """As ``get``; None where the API server says that the object at this path does not exist.
+
+        Any other 404 is no answer, and neither is another object: both raise UnreachableError.
+        """
         try:
-            return self.get(what, path)
+            body = self.get(what, path)
         except failures.RequestRejectedError as error:
-            if error.status == HTTPStatus.NOT_FOUND:
+            if error.proves_absence(path):
                 return None
             raise
+        if _is_of_another(path, body):
+            raise UnreachableError(
+                f"{what}: the answer is another object", where=self.host, hint=failures.NO_API_SERVER
+            )
+        return body
 
     def ask(
         self, what: str, path: str, query: Query | None = None, headers: Mapping[str, str] | None = None
@@ -406,7 +414,7 @@ class RawApi(msgspec.Struct, frozen=True):
         return self.get(f"get {path} of service {namespace}/{service}", proxy)
 
     def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
-        """The data of a ConfigMap; None when there is none."""
+        """The data of a ConfigMap; None when there is none. Raises as ``find`` does."""
         what = f"read configmap {namespace}/{name}"
         body = self.find(what, object_path("v1", namespace, "configmaps", name))
         if body is None:
@@ -416,6 +424,31 @@ class RawApi(msgspec.Struct, frozen=True):
             return {str(key): str(value) for key, value in data.items()}
         except (ValueError, AttributeError, RecursionError) as error:
             raise UnreachableError(f"{what}: the answer is not a ConfigMap", where=self.host) from error
+
+
+class _ObjectMetadata(msgspec.Struct, frozen=True):
+    name: str = ""
+    namespace: str = ""
+
+
+class _Object(msgspec.Struct, frozen=True):
+    kind: str = ""
+    metadata: _ObjectMetadata = _ObjectMetadata()
+
+
+def _is_of_another(path: str, body: bytes) -> bool:
+    """Whether an answer is an object, and not the one at this path; what is none its reader finds out."""
+    try:
+        answer = msgspec.json.decode(body, type=_Object)
+    except (ValueError, RecursionError):
+        return False
+    *before, plural, name = (unquote(part) for part in path.split("/"))
+    namespace = before[-1] if len(before) > 1 and before[-2] == "namespaces" else ""
+    if answer.kind and answer.kind.lower() != plural.removesuffix(
+        "s"
+    ):  # as of all kinds that are read singly
+        return True
+    return (answer.metadata.namespace, answer.metadata.name) != (namespace, name)
 
 
 def kind_name(kind: Kind) -> str:
@@ -468,13 +501,15 @@ def create_version(
 ) -> bytes:
     """Create an object that was absent when it was read. Raises NotWrittenError as ``replace_version`` does.
 
-    Raises InputError when the namespace does not exist: nothing else is answered with 404 to a POST.
+    Raises InputError when the API server says that the namespace does not exist.
     """
     try:
         return _write_version(api, what, "POST", path, body)
     except NotWrittenError as error:
         cause = error.__cause__
         if isinstance(cause, failures.RequestRejectedError) and cause.status == HTTPStatus.NOT_FOUND:
+            if not cause.proves_absence(f"/api/v1/namespaces/{quote(namespace, safe='')}"):
+                raise cause from error
             raise InputError(f"namespace {namespace!a} does not exist", where=what, hint=hint) from cause
         raise
 

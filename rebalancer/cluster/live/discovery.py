@@ -79,7 +79,7 @@ class Discovery:
         """
         with self._lock:
             served = [version for version in self._versions(kind.group) if self._lists(kind, version)]
-        for form in BY_PLURAL[kind.plural].forms:
+        for form in BY_PLURAL.get(kind.plural, kind).forms:
             if form.version in served:
                 return form
         if not served:

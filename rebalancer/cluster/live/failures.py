@@ -15,7 +15,9 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator
+from http import HTTPStatus
 from typing import Any, ClassVar
+from urllib.parse import unquote
 
 from rebalancer.errors import ExitCode, RightsError, UnreachableError
 from rebalancer.http import RETRIED_STATUSES, Answer, NoAnswerError, retry_after_seconds
@@ -129,12 +131,27 @@ class StatusError(Exception):
         return self.kind == "Status"
 
     @property
+    def is_failure(self) -> bool:
+        """Whether the body is a Status that says that the request failed, whatever the HTTP status."""
+        return self.is_status and self._document.get("status") == "Failure"
+
+    @property
     def message(self) -> str:
         """The message of the Status object, else the status line."""
         if _PLAIN_HTTP in self.text:
             return "the server speaks HTTPS, and the address begins with http://"
         message = self._document.get("message") if isinstance(self._document, dict) else None
         return message[:500] if isinstance(message, str) and message else str(self)
+
+    @property
+    def absent(self) -> tuple[str, str]:
+        """The plural and the name of the object that does not exist, by the API server's word; else empty."""
+        if not (self.status == HTTPStatus.NOT_FOUND and self.is_status):
+            return "", ""
+        details = self._document.get("details")
+        if self._document.get("reason") != "NotFound" or not isinstance(details, dict):
+            return "", ""
+        return str(details.get("kind") or ""), str(details.get("name") or "")
 
     def causes(self, reason: str) -> list[str]:
         """The messages of the causes in the Status object that have this reason, ten at most."""
@@ -159,9 +176,27 @@ class RequestRejectedError(UnreachableError):
 
     exit_code: ClassVar[ExitCode] = ExitCode.REJECTED
 
-    def __init__(self, message: str, *, where: str = "", hint: str = "", status: int = 404) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        where: str = "",
+        hint: str = "",
+        status: int = 404,
+        absent: tuple[str, str] = ("", ""),
+    ) -> None:
+        """``absent`` is the plural and the name of the object that, by the API server, does not exist."""
         super().__init__(message, where=where, hint=hint)
         self.status = status
+        self._absent = absent
+
+    def proves_absence(self, path: str) -> bool:
+        """Whether the API server says of the object at this path that it does not exist.
+
+        Nothing else does: a proxy answers 404 as well, and so does an API server that does not know the kind.
+        """
+        plural, name = path.rstrip("/").split("/")[-2:]
+        return self._absent == (plural, unquote(name))
 
 
 @contextlib.contextmanager
@@ -179,7 +214,9 @@ def translated(what: str, host: str) -> Iterator[None]:
             raise UnreachableError(line, where=host, hint=_OVERLOADED) from error
         if error.status < 500:
             hint = "" if error.is_status else NO_API_SERVER
-            raise RequestRejectedError(line, where=host, hint=hint, status=error.status) from error
+            raise RequestRejectedError(
+                line, where=host, hint=hint, status=error.status, absent=error.absent
+            ) from error
         raise UnreachableError(line, where=host) from error
     except NoAnswerError as error:
         message, hint = connection_failure(str(error))

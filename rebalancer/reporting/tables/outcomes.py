@@ -15,6 +15,7 @@ from rebalancer.reporting.words import plain, words
 from rebalancer.state.results import Result
 
 _MAX_MOVES = 20
+_MAX_NODES = 10  # that are named
 
 
 def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
@@ -28,6 +29,12 @@ def outcomes_table(outcomes: Outcomes, style: Style = Style()) -> Text:
         lines.message(measured_words(outcomes.measured), 0, "bold")
     if outcomes.stopped:
         lines.message(f"stopped early: {outcomes.stopped}", 0, "bold red")
+    if outcomes.still_tainted:
+        nodes = ", ".join(map(plain, outcomes.still_tainted[:_MAX_NODES]))
+        more = len(outcomes.still_tainted) - _MAX_NODES
+        if more > 0:
+            nodes += f" and {more} more"
+        lines.message(f"taints of this run could not be taken away and stay on {nodes}", 0, "bold red")
     lines.labelled("run      ", outcomes.run)
     if len(outcomes.plans) > 1:
         lines.message("; then ".join(map(plan_words, outcomes.plans)), 0, "dim")

@@ -27,7 +27,7 @@ from rebalancer.run.run import Run as RealRun
 from rebalancer.state.run_state import MoveHistory, after_plan, decode
 from rebalancer.state.stores import ConfigMapStore
 from tests.unit.execution.contexts import a_context
-from tests.unit.execution.fake_api import SERVED
+from tests.unit.execution.fake_api import SERVED, not_found
 
 BEGIN = 1_700_000_000.0
 COOLDOWN = 3600.0
@@ -265,17 +265,17 @@ class Run:
             return _body({"kind": "PodList", "items": items})
         if parent == "pods":
             if name not in world.pods:
-                raise _refusal(404)
+                raise _absent(path)
             return _body(_pod(name, *world.pods[name]))
         if "/events.k8s.io/" in path:
             return _body({})
-        return self._keep(method, "lease" if "/leases" in path else "config_map", body)
+        return self._keep(method, path, "lease" if "/leases" in path else "config_map", body)
 
-    def _keep(self, method: str, kept: str, body: Any) -> Answer:
+    def _keep(self, method: str, path: str, kept: str, body: Any) -> Answer:
         item = getattr(self.world, kept)
         if method == "GET":
             if item is None:
-                raise _refusal(404)
+                raise _absent(path)
             return _body(item)
         body = json.loads(json.dumps(body))
         if (method == "POST") is not (item is None):
@@ -290,7 +290,7 @@ class Run:
     def _evict(self, name: str, uid: str) -> Answer:
         world = self.world
         if world.pods.get(name, ("", ""))[1] != uid:
-            raise _refusal(404)
+            raise _absent(f"/api/v1/namespaces/shop/pods/{name}")
         holder = (world.lease or {}).get("spec", {}).get("holderIdentity")
         if holder != f"run-{self.number}":
             raise BrokenError(f"run-{self.number} evicted {name} while {holder!r} held the lease")
@@ -376,6 +376,10 @@ def _operation(method: str, path: str) -> str:
     if path.endswith("/eviction"):
         return "evict"
     return {"GET": "read", "POST": "create", "PUT": "replace"}[method]
+
+
+def _absent(path: str) -> StatusError:
+    return StatusError(Answer(json.dumps(not_found(path).body).encode(), 404))
 
 
 def _refusal(status: int) -> StatusError:

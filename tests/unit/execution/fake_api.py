@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import urllib3
 
@@ -53,6 +53,15 @@ SERVED = {
         "resources": [{"name": "pods"}, {"name": "pods/eviction", "group": "policy", "version": "v1"}],
     },
 }
+
+
+def not_found(path: str) -> Answer:
+    """The Status for an object that does not exist, as the API server words it."""
+    plural, name = map(unquote, path.removesuffix("/eviction").split("/")[-2:])
+    answer = refusal(404, f'{plural} "{name}" not found', kind=plural, name=name)
+    return replace(answer, body={**answer.body, "reason": "NotFound"})
+
+
 Handler = Callable[[Request], "Answer | Exception"]
 
 

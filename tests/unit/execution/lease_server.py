@@ -9,7 +9,9 @@ from urllib3.exceptions import ProtocolError
 
 from rebalancer.cluster.live import RawApi
 from rebalancer.execution.lease import RunLease
-from tests.unit.execution.fake_api import Answer, FakeTime, Request, refusal
+from tests.unit.execution.fake_api import Answer, FakeTime, Request, not_found, refusal
+
+NAMED = {"namespace": "kube-system", "name": "rebalancer"}
 
 
 class LeaseServer:
@@ -29,7 +31,7 @@ class LeaseServer:
             return ConnectionResetError(104, "reset")
         if request.method == "GET":
             self.while_reading()
-            return refusal(404, "not found") if self.item is None else Answer(200, self.item)
+            return not_found(request.path) if self.item is None else Answer(200, self.item)
         fault = self.faults.pop(0) if self.faults else None
         if fault is not None and fault != "lost":
             return fault if isinstance(fault, Exception) else Answer(**fault)

@@ -14,7 +14,16 @@ from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.http import http_date
 from rebalancer.planning.plan import Move
 from tests.unit.execution.builders import NOW, a_move, a_pod_document
-from tests.unit.execution.fake_api import Answer, FakeTime, Request, Script, Transport, fake_api, refusal
+from tests.unit.execution.fake_api import (
+    Answer,
+    FakeTime,
+    Request,
+    Script,
+    Transport,
+    fake_api,
+    not_found,
+    refusal,
+)
 
 ACCEPTED = Answer(201, {"kind": "Status", "status": "Success"})
 BUDGET = refusal(
@@ -22,7 +31,7 @@ BUDGET = refusal(
     "Cannot evict pod as it would violate the pod's disruption budget.",
     causes=[{"reason": "DisruptionBudget", "message": "The disruption budget web needs 3 healthy pods"}],
 )
-ABSENT = refusal(404, "pods not found")
+ABSENT = not_found("/api/v1/namespaces/shop/pods/web-1")
 LOST = ProtocolError("Connection aborted.", ConnectionResetError(104, "reset"))
 TWO_BUDGETS = refusal(500, "This pod has more than one PodDisruptionBudget, which is not supported.")
 
@@ -178,11 +187,6 @@ def test_a_pod_of_two_budgets_is_refused_without_asking_again() -> None:
     assert len(transport.sent("POST")) == 1
 
 
-def test_a_pod_that_is_gone_was_not_evicted_by_us() -> None:
-    answer, _, _ = evicted(Script(ABSENT), ABSENT)
-    assert answer.verdict is Verdict.GONE
-
-
 def test_a_pod_that_is_gone_before_the_request_is_not_asked_for() -> None:
     for pod in (ABSENT, the_pod(uid="its-successor"), the_pod(terminating=True)):
         api, transport = fake_api(lambda _, pod=pod: pod)  # type: ignore[misc]
@@ -253,13 +257,6 @@ def test_a_pod_that_cannot_be_looked_at_is_not_evicted() -> None:
     attempt = evict(EvictionClient(api, lambda: NOW), a_move())
     assert (attempt.verdict, type(attempt.failure)) == (Verdict.SKIPPED, RightsError)
     assert not transport.sent("POST")
-
-
-def test_another_pod_of_the_same_name_is_left_alone() -> None:
-    conflict = refusal(409, "Precondition failed: UID in precondition")
-    answer, transport, _ = evicted(Script(conflict), the_pod(uid="another"))
-    assert answer.verdict is Verdict.GONE
-    assert len(transport.sent("POST")) == 1
 
 
 def test_a_conflict_on_the_same_pod_is_tried_again() -> None:
@@ -364,12 +361,10 @@ def test_the_servers_clock_counts_when_ours_is_ahead() -> None:
     assert evicted(Script(ACCEPTED))[0].not_before == NOW
 
 
-def test_where_our_clock_is_behind_an_eviction_has_the_date_of_the_server() -> None:
-    date = "Tue, 14 Nov 2023 22:14:00 GMT"  # forty seconds after NOW
+@pytest.mark.parametrize("date", ["Tue, 14 Nov 2023 22:14:00 GMT", "Tue, 29 Dec 2026 08:00:00 GMT"])
+def test_an_eviction_has_our_date_whatever_the_server_says(date: str) -> None:
     answer, _, _ = evicted(Script(replace(ACCEPTED, headers={"Date": date})))
-    assert answer.at >= NOW + 40
-    assert answer.not_before == NOW
-    assert evicted(Script(ACCEPTED))[0].at == NOW
+    assert (answer.at, answer.not_before) == (NOW, NOW)
 
 
 @pytest.mark.parametrize(

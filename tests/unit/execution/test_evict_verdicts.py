@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 
 import msgspec
 import pytest
 
 from rebalancer.cluster.live.failures import StatusError
-from rebalancer.execution.evict import ANSWERS, NO_ANSWER, Ends, Verdict, row_of
+from rebalancer.execution.evict import ANSWERS, Ends, Verdict, row_of
 from rebalancer.http import Answer
 from tests.unit.execution.fake_api import Answer as FakeAnswer
 from tests.unit.execution.fake_api import Script, refusal
@@ -27,36 +27,34 @@ def foreign(status: int, text: str = "<html>") -> StatusError:
     return StatusError(Answer(text.encode(), status))
 
 
-# An answer for each row, in order; may it still be carried out, does the pod decide, may another one help
+# An answer for each row, in order; may it still be carried out, may another one help
 ROWS = [
-    (own(429, "Eviction triggered evacuation of VMI"), (False, False, False)),
-    (own(429, "Cannot evict pod as it would violate the budget"), (False, True, True)),
-    (foreign(429, "Too many requests, please try again later."), (False, True, True)),
-    (foreign(429, "slow down"), (True, True, True)),
-    (own(401, "Unauthorized"), (False, False, False)),
-    (own(403, 'User "u" cannot create resource "pods/eviction"'), (False, False, False)),
-    (own(403, "exceeded quota"), (False, True, False)),
-    (own(404, DENIED), (False, True, False)),
-    (own(404, 'pods "web-1" not found'), (False, True, False)),
-    (own(409, "the ResourceVersion in the precondition does not match"), (False, True, True)),
-    (own(422, DENIED), (False, True, False)),
-    (own(500, "This pod has more than one PodDisruptionBudget"), (False, True, False)),
-    (own(500, "etcdserver: request timed out"), (True, True, True)),
-    (own(504, "Timeout: request did not complete"), (True, True, True)),
-    (own(500, "failed calling webhook"), (False, True, True)),
-    (foreign(503, "upstream connect error"), (True, True, True)),
-    (own(405, "not served"), (False, True, False)),
-    (foreign(302, ""), (True, True, False)),
+    (own(429, "Eviction triggered evacuation of VMI"), (False, False)),
+    (own(429, "Cannot evict pod as it would violate the budget"), (False, True)),
+    (foreign(429, "Too many requests, please try again later."), (False, True)),
+    (foreign(429, "slow down"), (True, True)),
+    (own(401, "Unauthorized"), (False, False)),
+    (own(403, 'User "u" cannot create resource "pods/eviction"'), (False, False)),
+    (own(403, "exceeded quota"), (False, False)),
+    (own(409, "the ResourceVersion in the precondition does not match"), (False, True)),
+    (own(422, DENIED), (False, False)),
+    (own(500, "This pod has more than one PodDisruptionBudget"), (False, False)),
+    (own(500, "etcdserver: request timed out"), (True, True)),
+    (own(504, "Timeout: request did not complete"), (True, True)),
+    (own(500, "failed calling webhook"), (False, True)),
+    (foreign(503, "upstream connect error"), (True, True)),
+    (own(405, "not served"), (False, False)),
+    (foreign(302, ""), (True, False)),
 ]
 
 
 @pytest.mark.parametrize(("row", "answer", "follows"), [(row, *item) for row, item in enumerate(ROWS)])
 def test_each_row_decides_for_an_answer_that_is_met(
-    row: int, answer: StatusError, follows: tuple[bool, bool, bool]
+    row: int, answer: StatusError, follows: tuple[bool, bool]
 ) -> None:
     found = row_of(answer)
     assert found is ANSWERS[row]
-    assert (found.open, found.look, found.again) == follows
+    assert (found.open, found.again) == follows
 
 
 def test_every_row_is_met() -> None:
@@ -70,18 +68,57 @@ def test_only_the_api_servers_own_status_says_what_it_did(status: int) -> None:
     assert not row_of(own(status)).open or status >= 500
 
 
-@pytest.mark.parametrize("status", range(300, 600))
-@pytest.mark.parametrize("make", [own, foreign])
-def test_nothing_is_final_without_a_look_at_the_pod_but_what_login_and_rights_forbid(
-    make: Callable[[int], StatusError], status: int
+WORDS = ("x", DENIED, "cannot create resource", "more than one PodDisruptionBudget", "etcdserver: x")
+
+
+def any_answers() -> Iterator[FakeAnswer]:
+    """Every status with the API server's own words, and with somebody else's."""
+    for status in range(300, 600):
+        yield FakeAnswer(status, b"<html>")
+        yield from (refusal(status, words) for words in WORDS)
+
+
+@pytest.mark.parametrize("pod", [ABSENT, the_pod(terminating=True), the_pod(uid="its-successor")])
+def test_after_a_request_a_pod_that_is_leaving_or_gone_was_evicted_whatever_the_answer(
+    pod: FakeAnswer,
 ) -> None:
-    assert row_of(make(status)).look == (status != 401)
+    for answer in any_answers():
+        attempt, transport, _ = evicted(Script(answer), pod)
+        assert attempt.verdict is Verdict.EVICTED
+        assert attempt.is_granted
+        assert len(transport.sent("POST")) == 1
 
 
-def test_only_a_missing_object_or_a_precondition_say_that_there_was_nothing_to_evict() -> None:
-    gone = {status for status in range(300, 600) if row_of(own(status)).absent is Verdict.GONE}
-    assert gone == {404, 409}
-    assert NO_ANSWER.absent is Verdict.EVICTED
+@pytest.mark.parametrize("first", [LOST, refusal(409, "conflict"), refusal(429, "a budget")])
+def test_a_pod_that_is_gone_before_another_request_was_evicted_by_the_first(
+    first: FakeAnswer | Exception,
+) -> None:
+    for gone in (ABSENT, the_pod(terminating=True)):
+        attempt, transport, _ = evicted(Script(first), Script(the_pod(), gone))
+        assert (attempt.verdict, len(transport.sent("POST"))) == (Verdict.EVICTED, 1)
+
+
+@pytest.mark.parametrize(
+    "unread", [refusal(401, "Unauthorized"), FakeAnswer(404, b"<html>"), FakeAnswer(200, b"{}")]
+)
+def test_nothing_is_refused_without_a_look_at_a_pod_that_still_stands_there(unread: FakeAnswer) -> None:
+    """What cannot be read is not known, also where the login or a right is missing."""
+    for answer in any_answers():
+        assert evicted(Script(answer), unread)[0].verdict is Verdict.UNKNOWN
+
+
+def test_a_dry_run_evicts_nothing_whatever_becomes_of_the_pod() -> None:
+    for gone in (ABSENT, the_pod(terminating=True)):
+        assert evicted(Script(refusal(409, "x")), gone, dry_run=True)[0].verdict is Verdict.GONE
+
+
+@pytest.mark.parametrize("status", [200, 201])
+def test_a_success_whose_status_says_failure_is_none(status: int) -> None:
+    failure = FakeAnswer(status, {"kind": "Status", "status": "Failure", "code": 500, "message": "no"})
+    answer, _, _ = evicted(Script(failure))
+    assert (answer.verdict, answer.ends) == (Verdict.UNKNOWN, Ends.REJECTED)
+    assert "is a failure: no" in answer.message
+    assert evicted(Script(failure), ABSENT)[0].verdict is Verdict.EVICTED
 
 
 POLICY = "pods \"x\" is forbidden: ValidatingAdmissionPolicy 'x' with binding 'y' denied request: no"

@@ -15,8 +15,8 @@ from rebalancer.cluster.live import RawApi
 from rebalancer.errors import InputError, LeaseHeldError, StopRequestedError, UnreachableError
 from rebalancer.execution.lease import LeaseLostError, holder_identity
 from tests.unit.execution.builders import NOW
-from tests.unit.execution.fake_api import Answer, FakeTime, fake_api, refusal
-from tests.unit.execution.lease_server import LeaseServer, lease_of, spec
+from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, not_found
+from tests.unit.execution.lease_server import NAMED, LeaseServer, lease_of, spec
 from tests.waiting import eventually
 
 
@@ -254,7 +254,10 @@ def test_a_failing_release_is_no_error(api: RawApi, time: FakeTime, server: Leas
 
 
 def test_a_missing_namespace_is_bad_input_and_not_a_lease_held_by_others(time: FakeTime) -> None:
-    api, _ = fake_api(lambda _request: refusal(404, 'namespaces "kube-system" not found'), time)
+    def answer(request: Request) -> Answer:
+        return not_found(request.path if request.method == "GET" else request.path.rpartition("/")[0])
+
+    api, _ = fake_api(answer, time)
     with pytest.raises(InputError, match="namespace 'kube-system' does not exist") as caught:
         lease_of(api, time).acquire()
     assert "--lease" in caught.value.hint
@@ -275,7 +278,7 @@ def test_a_missing_namespace_is_bad_input_and_not_a_lease_held_by_others(time: F
 def test_an_odd_lease_that_nobody_can_hold_is_taken(
     api: RawApi, time: FakeTime, server: LeaseServer, odd: Any
 ) -> None:
-    server.item = {"metadata": {"resourceVersion": "0"}, "spec": odd}
+    server.item = {"metadata": {**NAMED, "resourceVersion": "0"}, "spec": odd}
     lease_of(api, time).acquire()
     assert server.item["spec"]["holderIdentity"] == "one"
 
@@ -284,7 +287,7 @@ def test_a_lease_renewed_in_the_far_future_does_not_lock_everybody_out(
     api: RawApi, time: FakeTime, server: LeaseServer
 ) -> None:
     far = {"holderIdentity": "x" * 5000, "renewTime": "9999-12-31T23:59:59Z"}
-    server.item = {"metadata": {"resourceVersion": "0"}, "spec": far}
+    server.item = {"metadata": {**NAMED, "resourceVersion": "0"}, "spec": far}
     seen = time.now
     assert lease_of(api, time).acquire().held
     assert time.now - seen >= 60
@@ -294,7 +297,7 @@ def test_a_lease_that_says_it_lasts_no_time_is_watched_as_if_it_were_ours(
     api: RawApi, time: FakeTime, server: LeaseServer
 ) -> None:
     none = {"holderIdentity": "x", "renewTime": "2023-11-14T20:00:00Z", "leaseDurationSeconds": 0}
-    server.item = {"metadata": {"resourceVersion": "0"}, "spec": none}
+    server.item = {"metadata": {**NAMED, "resourceVersion": "0"}, "spec": none}
     seen = time.now
     assert lease_of(api, time).acquire().held
     assert time.now - seen >= 60
@@ -304,7 +307,7 @@ def test_a_lease_of_others_that_lasts_very_long_is_not_waited_for(
     api: RawApi, time: FakeTime, server: LeaseServer
 ) -> None:
     long = {"holderIdentity": "x" * 5000, "leaseDurationSeconds": 10**12}
-    server.item = {"metadata": {"resourceVersion": "0"}, "spec": long}
+    server.item = {"metadata": {**NAMED, "resourceVersion": "0"}, "spec": long}
     with pytest.raises(LeaseHeldError, match="delete the lease") as caught:
         lease_of(api, time).acquire()
     assert len(str(caught.value)) < 500
@@ -316,7 +319,10 @@ def test_who_is_held_up_is_told_to_wait_for_as_long_as_anybody_would(
     api: RawApi, time: FakeTime, server: LeaseServer, seconds: int, hint: str
 ) -> None:
     renewed = {"renewTime": "2023-11-14T22:13:10.000000Z", "leaseDurationSeconds": seconds}
-    server.item = {"metadata": {"resourceVersion": "0"}, "spec": {"holderIdentity": "other", **renewed}}
+    server.item = {
+        "metadata": {**NAMED, "resourceVersion": "0"},
+        "spec": {"holderIdentity": "other", **renewed},
+    }
     with pytest.raises(LeaseHeldError, match=hint):
         lease_of(api, time).acquire()
 
@@ -353,12 +359,12 @@ def test_a_write_that_flow_control_turns_away_is_sent_again_when_it_says(
 def test_a_count_of_transitions_always_fits_the_field_of_the_api(
     server: LeaseServer, api: RawApi, time: FakeTime, before: object
 ) -> None:
-    server.item = {"metadata": {"resourceVersion": "0"}, "spec": {"leaseTransitions": before}}
+    server.item = {"metadata": {**NAMED, "resourceVersion": "0"}, "spec": {"leaseTransitions": before}}
     lease_of(api, time).acquire()
     assert spec(server)["leaseTransitions"] == 1
 
 
-@pytest.mark.parametrize("metadata", [{}, {"resourceVersion": ""}, None, "text"])
+@pytest.mark.parametrize("metadata", [NAMED, {**NAMED, "resourceVersion": ""}])
 def test_a_lease_without_a_version_is_never_overwritten(
     server: LeaseServer, api: RawApi, time: FakeTime, metadata: object
 ) -> None:

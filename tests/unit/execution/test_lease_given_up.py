@@ -15,7 +15,7 @@ from rebalancer.execution.lease import LeaseLostError, LeaseWatch, RunLease
 from rebalancer.retries import Retries
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import FakeTime, fake_api
-from tests.unit.execution.lease_server import LeaseServer, lease_of, spec
+from tests.unit.execution.lease_server import NAMED, LeaseServer, lease_of, spec
 from tests.waiting import HANG_SECONDS, NEVER_SECONDS, eventually, no_hang
 
 
@@ -229,7 +229,10 @@ def test_a_lease_for_which_somebody_else_is_always_faster_is_said_to_be_held(
 def test_transitions_count_who_took_it_and_renewals_do_not(
     api: RawApi, time: FakeTime, server: LeaseServer
 ) -> None:
-    server.item = {"metadata": {"resourceVersion": "0"}, "spec": {"leaseTransitions": 4, "x": "kept"}}
+    server.item = {
+        "metadata": {**NAMED, "resourceVersion": "0"},
+        "spec": {"leaseTransitions": 4, "x": "kept"},
+    }
     held = lease_of(api, time).acquire()
     taken_at = spec(server)["acquireTime"]
     time.now += 30
@@ -268,7 +271,7 @@ def test_a_lease_of_others_is_watched_for_as_long_as_it_says(
     api: RawApi, time: FakeTime, server: LeaseServer, seconds: int
 ) -> None:
     old = {"holderIdentity": "x", "renewTime": "2023-11-14T20:00:00Z", "leaseDurationSeconds": seconds}
-    server.item = {"metadata": {"resourceVersion": "0"}, "spec": old}
+    server.item = {"metadata": {**NAMED, "resourceVersion": "0"}, "spec": old}
     began = time.now
     assert lease_of(api, time).acquire().held
     assert time.now - began == seconds

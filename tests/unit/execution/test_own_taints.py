@@ -18,7 +18,7 @@ from rebalancer.execution.own_taints import OwnTaints
 from rebalancer.planning.steering import EMPTIED, TAINT_KEY
 from rebalancer_demo.api.bodies import json_patch
 from rebalancer_demo.objects import StatusError
-from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
+from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, not_found, refusal
 
 LOST: Exception = ProtocolError("Connection aborted.")
 GPU = {"key": "gpu", "effect": "NoSchedule"}
@@ -42,7 +42,7 @@ class Nodes:
     def answer(self, request: Request) -> Answer | Exception:
         name = request.path.rsplit("/", 1)[1]
         if name not in self.taints:
-            return refusal(404, "no such node")
+            return not_found(request.path)
         if request.method == "PATCH":
             read = str(self.versions[name])
             self.before_write()

@@ -25,7 +25,7 @@ from rebalancer.state.results import Result
 from rebalancer.state.run_state import MoveHistory
 from tests.unit.execution.builders import NOW, a_move, a_plan
 from tests.unit.execution.contexts import a_context
-from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
+from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, not_found, refusal
 from tests.unit.planning.surge_builders import a_deployment
 
 TIMEOUT = 60.0
@@ -69,7 +69,7 @@ class RollingCluster:
             return Answer(200, {"kind": "PodList", "items": self._pods()})
         if request.path == "/api/v1/namespaces/shop/pods/web-1":
             found = [pod for pod in self._pods() if pod["metadata"]["name"] == "web-1"]
-            return Answer(200, found[0]) if found else refusal(404, "pods not found")
+            return Answer(200, found[0]) if found else not_found(request.path)
         assert request.path == "/apis/apps/v1/namespaces/shop/deployments/web", request.path
         if request.method == "GET":
             return Answer(200, self.deployment)

@@ -14,11 +14,11 @@ from rebalancer.execution.safety import why_paused
 from rebalancer.policy.schema import Safety
 from rebalancer.state.results import Result
 from tests.unit.execution.builders import a_move
-from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
+from tests.unit.execution.fake_api import Answer, Request, fake_api, not_found, refusal
 from tests.unit.execution.tiny_cluster import Run
 
 PATH = "/api/v1/namespaces/ops/configmaps/rebalancer-pause"
-ABSENT = refusal(404, 'configmaps "rebalancer-pause" not found')
+ABSENT = not_found(PATH)
 FORBIDDEN = refusal(403, 'configmaps "rebalancer-pause" is forbidden')
 
 
@@ -31,8 +31,14 @@ def a_switch(answer: Callable[[], Answer]) -> Callable[[], str]:
     return partial(why_paused, api, "ops", "rebalancer")
 
 
+def a_config_map(namespace: str = "ops", name: str = "rebalancer-pause") -> Answer:
+    return Answer(200, {"kind": "ConfigMap", "metadata": {"namespace": namespace, "name": name}})
+
+
 def paused(**data: str) -> Answer:
-    return Answer(200, {"kind": "ConfigMap", "metadata": {"name": "rebalancer-pause"}, "data": data})
+    return Answer(
+        200, {"kind": "ConfigMap", "metadata": {"namespace": "ops", "name": "rebalancer-pause"}, "data": data}
+    )
 
 
 def run_of_one_wave(**changes: Any) -> tuple[Run, Outcomes]:
@@ -92,6 +98,15 @@ def test_the_policy_pauses_between_two_evictions_of_one_wave_too() -> None:
         (refusal(500, "storage"), Stop.UNREACHABLE),
         (Answer(200, b"{"), Stop.UNREACHABLE),
         (Answer(200, {"data": 7}), Stop.UNREACHABLE),
+        (Answer(404, b"<html>404 Not Found</html>"), Stop.REJECTED),
+        (Answer(404, b"404 page not found"), Stop.REJECTED),
+        (refusal(404, "the server could not find the requested resource"), Stop.REJECTED),
+        (not_found("/api/v1/namespaces/ops/configmaps/rebalancer"), Stop.REJECTED),
+        (not_found("/api/v1/namespaces/ops/leases/rebalancer-pause"), Stop.REJECTED),
+        (not_found("/api/v1/namespaces/ops"), Stop.REJECTED),
+        (a_config_map(name="another"), Stop.UNREACHABLE),
+        (a_config_map(namespace="another"), Stop.UNREACHABLE),
+        (Answer(200, {"kind": "Status", "status": "Success"}), Stop.UNREACHABLE),
     ],
 )
 @pytest.mark.parametrize("before", [0, 1])
@@ -123,7 +138,7 @@ def test_a_policy_that_became_unusable_lets_nothing_more_be_evicted() -> None:
 def test_runs_of_another_lease_have_a_switch_of_their_own() -> None:
     def handler(request: Request) -> Answer:
         assert request.path == "/api/v1/namespaces/ops/configmaps/blue-pause"
-        return paused()
+        return a_config_map(name="blue-pause")
 
     api, _ = fake_api(handler)
     said = why_paused(api, "ops", "blue")

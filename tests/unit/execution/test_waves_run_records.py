@@ -6,6 +6,8 @@ import io
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from rebalancer.errors import ExitCode, UnreachableError
 from rebalancer.execution.outcomes import Outcome, Stop
 from rebalancer.planning.plan import Move
@@ -95,17 +97,18 @@ def test_a_checkpoint_says_that_a_pod_was_perhaps_evicted_before_it_says_where_i
     assert last[0].result is Result.LANDED
 
 
-def test_where_our_clock_is_behind_what_is_saved_before_an_eviction_has_the_date_of_the_server() -> None:
+@pytest.mark.parametrize("date", ["Tue, 14 Nov 2023 22:14:00 GMT", "Thu, 14 Dec 2023 22:14:00 GMT"])
+def test_whatever_a_server_says_the_time_is_records_have_our_date(date: str) -> None:
+    """Behind one address there may be several API servers, one of which has a wrong clock."""
     run = Run("web-1")
 
     def dated(request: Request) -> Answer | Exception:
         answer = run.cluster(request)
         assert isinstance(answer, Answer)
-        return replace(answer, headers={"Date": "Tue, 14 Nov 2023 22:14:00 GMT"})  # forty seconds after NOW
+        return replace(answer, headers={"Date": date})
 
     api, _ = fake_api(dated, run.time)
     api.get("read", "/api/v1/nodes")
-    run(a_move(), api=api)
-    at = run.checkpoints[0][0].evicted_at
-    assert at is not None
-    assert at >= NOW + 40
+    outcomes = run(a_move(), api=api)
+    assert run.checkpoints[0][0].evicted_at == NOW
+    assert outcomes.outcomes[0].evicted_at == NOW

@@ -16,7 +16,7 @@ from rebalancer.execution.waves import carry_out
 from rebalancer.planning.plan import Move
 from tests.unit.execution.builders import NOW, a_plan
 from tests.unit.execution.contexts import a_context
-from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
+from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, not_found
 
 
 class TinyCluster:
@@ -65,12 +65,12 @@ class TinyCluster:
             return Answer(200, {"kind": "ReplicaSetList", "items": self.controllers})
         name = request.path.removesuffix("/eviction").rsplit("/", 1)[-1]
         if request.method == "GET":
-            return Answer(200, self.pods[name]) if name in self.pods else refusal(404, "pods not found")
+            return Answer(200, self.pods[name]) if name in self.pods else not_found(request.path)
         assert request.method == "POST"
         if name in self.refuse:
             return self.refuse[name]
         if name not in self.pods:
-            return refusal(404, "pods not found")
+            return not_found(request.path)
         if "dryRun" not in request.query:
             self.evict(name)
         return Answer(201, {"kind": "Status", "status": "Success"})

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from rebalancer.cluster.live import RawApi
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.cluster.snapshot import Snapshot
-from rebalancer.errors import InputError, RightsError
+from rebalancer.errors import InputError
 from rebalancer.observe.configuration import configuration_of_aks
 from tests.builders import a_node
+from tests.unit.execution.fake_api import Answer, Request, fake_api, not_found, refusal
 from tests.unit.planning.builders import planning_inputs
 
 PROFILES = [{"schedulerName": "node-binpacking-scheduler"}]
@@ -20,17 +20,29 @@ WRITTEN = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfig
 
 
 class Asked:
-    """An API server that answers a GET, or fails."""
+    """An API server that answers a GET of the object, and says whether AKS's API is installed."""
 
-    def __init__(self, answer: object) -> None:
+    def __init__(self, answer: object, *, installed: bool) -> None:
         self.answer = answer
         self.paths: list[str] = []
+        self.installed = installed
+        self.api, _ = fake_api(self.request)
 
-    def get(self, _what: str, path: str) -> bytes:
-        self.paths.append(path)
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer if isinstance(self.answer, bytes) else json.dumps(self.answer).encode()
+    def request(self, request: Request) -> Answer:
+        if request.path == "/apis":
+            group = {"name": "aks.azure.com", "versions": [{"version": "v1alpha1"}]}
+            return Answer(200, {"kind": "APIGroupList", "groups": [group] if self.installed else []})
+        if request.path == "/apis/aks.azure.com/v1alpha1":
+            resources = [{"name": "schedulerconfigurations"}]
+            version = "aks.azure.com/v1alpha1"
+            return Answer(200, {"kind": "APIResourceList", "groupVersion": version, "resources": resources})
+        self.paths.append(request.path)
+        if isinstance(self.answer, Answer):
+            return self.answer
+        named = {"kind": "SchedulerConfiguration", "metadata": {"name": "upstream"}}
+        return Answer(
+            200, self.answer if isinstance(self.answer, bytes) else {**named, **cast("Any", self.answer)}
+        )
 
 
 def nodes(**labels: str) -> Snapshot:
@@ -41,9 +53,9 @@ def nodes(**labels: str) -> Snapshot:
 AKS = nodes(kubernetes_azure_com__cluster="MC_group")
 
 
-def read(answer: object, snapshot: Snapshot = AKS) -> tuple[Any, Asked]:
-    asked = Asked(answer)
-    return configuration_of_aks(snapshot, cast("RawApi", asked)), asked
+def read(answer: object, snapshot: Snapshot = AKS, *, installed: bool = True) -> tuple[Any, Asked]:
+    asked = Asked(answer, installed=installed)
+    return configuration_of_aks(snapshot, asked.api), asked
 
 
 def test_the_text_of_its_object_is_the_configuration() -> None:
@@ -69,13 +81,15 @@ def test_other_clusters_are_asked_nothing() -> None:
 
 
 def test_without_such_an_object_the_defaults_hold(caplog: pytest.LogCaptureFixture) -> None:
-    assert read(RequestRejectedError("none", status=404))[0] is None
+    assert read(not_found("/apis/aks.azure.com/v1alpha1/schedulerconfigurations/upstream"))[0] is None
+    assert read(Answer(404, b"404 page not found"), installed=False)[0] is None
     assert not caplog.records
-    assert read(RightsError("may not get it"))[0] is None
-    assert "is taken to have Kubernetes' defaults: may not get it" in caplog.text
+    assert read(refusal(403, "may not get it"))[0] is None
+    assert "is taken to have Kubernetes' defaults: " in caplog.text
+    assert "may not get it" in caplog.text
 
 
-@pytest.mark.parametrize("answer", [b"[" * 10_000, b"{}", {"spec": 1}, {"spec": {"rawConfig": 1}}])
+@pytest.mark.parametrize("answer", [b"[" * 10_000, {}, {"spec": 1}, {"spec": {"rawConfig": 1}}])
 def test_what_is_no_such_object_is_refused_in_a_line(answer: object) -> None:
     with pytest.raises(InputError, match="schedulerconfiguration upstream"):
         read(answer)
@@ -83,4 +97,10 @@ def test_what_is_no_such_object_is_refused_in_a_line(answer: object) -> None:
 
 def test_another_failure_is_not_taken_for_the_defaults() -> None:
     with pytest.raises(RequestRejectedError):
-        read(RequestRejectedError("gone", status=410))
+        read(refusal(410, "gone"))
+
+
+@pytest.mark.parametrize("status", [404, 410, 302])
+def test_what_is_not_the_api_servers_own_word_is_not_taken_for_the_defaults(status: int) -> None:
+    with pytest.raises(RequestRejectedError):
+        read(Answer(status, b"404 page not found"))

@@ -13,12 +13,12 @@ from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import known_state, state_store, user_file
 from rebalancer.state.run_state import RunState
 from rebalancer.state.stores import ConfigMapStore, FileStore
-from tests.unit.execution.fake_api import fake_api, refusal
+from tests.unit.execution.fake_api import fake_api, not_found
 
 
 @pytest.fixture
 def api() -> Any:
-    return fake_api(lambda _request: refusal(404, "not found"))[0]
+    return fake_api(lambda request: not_found(request.path))[0]
 
 
 @pytest.fixture(autouse=True)

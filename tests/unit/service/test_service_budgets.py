@@ -14,7 +14,7 @@ from rebalancer.reporting.metrics import RunMetrics
 from rebalancer.service import Service, ServiceOptions
 from rebalancer.service.endpoints import Health
 from rebalancer.service.service import COMPARING_SECONDS, Runs
-from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
+from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, not_found
 from tests.unit.execution.lease_server import LeaseServer
 
 HOURS = 3 * 3600.0
@@ -61,7 +61,7 @@ def test_a_slow_api_server_never_fails_the_probe_that_has_a_service_restarted(
 
     def answer(request: Request) -> Answer | Exception:
         if request.path.endswith("/configmaps/state"):
-            return refusal(404, "not found")
+            return not_found(request.path)
         return cluster.lease(request)
 
     api, _ = fake_api(answer, time)

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from rebalancer.errors import (
 from rebalancer.state import stores
 from rebalancer.state.run_state import MAX_BYTES, RunState, after_moves, after_plan, encode
 from rebalancer.state.stores import ConfigMapStore, FileStore, StateStore
-from tests.unit.execution.fake_api import Answer, Request, fake_api, refusal
+from tests.unit.execution.fake_api import Answer, Request, fake_api, not_found, refusal
 from tests.unit.state.past_moves import NOW, a_past_move
 
 STATE = after_plan(after_moves(None, [a_past_move()], NOW, 3600), ["hot"], NOW)
@@ -119,19 +120,24 @@ class ConfigMapServer:
     def put(self, state: RunState | None, **data: str) -> None:
         self.version += 1
         content = {**data, **({"state.json": encode(state).decode()} if state is not None else {})}
-        metadata = {"name": "rebalancer", "resourceVersion": str(self.version), "labels": {"team": "infra"}}
+        metadata = {
+            "namespace": "kube-system",
+            "name": "rebalancer",
+            "resourceVersion": str(self.version),
+            "labels": {"team": "infra"},
+        }
         self.item = {"metadata": metadata, "data": content}
 
     def __call__(self, request: Request) -> Answer:
         if request.method == "GET":
-            return refusal(404, "not found") if self.item is None else Answer(200, self.item)
+            return not_found(request.path) if self.item is None else Answer(200, self.item)
         if self.before_write:
             self.before_write.pop(0)()
         if request.method == "POST" and self.item is not None:
             return refusal(409, "already exists")
         if request.method == "PUT":
             if self.item is None:
-                return refusal(404, "not found")
+                return not_found(request.path)
             if request.body["metadata"]["resourceVersion"] != self.item["metadata"]["resourceVersion"]:
                 return refusal(409, "the object has been modified")
         self.version += 1
@@ -221,7 +227,10 @@ def test_a_change_is_made_again_to_a_state_written_meanwhile(
 
 
 def test_a_missing_namespace_is_bad_input_and_not_a_second_writer() -> None:
-    api, _ = fake_api(lambda _request: refusal(404, 'namespaces "ops" not found'))
+    def answer(request: Request) -> Answer:
+        return not_found(request.path if request.method == "GET" else request.path.rpartition("/")[0])
+
+    api, _ = fake_api(answer)
     with pytest.raises(InputError, match="namespace 'ops' does not exist") as caught:
         ConfigMapStore(api, "ops", "rebalancer").update(add("ours"))
     assert "--state-config-map" in caught.value.hint
@@ -313,8 +322,9 @@ def test_an_odd_config_map_is_an_error_of_ours(body: bytes) -> None:
         ConfigMapStore(api, "kube-system", "rebalancer").load()
 
 
-@pytest.mark.parametrize("body", [b"{}", b'{"data": null}', b'{"data": 7}', b'{"metadata": 7}'])
-def test_a_config_map_without_a_state_is_none(body: bytes) -> None:
+@pytest.mark.parametrize("data", [{}, {"data": None}, {"data": 7}, {"data": {"notes": "by hand"}}])
+def test_a_config_map_without_a_state_is_none(data: dict[str, Any]) -> None:
+    body = {"metadata": {"namespace": "kube-system", "name": "rebalancer"}, **data}
     api, _ = fake_api(lambda _request: Answer(200, body))
     assert ConfigMapStore(api, "kube-system", "rebalancer").load() is None
 
@@ -346,7 +356,7 @@ def test_a_link_stays_and_the_file_it_leads_to_is_written(tmp_path: Path, there:
 def test_a_config_map_without_a_version_is_never_overwritten() -> None:
     def server(request: Request) -> Answer | Exception:
         assert request.method == "GET", "what another run wrote would be lost"
-        return Answer(200, {"metadata": {"name": "state"}, "data": {}})
+        return Answer(200, {"metadata": {"namespace": "ops", "name": "state"}, "data": {}})
 
     store = ConfigMapStore(fake_api(server)[0], "ops", "state")
     with pytest.raises(UnreachableError, match="was read without a resourceVersion"):
@@ -372,3 +382,75 @@ def test_a_page_of_a_proxy_is_no_bad_state() -> None:
     api, _ = fake_api(lambda _request: Answer(200, b"<html>log in</html>"))
     with pytest.raises(UnreachableError, match=r"is not an object.*or a proxy before one\?"):
         ConfigMapStore(api, "kube-system", "rebalancer").load()
+
+
+def altered(server: ConfigMapServer, change: Callable[[Any], Any]) -> Callable[[Request], Answer]:
+    """The server behind something that changes its answers to writes."""
+
+    def answer(request: Request) -> Answer:
+        found = server(request)
+        return found if request.method == "GET" else Answer(found.status, change(deepcopy(found.body)))
+
+    return answer
+
+
+def without_moves(body: Any) -> Any:
+    body["data"]["state.json"] = encode(RunState()).decode()
+    return body
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize(
+    "change",
+    [
+        without_moves,
+        lambda body: {**body, "data": {}},
+        lambda body: {**body, "data": None},
+        lambda body: {key: value for key, value in body.items() if key != "data"},
+        lambda body: {**body, "metadata": {**body["metadata"], "resourceVersion": ""}},
+        lambda _body: {},
+        lambda _body: {"kind": "Status", "status": "Success"},
+        lambda _body: [],
+    ],
+)
+def test_a_state_counts_as_kept_only_where_the_api_server_says_that_it_stored_it(
+    server: ConfigMapServer, there: bool, change: Callable[[Any], Any]
+) -> None:
+    if there:
+        server.put(RunState())
+    store = ConfigMapStore(fake_api(altered(server, change))[0], "kube-system", "rebalancer")
+    with pytest.raises(RebalancerError, match=r"stored|not an object"):
+        store.update(lambda _: STATE)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_write_that_is_answered_with_what_was_sent_and_not_carried_out_is_noticed(
+    server: ConfigMapServer, there: bool
+) -> None:
+    if there:
+        server.put(RunState())
+
+    def answer(request: Request) -> Answer:
+        return server(request) if request.method == "GET" else Answer(200, request.body)
+
+    store = ConfigMapStore(fake_api(answer)[0], "kube-system", "rebalancer")
+    with pytest.raises(SafetyError, match="accepted, and not stored"):
+        store.update(lambda _: STATE)
+
+
+def test_a_state_that_does_not_change_keeps_its_version(server: ConfigMapServer) -> None:
+    server.put(STATE)
+
+    def answer(request: Request) -> Answer:
+        return server(request) if request.method == "GET" else Answer(200, request.body)
+
+    store = ConfigMapStore(fake_api(answer)[0], "kube-system", "rebalancer")
+    assert store.update(lambda state: state) == STATE
+
+
+def test_a_namespace_is_missing_only_where_the_api_server_says_so(server: ConfigMapServer) -> None:
+    def answer(request: Request) -> Answer:
+        return server(request) if request.method == "GET" else Answer(404, b"404 page not found")
+
+    with pytest.raises(RequestRejectedError):
+        ConfigMapStore(fake_api(answer)[0], "kube-system", "rebalancer").update(lambda _: STATE)
