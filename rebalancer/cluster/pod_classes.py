@@ -75,14 +75,15 @@ _classes = msgspec.json.Decoder(PodClass)
 def _resized(pod: records.Pod, infeasible: bool) -> tuple[records.ContainerStatus, ...]:
     """The statuses that differ from the spec: an in-place resize left them.
 
-    Where the resize is infeasible the spec does not count, so every status with resources is kept.
+    Where the resize is infeasible the spec does not count, so every status with resources is kept. What the
+    status of the pod itself says counts instead of those of its containers, so it is kept beside any of them.
     """
     spec = {container.name: container.resources for container in pod.spec.every_container}
     status_of_pod = records.ContainerStatus(
         name=POD_ITSELF, resources=pod.status.resources, allocated_resources=pod.status.allocated_resources
     )
     spec[POD_ITSELF] = pod.spec.resources
-    found = []
+    found: list[records.ContainerStatus] = []
     for status in (
         *(pod.status.container_statuses or ()),
         *(pod.status.init_container_statuses or ()),
@@ -93,7 +94,8 @@ def _resized(pod: records.Pod, infeasible: bool) -> tuple[records.ContainerStatu
         actual = (status.resources.requests if status.resources else None) or wanted
         allocated = status.allocated_resources or wanted
         told = status.resources is not None or status.allocated_resources is not None
-        if actual != wanted or allocated != wanted or (infeasible and told):
+        of_pod_beside_others = status is status_of_pod and bool(found)
+        if actual != wanted or allocated != wanted or (told and (infeasible or of_pod_beside_others)):
             found.append(
                 records.ContainerStatus(
                     name=status.name,

@@ -172,3 +172,7 @@ def _resize(draws: Draws, made: Object) -> None:
         made["status"]["resources"] = draws.one(({}, {"requests": {"cpu": "3"}}))
         if draws.chance(0.5):
             made["status"]["allocatedResources"] = {"cpu": "2500m", "memory": "1Gi"}
+    own = made["spec"].get("resources", {}).get("requests")
+    if own and draws.chance(0.3):  # a container is resized, and the pod itself is not
+        made["status"]["resources"] = {"requests": dict(own)}
+        made["status"]["allocatedResources"] = dict(own)

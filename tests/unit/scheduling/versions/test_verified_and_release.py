@@ -114,6 +114,25 @@ def test_what_the_pod_s_own_status_says_counts_instead_of_its_containers_since_1
     assert present_cpu("1.36", "Deferred", [], **of_pod) == 3000
 
 
+def test_the_pod_s_own_status_counts_instead_of_its_containers_also_where_it_is_as_its_spec_says() -> None:
+    """It is not resized itself, but a container of it is: its status holds what all of them may have."""
+    requests = {"cpu": "4"}
+    pod = a_pod("p", node="n", **RESIZED, resources={"requests": requests})
+    grown = {"name": "grows", "resources": {"requests": {"cpu": "1", "memory": "3Gi"}}}
+    pod["status"] |= {
+        "containerStatuses": [grown],
+        "resources": {"requests": requests},
+        "allocatedResources": requests,
+    }
+    snapshot = a_snapshot(nodes=[a_node("n")], pods=[pod])
+    present = {
+        version: ClusterState.of(snapshot, Release.of(version)).classes.requests[0].present
+        for version in ("1.36", "1.37", "1.38")
+    }
+    assert present["1.36"] == {"cpu": 4000, "memory": 3 << 30}
+    assert present["1.37"] == present["1.38"] == {"cpu": 4000}
+
+
 def test_the_version_of_reference_sees_pods_as_they_are() -> None:
     pods = [a_pod("p", initContainers=[SIDECAR], topologySpreadConstraints=[CONSTRAINT])]
     pod = a_snapshot(nodes=[a_node("n")], pods=pods).pods.classes[0]
