@@ -13,7 +13,7 @@ import yaml
 from rebalancer.cluster import times
 from rebalancer.load.scheduler_view import decode_watcher
 from rebalancer.scheduling.registry import load_configuration
-from rebalancer_demo import Sandbox
+from rebalancer_demo import ClusterView, Sandbox, Surface
 from rebalancer_demo.model_decider import ModelDecider
 from rebalancer_demo.objects import Object
 from tests.docs.blocks import ROOT, blocks
@@ -39,7 +39,7 @@ def pods_per_node() -> Sandbox:
         nodes = {"node1": 3, "node2": 3, "node3": 14}
         objects += _deployment(name, nodes, scheduler="scheduler-plugins-scheduler")
     text = configuration["data"]["scheduler-config.yaml"]
-    return _sandbox(objects, text)
+    return _sandbox(objects, text, Surface(20))
 
 
 def k3s_trimaran() -> Sandbox:
@@ -68,18 +68,92 @@ def k3s_trimaran() -> Sandbox:
         )
     objects += _deployment("agent", {"strong": 2, "weak": 1}, used={"cpu": "150m", "memory": "100Mi"})
     text = configuration["data"]["scheduler-config.yaml"]
-    return _sandbox(objects, text, watcher=("loadwatcher", "load-watcher", 2020))
+    return _sandbox(objects, text, Surface(26), watcher=("loadwatcher", "load-watcher", 2020))
+
+
+def network_traffic() -> Sandbox:
+    """Two nodes, one with all pods of nginx, and the scheduler and Prometheus of docs/network-traffic.md."""
+    configuration = _shown_config_map("network-traffic.md")
+    version = "v1.20.15"
+    objects = [
+        configuration,
+        _namespace("rebalancer"),
+        _node("master", cpu="4", version=version),
+        _node("node01", cpu="4", version=version),
+        _service("prometheus", "monitoring", 9090),
+    ]
+    objects += _deployment(
+        "custom-scheduler",
+        {"master": 1},
+        namespace="kube-system",
+        image="registry.example/custom-scheduler:v0.20.15",
+        config_map="custom-scheduler",
+    )
+    objects += _deployment("nginx", {"node01": 10}, scheduler="custom-scheduler", cpu="")
+
+    def node_with_least_traffic(view: ClusterView, pod: Object) -> str:
+        return min(_RECEIVED, key=_RECEIVED.__getitem__)
+
+    sandbox = Sandbox(
+        objects,
+        decide=node_with_least_traffic,
+        scheduler_names=["custom-scheduler"],
+        ready_after=0.1,
+        terminates_after=0.1,
+        surface=Surface(20),
+    )
+
+    def answer(query: Mapping[str, str] | None = None) -> Object:
+        return _answer(sandbox, query or {})
+
+    sandbox.serve("monitoring", "prometheus", 9090, "api/v1/query", answer)
+    return sandbox
+
+
+# Bytes a second, as the mean of some minutes, which no move changes at once.
+_RECEIVED = {"master": 2.5e6, "node01": 50e6}
+
+
+def _answer(sandbox: Sandbox, query: Mapping[str, str]) -> Object:
+    """What a Prometheus that scrapes node_exporter answers."""
+    now = sandbox.clock()
+    text = query.get("query", "")
+    if text == "time()":
+        return _vector(now, {"": now})
+    if text.startswith("timestamp("):
+        return _vector(now, dict.fromkeys(_RECEIVED, now))
+    if "node_network_speed_bytes" in text:
+        return _vector(now, dict.fromkeys(_RECEIVED, 125_000_000.0))
+    if "sum_over_time(node_network_receive_bytes_total" in text:  # a counter, added up over its samples
+        return _vector(now, {node: rate * 1e6 for node, rate in _RECEIVED.items()})
+    if "node_network_receive_bytes_total" in text:
+        return _vector(now, _RECEIVED)
+    return _vector(now, {})
+
+
+def _vector(now: float, values: Mapping[str, float]) -> Object:
+    """An answer of Prometheus: a value of each node, by its name."""
+    result = [
+        {"metric": {"nodename": node} if node else {}, "value": [now, repr(value)]}
+        for node, value in values.items()
+    ]
+    return {"status": "success", "data": {"resultType": "vector", "result": result}}
 
 
 # By the names of the pages.
 ARTICLE_CLUSTERS = {
     "pods-per-node.md": pods_per_node,
+    "network-traffic.md": network_traffic,
     "k3s-trimaran.md": k3s_trimaran,
 }
 
 
 def _sandbox(
-    objects: list[Object], configuration: str, *, watcher: tuple[str, str, int] | None = None
+    objects: list[Object],
+    configuration: str,
+    surface: Surface,
+    *,
+    watcher: tuple[str, str, int] | None = None,
 ) -> Sandbox:
     def watched() -> bytes:
         return msgspec.json.encode(answer({}))
@@ -87,7 +161,14 @@ def _sandbox(
     loaded = load_configuration(configuration, "the page")
     decide = ModelDecider(loaded, (lambda: decode_watcher(watched())) if watcher else None)
     names = [profile.scheduler_name for profile in loaded.profiles]
-    sandbox = Sandbox(objects, decide=decide, scheduler_names=names, ready_after=0.1, terminates_after=0.1)
+    sandbox = Sandbox(
+        objects,
+        decide=decide,
+        scheduler_names=names,
+        ready_after=0.1,
+        terminates_after=0.1,
+        surface=surface,
+    )
     answer = sandbox.watcher(lag_seconds=0.0)
     if watcher is not None:
         sandbox.serve(*watcher, "watcher", answer)
@@ -169,8 +250,9 @@ def _deployment(
     """A Deployment, its ReplicaSet, and its pods where they run; ``used`` is what each of them uses."""
     labels = {"app": name}
     annotations = {f"sandbox.rebalancer/{resource}": amount for resource, amount in (used or {}).items()}
-    requests = {"cpu": cpu, "memory": "64Mi"}
-    container: Object = {"name": "app", "image": image, "resources": {"requests": requests}}
+    container: Object = {"name": "app", "image": image}
+    if cpu:
+        container["resources"] = {"requests": {"cpu": cpu, "memory": "64Mi"}}
     spec: Object = {"schedulerName": scheduler, "terminationGracePeriodSeconds": 1, "containers": [container]}
     if config_map:
         container["volumeMounts"] = [{"name": config_map, "mountPath": "/etc/kubernetes", "readOnly": True}]
