@@ -3,7 +3,7 @@
 ``rebalancer.__version__`` is the source; a test holds the others to it, and a release sets them all at once:
 
     CHANGELOG.md             ## [Unreleased] 0.1.0     ->  ## [0.2.0] - 2026-11-23
-    pyproject.toml           lab = ["rebalancer-lab==0.1.0"]   ->  lab = ["rebalancer-lab==0.2.0"]
+    lab/pyproject.toml       version = "0.1.0"         ->  version = "0.2.0"
     charts/…/Chart.yaml      appVersion: 0.1.0         ->  appVersion: 0.2.0
 """
 
@@ -16,7 +16,6 @@ VERSION = r"\d+\.\d+\.\d+"  # of PEP 440 and of Helm alike
 # Where the version stands: a file, what comes before it in a line, and whether that file may be missing.
 _PLACES = (
     ("rebalancer/__init__.py", r'__version__ = "'),
-    ("pyproject.toml", r'^lab = \["rebalancer-lab=='),
     ("extender/pyproject.toml", r'^version = "'),
     ("extender/pyproject.toml", r'^dependencies = \["rebalancer=='),
     ("lab/pyproject.toml", r'^version = "'),

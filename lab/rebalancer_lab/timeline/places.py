@@ -90,7 +90,7 @@ def _opened(place: str) -> tuple[Any, str]:
         from fsspec.core import url_to_fs  # noqa: PLC0415 - comes with Dask
     except ImportError:
         raise InputError(
-            "URLs need fsspec", where=plainly(place), hint="install rebalancer-lab[cluster]"
+            "URLs need fsspec", where=plainly(place), hint="pipx inject rebalancer fsspec"
         ) from None
     try:
         found: tuple[Any, str] = url_to_fs(place)

@@ -170,7 +170,7 @@ def dask_cluster(address: str, folders: Sequence[str]) -> Workers:
     try:
         from distributed import Client, KilledWorker  # noqa: PLC0415 - an extra
     except ImportError:
-        raise InputError("--dask needs Dask", hint="install rebalancer-lab[cluster]") from None
+        raise InputError("--dask needs Dask", hint="pipx inject rebalancer distributed") from None
     try:
         client: Any = Client(address, timeout=_DASK_SECONDS, set_as_default=False)
         client.get_versions(check=True)

@@ -27,7 +27,7 @@ def demo(keep: bool, everything: bool) -> int:
         if not (error.name or "").startswith("rebalancer_demo"):
             raise
         raise InputError(
-            "the image leaves the embedded cluster out", hint="outside of it: pipx install rebalancer"
+            "the image leaves the embedded cluster out", hint="outside of it, in a clone: pipx install ."
         ) from None
     target = console()
     return play(target, style(target, Output(everything=everything)), keep=keep)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -112,7 +113,7 @@ def test_the_wheel_holds_the_program_and_the_embedded_cluster_and_nothing_else(w
     assert {name.partition("/")[0] for name in held} == {"rebalancer", "rebalancer_demo"}
 
 
-def test_the_lab_is_a_wheel_of_its_own_that_an_extra_brings_in_the_version_of_the_program(
+def test_the_lab_is_a_wheel_of_its_own_in_the_version_of_the_program(
     tmp_path: Path,
 ) -> None:
     program = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -120,7 +121,6 @@ def test_the_lab_is_a_wheel_of_its_own_that_an_extra_brings_in_the_version_of_th
 
     with build(LAB, tmp_path) as built:
         assert contents(built) == files(LAB, "rebalancer_lab", "*.py", "*.jinja")
-    assert program["optional-dependencies"]["lab"] == [f"{lab['name']}=={__version__}"]
     assert f"{program['name']}=={__version__}" in lab["dependencies"]
     assert lab["version"] == __version__
     assert lab["requires-python"] == program["requires-python"]
@@ -173,7 +173,7 @@ def test_the_image_says_in_one_line_that_it_has_no_embedded_cluster(runtime: Pat
 
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == (
-        "error: the image leaves the embedded cluster out (outside of it: pipx install rebalancer)\n"
+        "error: the image leaves the embedded cluster out (outside of it, in a clone: pipx install .)\n"
     )
 
 
@@ -208,3 +208,41 @@ def test_an_installation_brings_the_completion_of_the_plugin(installed: Path) ->
     assert (answered.returncode, answered.stderr) == (0, "")
     assert answered.stdout.splitlines()[0].startswith("validate\t")
     assert answered.stdout.splitlines()[-1] == ":4"
+
+
+# What has our names in a registry is nobody's, or anybody's, as long as nothing is published.
+_FROM_A_REGISTRY = re.compile(
+    r"\brebalancer(-lab|-extender)?\[[a-z]"
+    r"|\b(pip|pipx|uv tool) install (?:-\S+ )*['\"]?rebalancer\b"
+    r"|\binstall rebalancer-(lab|extender)\b"
+    r"|ghcr\.io/rebalancer\b|docker\.io/"
+)
+
+
+def test_nothing_advises_a_package_or_an_image_that_nobody_has_published() -> None:
+    paths = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "Dockerfile", ROOT / "pyproject.toml"]
+    folders = (
+        "rebalancer",
+        "demo",
+        "lab",
+        "extender",
+        "docs",
+        "charts",
+        "k8s",
+        "krew",
+        "policies",
+        "examples",
+    )
+    for folder in (*folders, ".github"):
+        paths += [
+            path for path in (ROOT / folder).rglob("*") if path.suffix in _TEXTS or path.name == "Dockerfile"
+        ]
+
+    assert {
+        f"{path.relative_to(ROOT)}: {found[0]}"
+        for path in paths
+        if (found := _FROM_A_REGISTRY.search(path.read_text()))
+    } == set()
+
+
+_TEXTS = frozenset({".py", ".md", ".yaml", ".yml", ".tpl", ".txt", ".toml", ".json", ".jinja", ".ipynb"})
