@@ -29,6 +29,10 @@ collect_ignore = [] if END_TO_END else ["e2e"]
 ORACLE_MINOR = os.environ.get("REBALANCER_ORACLE", "")
 if not ORACLE_MINOR:
     collect_ignore.append("conformance/oracle")
+elif ORACLE_MINOR in ("1.20", "1.22", "1.26"):  # whose oracles decide, and search for nothing
+    collect_ignore += [
+        f"conformance/oracle/test_{name}.py" for name in ("extenders", "recorded_decisions", "searches")
+    ]
 
 # Installations from the package registry, which not every machine reaches: make installs.
 if not os.environ.get("REBALANCER_INSTALLS"):

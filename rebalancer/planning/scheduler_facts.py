@@ -50,6 +50,7 @@ from rebalancer.policy.schedulers import (
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import (
     DEFAULT_SCHEDULER_NAME,
+    DEFAULTS_SOURCE,
     Arguments,
     ConfigurationText,
     ExtensionPoint,
@@ -79,9 +80,14 @@ def scheduler_facts(
 ) -> SchedulerFacts:
     """What the observation and the policy say of the scheduler."""
     settings, snapshot = loaded.policy.scheduler, observation.snapshot
+    version = scheduler_version(observation, settings, configuration)
+    if configuration.source == DEFAULTS_SOURCE:
+        own = default_configuration(version)
+        if own.api_version != configuration.api_version:
+            configuration = own  # those of an older version
     facts = SchedulerFacts(
         configuration=configuration,
-        version=scheduler_version(observation, settings, configuration),
+        version=version,
         feature_gates=feature_gates(settings, snapshot, configuration),
         cores=scheduler_cores(settings, snapshot),
         start=_start(observation, settings, configuration),

@@ -5,6 +5,7 @@ Nothing here scores or knows a plugin: whoever reads a configuration hands over 
 
 from rebalancer.profiles.configuration_file import KIND, NEWEST_VERSION, load_configuration
 from rebalancer.profiles.types import (
+    DEFAULTS_SOURCE,
     GROUP,
     Arguments,
     ExtensionPoint,
@@ -15,6 +16,7 @@ from rebalancer.profiles.types import (
 )
 
 __all__ = [
+    "DEFAULTS_SOURCE",
     "GROUP",
     "KIND",
     "NEWEST_VERSION",

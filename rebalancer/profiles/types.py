@@ -242,6 +242,10 @@ class ConfigurationText(msgspec.Struct, frozen=True):
     }
 
 
+DEFAULTS_SOURCE = "defaults"
+"""The source of what a scheduler runs without a configuration."""
+
+
 class SchedulerConfiguration(msgspec.Struct, frozen=True):
     """A whole KubeSchedulerConfiguration, merged with the defaults of its version.
 
@@ -258,7 +262,7 @@ class SchedulerConfiguration(msgspec.Struct, frozen=True):
     computed: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
     assumed_neutral: tuple[str, ...] = ()
-    source: str = "defaults"
+    source: str = DEFAULTS_SOURCE
     text: str = ""
     plugins: Mapping[str, PluginDescription] = {}
     extra_plugins: Mapping[str, PluginDescription] = {}
@@ -343,10 +347,12 @@ _V1BETA2: Mapping[str, Enabled] = {
 }
 _V1BETA1: Mapping[str, Enabled] = {
     **_POINT_BY_POINT,
+    # SelectorSpread scores up to 1.19, whose defaults it is among.
+    "preScore": (*_POINT_BY_POINT["preScore"], *_listed("SelectorSpread")),
     "score": _listed(
         "NodeResourcesBalancedAllocation=1 ImageLocality=1 InterPodAffinity=1 "
         "NodeResourcesLeastAllocated=1 NodeAffinity=1 NodePreferAvoidPods=10000 PodTopologySpread=2 "
-        "TaintToleration=1"
+        "TaintToleration=1 SelectorSpread=1"
     ),
 }
 

@@ -8,7 +8,7 @@ helper/spread.go:37 (``Owners``); k8s.io/api v0.34.4 core/v1/toleration.go:38 (`
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -267,9 +267,36 @@ class Owners(msgspec.Struct, frozen=True, eq=False, dict=True):
         own = self._own(kind, pod) if kind else None
         return required.and_also(own) if own is not None else required
 
+    def derived_from_all(self, pod: PodClass) -> LabelMatch:
+        """As ``derived``, of every controller that selects the pod, whichever owns it: up to 1.21.
+
+        Source: kubernetes v1.20.15 pkg/scheduler/framework/plugins/helper/spread.go:29.
+        """
+        required = LabelMatch()
+        for selector, pairs in self._services.candidates(pod.namespace, pod.labels):
+            if selector.matches(pod.namespace, pod.labels):
+                required = required.also(pairs)
+        for kind in OWNER_KINDS.values():
+            for name in self._names.get((kind.name, pod.namespace), ()):
+                match = self._selected_by(kind, pod.namespace, name)
+                if match is not None and not match.is_empty and match.matches(pod.labels):
+                    required = required.and_also(match)
+        return required
+
+    @cached_property
+    def _names(self) -> Mapping[tuple[str, str], Sequence[str]]:
+        """The names of the controllers by kind and namespace."""
+        names: dict[tuple[str, str], list[str]] = {}
+        for kind, namespace, name in self.controllers:
+            names.setdefault((kind, namespace), []).append(name)
+        return names
+
     def _own(self, kind: kinds.Kind, pod: PodClass) -> LabelMatch | None:
         """What the controller of a pod selects; None when it is not there or its selector is malformed."""
-        key = kind.name, pod.namespace, pod.owner.name
+        return self._selected_by(kind, pod.namespace, pod.owner.name)
+
+    def _selected_by(self, kind: kinds.Kind, namespace: str, name: str) -> LabelMatch | None:
+        key = kind.name, namespace, name
         if key not in self._matches:
             self._matches[key] = _selector(kind, self.controllers[key]) if key in self.controllers else None
         return self._matches[key]

@@ -38,6 +38,7 @@ from rebalancer.scheduling import plugins as modelled
 from rebalancer.scheduling.framework.cycle import Scheduler
 from rebalancer.scheduling.framework.draws import Workers
 from rebalancer.scheduling.framework.plugin import Enabled, ObjectsRead, Plugin, PluginInputs
+from rebalancer.scheduling.versions.release import Release
 from rebalancer.scheduling.versions.rules import RULES
 
 ENTRY_POINT_GROUP = "rebalancer.plugins"
@@ -103,13 +104,6 @@ NOT_MODELLED = (
         inputs=_NODES_AND_PODS
         | {Input.PERSISTENT_VOLUME_CLAIMS, Input.PERSISTENT_VOLUMES, Input.STORAGE_CLASSES},
         versions=frozenset({"v1beta1", "v1beta2", "v1beta3"}),
-    ),
-    PluginDescription(
-        "SelectorSpread",
-        frozenset({P.PRE_SCORE, P.SCORE}),
-        inputs=_NODES_AND_PODS
-        | {Input.SERVICES, Input.REPLICA_SETS, Input.STATEFUL_SETS, Input.REPLICATION_CONTROLLERS},
-        versions=frozenset({"v1beta1", "v1beta2"}),
     ),
 )
 """Descriptions of the known plugins without a class."""
@@ -198,10 +192,19 @@ def _make_of(
     return description.make if description is not None else None
 
 
-def default_configuration() -> SchedulerConfiguration:
-    """What a scheduler without a configuration file runs: one profile, ``default-scheduler``."""
-    text = f"apiVersion: {profiles.GROUP}/{profiles.NEWEST_VERSION}\nkind: {profiles.KIND}\n"
-    return load_configuration(text, "defaults")
+def default_configuration(version: str = "") -> SchedulerConfiguration:
+    """What a scheduler of a minor runs without a configuration: one profile, ``default-scheduler``.
+
+    ``version`` is that of the reference when it is not known.
+    """
+    minor = Release.of(version).minor
+    api_version = next(name for since, name in _OWN_DEFAULTS if minor >= since)
+    text = f"apiVersion: {profiles.GROUP}/{api_version}\nkind: {profiles.KIND}\n"
+    return load_configuration(text, profiles.DEFAULTS_SOURCE)
+
+
+# Since which minor a scheduler's own defaults are those of a version of the configuration, the newest first.
+_OWN_DEFAULTS = ((25, "v1"), (23, "v1beta3"), (22, "v1beta2"), (0, "v1beta1"))
 
 
 def with_each_plugin(configuration: SchedulerConfiguration) -> dict[str, SchedulerConfiguration]:

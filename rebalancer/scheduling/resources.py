@@ -22,7 +22,12 @@ from rebalancer.cluster.arrays import FloatArray, IntArray
 from rebalancer.cluster.pod_classes import POD_ITSELF, PodClass
 from rebalancer.cluster.records import Container, ContainerStatus, Labels, PodSpec, ResourceRequirements
 from rebalancer.scheduling.versions.release import REFERENCE_RELEASE, Release
-from rebalancer.scheduling.versions.rules import RESIZE_SUMS, SCORED_POD_LEVEL_REQUESTS, SCORED_SIDECARS
+from rebalancer.scheduling.versions.rules import (
+    RESIZE_SUMS,
+    ROUNDED_CONTAINERS,
+    SCORED_POD_LEVEL_REQUESTS,
+    SCORED_SIDECARS,
+)
 
 Amounts = dict[str, Fraction]
 
@@ -222,8 +227,9 @@ def _integers(amounts: Mapping[str, Fraction]) -> dict[str, int]:
 class PodRequests(msgspec.Struct, frozen=True):
     """A pod's requests in the scheduler's integers: thousandths of a core, bytes, counts."""
 
-    incoming: Mapping[str, int]  # while it is being placed: filters, balanced allocation
-    incoming_scored: Mapping[str, int]  # the same in NodeResourcesFit's score
+    incoming: Mapping[str, int]  # while it is being placed: filters
+    incoming_balanced: Mapping[str, int]  # the same in NodeResourcesBalancedAllocation's score
+    incoming_scored: Mapping[str, int]  # and in NodeResourcesFit's
     present: Mapping[str, int]  # once it is on a node
     present_scored: Mapping[str, int]  # once on a node, with defaults; cpu and memory only
 
@@ -261,6 +267,8 @@ class _Counting(NamedTuple):
 def pod_requests(pod: PodClass, release: Release = REFERENCE_RELEASE) -> PodRequests:
     """All four counts of a class of pods, as a release sees it; classes with the same requests share them."""
     spec = pod.spec
+    if release.has(ROUNDED_CONTAINERS):
+        return _rounded_requests(spec)
     counting = _Counting(
         release.has(SCORED_SIDECARS), release.has(SCORED_POD_LEVEL_REQUESTS), release.has(RESIZE_SUMS)
     )
@@ -291,12 +299,48 @@ def _pod_requests(pod: PodClass, counting: _Counting) -> PodRequests:
         scored = _integers(total(defaults=_present_defaults(spec, present)))
     else:
         scored = _scored_until_131(spec)
+    whole = _integers(incoming)
     return PodRequests(
-        incoming=_integers(incoming),
+        incoming=whole,
+        incoming_balanced=whole,
         incoming_scored=_integers(
             _total(spec, defaults=DEFAULT_REQUESTS, pod_level=counting.scored_pod_level)
         ),
         present=_integers(present),
+        present_scored={name: scored.get(name, 0) for name in DEFAULT_REQUESTS},
+    )
+
+
+def _rounded_requests(spec: PodSpec) -> PodRequests:
+    """All four counts up to 1.26, where each container and the overhead are rounded by themselves.
+
+    In the scores of the pod being placed, a quantity of its overhead counts in whole units, of cpu as well.
+    Source: kubernetes v1.26.15 pkg/scheduler/framework/types.go:727, plugins/noderesources/fit.go:160,
+    resource_allocation.go:112.
+    """
+    overhead = exact_amounts(spec.overhead)
+    in_units = {name: quantities.units_of(value) for name, value in overhead.items()}
+
+    def summed(defaults: Mapping[str, Fraction], beside: Mapping[str, int]) -> dict[str, int]:
+        total: dict[str, int] = {}
+        for container in spec.containers or ():
+            for name, value in _integers({**defaults, **_requests(container.resources)}).items():
+                total[name] = total.get(name, 0) + value
+        for container in spec.init_containers or ():
+            for name, value in _integers({**defaults, **_requests(container.resources)}).items():
+                total[name] = max(total.get(name, 0), value)
+        for name, value in beside.items():
+            total[name] = total.get(name, 0) + value
+        return total
+
+    rounded = _integers(overhead)
+    plain = summed(_NO_DEFAULTS, rounded)
+    scored = summed(DEFAULT_REQUESTS, rounded)
+    return PodRequests(
+        incoming=plain,
+        incoming_balanced=summed(_NO_DEFAULTS, in_units),
+        incoming_scored=summed(DEFAULT_REQUESTS, in_units),
+        present=plain,
         present_scored={name: scored.get(name, 0) for name in DEFAULT_REQUESTS},
     )
 

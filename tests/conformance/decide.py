@@ -85,7 +85,9 @@ def schedulers_of(case: Case, snapshot: Snapshot) -> dict[str, Scheduler]:
         watchers = dict.fromkeys(addresses, metrics)
     # In the cases no pod counts as recently bound.
     inputs = replace(
-        PluginInputs.of(snapshot, SchedulerView(watchers)), bound_at=None, cores=case.get("schedulerCores")
+        PluginInputs.of(snapshot, SchedulerView(watchers), release_of(case)),
+        bound_at=None,
+        cores=case.get("schedulerCores"),
     )
     return {
         profile.scheduler_name: make_scheduler(configuration, profile, inputs)

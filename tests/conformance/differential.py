@@ -24,6 +24,7 @@ from tests import go_programs
 from tests.conformance.comparison import CHOSEN, TOTAL, Difference, compare
 from tests.conformance.decide import decide
 from tests.conformance.generator.cases import ALWAYS_COMPARED, FAMILIES, make_case
+from tests.conformance.generator.versions import as_known_to, families_of
 from tests.conformance.oracle import build
 from tests.conformance.oracle.process import Oracle
 from tests.conformance.rates import Rates, write_table
@@ -173,9 +174,11 @@ def _causes(differences: Iterable[Difference]) -> list[Difference]:
 
 def _cases(asked_for: Comparing) -> Iterator[Case]:
     gates = {name: text == "true" for name, text in parse_gates(asked_for.gates)}
+    known = {"version": asked_for.minor, "featureGates": gates}
+    minor = int(asked_for.minor.split(".")[1])
     return (
-        make_case(asked_for.seed, name, number) | {"version": asked_for.minor, "featureGates": gates}
-        for name in asked_for.families
+        as_known_to(minor, make_case(asked_for.seed, name, number)) | known
+        for name in families_of(minor, asked_for.families)
         for number in range(asked_for.cases)
     )
 

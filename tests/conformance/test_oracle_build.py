@@ -37,7 +37,7 @@ func New(handle framework.Handle) int64 { return framework.MaxNodeScore }
 
 
 def test_an_unknown_minor_is_refused_with_those_there_are() -> None:
-    with pytest.raises(go_programs.BuildError, match=r"no oracle for 1\.12: there are 1\.31, .*1\.36"):
+    with pytest.raises(go_programs.BuildError, match=r"no oracle for 1\.12: there are 1\.2\d, .*1\.36"):
         build.program("1.12")
 
 

@@ -295,7 +295,7 @@ class ProfileSchedulers:
             Unordered.since(nodes, facts.listed_nodes_at) if any(facts.shuffles) else None,
         )
         self.plugin_inputs = plugin_inputs = replace(
-            PluginInputs.of(inputs.snapshot, inputs.view), cores=inputs.scheduler.cores
+            PluginInputs.of(inputs.snapshot, inputs.view, facts.release), cores=facts.cores
         )
         configuration = inputs.scheduler.configuration
         self.by_name: Mapping[str, Scheduler] = {

@@ -33,7 +33,7 @@ from rebalancer.scheduling.matching import tolerates_any
 from rebalancer.scheduling.state.cluster_state import GONE, UNBOUND, ClusterState, once_a_class
 from rebalancer.scheduling.state.domains import DomainCounter
 from rebalancer.scheduling.versions.release import Release
-from rebalancer.scheduling.versions.rules import HEAP_TIES
+from rebalancer.scheduling.versions.rules import HEAP_TIES, SKIPPED_FILTERS
 
 NO_POD = -1
 TAINTS = "TaintToleration"
@@ -456,7 +456,7 @@ def _pre_filtered(plugins: Sequence[Plugin], state: ClusterState, pod_class: int
     rejected = ""
     for plugin in plugins:
         said = plugin.pre_filter(state, pod_class)
-        if said.skip:
+        if said.skip and state.classes.release.has(SKIPPED_FILTERS):
             skipped.add(plugin.name)
         if said.rejected and not rejected:
             rejected = f"{plugin.name}: {said.rejected}"

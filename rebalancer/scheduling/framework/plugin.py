@@ -65,6 +65,7 @@ class PluginInputs(msgspec.Struct, frozen=True, eq=False):
     pod_class: Sequence[int] = ()  # by pod
     owners: Owners = msgspec.field(default_factory=Owners)
     namespaces: NamespaceLabels = {}  # labels by name
+    release: Release = REFERENCE_RELEASE
     unseen_seconds: float = _UNSEEN_SECONDS
     cores: int | None = None  # that the scheduler runs on; None when unknown
     forgot_at: float | None = None  # Unix seconds, when it last forgot pods that were bound long before
@@ -102,7 +103,9 @@ class PluginInputs(msgspec.Struct, frozen=True, eq=False):
         return tuple(item for item in found if item[2] >= 0)
 
     @classmethod
-    def of(cls, snapshot: Snapshot, view: SchedulerView) -> PluginInputs:
+    def of(
+        cls, snapshot: Snapshot, view: SchedulerView, release: Release = REFERENCE_RELEASE
+    ) -> PluginInputs:
         """The inputs that a snapshot and the scheduler's view of the load give."""
         pods = snapshot.pods
         return cls(
@@ -113,6 +116,7 @@ class PluginInputs(msgspec.Struct, frozen=True, eq=False):
             pods.pod_class.tolist(),
             Owners.of(snapshot),
             snapshot.namespaces or {},
+            release,
         )
 
 

@@ -32,7 +32,11 @@ from rebalancer.scheduling.framework.plugin import (
 from rebalancer.scheduling.matching import AffinityTerm, NamespaceLabels, TermKind, terms_of
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.counters import MatchingPods, PodsWithTerm
-from rebalancer.scheduling.versions.rules import KEPT_NAMESPACE_SELECTOR
+from rebalancer.scheduling.versions.rules import (
+    AFFINITY_RANGE_WITH_ZERO,
+    IDLE_SCORES,
+    KEPT_NAMESPACE_SELECTOR,
+)
 
 _FAR_FROM_WANTED, _NEAR_UNWANTED, _UNWANTED_HERE = 1, 2, 3
 
@@ -92,7 +96,8 @@ class InterPodAffinity(Plugin):
 
     @classmethod
     def make(cls, arguments: InterPodAffinityArguments, inputs: PluginInputs) -> Self:
-        return cls(arguments, inputs.namespaces)
+        with_zero = inputs.release.has(AFFINITY_RANGE_WITH_ZERO)
+        return cls(arguments, inputs.namespaces, range_with_zero=with_zero)
 
     @classmethod
     def needs(cls, pod: PodClass, enabled: Enabled, objects: ObjectsRead) -> Iterable[Kind]:
@@ -105,8 +110,15 @@ class InterPodAffinity(Plugin):
         matched = any(term.labels is not None and term.labels.matches(pod.labels) for term in others)
         return (NAMESPACES,) if matched else ()
 
-    def __init__(self, arguments: InterPodAffinityArguments, namespaces: NamespaceLabels) -> None:
+    def __init__(
+        self,
+        arguments: InterPodAffinityArguments,
+        namespaces: NamespaceLabels,
+        *,
+        range_with_zero: bool = False,
+    ) -> None:
         """``namespaces`` are the labels by name of the namespaces there are."""
+        self._range_with_zero = range_with_zero
         self._arguments = arguments
         self._namespaces = namespaces
 
@@ -222,7 +234,7 @@ class InterPodAffinity(Plugin):
                 known = by_key.get(count.key)
                 by_key[count.key] = pods * count.weight + (0 if known is None else known)
         if not by_key:
-            return None
+            return np.zeros(len(feasible), np.int64) if state.classes.release.has(IDLE_SCORES) else None
         total = np.zeros(len(feasible), np.int64)
         for key, values in by_key.items():
             total += values[state.nodes.labels.column(key).values[feasible]]
@@ -283,6 +295,9 @@ class InterPodAffinity(Plugin):
 
     def normalize(self, raw: IntArray, smallest: int, largest: int) -> IntArray:
         """trunc(100·((raw − min)/(max − min))); all 0 when they are the same."""
+        if self._range_with_zero:
+            smallest = min(smallest, 0)
+            largest = max(largest, 0)
         if largest <= smallest:
             return np.zeros_like(raw)
         share: FloatArray = (raw - smallest) / float(largest - smallest)

@@ -49,7 +49,17 @@ from rebalancer.scheduling.resources import take
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.counters import MatchingPods
 from rebalancer.scheduling.state.domains import Constraint, DomainCounter
-from rebalancer.scheduling.versions.rules import EMPTY_SPREAD_SELECTOR
+from rebalancer.scheduling.versions.release import Release
+from rebalancer.scheduling.versions.rules import (
+    DEFAULT_SPREAD,
+    EMPTY_SPREAD_SELECTOR,
+    EMPTY_SPREAD_SELECTOR_BEFORE,
+    IDLE_SCORES,
+    MIN_DOMAINS,
+    SELECTING_OWNERS,
+    SPREAD_BESIDE,
+    TRUNCATED_SPREAD,
+)
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -93,12 +103,14 @@ class PodTopologySpreadArguments(Arguments):
         return self
 
 
-def _filled_in(item: TopologySpreadConstraint | DefaultConstraint, selector: LabelMatch | None) -> Constraint:
+def _filled_in(
+    item: TopologySpreadConstraint | DefaultConstraint, selector: LabelMatch | None, release: Release
+) -> Constraint:
     return Constraint(
         item.max_skew,
         item.topology_key,
         selector,
-        item.min_domains or 1,
+        (item.min_domains if release.has(MIN_DOMAINS) else None) or 1,
         (item.node_affinity_policy or _HONOR) == _HONOR,
         item.node_taints_policy == _HONOR,
     )
@@ -162,6 +174,8 @@ class PodTopologySpread(Plugin):
             has_defaults = bool(arguments.default_constraints)
         if not has_defaults:
             return ()
+        if objects.release.has(SELECTING_OWNERS):
+            return (SERVICES, *OWNER_KINDS.values())
         controller = OWNER_KINDS.get((pod.owner.api_version, pod.owner.kind))
         return (SERVICES,) if controller is None else (SERVICES, controller)
 
@@ -171,22 +185,25 @@ class PodTopologySpread(Plugin):
         self._system_defaults = arguments.defaulting_type == "System"  # the scheduler's own, all soft
         self._hard_defaults = any(item.when_unsatisfiable == HARD for item in self._defaults)
 
-    def _constraints(self, pod: PodClass, when: str) -> Sequence[Constraint]:
+    def _constraints(self, pod: PodClass, when: str, release: Release) -> Sequence[Constraint]:
         """The constraints for ``when`` unsatisfiable; a pod with any of its own has no defaults."""
         if pod.spec.topology_spread_constraints:
             return [
-                _filled_in(item, _own_selector(item, pod))
+                _filled_in(item, _own_selector(item, pod), release)
                 for item in pod.spec.topology_spread_constraints
                 if item.when_unsatisfiable == when
             ]
         defaults = [item for item in self._defaults if item.when_unsatisfiable == when]
-        by_system = self._system_defaults and when == SOFT
-        derived = self._owners.derived(pod) if defaults or by_system else EVERYTHING
+        by_system = self._system_defaults and when == SOFT and release.has(DEFAULT_SPREAD)
+        derived = EVERYTHING
+        if defaults or by_system:
+            selecting = release.has(SELECTING_OWNERS)
+            derived = self._owners.derived_from_all(pod) if selecting else self._owners.derived(pod)
         if derived.is_empty:
             return ()
         if by_system:
             return (Constraint(3, HOSTNAME, derived), Constraint(5, ZONE, derived))
-        return [_filled_in(item, derived) for item in defaults]
+        return [_filled_in(item, derived, release) for item in defaults]
 
     def _missing(self, state: ClusterState, constraints: Sequence[Constraint]) -> BoolArray | None:
         """(nodes,) lacks the key of any constraint; None where no node does."""
@@ -199,7 +216,13 @@ class PodTopologySpread(Plugin):
         return missing
 
     def _counter(
-        self, state: ClusterState, pod_class: int, constraint: Constraint, missing: BoolArray | None
+        self,
+        state: ClusterState,
+        pod_class: int,
+        constraint: Constraint,
+        missing: BoolArray | None,
+        *,
+        beside: bool,
     ) -> DomainCounter:
         pod = state.classes[pod_class]
         column = state.nodes.labels.column(constraint.topology_key)
@@ -220,8 +243,9 @@ class PodTopologySpread(Plugin):
             rows = np.flatnonzero(counted) if int(np.count_nonzero(counted)) < column.count else None
         selector = constraint.selector
         counter = -1
-        # Up to 1.37 {} selects the pod itself, but counts nothing.
-        empty_counts = state.classes.release.has(EMPTY_SPREAD_SELECTOR)
+        # From 1.27 to 1.37 {} selects the pod itself, but counts nothing.
+        release = state.classes.release
+        empty_counts = release.has(EMPTY_SPREAD_SELECTOR) or release.has(EMPTY_SPREAD_SELECTOR_BEFORE)
         if selector is not None and (empty_counts or not selector.is_empty):
             selected = PodSelector(frozenset({pod.namespace}), selector)
             counter = state.classes.counters.number(MatchingPods((selected,), terminating=False))
@@ -234,23 +258,26 @@ class PodTopologySpread(Plugin):
             rows,
             int(selector is not None and selector.matches(pod.labels)),
             pod.namespace,
+            counts_beside=beside,
         )
 
     def _hard(self, state: ClusterState, pod_class: int) -> Sequence[DomainCounter]:
         def compute() -> Sequence[DomainCounter]:
-            constraints = self._constraints(state.classes[pod_class], HARD)
+            release = state.classes.release
+            constraints = self._constraints(state.classes[pod_class], HARD, release)
             missing = self._missing(state, constraints)
-            return [self._counter(state, pod_class, item, missing) for item in constraints]
+            beside = release.has(SPREAD_BESIDE)
+            return [self._counter(state, pod_class, item, missing, beside=beside) for item in constraints]
 
         return state.classes.cached(pod_class, self, (HARD, self._taint(state, pod_class)), compute)
 
     def _soft(self, state: ClusterState, pod_class: int) -> _Soft:
         def compute() -> _Soft:
             pod = state.classes[pod_class]
-            constraints = self._constraints(pod, SOFT)
+            constraints = self._constraints(pod, SOFT, state.classes.release)
             require_all = bool(pod.spec.topology_spread_constraints) or not self._system_defaults
             missing = self._missing(state, constraints) if require_all else None
-            counters = [self._counter(state, pod_class, item, missing) for item in constraints]
+            counters = [self._counter(state, pod_class, item, missing, beside=False) for item in constraints]
             return _Soft(counters, missing)
 
         return state.classes.cached(pod_class, self, (SOFT, self._taint(state, pod_class)), compute)
@@ -305,7 +332,8 @@ class PodTopologySpread(Plugin):
         """rnd(Σ count·ln(size + 2) + maxSkew − 1) over the constraints whose key the node has."""
         soft = self._soft(state, pod_class)
         if not soft.counters:
-            return None
+            idle = state.classes.release.has(IDLE_SCORES)
+            return np.zeros(len(feasible), np.int64) if idle else None
         ignored = None if soft.ignored is None else soft.ignored[feasible]
         compared = feasible if ignored is None else feasible[~ignored]
         score: FloatArray = np.zeros(len(feasible))
@@ -323,7 +351,8 @@ class PodTopologySpread(Plugin):
                 by_domain[-1] = 0.0  # of a node without the key nothing counts
                 part = by_domain[values]
             score = score + part
-        raw = _round_half_up(score)
+        truncated = state.classes.release.has(TRUNCATED_SPREAD)
+        raw = score.astype(np.int64) if truncated else _round_half_up(score)
         return raw if ignored is None else np.where(ignored, EXCLUDED, raw)
 
     def _on_nodes(self, state: ClusterState, counter: DomainCounter, feasible: IntArray) -> IntArray:

@@ -40,6 +40,8 @@ class DomainCounter(msgspec.Struct, frozen=True, eq=False, dict=True):
     rows: IntArray | None  # the nodes whose pods count; None: all that have the key
     itself: int  # 1 when the selector selects the pod
     namespace: str  # of the incoming pod
+    # Whether the pods of all nodes count in a domain that has any of ``rows``.
+    counts_beside: bool = False
 
     @cached_property
     def populated(self) -> IntArray:
@@ -69,6 +71,10 @@ class DomainCounter(msgspec.Struct, frozen=True, eq=False, dict=True):
             counted = np.zeros(self.number_of_domains + 1, np.int64)
         elif self.rows is None:
             counted = state.counter(self.counter, self.constraint.topology_key, keep=keep)
+        elif self.counts_beside:
+            everywhere = state.counter(self.counter, self.constraint.topology_key, keep=keep)
+            counted = np.zeros_like(everywhere)
+            counted[self.populated] = everywhere[self.populated]
         else:
             pods = state.counter(self.counter, keep=keep)[self.rows]
             sums = np.bincount(self.values[self.rows], pods, self.number_of_domains + 1)

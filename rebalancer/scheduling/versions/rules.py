@@ -16,7 +16,7 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from rebalancer.cluster.pod_classes import POD_ITSELF, PodClass
-from rebalancer.cluster.records import Container, TopologySpreadConstraint
+from rebalancer.cluster.records import Container, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
 from rebalancer.scheduling.versions.release import Gate, Release, Rule
 
 DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
@@ -135,20 +135,69 @@ def has_attached_volumes(pod: PodClass) -> bool:
     )
 
 
+def affinity_terms(pod: PodClass) -> list[PodAffinityTerm]:
+    """The required and preferred terms of its pod affinity and anti-affinity."""
+    affinity = pod.spec.affinity
+    terms: list[PodAffinityTerm] = []
+    for side in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ():
+        if side is not None:
+            terms += side.required or ()
+            terms += [item.pod_affinity_term for item in side.preferred or () if item.pod_affinity_term]
+    return terms
+
+
+def without_of_terms(*fields: str) -> Callable[[PodClass], PodClass]:
+    """A function that drops fields of pod affinity terms."""
+    dropped = dict.fromkeys(fields)
+
+    def plain(side: PodAffinity | None) -> PodAffinity | None:
+        if side is None:
+            return None
+        return replace(
+            side,
+            required=[replace(term, **dropped) for term in side.required or ()],
+            preferred=[
+                replace(item, pod_affinity_term=replace(item.pod_affinity_term, **dropped))
+                for item in side.preferred or ()
+                if item.pod_affinity_term
+            ],
+        )
+
+    def without(pod: PodClass) -> PodClass:
+        if not any(getattr(term, field) is not None for term in affinity_terms(pod) for field in fields):
+            return pod
+        affinity = pod.spec.affinity
+        assert affinity is not None
+        changed = replace(
+            affinity,
+            pod_affinity=plain(affinity.pod_affinity),
+            pod_anti_affinity=plain(affinity.pod_anti_affinity),
+        )
+        return _with_spec(pod, affinity=changed)
+
+    return without
+
+
 def selects_namespaces(pod: PodClass) -> bool:
     """Whether an affinity term of it has a namespaceSelector."""
-    affinity = pod.spec.affinity
-    both = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
-    terms = [
-        term
-        for side in both
-        if side is not None
-        for term in (
-            *(side.required or ()),
-            *(item.pod_affinity_term for item in side.preferred or () if item.pod_affinity_term),
-        )
-    ]
-    return any(term.namespace_selector is not None for term in terms)
+    return any(term.namespace_selector is not None for term in affinity_terms(pod))
+
+
+def spreads_evenly(pod: PodClass) -> bool:
+    """Whether it has topology spread constraints of its own."""
+    return bool(pod.spec.topology_spread_constraints)
+
+
+def names_its_node(pod: PodClass) -> bool:
+    """Whether its node affinity names nodes rather than their labels."""
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    required = affinity.required if affinity else None
+    return any(term.match_fields for term in (required.node_selector_terms if required else None) or ())
+
+
+def has_several_containers(pod: PodClass) -> bool:
+    """Whether what it requests is a sum."""
+    return len(pod.spec.containers or ()) > 1 or bool(pod.spec.overhead)
 
 
 def extended_resources(pod: PodClass) -> frozenset[str]:
@@ -359,6 +408,7 @@ _AFFINITY_KEYS = Rule(
     "affinity matchLabelKeys",
     "matchLabelKeys and mismatchLabelKeys of affinity terms",
     since=31,
+    without=without_of_terms("match_label_keys", "mismatch_label_keys"),
     decides=False,  # the API server writes them into the terms' selectors
 )
 INIT_IMAGES = Rule(
@@ -382,22 +432,177 @@ _SPREAD_KEYS = Rule(
     without=without_of_constraints("match_label_keys"),
     concerns=spreads_by_label_keys,
 )
-_MIN_DOMAINS = Rule(
+MIN_DOMAINS = Rule(
     "minDomains",
     "minDomains of topology spread constraints",
     since=27,
     without=without_of_constraints("min_domains"),
+    concerns=lambda pod: any(item.min_domains for item in pod.spec.topology_spread_constraints or ()),
 )
 _INCLUSION_POLICIES = Rule(
     "nodeInclusionPolicies",
     "nodeAffinityPolicy and nodeTaintsPolicy of topology spread constraints",
     since=26,
     without=without_of_constraints("node_affinity_policy", "node_taints_policy"),
+    concerns=lambda pod: any(
+        item.node_affinity_policy or item.node_taints_policy
+        for item in pod.spec.topology_spread_constraints or ()
+    ),
+)
+ONE_POD_CLAIMS = Rule(
+    "one-pod claims",
+    "a claim with access mode ReadWriteOncePod is of one pod",
+    since=27,
+    gate=Gate("ReadWriteOncePod", exists_since=22, locked_since=29, modelled_since=27),
+    concerns=has_claims,
+)
+NAMED_CANDIDATES = Rule(
+    "nodes by name",
+    "where each term of a required node affinity names nodes, no others are looked at",
+    since=24,
+    concerns=names_its_node,
+)
+CONFLICT_OF_EACH_TERM = Rule(
+    "conflict of a term",
+    "one term of a required node affinity that names different nodes at once rejects the pod, "
+    "whatever its other terms say",
+    since=24,
+    until=26,
+    concerns=names_its_node,
+)
+FIT_COMPARES_ALL = Rule(
+    "room of all resources",
+    "a pod that requests anything is rejected by nodes whose requests of cpu, memory or ephemeral storage "
+    "exceed what they have, also where it requests none of that",
+    until=27,
+)
+ROUNDED_CONTAINERS = Rule(
+    "rounded containers",
+    "each container of a pod is rounded rather than their sum, and in scores a core of its overhead counts "
+    "as a thousandth",
+    until=26,
+    concerns=has_several_containers,
+)
+IDLE_SCORES = Rule(
+    "idle scores",
+    "PodTopologySpread scores 100 for pods without constraints, and InterPodAffinity 0",
+    until=27,
+    decides=False,
+)
+IDLE_ZEROS = Rule(
+    "idle zeros",
+    "NodeAffinity and VolumeBinding score 0 for pods that they do not concern",
+    until=29,
+    decides=False,
+)
+EMPTY_SPREAD_SELECTOR_BEFORE = Rule(
+    "empty spread selector before",
+    "a topology spread constraint whose labelSelector is {} counts every pod of the namespace",
+    until=26,
+    concerns=spreads_by_empty_selector,
+)
+TRUNCATED_SPREAD = Rule(
+    "truncated spread", "PodTopologySpread truncates a score before it compares", until=23
+)
+SPREAD_BESIDE = Rule(
+    "spread beside",
+    "hard topology spread constraints count pods on all nodes of a domain, also those that the pod may not "
+    "use",
+    until=23,
+    concerns=spreads_evenly,
+)
+OLD_TAINT_REASON = Rule(
+    "reason of taints", "the reason of an untolerated taint is worded otherwise", until=23, decides=False
+)
+NAMESPACE_SELECTOR = Rule(
+    "namespaceSelector",
+    "namespaceSelector of affinity terms",
+    since=22,
+    gate=Gate("PodAffinityNamespaceSelector", exists_since=21, locked_since=24),
+    without=without_of_terms("namespace_selector"),
+    concerns=selects_namespaces,
+)
+EVERY_SCORED_RESOURCE = Rule(
+    "every scored resource",
+    "scores of resources count all that are listed, also those that a node does not offer or the pod does "
+    "not request",
+    until=21,
+)
+BALANCE_OF_TWO = Rule(
+    "balance of two",
+    "NodeResourcesBalancedAllocation scores one less the difference of the shares of cpu and memory, with "
+    "defaults for what is not requested; 0 where a share is 1",
+    until=21,
+)
+SELECTING_OWNERS = Rule(
+    "selecting controllers",
+    "default topology spread constraints select what every controller that selects the pod selects, rather "
+    "than its owner alone",
+    until=21,
+)
+STORAGE_CAPACITY = Rule(
+    "CSIStorageCapacity",
+    "a volume is made where its CSI driver publishes enough capacity",
+    since=21,
+    gate=Gate("CSIStorageCapacity", exists_since=19, locked_since=24),
+    concerns=has_claims,
+)
+AFFINITY_RANGE_WITH_ZERO = Rule(
+    "range with zero",
+    "InterPodAffinity compares its scores with 0 as well",
+    until=20,  # which terms of other pods may bring about for any pod
+)
+OLD_NODE_REASONS = Rule(
+    "reasons of nodes",
+    "the reasons of NodeAffinity and NodeName are worded otherwise",
+    until=20,
+    decides=False,
+)
+MIGRATED_DISKS = Rule(
+    "migrated disks",
+    "a volume of an in-tree kind is reached by the labels of its CSI driver where a kubelet handed it over",
+    since=23,
+    concerns=has_claims,
+)
+ZONES_BY_EITHER_LABEL = Rule(
+    "zones by either label",
+    "the label topology.kubernetes.io of a node stands for failure-domain.beta.kubernetes.io of a volume",
+    since=29,
+    concerns=has_claims,
+)
+ZONES_ON_EACH_NODE = Rule(
+    "zones on each node",
+    "VolumeZone looks at a pod's claims on each node that has zone labels, rather than once",
+    until=26,
+    concerns=has_claims,
+)
+LOST_CLAIMS = Rule(
+    "lost claims", "a claim that is lost rejects the pod at once", since=23, concerns=has_claims
+)
+OLD_VOLUME_REASON = Rule(
+    "reason of missing volumes",
+    "the reason of a claim whose volume is gone is worded otherwise",
+    until=22,
+    decides=False,
+)
+DEFAULT_SPREAD = Rule(
+    "default spread",
+    "default constraints of PodTopologySpread spread pods of a Service or controller; before, SelectorSpread",
+    since=20,
+    gate=Gate("DefaultPodTopologySpread", exists_since=18, locked_since=24),
+    concerns=lambda pod: not spreads_evenly(pod),
+)
+SKIPPED_FILTERS = Rule(
+    "skipped filters",
+    "a filter that has nothing to look at for a pod is skipped, also where room is kept for nominated pods",
+    since=27,
+    decides=False,  # where pods are nominated, and these have an anti-affinity that no pod there has
 )
 PREPARED_RESTRICTIONS = Rule(
     "prepared VolumeRestrictions",
     "the filter of VolumeRestrictions fails where its preFilter is disabled",
     since=27,
+    decides=False,  # for whoever disables it; a scheduler that rejects every pod is noticed
 )
 _V1 = Rule(
     "configuration v1",

@@ -16,6 +16,7 @@ from rebalancer.scheduling.versions.release import REFERENCE, Release, Rule, min
 from rebalancer.scheduling.versions.rules import RULES
 
 COMPARED: Mapping[str, str] = {
+    "1.26": "1.26.15",
     "1.31": "1.31.14",
     "1.32": "1.32.13",
     "1.33": "1.33.13",
@@ -39,8 +40,17 @@ ALLOWED_BY = "scheduler.allowUnverifiedVersion"
 
 
 def verified_in_words() -> str:
-    """``1.31 to 1.36``; a test holds that there is no gap."""
-    return f"{VERIFIED[0]} to {VERIFIED[-1]}"
+    """``1.20, 1.22, 1.26 and 1.31 to 1.37``."""
+    spans: list[list[int]] = []
+    for version in VERIFIED:
+        minor = minor_of(version) or 0
+        if spans and minor == spans[-1][-1] + 1:
+            spans[-1].append(minor)
+        else:
+            spans.append([minor])
+    words = [f"1.{span[0]} to 1.{span[-1]}" if len(span) > 1 else f"1.{span[0]}" for span in spans]
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def is_verified(version: str) -> bool:
@@ -65,20 +75,23 @@ def provisional_rules(version: str) -> tuple[Rule, ...]:
 
 
 def differing_rules(version: str) -> tuple[Rule, ...]:
-    """The rules that decide differently in this minor and in the verified one next to it."""
+    """The rules that decide differently in this minor and in the verified one that differs from it least."""
     minor = minor_of(version)
     if minor is None:
         return ()
-    nearest = min((minor_of(item) or 0 for item in VERIFIED), key=lambda item: abs(item - minor))
-    return tuple(rule for rule in RULES if rule.decides and rule.holds(minor) != rule.holds(nearest))
+    differing = [
+        tuple(rule for rule in RULES if rule.decides and rule.holds(minor) != rule.holds(minor_of(item) or 0))
+        for item in VERIFIED
+    ]
+    return min(differing, key=len)
 
 
 def why_unverified(version: str, pods: Iterable[PodClass]) -> str:
     """Why the decisions of a minor about these pods may be others than the model's; empty when they are not.
 
-    A minor that was not verified decides as the verified one next to it does, where no rule that differs
-    between the two is in use. One of which a prerelease was compared is verified where no provisional rule
-    is in use.
+    A minor that was not verified decides as the verified one that differs from it least, where no rule that
+    differs between the two is in use. One of which a prerelease was compared is verified where no provisional
+    rule is in use.
     """
     minor = minor_of(version)
     if minor is None:

@@ -17,7 +17,7 @@ MODULE = Path(__file__).parent
 MINORS = tuple(
     sorted((path.stem for path in (MODULE / "minors").glob("*.mod")), key=lambda m: int(m.split(".")[1]))
 )
-_OLDEST = 31
+_OLDEST = 20
 
 
 def program(minor: str) -> Path:

@@ -8,7 +8,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,7 +16,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// lists are the kinds that a scheduler reads, by their plural.
+// lists are the kinds that a scheduler reads, by their plural; those that minors read in different versions are added
+// by the file of each.
 var lists = map[string]func() runtime.Object{
 	"nodes":                  func() runtime.Object { return &v1.NodeList{} },
 	"namespaces":             func() runtime.Object { return &v1.NamespaceList{} },
@@ -25,13 +25,11 @@ var lists = map[string]func() runtime.Object{
 	"replicationcontrollers": func() runtime.Object { return &v1.ReplicationControllerList{} },
 	"replicasets":            func() runtime.Object { return &appsv1.ReplicaSetList{} },
 	"statefulsets":           func() runtime.Object { return &appsv1.StatefulSetList{} },
-	"poddisruptionbudgets":   func() runtime.Object { return &policyv1.PodDisruptionBudgetList{} },
 	"persistentvolumes":      func() runtime.Object { return &v1.PersistentVolumeList{} },
 	"persistentvolumeclaims": func() runtime.Object { return &v1.PersistentVolumeClaimList{} },
 	"storageclasses":         func() runtime.Object { return &storagev1.StorageClassList{} },
 	"csinodes":               func() runtime.Object { return &storagev1.CSINodeList{} },
 	"csidrivers":             func() runtime.Object { return &storagev1.CSIDriverList{} },
-	"csistoragecapacities":   func() runtime.Object { return &storagev1.CSIStorageCapacityList{} },
 	"volumeattachments":      func() runtime.Object { return &storagev1.VolumeAttachmentList{} },
 }
 

@@ -1,3 +1,5 @@
+//go:build from131
+
 package main
 
 import (

@@ -1,4 +1,4 @@
-//go:build !from137
+//go:build from131 && !from137
 
 package main
 

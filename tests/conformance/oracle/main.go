@@ -15,7 +15,6 @@ import (
 	"sync"
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 )
 
@@ -25,12 +24,7 @@ const maxLine = 256 << 20
 func main() {
 	parallel := flag.Int("parallel", 8, "how many cases are decided at the same time")
 	gates := flag.String("feature-gates", "", "as kube-scheduler's flag, such as A=true,B=false")
-	showVersion := flag.Bool("version", false, "print the minor whose scheduler this is")
 	flag.Parse()
-	if *showVersion {
-		fmt.Println(version.DefaultKubeBinaryVersion)
-		return
-	}
 	silenceLogs()
 	if *gates != "" {
 		if err := utilfeature.DefaultMutableFeatureGate.Set(*gates); err != nil {

@@ -1,4 +1,4 @@
-//go:build !from132
+//go:build from131 && !from132
 
 package main
 

@@ -21,6 +21,23 @@ type request struct {
 	Landings *landingsAsked `json:"searches"`
 }
 
+// landingsAsked asks where the scheduler's own search places each pending pod, from every node it can start at.
+type landingsAsked struct {
+	// Workers is the parallelism of the search; 0 leaves it to the configuration.
+	Workers int32 `json:"workers"`
+	// Together has all workers advance at the same pace, as on as many cores: every filter waits a moment.
+	Together bool `json:"together"`
+	// Cores is on how many cores the workers run, as if each filter kept one busy for a moment; 0 is those of the
+	// machine. It holds for the whole program, so such cases must be asked one at a time.
+	Cores int `json:"cores"`
+	// Starts are the start indices to try; none given are all of them.
+	Starts []int `json:"starts"`
+	// Repeats is how often each start is tried; 0 is once.
+	Repeats int `json:"repeats"`
+	// Sequence asks for all pending pods one after the other, each counted on its node for those after it.
+	Sequence bool `json:"sequence"`
+}
+
 // answer is the decision about each pending pod.
 type answer struct {
 	ID   string     `json:"id"`

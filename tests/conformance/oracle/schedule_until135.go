@@ -1,4 +1,4 @@
-//go:build !from136
+//go:build from131 && !from136
 
 package main
 

@@ -1,4 +1,4 @@
-//go:build !from134
+//go:build from131 && !from134
 
 package main
 

@@ -72,6 +72,7 @@ def test_pod_capacity_of_node_is_added_to_the_defaults_of_v1beta1() -> None:
         "NodePreferAvoidPods": 10000,
         "PodTopologySpread": 2,
         "TaintToleration": 1,
+        "SelectorSpread": 1,
         "PodCapacityOfNode": 1,
     }
 

@@ -26,6 +26,12 @@ from rebalancer.scheduling.framework.plugin import (
 )
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.state.nodes import NodeLabels
+from rebalancer.scheduling.versions.rules import (
+    CONFLICT_OF_EACH_TERM,
+    IDLE_ZEROS,
+    NAMED_CANDIDATES,
+    OLD_NODE_REASONS,
+)
 
 _ENFORCED, _POD = 1, 2
 _NO_NODES = NodeLabels((), ())
@@ -46,8 +52,11 @@ def required_by_pod(state: ClusterState, spec: PodSpec) -> BoolArray:
     return matched
 
 
-def _named_nodes(selector: NodeSelector) -> frozenset[str] | None:
-    """The nodes a selector is limited to by name: only when each of its terms names some."""
+def _named_nodes(selector: NodeSelector, *, each_conflicts: bool) -> frozenset[str] | None:
+    """The nodes a selector is limited to by name: only when each of its terms names some.
+
+    ``each_conflicts``: none, as soon as one term names different nodes at once.
+    """
     union: set[str] = set()
     for term in selector.node_selector_terms or ():
         named: set[str] | None = None
@@ -57,6 +66,8 @@ def _named_nodes(selector: NodeSelector) -> frozenset[str] | None:
                 named = values if named is None else named & values
         if named is None:
             return None
+        if each_conflicts and not named:
+            return frozenset()
         union |= named
     return frozenset(union) if selector.node_selector_terms else None
 
@@ -116,7 +127,10 @@ class NodeAffinity(Plugin):
     def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
         """If every term of the required affinity names nodes, the search is limited to those."""
         affinity = _affinity(state.classes[pod_class].spec)
-        named = _named_nodes(affinity.required) if affinity and affinity.required else None
+        release = state.classes.release
+        if affinity is None or affinity.required is None or not release.has(NAMED_CANDIDATES):
+            return PASS
+        named = _named_nodes(affinity.required, each_conflicts=release.has(CONFLICT_OF_EACH_TERM))
         if named is None:
             return PASS
         if not named:
@@ -130,6 +144,11 @@ class NodeAffinity(Plugin):
         if self._added.required:
             codes[~state.nodes.labels.selector(self._added.required)] = _ENFORCED
         return codes
+
+    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
+        if code == _POD and state.classes.release.has(OLD_NODE_REASONS):
+            return "node(s) didn't match Pod's node affinity"
+        return self.reasons[code]
 
     def asking(self, state: ClusterState) -> Iterable[int]:
         """Those that require anything, and all where the profile does."""
@@ -168,7 +187,7 @@ class NodeAffinity(Plugin):
         """The sum of the weights of the matching preferences; skipped when there are none at all."""
         affinity = _affinity(state.classes[pod_class].spec)
         own: list[PreferredSchedulingTerm] = (affinity.preferred if affinity else None) or []
-        if not own and not self._added.preferred:
+        if not own and not self._added.preferred and not state.classes.release.has(IDLE_ZEROS):
             return None
         total = np.zeros(len(state.nodes), np.int64)
         for term in (*own, *(self._added.preferred or ())):

@@ -13,6 +13,7 @@ from rebalancer.cluster.arrays import IntArray
 from rebalancer.profiles.types import extension_points
 from rebalancer.scheduling.framework.plugin import Plugin
 from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.versions.rules import OLD_NODE_REASONS
 
 
 class NodeName(Plugin):
@@ -29,6 +30,11 @@ class NodeName(Plugin):
         if not wanted:
             return np.zeros(len(state.nodes), np.int64)
         return np.array([name != wanted for name in state.nodes.names], np.int64)
+
+    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
+        if state.classes.release.has(OLD_NODE_REASONS):
+            return "node(s) didn't match the requested hostname"
+        return self.reasons[code]
 
     def asking(self, state: ClusterState) -> Iterable[int]:
         return [kind for kind, pod in enumerate(state.classes) if pod.spec.node_name]

@@ -13,7 +13,7 @@ from rebalancer.profiles.types import extension_points
 from rebalancer.scheduling.framework.plugin import Evidence, Normalization, Plugin, normalize_by_maximum
 from rebalancer.scheduling.matching import tolerates_any
 from rebalancer.scheduling.state.cluster_state import ClusterState
-from rebalancer.scheduling.versions.rules import NAMED_TAINT
+from rebalancer.scheduling.versions.rules import NAMED_TAINT, OLD_TAINT_REASON
 
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
 _SOFT = "PreferNoSchedule"
@@ -63,6 +63,8 @@ class TaintToleration(Plugin):
     def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         if state.classes.release.has(NAMED_TAINT):
             taint = state.nodes.taints[code - 1]
+            if state.classes.release.has(OLD_TAINT_REASON):
+                return f"node(s) had taint {{{taint.key}: {taint.value}}}, that the pod didn't tolerate"
             return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
         return "node(s) had untolerated taint(s)"
 

@@ -17,7 +17,13 @@ from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
 from rebalancer.scheduling.plugins.node_resources.scored_resources import CPU_AND_MEMORY, Resources, amounts
 from rebalancer.scheduling.resources import take
 from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
-from rebalancer.scheduling.versions.rules import BALANCE_BEFORE_AND_AFTER, BALANCE_SKIPS_BEST_EFFORT
+from rebalancer.scheduling.versions.rules import (
+    BALANCE_BEFORE_AND_AFTER,
+    BALANCE_OF_TWO,
+    BALANCE_SKIPS_BEST_EFFORT,
+)
+
+_TWO = ("cpu", "memory")
 
 
 class NodeResourcesBalancedAllocationArguments(Arguments):
@@ -50,7 +56,11 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
         """Skipped for a pod that requests none of the resources; not normalised."""
-        requests = state.classes.requests[pod_class].incoming
+        if state.classes.release.has(BALANCE_OF_TWO):
+            scored = state.classes.requests[pod_class].incoming_scored
+            key = (self, *(scored.get(name, 0) for name in _TWO))
+            return take(state.per_node(key, lambda rows: _balance_of_two(state, pod_class, rows)), feasible)
+        requests = state.classes.requests[pod_class].incoming_balanced
         own = tuple(requests.get(name, 0) for name in self._resources)
         if not any(own) and state.classes.release.has(BALANCE_SKIPS_BEST_EFFORT):
             return None
@@ -70,7 +80,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         return half + (half + gained) // 2
 
     def _balance(self, state: ClusterState, pod_class: int, rows: Rows, *, with_pod: bool) -> IntArray:
-        own = state.classes.requests[pod_class].incoming
+        own = state.classes.requests[pod_class].incoming_balanced
         shares: list[FloatArray] = []
         counted: list[BoolArray] = []
         for name in self._resources:
@@ -90,6 +100,23 @@ class NodeResourcesBalancedAllocation(Plugin):
         if not shares:
             return np.full_like(state.pod_count[rows], MAX_SCORE)
         return _scores(shares, counted)
+
+
+def _balance_of_two(state: ClusterState, pod_class: int, rows: Rows) -> IntArray:
+    """(rows,) what is left of 1 after the difference of two shares, each with the pod and with defaults.
+
+    Source: kubernetes v1.20.15 pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go:85.
+    """
+    shares: list[FloatArray] = []
+    for name in _TWO:
+        counted = amounts(state, pod_class, rows, name, defaults=True)
+        assert counted is not None  # every node has a column for it
+        requested, allocatable = counted
+        offered = allocatable > 0
+        shares.append(np.where(offered, requested / np.where(offered, allocatable, 1), 1.0))
+    cpu, memory = shares
+    score = ((1 - np.abs(cpu - memory)) * float(MAX_SCORE)).astype(np.int64)
+    return np.where((cpu >= 1) | (memory >= 1), 0, score)
 
 
 def _scores(shares: Sequence[FloatArray], counted: Sequence[BoolArray]) -> IntArray:

@@ -18,8 +18,9 @@ from rebalancer.profiles.types import Arguments, extension_points
 from rebalancer.profiles.types import Arguments as PluginArguments
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
 from rebalancer.scheduling.plugins.node_resources import scored_resources
-from rebalancer.scheduling.resources import round_half_away, take
+from rebalancer.scheduling.resources import is_scalar, round_half_away, take
 from rebalancer.scheduling.state.cluster_state import ClusterState, Rows, once_a_class
+from rebalancer.scheduling.versions.rules import EVERY_SCORED_RESOURCE, FIT_COMPARES_ALL
 
 _TOO_MANY_PODS = 1
 _NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
@@ -92,9 +93,12 @@ class NodeResourcesFit(Plugin):
     def _requested(self, state: ClusterState, pod_class: int) -> tuple[tuple[int, int], ...]:
         """The (column, amount) pairs that must fit: natives first, then scalars by name."""
         classes = state.classes
-        row = classes.vector(classes.requests[pod_class].incoming)
+        incoming = classes.requests[pod_class].incoming
+        row = classes.vector(incoming)
         scalars = [column for column in range(PODS_COLUMN + 1, len(row)) if row[column] > 0]
         wanted = [column for column in _NATIVE if row[column] > 0]
+        if classes.release.has(FIT_COMPARES_ALL) and (wanted or any(map(is_scalar, incoming))):
+            wanted = list(_NATIVE)
         wanted += [column for column in scalars if not self._is_ignored(classes.resources[column])]
         return tuple((column, int(row[column])) for column in wanted)
 
@@ -126,6 +130,8 @@ class NodeResourcesFit(Plugin):
         return take(state.per_node(key, lambda rows: self._scores(state, pod_class, rows)), feasible)
 
     def _scores(self, state: ClusterState, pod_class: int, rows: Rows) -> IntArray:
+        if state.classes.release.has(EVERY_SCORED_RESOURCE):
+            return self._scores_of_all(state, pod_class, rows)
         total = np.zeros_like(state.pod_count[rows])
         weights: IntArray | int = 0  # one number while every node offers what is counted
         for resource in self._scored.resources:
@@ -143,6 +149,33 @@ class NodeResourcesFit(Plugin):
                 counted &= score > 0
             total += np.where(counted, score * resource.weight, 0)
             weights = weights + np.where(counted, resource.weight, 0)
+        return self._mean(total, weights)
+
+    def _scores_of_all(self, state: ClusterState, pod_class: int, rows: Rows) -> IntArray:
+        """As ``_scores``, up to 1.21: a resource that a node does not offer counts as one that is used up.
+
+        Source: kubernetes v1.20.15 pkg/scheduler/framework/plugins/noderesources/resource_allocation.go:90,
+        requested_to_capacity_ratio.go:112.
+        """
+        total = np.zeros_like(state.pod_count[rows])
+        weights = np.zeros_like(total)
+        for resource in self._scored.resources:
+            amounts = scored_resources.amounts(state, pod_class, rows, resource.name, defaults=True)
+            requested, allocatable = (
+                (np.zeros_like(total), np.zeros_like(total)) if amounts is None else amounts
+            )
+            offered = allocatable > 0
+            capacity = np.where(offered, allocatable, 1)
+            if self._is_ratio:
+                full = ~offered | (requested > allocatable)
+                free = (allocatable - requested) * MAX_SCORE // capacity
+                score = scored_resources.on_shape(self._shape, np.where(full, MAX_SCORE, MAX_SCORE - free))
+                counted = score > 0
+            else:
+                score = np.where(offered, self._score_of(requested, capacity), 0)
+                counted = np.ones_like(offered)
+            total += np.where(counted, score * resource.weight, 0)
+            weights += np.where(counted, resource.weight, 0)
         return self._mean(total, weights)
 
     def _mean(self, total: IntArray, weights: IntArray | int) -> IntArray:

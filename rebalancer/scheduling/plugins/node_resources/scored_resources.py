@@ -16,6 +16,7 @@ from rebalancer.cluster.nodes import CPU, MEMORY, PODS_COLUMN
 from rebalancer.profiles.types import Arguments
 from rebalancer.scheduling.resources import divide_toward_zero, is_scalar
 from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
+from rebalancer.scheduling.versions.rules import EVERY_SCORED_RESOURCE
 
 _WITH_DEFAULTS = {"cpu": CPU, "memory": MEMORY}
 
@@ -88,8 +89,11 @@ def amounts(
     A scalar the pod does not request is not counted, nor are pods (noderesources/resource_allocation.go).
     """
     column, requests = state.classes.column.get(resource), state.classes.requests[pod_class]
-    own = (requests.incoming_scored if defaults else requests.incoming).get(resource, 0)
-    if column in (None, PODS_COLUMN) or (is_scalar(resource) and own == 0):
+    own = (requests.incoming_scored if defaults else requests.incoming_balanced).get(resource, 0)
+    unrequested = is_scalar(resource) and own == 0
+    if column in (None, PODS_COLUMN) or (
+        unrequested and not state.classes.release.has(EVERY_SCORED_RESOURCE)
+    ):
         return None
     counted = defaults and resource in _WITH_DEFAULTS
     there = state.scored[rows, _WITH_DEFAULTS[resource]] if counted else state.requested[rows, column]

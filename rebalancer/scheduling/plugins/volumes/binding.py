@@ -72,7 +72,16 @@ from rebalancer.scheduling.state.volumes import (
     migrated_plugins,
     storage,
 )
-from rebalancer.scheduling.versions.rules import AFFINITY_REASON, STORAGE_CAPACITY_SCORING
+from rebalancer.scheduling.versions.release import REFERENCE_RELEASE, Release
+from rebalancer.scheduling.versions.rules import (
+    AFFINITY_REASON,
+    IDLE_ZEROS,
+    LOST_CLAIMS,
+    MIGRATED_DISKS,
+    OLD_VOLUME_REASON,
+    STORAGE_CAPACITY,
+    STORAGE_CAPACITY_SCORING,
+)
 
 _ELSEWHERE, _NONE_FREE, _NO_SPACE, _NO_VOLUME = 1, 2, 4, 8
 _REASONS = {
@@ -81,6 +90,7 @@ _REASONS = {
     _NO_SPACE: "node(s) did not have enough free storage",
     _NO_VOLUME: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
 }
+_REASONS_UNTIL_122 = {_NO_VOLUME: "pvc(s) bound to non-existent pv(s)"}
 _REASONS_UNTIL_132 = {_ELSEWHERE: "node(s) had volume node affinity conflict"}
 
 
@@ -125,14 +135,16 @@ def _key(claim: PersistentVolumeClaim) -> tuple[str, str]:
     return claim.metadata.namespace, claim.metadata.name
 
 
-def sort_claims(volumes: Volumes, namespace: str, names: Sequence[str]) -> SortedClaims:
+def sort_claims(
+    volumes: Volumes, namespace: str, names: Sequence[str], release: Release = REFERENCE_RELEASE
+) -> SortedClaims:
     """The claims of a pod by what has to happen to them; those that keep it from being placed first."""
     bound, to_bind, immediate = [], [], False
     for name in names:
         claim = volumes.claims.get((namespace, name))
         if claim is None:
             return SortedClaims(f'persistentvolumeclaim "{name}" not found')
-        if claim.status.phase == "Lost":
+        if claim.status.phase == "Lost" and release.has(LOST_CLAIMS):
             gone = claim.spec.volume_name
             return SortedClaims(
                 f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{gone}"'
@@ -204,7 +216,7 @@ def reachable_when_bound(state: ClusterState, volume: PersistentVolume) -> BoolA
     """(nodes,) matches it, each node in the words that it uses."""
     as_it_is = reachable(state, volume)
     plugin = in_tree_plugin(volume)
-    if not plugin:
+    if not plugin or not state.classes.release.has(MIGRATED_DISKS):
         return as_it_is
     csi_nodes = state.classes.volumes.csi_nodes
     handed_over = [plugin in migrated_plugins(csi_nodes.get(name)) for name in state.nodes.names]
@@ -264,7 +276,7 @@ class VolumeBinding(Plugin):
     @once_a_class
     def _claims(self, state: ClusterState, pod_class: int) -> SortedClaims:
         pod = state.classes[pod_class]
-        return sort_claims(state.classes.volumes, pod.namespace, claim_names(pod.spec))
+        return sort_claims(state.classes.volumes, pod.namespace, claim_names(pod.spec), state.classes.release)
 
     def pre_filter(self, state: ClusterState, pod_class: int) -> PreFilter:
         """A claim that is missing, lost, going, or should be bound already rejects the pod."""
@@ -364,7 +376,10 @@ class VolumeBinding(Plugin):
 
         Source: kubernetes v1.37.2 pkg/scheduler/framework/plugins/volumebinding/volume_binding.go:513.
         """
-        claims = self._claims(state, pod_class).to_bind if self._scores(state, pod_class) else ()
+        scores = self._scores(state, pod_class)
+        if scores is None or state.classes.release.has(IDLE_ZEROS):
+            return ""
+        claims = self._claims(state, pod_class).to_bind
         for claim in claims:
             storage_class = state.classes.volumes.classes.get(class_name(claim))
             for capacity, here in self._capacities(state, storage_class, claim) or ():
@@ -384,7 +399,11 @@ class VolumeBinding(Plugin):
     def _scores(self, state: ClusterState, pod_class: int) -> tuple[IntArray, IntArray] | None:
         """(nodes,) the lowest and the highest score there may be; None where nothing is scored."""
         claims = self._claims(state, pod_class)
-        if not claims.to_bind or not state.classes.release.has(STORAGE_CAPACITY_SCORING):
+        release = state.classes.release
+        if release.has(IDLE_ZEROS):
+            nothing = np.zeros(len(state.nodes), np.int64)
+            return nothing, nothing
+        if not claims.to_bind or not release.has(STORAGE_CAPACITY_SCORING):
             return None
         return self._assuming(
             state, pod_class, "scores", lambda assumed: self._scored(state, claims.to_bind, assumed)
@@ -491,6 +510,8 @@ class VolumeBinding(Plugin):
         self, state: ClusterState, storage_class: StorageClass | None, claim: PersistentVolumeClaim
     ) -> list[tuple[CsiStorageCapacity, BoolArray]] | None:
         """The capacities that suffice for a claim, and (nodes,) where; None where none is asked for."""
+        if not state.classes.release.has(STORAGE_CAPACITY):
+            return None
         driver = state.classes.volumes.drivers.get(storage_class.provisioner) if storage_class else None
         requests = claim.spec.resources.requests if claim.spec.resources else None
         if driver is None or not driver.spec.storage_capacity or "storage" not in (requests or {}):
@@ -513,5 +534,8 @@ class VolumeBinding(Plugin):
 
     def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
         """The scheduler's words, every reason that holds."""
-        words = _REASONS if state.classes.release.has(AFFINITY_REASON) else _REASONS | _REASONS_UNTIL_132
+        release = state.classes.release
+        words = _REASONS if release.has(AFFINITY_REASON) else _REASONS | _REASONS_UNTIL_132
+        if release.has(OLD_VOLUME_REASON):
+            words = words | _REASONS_UNTIL_122
         return ", ".join(text for bit, text in words.items() if code & bit)

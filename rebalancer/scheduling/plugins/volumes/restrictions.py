@@ -15,7 +15,7 @@ from rebalancer.scheduling.framework.plugin import PASS, SKIP, Evidence, Plugin,
 from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_class
 from rebalancer.scheduling.state.counters import PodsWithTerm
 from rebalancer.scheduling.state.volumes import ONE_POD, claim_names, marks_of
-from rebalancer.scheduling.versions.rules import CLAIM_IN_USE_REASON, PREPARED_RESTRICTIONS
+from rebalancer.scheduling.versions.rules import CLAIM_IN_USE_REASON, ONE_POD_CLAIMS, PREPARED_RESTRICTIONS
 
 _DISK, _CLAIM = 1, 2
 _DISK_TAKEN = "node(s) had no available disk"
@@ -50,7 +50,8 @@ class VolumeRestrictions(Plugin):
     def _conflicts(self, state: ClusterState, pod_class: int) -> _Conflicts:
         pod, volumes = state.classes[pod_class], state.classes.volumes
         alone = []
-        for name in claim_names(pod.spec):
+        one_pod = state.classes.release.has(ONE_POD_CLAIMS)
+        for name in claim_names(pod.spec) if one_pod else ():
             claim = volumes.claims.get((pod.namespace, name))
             if claim is None:
                 return _Conflicts(missing=f'persistentvolumeclaim "{name}" not found')
