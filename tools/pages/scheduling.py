@@ -9,7 +9,12 @@ from rebalancer.profiles.types import ExtensionPoint
 from rebalancer.scheduling.registry import BY_RULES, CATALOGUE, GANGS, MODELLED, PASSING
 from rebalancer.scheduling.versions.release import REFERENCE
 from rebalancer.scheduling.versions.rules import RULES
-from rebalancer.scheduling.versions.verified import VERIFIED, compared_prerelease, verified_in_words
+from rebalancer.scheduling.versions.verified import (
+    VERIFIED,
+    compared_prerelease,
+    read_in_words,
+    verified_in_words,
+)
 
 _DECIDING = (ExtensionPoint.FILTER, ExtensionPoint.SCORE)
 
@@ -26,9 +31,10 @@ _ON_VERSIONS = """\
 ## Versions
 
 Verified against the scheduler of each: VERIFIED. The version is that of `scheduler.version` in the policy,
-else of the image of the scheduler's pod, else of the API server. For other versions plans name the rules
-that differ, and `run` refuses to act if a pod that it would move depends on one of them, unless the policy
-sets `scheduler.allowUnverifiedVersion`.PRERELEASES
+else of the image of the scheduler's pod, else of the API server. The sources of NOT_COMPARED were read, and
+their decisions were not compared. For versions that are not verified plans name the rules that differ, and
+`run` refuses to act if a pod that it would move depends on one of them, unless the policy sets
+`scheduler.allowUnverifiedVersion`.PRERELEASES
 
 A feature gate may turn a rule off. Gates are read from `scheduler.featureGates` in the policy, else from
 the command line of the scheduler's pod. If neither states a gate, as with managed control planes, its
@@ -166,4 +172,5 @@ def scheduling_page() -> str:
         _TAIL,
     )
     page = "\n".join(parts).replace("VERIFIED", verified_in_words()).replace("REFERENCE", REFERENCE)
+    page = page.replace("NOT_COMPARED", read_in_words())
     return page.replace("PRERELEASES", _prereleases())

@@ -4,8 +4,12 @@ The code that computes a rule asks the ``Release`` whether it holds, so a rule's
 tables in the documentation and the warnings are made from this one.
 
 Fields that a version does not know yet are dropped from its pods, as its API server would have done
-(``without``). Sources: the differences between kubernetes v1.31.14, v1.32.13, v1.33.13, v1.34.4, v1.35.4,
-v1.36.3, v1.37.2 and v1.38.0-beta.0 under pkg/scheduler, and pkg/features/kube_features.go of the last.
+(``without``). Of rules up to 1.27 a gate counts only while it is closed by default: else most pods of a
+scheduler whose command line is not seen would be in doubt for what nobody turns off.
+
+Sources: the differences between kubernetes v1.19.16, v1.20.15, v1.21.14, v1.22.17, v1.23.17, v1.24.17,
+v1.25.16, v1.26.15, v1.27.16, v1.28.15, v1.29.14, v1.30.14, v1.31.14, v1.32.13, v1.33.13, v1.34.4, v1.35.4,
+v1.36.3, v1.37.2 and v1.38.0-beta.0 under pkg/scheduler, and pkg/features/kube_features.go of each.
 """
 
 from __future__ import annotations
@@ -350,6 +354,7 @@ KEPT_NAMESPACE_SELECTOR = Rule(
     "a namespaceSelector of the incoming pod that matches no labels at all matches every namespace",
     since=34,
     until=36,
+    gate=Gate("PodAffinityNamespaceSelector", exists_since=21, locked_since=22),
     concerns=selects_namespaces,
 )
 PEAKS_REQUESTS = Rule(
@@ -453,7 +458,7 @@ ONE_POD_CLAIMS = Rule(
     "one-pod claims",
     "a claim with access mode ReadWriteOncePod is of one pod",
     since=27,
-    gate=Gate("ReadWriteOncePod", exists_since=22, locked_since=29, modelled_since=27),
+    gate=Gate("ReadWriteOncePod", exists_since=22, locked_since=27, modelled_since=27),
     concerns=has_claims,
 )
 NAMED_CANDIDATES = Rule(
@@ -518,7 +523,6 @@ NAMESPACE_SELECTOR = Rule(
     "namespaceSelector",
     "namespaceSelector of affinity terms",
     since=22,
-    gate=Gate("PodAffinityNamespaceSelector", exists_since=21, locked_since=24),
     without=without_of_terms("namespace_selector"),
     concerns=selects_namespaces,
 )
@@ -544,7 +548,7 @@ STORAGE_CAPACITY = Rule(
     "CSIStorageCapacity",
     "a volume is made where its CSI driver publishes enough capacity",
     since=21,
-    gate=Gate("CSIStorageCapacity", exists_since=19, locked_since=24),
+    gate=Gate("CSIStorageCapacity", exists_since=19, locked_since=21),
     concerns=has_claims,
 )
 AFFINITY_RANGE_WITH_ZERO = Rule(
@@ -589,7 +593,7 @@ DEFAULT_SPREAD = Rule(
     "default spread",
     "default constraints of PodTopologySpread spread pods of a Service or controller; before, SelectorSpread",
     since=20,
-    gate=Gate("DefaultPodTopologySpread", exists_since=18, locked_since=24),
+    gate=Gate("DefaultPodTopologySpread", exists_since=18, locked_since=20),
     concerns=lambda pod: not spreads_evenly(pod),
 )
 SKIPPED_FILTERS = Rule(

@@ -33,6 +33,7 @@ The schedulers to compare with are built from these, and whatever names verified
 VERIFIED: tuple[str, ...] = tuple(COMPARED)
 """The minors whose decisions were compared with the model's, oldest first."""
 
+_OLDEST_READ = 19
 _NEWEST_READ = 38  # the newest minor whose rules are in the table, verified or not
 _RULES_NAMED = 3
 ALLOWED_BY = "scheduler.allowUnverifiedVersion"
@@ -41,9 +42,18 @@ ALLOWED_BY = "scheduler.allowUnverifiedVersion"
 
 def verified_in_words() -> str:
     """``1.20, 1.22, 1.26 and 1.31 to 1.37``."""
+    return _in_words(minor_of(version) or 0 for version in VERIFIED)
+
+
+def read_in_words() -> str:
+    """The minors whose rules are in the table and whose decisions were not compared."""
+    verified = {minor_of(version) for version in VERIFIED}
+    return _in_words(minor for minor in range(_OLDEST_READ, _NEWEST_READ + 1) if minor not in verified)
+
+
+def _in_words(minors: Iterable[int]) -> str:
     spans: list[list[int]] = []
-    for version in VERIFIED:
-        minor = minor_of(version) or 0
+    for minor in minors:
         if spans and minor == spans[-1][-1] + 1:
             spans[-1].append(minor)
         else:

@@ -30,7 +30,6 @@ func newScheduler(
 	recorders profile.RecorderFactory, loaded *config.KubeSchedulerConfiguration,
 ) (*scheduler.Scheduler, error) {
 	return scheduler.New(client, factory, recorders, ctx.Done(),
-		scheduler.WithAlgorithmSource(loaded.AlgorithmSource),
 		scheduler.WithProfiles(loaded.Profiles...),
 		scheduler.WithPercentageOfNodesToScore(loaded.PercentageOfNodesToScore),
 		scheduler.WithExtenders(loaded.Extenders...),

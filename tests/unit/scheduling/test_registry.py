@@ -6,7 +6,13 @@ import pytest
 
 from rebalancer.profiles.types import Input
 from rebalancer.scheduling.framework.plugin import Plugin
-from rebalancer.scheduling.registry import CATALOGUE, MODELLED, load_configuration, neutral_plugins
+from rebalancer.scheduling.registry import (
+    CATALOGUE,
+    MODELLED,
+    default_configuration,
+    load_configuration,
+    neutral_plugins,
+)
 
 V1 = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -52,3 +58,21 @@ def test_score_plugins_name_the_resources_whose_use_they_follow() -> None:
         "PodCapacityOfNode": ["pods"],
         "TargetLoadPacking": ["cpu"],
     }
+
+
+@pytest.mark.parametrize(
+    ("version", "api_version"),
+    [
+        ("1.19", "v1beta1"),
+        ("1.21", "v1beta1"),
+        ("1.22", "v1beta2"),
+        ("1.24", "v1beta3"),
+        ("1.25", "v1"),
+        ("1.37", "v1"),
+        ("", "v1"),
+    ],
+)
+def test_without_a_configuration_a_scheduler_has_the_defaults_of_its_own_version(
+    version: str, api_version: str
+) -> None:
+    assert default_configuration(version).api_version == f"kubescheduler.config.k8s.io/{api_version}"
