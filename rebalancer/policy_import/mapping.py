@@ -23,6 +23,10 @@ _DIFFERENCES = (
     "hotNodes.forRuns 2; pods of Jobs (evictable.jobs) and those annotated prefer-no-eviction stay. "
     "Which pods move under limits is not left to chance."
 )
+_SCHEDULERS = (
+    "Descheduler knows no schedulers: pods that name another schedulerName than default-scheduler stay until "
+    "scheduler.configMap names the configuration of theirs; rebalancer policy init --suggest finds it."
+)
 _COLUMNS = 80
 
 
@@ -66,7 +70,14 @@ class Imported(msgspec.Struct, frozen=True):
         """What is not equivalent, then the notes, as YAML comments to stand above the policy."""
         head = [line for line in (self.warning, _HEADER.format(self.source)) if line]
         notes = [f"{note.where} {note.key}: {note.fate}: {note.text}" for note in self.notes]
-        return "".join([*map(_comment, head), *(_comment(text, 2) for text in notes), _comment(_DIFFERENCES)])
+        return "".join(
+            [
+                *map(_comment, head),
+                *(_comment(text, 2) for text in notes),
+                _comment(_DIFFERENCES),
+                _comment(_SCHEDULERS),
+            ]
+        )
 
 
 def _comment(text: str, indented: int = 0) -> str:

@@ -324,6 +324,10 @@ def _check_entries(merged: Mapping[str, MergedSet], context: Context) -> None:
         _refuse_unknown(name, path, [other for other in unknown if other not in context.catalogue], context)
 
 
+# Plugins of Kubernetes itself, which went with the Policy API.
+_NOT_MODELLED = frozenset({"NodeLabel", "ServiceAffinity"})
+
+
 def _refuse_unknown(name: str, path: Path, unknown: list[str], context: Context) -> None:
     """Raises InputError for a plugin that is neither known nor assumed neutral, nor are the ``unknown``."""
     dropped = context.catalogue.get(name)
@@ -336,14 +340,16 @@ def _refuse_unknown(name: str, path: Path, unknown: list[str], context: Context)
         )
     flags = " ".join(f"--assume-neutral {other}" for other in unknown)
     ways = (
-        f"describe it through an entry point, or accept {'it' if len(unknown) == 1 else 'these'} as neutral "
-        f"with {flags}, or scheduler.assumeNeutral of the policy"
+        "describe it by scheduler.mirror of the policy if it scores by a query of Prometheus, else through "
+        f"an entry point, or accept {'it' if len(unknown) == 1 else 'these'} as neutral with {flags}, or "
+        "scheduler.assumeNeutral of the policy"
     )
     # Plugins of other projects have names like those of Kubernetes.
     guess = did_you_mean(name, context.known, cutoff=0.8)
-    raise context.document.error(
-        path, f"unknown plugin {name}", hint=f"{guess} else {ways}" if guess else ways
-    )
+    what = f"unknown plugin {name}"
+    if name in _NOT_MODELLED:
+        what = f"plugin {name}, which older versions of Kubernetes have, is not modelled"
+    raise context.document.error(path, what, hint=f"{guess} else {ways}" if guess else ways)
 
 
 def _check_required(expanded: Expanded, path: Path, context: Context) -> None:

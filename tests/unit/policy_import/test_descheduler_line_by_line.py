@@ -73,6 +73,7 @@ def test_each_deliberate_difference_is_said_where_the_plugin_is_imported(
     assert [difference in text for text in said(found, plugin)] == [True]
     assert "Which pods move under limits is not left to chance" in found.header().replace("\n# ", " ")
     assert "; pods of Jobs (evictable.jobs) and those annotated" in found.header().replace("\n# ", " ")
+    assert "stay until scheduler.configMap names the configuration" in found.header().replace("\n# ", " ")
 
 
 def test_words_of_the_first_version_mean_what_they_meant() -> None:

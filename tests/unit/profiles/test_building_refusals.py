@@ -27,8 +27,9 @@ def test_an_unknown_enabled_plugin_says_which_where_and_how_to_supply_it() -> No
         load_configuration(text, "scheduler-config.yaml")
     assert str(caught.value) == (
         "scheduler-config.yaml:11:15 profiles[1].plugins.score.enabled[0].name: unknown plugin Xyzzy "
-        "(describe it through an entry point, or accept it as neutral with --assume-neutral Xyzzy, or "
-        "scheduler.assumeNeutral of the policy)"
+        "(describe it by scheduler.mirror of the policy if it scores by a query of Prometheus, else through "
+        "an entry point, or accept it as neutral with --assume-neutral Xyzzy, or scheduler.assumeNeutral of "
+        "the policy)"
     )
 
 
@@ -40,6 +41,12 @@ def test_all_unknown_plugins_of_a_profile_are_named_at_once_and_none_taken_for_o
         "accept these as neutral with --assume-neutral CapacityScheduling --assume-neutral "
         "NodeResourceTopologyMatch --assume-neutral Kuscia, or scheduler.assumeNeutral"
     ) in message
+
+
+def test_a_plugin_of_kubernetes_that_is_not_modelled_is_not_called_unknown() -> None:
+    message = plugins_refusal(score={"enabled": names("NodeLabel")})
+    assert "plugin NodeLabel, which older versions of Kubernetes have, is not modelled" in message
+    assert "--assume-neutral NodeLabel" in message
 
 
 def test_a_misspelt_plugin_is_suggested() -> None:
