@@ -154,7 +154,7 @@ lock: $(STAMP)
 		--extra fuzz --custom-compile-command "make lock" --quiet -c requirements.lock \
 		-o requirements-fuzz.lock pyproject.toml
 	$(BIN)/uv pip compile --universal --generate-hashes --python-version 3.11 --no-emit-index-url \
-		--no-emit-package rebalancer --extra tune --extra cluster --custom-compile-command "make lock" --quiet \
+		--no-emit-package rebalancer --extra dask --custom-compile-command "make lock" --quiet \
 		-c requirements.lock -o requirements-tune.lock lab/pyproject.toml
 
 $(STAMP): requirements.lock pyproject.toml extender/pyproject.toml lab/pyproject.toml

@@ -2,6 +2,7 @@
 
 import signal
 
+_BAD_INPUT = 2  # as rebalancer.errors has it, which is not imported yet
 _TERMINATED = 128 + signal.SIGTERM  # as a shell shows it
 
 
@@ -13,15 +14,25 @@ def start() -> None:
     _outlive_hangups()
     _tell_of_crashes()
     _prepare_imports()
-    from rebalancer.cli.invocation import open_closed_streams  # noqa: PLC0415 - not before the signal
-
-    open_closed_streams()
+    _require_streams()
     from rebalancer.cli.program import main  # noqa: PLC0415 - importing takes a while, and may be interrupted
 
     try:
         main()
     except SystemExit as ended:
         _leave(ended)
+
+
+def _require_streams() -> None:
+    """Refuse to begin where a standard stream is closed: the next file to be opened would take its place."""
+    import sys  # noqa: PLC0415 - not before the signal above
+
+    streams = {"standard input": sys.stdin, "standard output": sys.stdout, "standard error": sys.stderr}
+    for name, stream in streams.items():
+        if stream is None:
+            if sys.stderr is not None:
+                sys.stderr.write(f"error: {name} is closed (redirect it to /dev/null)\n")
+            sys.exit(_BAD_INPUT)
 
 
 def _end_when_asked() -> None:

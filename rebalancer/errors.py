@@ -42,14 +42,12 @@ class ExitCode(IntEnum):
     )
     PARTLY_DONE = (
         4,
-        "partly done: some moves were refused, skipped or left unknown, or some clusters of several could "
-        "not be read; nothing unsafe happened",
+        "partly done: some moves were refused, skipped or left unknown; nothing unsafe happened",
     )
     RIGHTS_MISSING = 5, "rights missing: not authenticated (401) or not authorized (403)"
     UNREACHABLE = 6, "unreachable: no answer from the API server or from any load source"
     LEASE_HELD = 7, "lease held: another run is at work"
     REJECTED = 8, "request rejected: the API server answered, and does not serve or accept this request"
-    TEST_FAILED = 9, "test failed: an assertion of rebalancer policy test does not hold"
     CHANGES = 10, "changes, with --detailed-exitcode only: the plan moves pods, or the two plans differ"
     INTERRUPTED = 130, "interrupted by a signal, after the eviction in flight was finished and journaled"
 

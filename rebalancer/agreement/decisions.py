@@ -308,12 +308,14 @@ class Tally:
         self.processor_seconds = 0.0
 
     def add(self, decisions: Iterable[Decision]) -> Counter[tuple[str, str]]:
-        """Count decisions; how many of these there are by profile and result."""
+        """Count decisions; how many of these there are by profile and result, 0 for a result without any."""
         added: Counter[tuple[str, str]] = Counter()
         for item in decisions:
             known = item.scheduler in self._profiles or len(self._profiles) < MAX_NAMES
             name = item.scheduler if known else OTHERS
             self._profiles.setdefault(name, _Counts()).add(item)
+            for result in Result:
+                added.setdefault((name, result.value), 0)
             added[name, item.result.value] += 1
             self._latest.append(item)
             if item.result is Result.UNPREDICTABLE:

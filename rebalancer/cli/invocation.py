@@ -6,14 +6,6 @@ runs when somebody types ``kubectl rebalance``. Help must show a command that th
 Logs go to stderr, as text or as a JSON object a line; results never go there, logs never to stdout.
 
 At the edge of the process every failure becomes one line on stderr and an exit code.
-
-Standard streams may be closed before the program begins, as ``2>&-`` and some supervisors leave them. A
-system gives the lowest free descriptor to whatever is opened next: with stdout closed, that of stdout to the
-state's file or to the connection to the API server, and a login plugin that prints would print there. So what
-is closed is opened first, to nowhere:
-
-    rebalancer plan >&-    descriptor 1 is free    opened to nowhere; the plan goes there
-    rebalancer run 2>&-    descriptor 2 is free    opened to nowhere; ``run`` asks for --journal FILE
 """
 
 from __future__ import annotations
@@ -191,21 +183,10 @@ def _exit_code(call: Callable[[], object], session: Session) -> int:
 
 def _of_the_system(session: Session, error: OSError) -> int:
     code = session.exit_code or int(ExitCode.BAD_INPUT)
-    if _folder_is_gone():
-        return _fail(session, "the current folder was removed (change to another one)", code, error)
     if error.errno not in _FULL:
         return _defect(session, error)
     _close_stdout()
     return _fail(session, f"cannot write the result: {error.strerror}", code, error)
-
-
-def _folder_is_gone() -> bool:
-    """Whether the program stands in no folder, as a terminal does after ``rebalancer demo --keep``."""
-    try:
-        os.getcwd()  # noqa: PTH109 - asks, and keeps nothing
-    except FileNotFoundError:
-        return True
-    return False
 
 
 def _defect(session: Session, error: Exception) -> int:
@@ -298,32 +279,3 @@ def usage_hint(error: click.UsageError) -> str:
     if "--from" in options and ("/" in path or files.is_there(Path(path))):
         return f"did you mean --from {path}?"
     return ""
-
-
-_READS = (True, False, False)  # stdin, stdout, stderr
-_closed: set[int] = set()
-
-
-def open_closed_streams() -> None:
-    """Open those of the three standard streams to nowhere that are closed; to be called first of all."""
-    for descriptor, reads in enumerate(_READS):
-        with contextlib.suppress(OSError):
-            os.fstat(descriptor)
-            continue
-        _closed.add(descriptor)
-        found = os.open(os.devnull, os.O_RDONLY if reads else os.O_WRONLY)
-        if found != descriptor:
-            os.dup2(found, descriptor)
-            os.close(found)
-        os.set_inheritable(descriptor, True)
-    if sys.stdin is None:
-        sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
-    if sys.stdout is None:
-        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
-    if sys.stderr is None:
-        sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
-
-
-def stderr_was_closed() -> bool:
-    """Whether nobody can ever read what is written to stderr, because there was none."""
-    return 2 in _closed

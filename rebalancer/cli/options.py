@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rebalancer.cli import completion
-from rebalancer.cli.invocation import PROGRAM, program_name, stderr_was_closed
+from rebalancer.cli.invocation import PROGRAM, program_name
 from rebalancer.cli.output import Output
 from rebalancer.errors import InputError
 from rebalancer.files import refusing, state_folder
@@ -271,12 +271,10 @@ PLAN: Mapping[str, Option] = {
     ),
     "kube_cluster": option(
         *("--cluster kube_cluster", None, "NAME", "The kubeconfig's cluster; else the context's."),
-        shell_complete=completion.clusters,
         hidden=True,
     ),
     "kube_user": option(
         *("--user kube_user", None, "NAME", "The kubeconfig's user; else the context's."),
-        shell_complete=completion.users,
         hidden=True,
     ),
     "acts_as": option(*("--as acts_as", None, "USER"), "Act as this user; needs the right to impersonate."),
@@ -508,12 +506,6 @@ def prepare_state_folder() -> None:
     folder = default_journal().parent
     with refusing("cannot create", folder, "name a file with --journal"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
-def refuse_unread_journal(journal: Path | None) -> None:
-    """InputError when the journal of evictions would go to a stderr that nobody can ever read."""
-    if journal is None and stderr_was_closed():
-        raise InputError("stderr is closed, where the journal goes", hint="name a file with --journal")
 
 
 def refuse_one_file_for_two(options: PlanOptions, written: Mapping[str, Path | None]) -> None:

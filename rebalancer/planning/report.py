@@ -100,7 +100,9 @@ def _node_reports(prepared: PreparedInputs, after: Mapping[int, NodeAfter]) -> t
     reports = []
     for row, name in enumerate(inputs.snapshot.nodes.names):
         because = hotness.because.get(row, ())
-        if not inputs.load.known[row]:
+        if not inputs.load.known[row] and hotness.hot[row]:  # by a figure that it has
+            because = (*because, f"{_unknown(inputs, row)}: no landing to count on")
+        elif not inputs.load.known[row]:
             because = (f"{_unknown(inputs, row)}: {UNKNOWN_NODE}",)
         elif lacking := _without_percentage(inputs, row):
             neither = "" if hotness.hot[row] else f": {UNKNOWN_NODE}"

@@ -23,7 +23,6 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from rebalancer.agreement.decisions import Result as Compared
 from rebalancer.cluster import times
 from rebalancer.errors import ExitCode
 from rebalancer.execution.events import MoveEnded, RunEvent, RunFinished
@@ -390,11 +389,8 @@ class RunMetrics(Collector):
 
     def compared(self, added: Counter[tuple[str, str]], share: float | None, seconds: float) -> None:
         """Decisions of schedulers, by profile and result, were computed; ``seconds`` of all so far."""
-        for profile in {profile for profile, _ in added}:
-            for result in Compared:
-                self._counters[DECISIONS].labels(plain(profile), result.value).inc(
-                    added[profile, result.value]
-                )
+        for (profile, result), count in added.items():
+            self._counters[DECISIONS].labels(plain(profile), result).inc(count)
         self.set(AGREEMENT_SECONDS, seconds)
         if share is not None:
             self.set(AGREEMENT, share)

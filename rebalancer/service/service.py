@@ -28,6 +28,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rebalancer.agreement.decisions import Result
+from rebalancer.agreement.following import Following, keep_agreement
 from rebalancer.cluster.changes import ChangeLog
 from rebalancer.cluster.dumps.listing import free_cycles
 from rebalancer.cluster.live import RawApi
@@ -47,7 +48,6 @@ from rebalancer.reporting.metrics import LEADER, MOVES_QUEUED, NEXT_RUN, POLICY_
 from rebalancer.reporting.run_observers import LogObserver
 from rebalancer.reporting.tables.outcomes import measured_words
 from rebalancer.reporting.words import words
-from rebalancer.run.agreement import Following, keep_agreement
 from rebalancer.run.memory import Finding, finding
 from rebalancer.run.run import Run, RunEnvironment
 from rebalancer.service.endpoints import STARTING, Endpoints, Health, answering

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -58,22 +59,21 @@ def test_all_its_programs_are_on_the_path(programs: Path) -> None:
 def test_studies_come_from_the_clone_by_the_lines_of_the_page(
     installers: Path, tmp_path: Path, tool: str
 ) -> None:
-    page = (ROOT / "docs" / "first-five-minutes.md").read_text()
-    (lines,) = [
-        [line.partition("#")[0].removeprefix("$ ") for line in block.splitlines() if f"$ {tool}" in line]
-        for block in page.split("```")
-        if f"$ {tool}" in block and "./lab" in block
-    ]
-    if tool == "pipx":
-        lines = ["pipx install .", *lines]
+    page = (ROOT / "docs" / "lab" / "index.md").read_text()
+    (line,) = re.findall(rf"^\$ ({tool} .*)$", page, re.MULTILINE)
     places = {"PIPX_HOME": tmp_path / "home", "PIPX_BIN_DIR": tmp_path / "bin"}
     places |= {"UV_TOOL_DIR": tmp_path / "home", "UV_TOOL_BIN_DIR": tmp_path / "bin"}
     path = f"{installers}:{os.environ['PATH']}"
-    for line in lines:
-        done("sh", "-c", f"cd {shlex.quote(str(ROOT))} && {line}", PATH=path, **places)
+    done("sh", "-c", f"cd {shlex.quote(str(ROOT))} && {line}", PATH=path, **places)
 
-    example = ROOT / "examples" / "hot-cluster*"
-    assert "1 cluster: 2 hot nodes" in done(tmp_path / "bin" / "rebalancer", "plan", "--from", example)
+    program = tmp_path / "bin" / "rebalancer"
+    assert "Commands of rebalancer-lab:" in done(program, "--help")
+    assert "1 cluster: 2 hot nodes" in done(
+        program, "fleet", "plan", "--from", ROOT / "examples" / "hot-cluster"
+    )
+    assert "What if: drain node-2" in done(
+        program, "what-if", "--drain", "node-2", "--from", ROOT / "examples" / "hot-cluster"
+    )
 
 
 def test_it_shows_its_version_and_plans(programs: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
+from rebalancer.agreement.following import watch_agreement
 from rebalancer.cli.output import Output, progress_bar
 from rebalancer.errors import InputError
 from rebalancer.observe.plan_options import PlanOptions
@@ -14,7 +15,6 @@ from rebalancer.planning.planner import plan_prepared, prepare_to_plan
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.strategies.whole_nodes import most_emptied, pods_to_leave
 from rebalancer.reporting.render import DOCUMENTS
-from rebalancer.run.agreement import watch_agreement
 from rebalancer.run.plan import plan_inputs
 from rebalancer.signals import stop_on_signal
 from rebalancer_lab.fleet.fleet import ClusterRow, Gate, ask_each, failed_rows, show_rows, write_rows

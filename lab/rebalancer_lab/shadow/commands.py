@@ -40,7 +40,7 @@ def shadow(other: Path, seconds: float, decisions: int | None, options: PlanOpti
     \b
     rebalancer shadow other-scheduler.yaml --for 1h
     """
-    from rebalancer.reporting.tables.agreement import headline  # noqa: PLC0415 - imports rich
+    from rebalancer.agreement.tables import headline  # noqa: PLC0415 - imports rich
     from rebalancer_lab.shadow.following import follow  # noqa: PLC0415 - imports the whole pipeline
     from rebalancer_lab.shadow.tables import shadow_table  # noqa: PLC0415 - imports rich
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from rebalancer.agreement.decisions import Tally
+from rebalancer.agreement.following import Step, by_requests, watch_agreement
 from rebalancer.observe.configuration import InstalledPlugins, configuration_text
 from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
 from rebalancer.observe.read import observe
 from rebalancer.planning.assemble import assemble
 from rebalancer.planning.scheduler_facts import configured
-from rebalancer.run.agreement import Step, by_requests, watch_agreement
 from rebalancer_lab.shadow.tally import Shadow, ShadowTally
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from rebalancer.agreement.tables import headline
 from rebalancer.counting import counted
-from rebalancer.reporting.tables.agreement import headline
 from rebalancer.reporting.tables.text import Lines, Style
 from rebalancer.reporting.words import plain, words
 from rebalancer_lab.shadow.tally import Elsewhere, Shadow

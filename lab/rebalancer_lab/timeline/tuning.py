@@ -222,7 +222,7 @@ def _searched(
     progress: Callable[[str], None],
 ) -> list[Trial]:
     """All trials, those first that were written down before."""
-    from optuna.trial import TrialState, create_trial  # noqa: PLC0415 - an extra
+    from optuna.trial import TrialState, create_trial  # noqa: PLC0415 - slow to import
 
     distributions = {path: _distribution(setting) for path, setting in space.settings.items()}
     trials = _written(study, space, len(blocks))
@@ -257,7 +257,7 @@ def _asked(
     before: Sequence[Trial], distributions: Mapping[str, BaseDistribution], search: Search, generation: int
 ) -> list[Point]:
     """The points of a generation: by the seed and the generations before, and by nothing else."""
-    import optuna  # noqa: PLC0415 - an extra
+    import optuna  # noqa: PLC0415 - slow to import
 
     seed = int.from_bytes(hashlib.sha256(f"{search.seed} {generation}".encode()).digest()[:4], "big")
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=search.population)
@@ -274,7 +274,7 @@ def _asked(
 
 
 def _distribution(setting: Setting) -> BaseDistribution:
-    from optuna import distributions  # noqa: PLC0415 - an extra
+    from optuna import distributions  # noqa: PLC0415 - slow to import
 
     values = setting.values
     if setting.choose:
@@ -325,7 +325,7 @@ def _held(storage: Path | None) -> Iterator[FileLock | None]:
 
 def _study(storage: Path | None, lock: FileLock | None, digest: str) -> Study:
     """The study of a journal, or a new one."""
-    import optuna  # noqa: PLC0415 - an extra
+    import optuna  # noqa: PLC0415 - slow to import
     from optuna.storages.journal import JournalFileBackend  # noqa: PLC0415
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)

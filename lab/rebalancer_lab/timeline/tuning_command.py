@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -45,8 +44,6 @@ def tune_policy(
     seed: int,
 ) -> None:
     """``rebalancer tune``; InputError for what cannot be used, before anything is replayed."""
-    if importlib.util.find_spec("optuna") is None:
-        raise InputError("tune needs Optuna", hint="pipx inject rebalancer optuna")
     if write is not None and files.is_there(write):
         raise InputError("already exists", where=str(write), hint="choose another file name")
     if write is not None and not os.access(write.parent, os.W_OK | os.X_OK):

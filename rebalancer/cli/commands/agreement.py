@@ -54,8 +54,8 @@ def agreement(
     if context.invoked_subcommand is not None:
         _refuse_before_subcommand(context)
         return int(ExitCode.DONE)
-    from rebalancer.reporting.tables.agreement import agreement_table, headline  # noqa: PLC0415 - imports rich
-    from rebalancer.run.agreement import watch_agreement  # noqa: PLC0415 - imports the whole pipeline
+    from rebalancer.agreement.following import watch_agreement  # noqa: PLC0415 - imports the whole pipeline
+    from rebalancer.agreement.tables import agreement_table, headline  # noqa: PLC0415 - imports rich
 
     with progress() as report:
         found = watch_agreement(
@@ -65,7 +65,7 @@ def agreement(
             lambda tally, _: report(f"the cluster's decisions: {headline(tally.decisions, tally.landed)}"),
         )
     if output.format is Format.HTML:
-        from rebalancer.reporting.html.pages import agreement_page  # noqa: PLC0415 - imports jinja2
+        from rebalancer.agreement.tables import agreement_page  # noqa: PLC0415 - imports jinja2
 
         write(agreement_page(found))
     else:
@@ -108,7 +108,7 @@ def why(
     rebalancer agreement why pod/shop/api-7d9f-03
     rebalancer agreement why pod/shop/api-7d9f-03 --decisions agreement.json
     """
-    from rebalancer.reporting.tables.agreement import why_table  # noqa: PLC0415 - imports rich
-    from rebalancer.run.agreement import why_there  # noqa: PLC0415 - imports the whole pipeline
+    from rebalancer.agreement.following import why_there  # noqa: PLC0415 - imports the whole pipeline
+    from rebalancer.agreement.tables import why_table  # noqa: PLC0415 - imports rich
 
     emit(with_progress(why_there, options, "/".join(subject), namespace or "", recorded), output, why_table)

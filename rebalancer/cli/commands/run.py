@@ -33,7 +33,6 @@ from rebalancer.cli.options import (
     plan_options,
     prepare_state_folder,
     refuse_one_file_for_two,
-    refuse_unread_journal,
 )
 from rebalancer.cli.output import Output, console, emit, show, style, write_page
 from rebalancer.counting import counted
@@ -226,8 +225,6 @@ def _is_watched() -> bool:
 
 def _with_journal(run_options: RunOptions) -> RunOptions:
     """On a terminal the journal goes to a file: its lines would tear the progress bar."""
-    if not run_options.dry_run:
-        refuse_unread_journal(run_options.journal)
     if run_options.journal is not None or not _is_watched():
         return run_options
     path = default_journal()

@@ -24,7 +24,6 @@ from rebalancer.cli.options import (
     option,
     plan_options,
     refuse_one_file_for_two,
-    refuse_unread_journal,
 )
 from rebalancer.errors import InputError
 from rebalancer.observe.plan_options import PlanOptions
@@ -76,8 +75,6 @@ def serve(
     between two runs, and hands over to another replica when it is asked to stop.
     """
     refuse_one_file_for_two(options, {"--journal": values["journal"]})
-    if values["act"]:
-        refuse_unread_journal(values["journal"])
     from rebalancer.service import Service, ServiceOptions  # noqa: PLC0415 - imports the whole pipeline
     from rebalancer.traces import LEAVING_SECONDS, exported_traces  # noqa: PLC0415 - only here
 

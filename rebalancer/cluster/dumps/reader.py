@@ -3,12 +3,10 @@
 A file or a folder; of one kind a file or mixed in a ``List``; plain, gzip or zstd. Beside the kinds stand
 documents: the scheduler's configuration, load-watcher's answer, the state of earlier runs.
 
-A dump is made by hand, and what goes wrong then is nearly always one of a few things: kubectl printed an
-error, a table or YAML, a shell wrote UTF-16, two answers went to one file. Each has its own remedy, which a
-JSON parser's complaint about a byte does not show:
+A file that is no list of objects is refused with what it is, such as a table or an error of kubectl:
 
     Error from server (Forbidden): pods is forbidden
-    -> holds an error that kubectl printed: Error from server ... (fix that, and record it again)
+    -> holds an error that kubectl printed: Error from server ... (write it with: kubectl get KIND -A -o json)
 """
 
 from __future__ import annotations
@@ -42,83 +40,52 @@ WRITE_IT_WITH = "write it with: kubectl get KIND -A -o json"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # which some Windows programs write before UTF-8
 
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-_AS_UTF_8 = f"{WRITE_IT_WITH} | Out-File -Encoding utf8 FILE"
-_MESSAGE = re.compile(rb"Warning: |[IWE]\d{4} \d\d:")  # of kubectl on stderr, which 2>&1 puts first
 _ERROR = re.compile(rb"(?:Error from server|error:|Unable to connect|The connection to|No resources found)")
 _TABLE = re.compile(rb"(?:NAMESPACE|NAME|LAST SEEN) {2,}[A-Z]|NAME[ \t]+[A-Z]")
 _YAML = re.compile(rb"(?:---|[A-Za-z]+:(?: |\r?\n))")
-_OUR_PAGE = b'<meta name="generator" content="rebalancer">'
 _BYTE = re.compile(r" \(byte (\d+)\)")
 _TRAILING = "trailing characters"
 _FIRST_BYTES = 4096
 _MAX_QUOTED = 300
 
 
-# What a file is by its first bytes: what it has to match, what that means, after which a colon introduces the
-# first line of the file, and what to do about it.
-_SIGNS: tuple[tuple[Callable[[bytes], object], str, str], ...] = (
-    (
-        lambda first: first.startswith(_UTF_16) or b"\0" in first[:2],
-        "is UTF-16 text, as PowerShell's > writes it",
-        _AS_UTF_8,
-    ),
-    (
-        lambda first: not first.strip(),
-        "is empty",
-        f"kubectl printed nothing, or only an error; {WRITE_IT_WITH}",
-    ),
-    (_ERROR.match, "holds an error that kubectl printed:", "fix that, and record it again"),
-    (
-        _MESSAGE.match,
-        "begins with a message of kubectl:",
-        "write to it only what kubectl prints on stdout, without 2>&1",
-    ),
-    (_TABLE.match, "is a table, as kubectl get prints it without -o json", WRITE_IT_WITH),
-    (
-        lambda first: first.lstrip().startswith(b"<") and _OUR_PAGE in first,
-        "is a page that -o html wrote, not a cluster",
-        "rebalancer plan --from reads that of a plan",
-    ),
-    (
-        lambda first: first.lstrip().startswith(b"<"),
-        "is an HTML page, such as a login page of a proxy",
-        WRITE_IT_WITH,
-    ),
-    (_YAML.match, "is YAML", f"of clusters only JSON is read; {WRITE_IT_WITH}"),
+# What a file is by its first bytes, which have to match; after a colon comes the first line of the file.
+_SIGNS: tuple[tuple[Callable[[bytes], object], str], ...] = (
+    (lambda first: first.startswith(_UTF_16) or b"\0" in first[:2], "is UTF-16 text"),
+    (lambda first: not first.strip(), "is empty"),
+    (_ERROR.match, "holds an error that kubectl printed:"),
+    (_TABLE.match, "is a table, as kubectl get prints it without -o json"),
+    (lambda first: first.lstrip().startswith(b"<"), "is an HTML page"),
+    (_YAML.match, "is YAML"),
 )
 
 
 def _foreign(path: Path, first: bytes) -> InputError | None:
     """What the file is by its first bytes; None when it may be JSON."""
     head = first[:_FIRST_BYTES]
-    for matches, message, hint in _SIGNS:
+    for matches, message in _SIGNS:
         if matches(head):
-            quoted = b" " + head.splitlines()[0][:_MAX_QUOTED] if message.endswith(":") else b""
-            return InputError(message + quoted.decode("utf-8", "replace"), where=str(path), hint=hint)
+            quoted = ""
+            if message.endswith(":"):
+                quoted = " " + head.splitlines()[0][:_MAX_QUOTED].decode("utf-8", "replace")
+            return InputError(message + quoted, where=str(path), hint=WRITE_IT_WITH)
     return None
 
 
 def _not_a_list(path: Path, page: Page, content: bytes) -> InputError:
     """Why JSON that is not a list of Kubernetes objects cannot be used."""
-    kind, hint = page.kind[:60], WRITE_IT_WITH
+    kind = page.kind[:60]
     if kind == "Status":
         try:
             message = msgspec.json.decode(content, type=_Status).message
         except (ValueError, RecursionError):
             message = ""
-        said = message[:_MAX_QUOTED] or "it does not say why"
-        what, hint = f"holds the API server's refusal, not a list: {said}", "fix that, and record it again"
-    elif kind == "Table":
-        what = "holds a Table, as API servers print it for people, not a list"
-    elif kind in BY_NAME:
-        what = f"holds one {kind}, not a list"
-    elif kind == "Plan":
-        what, hint = "holds a plan, not a cluster", "diff compares plans; --from reads those of -o html"
+        what = f"holds the API server's refusal, not a list: {message[:_MAX_QUOTED] or 'it does not say why'}"
     elif kind:
-        what = f"kind {kind!a} is not a list"
+        what = f"holds one {kind}, not a list"
     else:
         what = "JSON without a kind is not a list of Kubernetes objects"
-    return InputError(what, where=str(path), hint=hint)
+    return InputError(what, where=str(path), hint=WRITE_IT_WITH)
 
 
 def _broken_json(path: Path, error: Exception, content: bytes) -> InputError:
@@ -128,10 +95,6 @@ def _broken_json(path: Path, error: Exception, content: bytes) -> InputError:
     if content and at >= 0:
         line, column = content.count(b"\n", 0, at) + 1, at - content.rfind(b"\n", 0, at)
         where = f"{path}:{line}:{column}"
-    if complaint.endswith(_TRAILING) and content[at : at + 1] == b"{":
-        return InputError(
-            "holds two JSON documents", where=where, hint="write each kubectl get to a file of its own"
-        )
     return InputError(f"not JSON as kubectl writes it: {complaint}", where=where, hint="record it again")
 
 
@@ -142,11 +105,10 @@ def _check_json(path: Path, item: Encoded) -> None:
     except RecursionError:
         return  # nested deeper than any object, but one item all the same
     except msgspec.DecodeError as error:
-        complaint, at = _position(error)
-        what, hint = f"an item is not JSON: {complaint}", "record it again"
-        if complaint.endswith(_TRAILING) and bytes(item)[at : at + 1] == b"]":
-            what, hint = "a second list follows the first", "write each kubectl get to a file of its own"
-        raise InputError(what, where=str(path), hint=hint) from error
+        complaint, _ = _position(error)
+        raise InputError(
+            f"an item is not JSON: {complaint}", where=str(path), hint="record it again"
+        ) from error
 
 
 def _position(error: Exception) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""Renders pages from templates, each one file that needs nothing else: a plan, nodes, agreement.
+"""Renders pages from templates, each one file that needs nothing else: a plan, nodes.
 
 A page is light or dark as its reader is, and printable. Names come from the cluster and may be hostile: Jinja
 escapes every one of them, and control characters are escaped before that as in tables; the page's own policy
@@ -14,15 +14,12 @@ import msgspec
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from msgspec.structs import replace
 
-from rebalancer.agreement.decisions import Agreement
-from rebalancer.cluster import times
 from rebalancer.counting import counted
 from rebalancer.execution.outcomes import Outcomes
 from rebalancer.planning.explanation import SchedulingTable
 from rebalancer.planning.plan import Move, NodeReport, Plan, encode
 from rebalancer.reporting.html.chart import HEIGHT, WIDTH, Chart, chart
 from rebalancer.reporting.html.embedded import embedded
-from rebalancer.reporting.tables import agreement as of_agreement
 from rebalancer.reporting.tables import nodes as of_nodes
 from rebalancer.reporting.tables import outcomes as of_run
 from rebalancer.reporting.tables import plan as of_plan
@@ -32,7 +29,6 @@ from rebalancer.reporting.words import amounts, figure, minutes, plain, words
 CHARTED = ("cpu", "memory")  # resources that every page shows
 _PACKAGE = "rebalancer.reporting.html"
 _MAX_NODES, _MAX_KEPT_OF_A_REASON, _MAX_SCORED = 200, 50, 8
-_MAX_MISSES = 20
 
 
 def render_page(template: str, package: str = _PACKAGE, **values: Any) -> str:
@@ -134,15 +130,3 @@ def _likeliest(move: Move) -> str:
         return "removed"
     best = move.likeliest
     return f"{best.node} ({best.probability:.0%})" if best.node else "nowhere"
-
-
-def agreement_page(found: Agreement) -> str:
-    """The whole page: profiles, what would explain the misses, and the latest of them node by node."""
-    share = f" ({found.share:.2%})" if found.share is not None else ""
-    return render_page(
-        "agreement.html.jinja",
-        found=found,
-        title=f"{of_agreement.headline(found.decisions, found.landed)}{share}",
-        time=times.render,
-        most=_MAX_MISSES,
-    )

@@ -146,7 +146,7 @@ def test_an_empty_folder_and_a_path_that_is_not_there_are_named(refusal: Refusal
         ("pods.json.gz", gzip.compress(list_of("pods", []), mtime=0)[:-6], "cannot unpack"),
         ("pods.json", b'{"kind": "PodList", "items": [{]}', "not JSON"),
         ("pods.json", b'{"kind": "PodList", "apiVersion": "v1"}', "missing required field `items`"),
-        ("pods.json", b'{"kind": "Pods", "apiVersion": "v1", "metadata": {"name": "a"}}', "is not a list"),
+        ("pods.json", b'{"kind": "Pods", "apiVersion": "v1", "metadata": {"name": "a"}}', "holds one Pods"),
         ("pods.json", b'{"kind": "PodList", "items": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", "not JSON"),
         ("state.json", b"{", "not a RunState"),
         ("scheduler-config.yaml", b"kind: Deployment", "should be KubeSchedulerConfiguration"),
@@ -172,38 +172,29 @@ LINES = (
     b'{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"a"}},\n{"metadata":{"name":"b"}}]}\n'
 )
 FORBIDDEN = b'{"kind": "Status", "apiVersion": "v1", "message": "pods is forbidden: User \\"jane\\" cannot"}'
-AS_JSON = "(write it with: kubectl get KIND -A -o json"
-AGAIN = "(fix that, and record it again)"
+AS_JSON = " (write it with: kubectl get KIND -A -o json)"
 FOREIGN = {
-    "empty": (b"", ": is empty (kubectl printed nothing, or only an error; write it with: kubectl"),
-    "blank": (b" \n\n", ": is empty ("),
-    "UTF-16": (PODS.decode().encode("utf-16"), ": is UTF-16 text, as PowerShell's > writes it " + AS_JSON),
-    "UTF-16, no mark": (PODS.decode().encode("utf-16-be"), ": is UTF-16 text"),
+    "empty": (b"", f": is empty{AS_JSON}"),
+    "blank": (b" \n\n", f": is empty{AS_JSON}"),
+    "UTF-16": (PODS.decode().encode("utf-16"), f": is UTF-16 text{AS_JSON}"),
+    "UTF-16, no mark": (PODS.decode().encode("utf-16-be"), f": is UTF-16 text{AS_JSON}"),
     "a table": (b"NAMESPACE  NAME   READY\nshop   web-1  1/1\n", ": is a table, as kubectl get prints"),
-    "YAML": (b"apiVersion: v1\nitems:\n- kind: Pod\n", ": is YAML (of clusters only JSON is read; write it"),
-    "a report of ours": (
-        b'<!DOCTYPE html>\n<meta name="generator" content="rebalancer">',
-        ": is a page that -o html wrote, not a cluster (rebalancer plan --from reads that of a plan)",
-    ),
-    "a login page": (b"<!DOCTYPE html>\n<html></html>", ": is an HTML page, such as a login page of a proxy"),
+    "YAML": (b"apiVersion: v1\nitems:\n- kind: Pod\n", f": is YAML{AS_JSON}"),
+    "a login page": (b"<!DOCTYPE html>\n<html></html>", f": is an HTML page{AS_JSON}"),
     "kubectl's error": (
         b"Error from server (Forbidden): pods is forbidden\n",
-        ": holds an error that kubectl printed: Error from server (Forbidden): pods is forbidden " + AGAIN,
+        f": holds an error that kubectl printed: Error from server (Forbidden): pods is forbidden{AS_JSON}",
     ),
     "a refusal": (
         FORBIDDEN,
-        ': holds the API server\'s refusal, not a list: pods is forbidden: User "jane" cannot ' + AGAIN,
+        f': holds the API server\'s refusal, not a list: pods is forbidden: User "jane" cannot{AS_JSON}',
     ),
-    "a Table": (b'{"kind": "Table", "rows": []}', ": holds a Table, as API servers print it for people"),
-    "one object": (b'{"kind": "Pod", "metadata": {}}', f": holds one Pod, not a list {AS_JSON})"),
-    "a plan": (
-        b'{"kind": "Plan", "moves": []}',
-        ": holds a plan, not a cluster (diff compares plans; --from",
-    ),
+    "a Table": (b'{"kind": "Table", "rows": []}', f": holds one Table, not a list{AS_JSON}"),
+    "one object": (b'{"kind": "Pod", "metadata": {}}', f": holds one Pod, not a list{AS_JSON}"),
     "no kind": (b'{"a": 1}', ": JSON without a kind is not a list of Kubernetes objects"),
-    "two documents": (PODS + b"\n" + PODS, ":2:1: holds two JSON documents (write each kubectl get to a"),
-    "two of kubectl's": (KUBECTL + b"\n" + KUBECTL, ": a second list follows the first (write each"),
-    "two of snapshot save's": (LINES + LINES, ": a second list follows the first (write each kubectl get"),
+    "two documents": (PODS + b"\n" + PODS, ":2:1: not JSON as kubectl writes it: "),
+    "two of kubectl's": (KUBECTL + b"\n" + KUBECTL, ": an item is not JSON: "),
+    "two of snapshot save's": (LINES + LINES, ": an item is not JSON: "),
     "a typo": (b'{"kind": "PodList",\n "items": [}', ":2:12: not JSON as kubectl writes it: "),
     "an item that is not JSON": (LINES.replace(b'"b"', b"b"), ": an item is not JSON: "),
 }

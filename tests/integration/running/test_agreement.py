@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from rebalancer.agreement import following
 from rebalancer.agreement.decisions import Agreement, Decision, Result, Tally
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer.run import agreement
 from rebalancer.scheduling.registry import default_configuration
 from rebalancer.state.run_state import decode
 from rebalancer_demo import Sandbox
@@ -44,17 +44,17 @@ def followed(
     told: Path | None = None,
 ) -> Agreement:
     """What is found of pods that are created once the cluster is followed; ``told`` is a configuration."""
-    monkeypatch.setattr(agreement, "STEP_SECONDS", 0.0)
-    monkeypatch.setattr(agreement, "MAX_SHARE", 1000.0)
+    monkeypatch.setattr(following, "STEP_SECONDS", 0.0)
+    monkeypatch.setattr(following, "MAX_SHARE", 1000.0)
     kubeconfig, state = cluster.write_kubeconfig(folder / "kubeconfig"), folder / "state.json"
     options = PlanOptions(kubeconfig=kubeconfig, state_path=state, scheduler_config=told)
     begun, found, compared = threading.Event(), list[Agreement](), [0]
 
-    def stepped(tally: Tally, _: agreement.Step | None) -> None:
+    def stepped(tally: Tally, _: following.Step | None) -> None:
         compared[0] = tally.decisions
 
     def follow() -> None:
-        found.append(agreement.watch_agreement(options, 600.0, pods, stepped, begun=begun.set))
+        found.append(following.watch_agreement(options, 600.0, pods, stepped, begun=begun.set))
 
     thread = threading.Thread(target=follow)
     thread.start()
@@ -84,8 +84,8 @@ def test_so_many_decisions_as_asked_for_are_counted_though_more_came_at_once() -
     unpredictable, compared = Result.UNPREDICTABLE, Result.AS_COMPUTED
     found = [_decision(result) for result in (compared, unpredictable, compared, unpredictable, compared)]
 
-    assert [agreement.until_compared(found, count) for count in (1, 2, 3, 4)] == [1, 3, 5, 5]
-    assert agreement.until_compared([], 1) == agreement.until_compared(found[1:2], 1) - 1 == 0
+    assert [following.until_compared(found, count) for count in (1, 2, 3, 4)] == [1, 3, 5, 5]
+    assert following.until_compared([], 1) == following.until_compared(found[1:2], 1) - 1 == 0
 
 
 def _decision(result: Result) -> Decision:
@@ -96,8 +96,8 @@ def _decision(result: Result) -> Decision:
 def test_misses_that_come_one_by_one_are_explained_again_and_again_but_not_all_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: float, tried: int
 ) -> None:
-    monkeypatch.setattr(agreement, "TRIES", 1)
-    monkeypatch.setattr(agreement, "TRY_AGAIN_SECONDS", again)
+    monkeypatch.setattr(following, "TRIES", 1)
+    monkeypatch.setattr(following, "TRY_AGAIN_SECONDS", again)
     taint = {"key": "gpu", "value": "", "effect": "NoSchedule"}
     nodes = [a_node("small"), a_node("large", cpu=64, memory="256Gi", taints=[taint])]
     objects = [{"apiVersion": "v1", "kind": "Node", **item} for item in nodes]

@@ -85,7 +85,7 @@ def test_each_assertion_that_fails_says_what_the_plan_does_instead() -> None:
 def test_a_node_without_allocatable_is_not_known_to_be_cool_and_every_report_says_why(
     lacks: dict[str, Any],
 ) -> None:
-    inputs = planning_inputs([a_node("bare", **lacks), a_node("b")], load={"bare": (95.0, 95.0)})
+    inputs = planning_inputs([a_node("bare", **lacks), a_node("b")], load={"bare": (20.0, 20.0)})
     test = parse_policy_test(yaml.safe_dump(HEAD | {"coolNodes": ["bare"]}), "file")
     plan, name = make_plan(inputs), next(iter(lacks))
 
@@ -95,6 +95,15 @@ def test_a_node_without_allocatable_is_not_known_to_be_cool_and_every_report_say
     assert (plan.known_count, [node.is_unknown for node in plan.nodes]) == (1, [False, True])
     assert [*excluded_destinations(inputs, {}).values()] == [f"has no allocatable {name}"]
     assert any(warning.startswith("1 node has no fresh load figure") for warning in plan.warnings)
+
+
+def test_a_node_that_is_hot_by_the_one_figure_that_it_has_says_so_and_that_nothing_lands_there() -> None:
+    inputs = planning_inputs([a_node("bare", memory="0"), a_node("b")], load={"bare": (95.0, 95.0)})
+    (bare,) = (node for node in make_plan(inputs).nodes if node.name == "bare")
+
+    assert (bare.hot, bare.is_unknown) == (True, False)
+    assert bare.because[0].startswith("cpu 95.0 %")
+    assert bare.because[-1] == "no allocatable memory: no landing to count on"
 
 
 def test_a_node_of_which_nobody_knows_how_much_it_has_of_a_resource_is_not_known_to_be_cool() -> None:

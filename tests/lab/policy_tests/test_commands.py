@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from rebalancer.cluster.kinds import BY_PLURAL
+from rebalancer.errors import ExitCode
+from rebalancer_lab.policy_tests.commands import TEST_FAILED
 from tests.unit.cli.conftest import Program
 from tests.unit.cli.hot_dumps import a_hot_dump
 
@@ -32,3 +34,7 @@ def test_assertions_about_a_policy_decide_the_exit_code(rebalancer_program: Prog
     assert junit.read_text().count("<testcase") == 3
     printed = json.loads(rebalancer_program("policy", "test", str(fails), *source, "-o", "json").stdout)
     assert (printed["kind"], printed["failed"]) == ("PolicyTestReports", 1)
+
+
+def test_the_exit_code_of_a_failed_assertion_means_nothing_else() -> None:
+    assert TEST_FAILED not in {int(code) for code in ExitCode}

@@ -125,7 +125,7 @@ def test_a_replacement_of_an_unknown_scheduler_is_not_guessed_and_leaves_no_load
 def test_a_pod_of_unknown_load_is_counted_with_its_requests() -> None:
     web = a_workload("web", ["a"], cpu="2")
     inputs = planning_inputs(
-        [a_node("a"), a_node("b")], [web], load={"a": 60.0, "b": 10.0}, pod_load={"web-0": np.nan}
+        [a_node("a"), a_node("b")], [web], load={"a": np.nan, "b": 10.0}, pod_load={"web-0": np.nan}
     )
 
     answer = what_if(inputs, changes(drain=["a"]))

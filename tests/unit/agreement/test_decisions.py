@@ -91,3 +91,10 @@ def test_the_rules_of_a_minor_that_agree_more_often_are_named() -> None:
 
     assert (suspect.what, suspect.explained, suspect.decisions, suspect.compared) == ("1.36", 2, 3, 3)
     assert tally.why() == f"; {suspect.sentence}"
+
+
+def test_a_profile_has_every_result_from_its_first_decision_on() -> None:
+    added = Tally("cluster", 0.0).add([a_decision(1, Result.MISSED)])
+
+    assert {result for _, result in added} == {result.value for result in Result}
+    assert added.total() == 1

@@ -1,20 +1,15 @@
-"""What shells complete to: names of a cluster's objects, kept for a minute, and never in the way."""
+"""What shells complete to: contexts, kinds and the names of a recording, and never in the way."""
 
 from __future__ import annotations
 
 import json
-import os
-import socket
-import stat
 from pathlib import Path
 
 import pytest
 import yaml
 
-from rebalancer.cli import completion
 from rebalancer.cli.program import answer
-from rebalancer_demo import Sandbox
-from rebalancer_demo.hot_cluster import hot_cluster
+from rebalancer.cluster import live
 from tests.unit.cli.conftest import Program
 
 RECORDED = str(Path(__file__).parents[3] / "examples" / "hot-cluster")
@@ -54,48 +49,13 @@ def test_names_of_a_recording_are_completed(words: list[str], some: list[str]) -
     assert all(name.startswith(words[-1]) for name in found)
 
 
-def test_names_of_a_cluster_are_read_once_and_kept_without_the_login(tmp_path: Path, own_cache: Path) -> None:
-    with Sandbox(hot_cluster(1_795_176_000.0), controllers=False) as sandbox:
-        config = sandbox.write_kubeconfig(tmp_path / "kubeconfig")
-        first = completed("explain", "po")
-    again = completed("explain", "po")  # nobody answers any more
-    (kept,) = (own_cache / "rebalancer" / "completion").iterdir()
-    token = yaml.safe_load(config.read_text())["users"][0]["user"]["token"]
+def test_nothing_is_asked_of_a_cluster(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "open_api", lambda *_, **__: pytest.fail("a cluster is asked"))
 
-    assert set(PODS) <= set(first)
-    assert again == first
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    assert token not in kept.read_text()
-    assert set(kept.read_text().splitlines()) == {name.partition("/")[2] for name in first}
-
-
-def test_names_are_asked_for_again_after_a_minute_and_for_another_cluster(
-    tmp_path: Path, own_cache: Path
-) -> None:
-    with Sandbox(hot_cluster(1_795_176_000.0), controllers=False) as sandbox:
-        config = sandbox.write_kubeconfig(tmp_path / "kubeconfig")
-        assert completed("explain", "node/node-1") == ["node/node-1"]
-    (kept,) = (own_cache / "rebalancer" / "completion").iterdir()
-
-    os.utime(kept, (kept.stat().st_mtime - 61, kept.stat().st_mtime - 61))
-    assert completed("explain", "node/node-1") == []
-    other = tmp_path / "other"
-    other.write_text(config.read_text())
-    assert completed("explain", "--kubeconfig", str(other), "node/node-1") == []
-
-
-def test_names_are_those_of_the_context_that_was_given(tmp_path: Path) -> None:
-    with Sandbox(hot_cluster(1_795_176_000.0), controllers=False) as sandbox:
-        config = sandbox.write_kubeconfig(tmp_path / "kubeconfig")
-        document = yaml.safe_load(config.read_text())
-        (context,) = document["contexts"]
-        document["contexts"] = [{**context, "name": "this"}]
-        document["current-context"] = "other"
-        config.write_text(yaml.safe_dump(document))
-
-        assert completed("explain", "node/node-1") == []
-        assert completed("explain", "--context", "this", "node/node-1") == ["node/node-1"]
-        assert completed("plan", "--context", "this", "-n", "sho") == ["shop"]
+    assert completed("explain", "po") == ["pod/"]
+    assert completed("explain", "pod/") == []
+    assert completed("plan", "-n", "") == []
+    assert not own_cache.exists()
 
 
 def test_contexts_come_from_every_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,24 +78,6 @@ def test_a_failure_means_no_names_and_says_nothing(
     assert completed("plan", "--context", "y") == []
     assert completed("plan", "--from", str(tmp_path / "nowhere"), "-n", "") == []
     assert capfd.readouterr().err == ""
-
-
-def test_an_api_server_that_never_answers_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_cache: Path
-) -> None:
-    monkeypatch.setattr(completion, "_SECONDS", 0.05)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        cluster = {"server": f"http://127.0.0.1:{silent.getsockname()[1]}"}
-        context = {"name": "x", "context": {"cluster": "x"}}
-        document = {
-            "current-context": "x",
-            "contexts": [context],
-            "clusters": [{"name": "x", "cluster": cluster}],
-        }
-        (tmp_path / "kubeconfig").write_text(yaml.safe_dump(document))
-
-        assert completed("explain", "node/") == []
-    assert not own_cache.exists()
 
 
 def test_a_name_that_a_shell_would_run_is_not_shown(tmp_path: Path) -> None:

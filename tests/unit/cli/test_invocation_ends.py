@@ -7,7 +7,6 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,21 +51,6 @@ def test_each_mistake_of_a_policy_has_a_line_of_its_own_but_in_json_where_they_a
     assert rebalancer_program("plan").stderr == "error: a is wrong\nerror: b too\n"
     (line,) = rebalancer_program("--log-format", "json", "plan").stderr.splitlines()
     assert json.loads(line)["message"] == "a is wrong; b too"
-
-
-def test_a_folder_that_was_removed_under_the_program_is_no_defect_of_ours(
-    rebalancer_program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "gone").mkdir()
-    monkeypatch.chdir(tmp_path / "gone")
-    (tmp_path / "gone").rmdir()
-
-    result = rebalancer_program("run", "--policy", "policy.yaml")
-
-    assert (result.exit_code, result.stderr) == (
-        ExitCode.BAD_INPUT,
-        "error: the current folder was removed (change to another one)\n",
-    )
 
 
 def test_a_defect_of_ours_is_one_line_too(rebalancer_program: Program, pipeline: FakePipeline) -> None:

@@ -10,6 +10,7 @@ from typing import get_args
 import pytest
 from click.testing import CliRunner
 
+from rebalancer.cli.groups import installed_commands
 from rebalancer.cli.program import COMMANDS, main
 from rebalancer.cluster.kinds import KINDS, METRICS
 from rebalancer.policy.load_sources import LoadSource
@@ -17,6 +18,7 @@ from rebalancer.policy.load_sources import LoadSource
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()
 RECORDINGS = (ROOT / "docs" / "recordings.md").read_text()
+TIMELINES = (ROOT / "docs" / "lab" / "timeline.md").read_text()
 TUNING = (ROOT / "docs" / "tuning.md").read_text()
 
 
@@ -31,7 +33,7 @@ def test_a_dump_made_as_it_says_holds_every_kind_that_every_cluster_serves() -> 
 
 
 def _commands() -> list[list[str]]:
-    lines = re.findall(r"^\s*\$ (rebalancer .*)$", README + RECORDINGS, re.MULTILINE)
+    lines = re.findall(r"^\s*\$ (rebalancer .*)$", README + RECORDINGS + TIMELINES, re.MULTILINE)
     return [shlex.split(line, comments=True)[1:] for line in lines]
 
 
@@ -51,10 +53,11 @@ def test_every_command_of_the_readme_takes_the_options_it_shows(arguments: list[
         assert option in helped.output
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [*COMMANDS, *installed_commands()])
 def test_every_command_is_named_on_a_page(name: str) -> None:
-    pages = (README, *(path.read_text() for path in (ROOT / "docs").glob("*.md")))
-    assert any(re.search(rf"\brebalancer {name}\b", page) for page in pages)
+    pages = (README, *(path.read_text() for path in (ROOT / "docs").glob("**/*.md")))
+    words = name.replace(".", " ")
+    assert any(re.search(rf"\brebalancer {words}\b", page) for page in pages)
 
 
 def test_contributing_names_every_target_of_make_that_is_no_part_of_another() -> None:

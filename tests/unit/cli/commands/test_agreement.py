@@ -8,10 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from rebalancer.agreement.decisions import Decision, Result, Tally
+from rebalancer.agreement.tables import agreement_page, agreement_table
 from rebalancer.cluster.kinds import BY_PLURAL
-from rebalancer.reporting.html.pages import agreement_page
 from rebalancer.reporting.render import to_json
-from rebalancer.reporting.tables.agreement import agreement_table
 from tests.unit.agreement.test_replay import decided, scheduled, tallied, with_weights
 from tests.unit.cli.conftest import Program
 from tests.unit.cli.hot_dumps import a_hot_dump

@@ -14,12 +14,14 @@ from rebalancer.agreement.decisions import (
     Result,
     WhyThere,
 )
+from rebalancer.cluster import times
 from rebalancer.counting import counted
 from rebalancer.reporting.tables.explain import initials
 from rebalancer.reporting.tables.text import Column, Lines, Style, write_table
 from rebalancer.reporting.words import figure, plain, words
 
 _MAX_PROFILES, _MAX_MISSES, _MAX_SUSPECTS, _MAX_NODES = 12, 5, 5, 8
+_MAX_MISSES_OF_A_PAGE = 20
 
 
 def headline(decisions: int, landed: int) -> str:
@@ -142,3 +144,18 @@ def _said(item: Decision) -> str:
         return f"a miss among {counted(item.feasible, 'feasible node')}{why}"
     how = " in another order of what happened at once" if item.result is Result.REORDERED else ""
     return f"as computed{how}, one of {counted(item.possible, 'node')}, chance {item.chance:.0%}"
+
+
+def agreement_page(found: Agreement) -> str:
+    """The same as one HTML file: profiles, what would explain the misses, and the latest of them by node."""
+    from rebalancer.reporting.html.pages import render_page  # noqa: PLC0415 - imports jinja2
+
+    share = f" ({found.share:.2%})" if found.share is not None else ""
+    return render_page(
+        "agreement.html.jinja",
+        package="rebalancer.agreement",
+        found=found,
+        title=f"{headline(found.decisions, found.landed)}{share}",
+        time=times.render,
+        most=_MAX_MISSES_OF_A_PAGE,
+    )
