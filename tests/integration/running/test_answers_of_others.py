@@ -184,3 +184,29 @@ def test_a_taint_that_stays_is_said_and_the_run_partly_done(
     assert tainted(cluster) == {"node-1", "node-2"}
     assert result.exit_code == ExitCode.PARTLY_DONE
     assert outcomes["stillTainted"] == steered["leftBehind"] == ["node-1", "node-2"]
+
+
+def test_pods_stay_where_evictions_of_others_are_served_and_somebody_else_says_that_there_are_none(
+    cluster: HotCluster,
+) -> None:
+    version = "lifecycle.k8s.io/v1alpha1"
+    groups = [{"name": "lifecycle.k8s.io", "versions": [{"groupVersion": version, "version": "v1alpha1"}]}]
+    documents = {
+        "/apis": {"kind": "APIGroupList", "groups": groups},
+        f"/apis/{version}": {
+            "kind": "APIResourceList",
+            "groupVersion": version,
+            "resources": [{"name": "evictionrequests"}],
+        },
+    }
+
+    def stands_between(request: Request, _carry_out: CarryOut) -> Response | None:
+        if request.path in documents:
+            return Response.json(documents[request.path])
+        return html() if request.path.endswith("/evictionrequests") else None
+
+    behind(cluster, stands_between)
+    plan = json.loads(cluster.start("plan", "-o", "json").stdout)
+
+    assert plan["moves"] == []
+    assert "EvictionRequests were not read" in json.dumps(plan["kept"])
