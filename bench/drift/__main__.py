@@ -1,12 +1,11 @@
 """``python -m bench.drift --minutes 30 --out FOLDER``: serve on a real control plane while the load drifts.
 
 Two replicas act, a third joins when the leader is killed with SIGKILL a third of the way through. A real
-Prometheus scrapes all of them. What is printed each minute is the load itself, not what the service believes,
-and at the end the API server's own account of evictions is held against the journals.
+Prometheus scrapes all of them, whose data are in FOLDER/prometheus. What is printed each minute is the load
+itself, not what the service believes, and at the end the API server's own account of evictions is held
+against the journals.
 
-The answers to the queries of the dashboard are kept in FOLDER/dashboard.json; copied over
-tests/ux/dashboard_answers.json they are drawn by ``make pictures``. The programs of the control plane are
-those of ``make e2e-assets``.
+The programs of the control plane are those of ``make e2e-assets``.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ from tests.e2e.loads import Load, LoadServer
 from tests.e2e.processes import free_port
 from tests.integration.prometheus.servers import running
 from tests.integration.serving.replicas import Replica
-from tests.ux.dashboard import answers
 
 POLICY = """
 apiVersion: rebalancer/v1alpha1
@@ -174,7 +172,7 @@ def main(minutes: float, out: Path) -> None:
         policy = out / "policy.yaml"
         about = {"address": watcher.address, "scheduler": scheduler, "hot": HOT_PERCENT, "cool": COOL_PERCENT}
         policy.write_text(POLICY.format(minor=assets.MINOR, cores=os.cpu_count(), **about))
-        prometheus = stack.enter_context(running(out / "prometheus", None, f"scrape_configs: [{job}]\n"))
+        stack.enter_context(running(out / "prometheus", None, f"scrape_configs: [{job}]\n"))
         kubeconfig = control_plane.kubeconfig()
         course, began, killed = Course(load, audit), time.time(), 0.0
         replicas.append(replica(kubeconfig, policy, ports[0]))
@@ -199,8 +197,6 @@ def main(minutes: float, out: Path) -> None:
                     )
         finally:
             course.show(replicas)
-            found = answers(prometheus.address, began, time.time())
-            (out / "dashboard.json").write_text(json.dumps(found))
             (out / "log").write_text("\n".join(json.dumps(line) for line in lines_of(replicas)))
             course.summary(replicas, killed)
 

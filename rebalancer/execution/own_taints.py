@@ -162,6 +162,7 @@ class OwnTaints(msgspec.Struct, eq=False, dict=True):
                 body = at_once or self._replaced(api, what, path, name, value, goes, renews=renews)
                 if body is not None:
                     node = _decoded(api.write(what, "PATCH", path, body), what, name)
+                    self._check(what, value, node)
                     self._note(name, value, node)
             except RightsError as error:
                 if value and not (attempt or renews):
@@ -202,6 +203,22 @@ class OwnTaints(msgspec.Struct, eq=False, dict=True):
         version = node.metadata.get("resourceVersion", "")
         body = {"metadata": {"resourceVersion": version}, "spec": {"taints": wanted or None}}
         return body if wanted != taints else None
+
+    def _check(self, what: str, value: str | None, node: _WholeNode) -> None:
+        """Raise UnreachableError where the API server has not stored what was asked for."""
+        of_this_run = {
+            taint["value"]
+            for taint in node.spec.get("taints") or ()
+            if self._is_ours(taint) and taint["value"].startswith(f"{self._owner}.")
+        }
+        expected = set() if value is None else {value}
+        if of_this_run != expected:
+            raise RequestRejectedError(
+                f"{what}: the API server stored other taints than were sent",
+                where=self._api.host,
+                hint="does an admission webhook change nodes, or a proxy answer in the API server's place?",
+                status=HTTPStatus.UNPROCESSABLE_ENTITY,
+            )
 
     def _note(self, name: str, value: str | None, node: _WholeNode) -> None:
         """Where the taint is that was set now."""

@@ -30,7 +30,7 @@ from rebalancer.cluster import times
 from rebalancer.cluster.live import object_path
 from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.cluster.records import Workload
-from rebalancer.errors import RightsError
+from rebalancer.errors import RightsError, UnreachableError
 from rebalancer.execution.evict import Attempt, Attempts, Ends, EvictionClient, Verdict
 from rebalancer.execution.observed_pods import ObservedPod
 from rebalancer.http import Answer
@@ -111,6 +111,10 @@ class _Restart(Attempts):
             raise RequestRejectedError(
                 f"{what}: the answer is not a Deployment: {str(error)[:200]}", where=self.api.host
             ) from error
+        if found is not None and not found.metadata.uid:
+            raise UnreachableError(
+                f"{what}: the answer is not a Deployment: it has no uid", where=self.api.host
+            )
         return found if found and found.metadata.uid == self.move.pod.workload_uid else None
 
 

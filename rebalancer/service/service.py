@@ -44,7 +44,7 @@ from rebalancer.planning.plan import Plan
 from rebalancer.planning.planner import make_plan
 from rebalancer.planning.prepared import Sight, sight_of
 from rebalancer.planning.strategies import STRATEGIES
-from rebalancer.reporting.metrics import LEADER, MOVES_QUEUED, NEXT_RUN, POLICY_CURRENT, RunMetrics
+from rebalancer.reporting.metrics import LEADER, POLICY_CURRENT, RunMetrics
 from rebalancer.reporting.run_observers import LogObserver
 from rebalancer.reporting.tables.outcomes import measured_words
 from rebalancer.reporting.words import words
@@ -55,7 +55,7 @@ from rebalancer.service.policy_in_force import PolicyInForce
 from rebalancer.service.waiting import FINISHING_SECONDS, EarlyRuns, WarmCluster
 from rebalancer.signals import StopSignals, stop_on_signal
 from rebalancer.state.run_state import RunState
-from rebalancer.telemetry import listening, span
+from rebalancer.telemetry import span
 
 LOGGER = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0  # between two looks at the lease, the policy and the clock
@@ -153,7 +153,7 @@ class Runs(msgspec.Struct, eq=False, dict=True):
         by_result = Counter[tuple[str, str]]() if step is None else step.by_result
         tally = following.tally
         assert tally is not None
-        self._metrics.compared(by_result, tally.share, tally.processor_seconds)
+        self._metrics.compared(by_result)
         missed = sum(count for (_, result), count in by_result.items() if result == Result.MISSED)
         if missed:
             LOGGER.warning(
@@ -207,7 +207,6 @@ class Runs(msgspec.Struct, eq=False, dict=True):
             plan, found = self._signals.interruptibly(planned)
         self._seen = found(self._seen or RunState())
         self._planned(plan)
-        self._metrics.set(MOVES_QUEUED, 0)  # nobody carries the plan out
         for move in plan.moves[:MAX_MOVES_SHOWN]:
             LOGGER.info(
                 "would evict %s: %s",
@@ -249,7 +248,7 @@ class Service(msgspec.Struct, eq=False, dict=True):
         """Read the policy. Raises InputError when it cannot be used."""
         self._policy = PolicyInForce(self._options.policy_path)
         self._health = Health()
-        self.metrics = RunMetrics(self._settings.cluster, of_a_service=True)
+        self.metrics = RunMetrics(self._settings.cluster)
 
     def serve(self) -> int:
         """Serve until a signal asks to stop; returns the exit code.
@@ -260,7 +259,6 @@ class Service(msgspec.Struct, eq=False, dict=True):
         with (
             stop_on_signal(self._policy.ask) as signals,
             answering(self._settings.host, self._settings.port, app) as url,
-            listening(self.metrics),
             contextlib.suppress(StopRequestedError),
         ):
             LOGGER.info("metrics and probes are at %s", url)
@@ -341,7 +339,7 @@ class Service(msgspec.Struct, eq=False, dict=True):
         """Make a run at every interval; under a lease for as long as it is held, without one only plans."""
         self.metrics.set(LEADER, 1)
         began = self._last_began(runs) if held is not None else -float("inf")
-        early = EarlyRuns(runs.sight, self.metrics.checked, time.monotonic)
+        early = EarlyRuns(runs.sight, time.monotonic)
         early.planned(runs.hot_nodes)
         while self._waited(began, signals, held, early, runs):
             self._tend()  # the newest policy is the one of the run
@@ -396,7 +394,6 @@ class Service(msgspec.Struct, eq=False, dict=True):
             settings = self._policy.loaded.policy.hot_nodes
             due = began + max(settings.run_interval, MIN_INTERVAL_SECONDS)
             left = due - time.monotonic()
-            self.metrics.set(NEXT_RUN, time.time() + max(left, 0.0))
             if left <= 0:
                 return True
             self._tend()

@@ -36,7 +36,6 @@ from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.errors import RebalancerError, StopRequestedError
 from rebalancer.planning.prepared import Sight
 from rebalancer.policy.hotness import HotNodes
-from rebalancer.reporting.metrics import EARLY_RUN, NOTHING_NEW, UNKNOWN_LOAD
 from rebalancer.reporting.words import sample
 from rebalancer.telemetry import span
 
@@ -50,7 +49,6 @@ class EarlyRuns(msgspec.Struct, eq=False):
     """Looks at the load between two runs."""
 
     _sight: Callable[[float], Sight]  # what there is, within so many seconds
-    _checked: Callable[[str], None]  # counts what looks came to
     _clock: Callable[[], float] = time.monotonic
     _known: frozenset[str] | None = None  # hot at the last run or look; None: not known yet
     _usable: frozenset[str] = frozenset()  # usable at the last look; none: not known yet
@@ -76,11 +74,9 @@ class EarlyRuns(msgspec.Struct, eq=False):
         took = self._clock() - now
         self._next_look = self._clock() + max(settings.check_interval, took / MAX_SHARE)
         if seen is None:
-            self._checked(UNKNOWN_LOAD)
             return False
         reasons = self._reasons(seen)
         self._known, self._usable = seen.hot, seen.usable
-        self._checked(EARLY_RUN if reasons else NOTHING_NEW)
         if reasons:
             said = "; ".join(reasons)
             LOGGER.info("a run begins %.0f s early: %s", due - self._clock(), said)

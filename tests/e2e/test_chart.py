@@ -142,6 +142,9 @@ def test_the_chart_is_well_formed(tmp_path: Path) -> None:
     [
         ("service.enabled=true", "a CronJob cannot be scraped; set kind: Deployment, or metricsPush"),
         ("kind=Deployment,metricsPush=http://gateway:9091", "metricsPush: a Deployment is scraped"),
+        ("prometheusRule.enabled=true", "there are no metrics to alert on or to show; set metricsPush"),
+        ("grafanaDashboard.enabled=true", "there are no metrics to alert on or to show; set metricsPush"),
+        ("metricsPush=http://gateway:9091", "a CronJob that only plans has no metrics; set act: true"),
         ("kind=Deployment,serviceMonitor.enabled=true", "serviceMonitor.enabled: it needs service.enabled"),
         ("scheduel=x", "additional properties 'scheduel' not allowed"),
         ("act=perhaps", "at '/act': got string, want boolean"),

@@ -6,7 +6,6 @@ build/pictures, as PNG too where a Chromium is found.
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,6 @@ from pathlib import Path
 
 from rebalancer.reporting.html.pages import html_report
 from tests.unit.reporting.builders import a_large_plan
-from tests.ux import dashboard
 from tests.ux.browser import Browser, find_browser
 from tests.ux.moving import moving_picture
 from tests.ux.terminal import EXAMPLE, ROOT, THEMES, picture, printed
@@ -40,11 +38,6 @@ def readme_pictures() -> Iterator[tuple[Path, str]]:
         yield README / f"moves-{theme}.svg", moving_picture(theme)
 
 
-def documentation_pictures() -> Iterator[tuple[Path, str]]:
-    """Pictures of the documentation that show figures of an earlier measurement."""
-    yield dashboard.PICTURE, dashboard.drawing(json.loads(dashboard.ANSWERS.read_text()))
-
-
 def pictures() -> Iterator[tuple[str, str]]:
     """All pictures of terminals, by name."""
     for name, words in COMMANDS.items():
@@ -58,7 +51,7 @@ def pictures() -> Iterator[tuple[str, str]]:
 
 def main() -> int:
     """Write everything; says where."""
-    for path, svg in (*readme_pictures(), *documentation_pictures()):
+    for path, svg in readme_pictures():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(svg)
         sys.stdout.write(f"{path.relative_to(ROOT)}\n")

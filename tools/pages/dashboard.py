@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+CLUSTER = '{cluster=~"$cluster"}'  # what the variable of the dashboard chooses; all, also without the label
 _WIDTH = 24  # of the whole dashboard, in Grafana's units
 
 
@@ -29,122 +30,107 @@ class Panel:
 
     title: str
     queries: tuple[Query, ...]
+    description: str
     unit: str = "short"
     kind: str = "timeseries"
     width: int = 8
     height: int = 7
 
 
-def _quantiles(metric: str, by: str) -> tuple[Query, ...]:
-    return tuple(
-        Query(
-            f"histogram_quantile({share}, sum by (le, {by}) (rate({metric}_bucket[$__rate_interval])))",
-            f"{{{{{by}}}}} p{share * 100:.0f}",
-        )
-        for share in (0.5, 0.95)
+def _figure(title: str, expression: str, description: str, *, unit: str = "short") -> Panel:
+    """A panel of one large figure a cluster; four of them fill a row."""
+    return Panel(
+        title, (Query(expression, "{{cluster}}"),), description, unit, kind="stat", width=6, height=4
     )
 
 
-def _figure(title: str, expression: str, legend: str, *, unit: str = "short") -> Panel:
-    """A panel of one large figure; six of them fill a row."""
-    return Panel(title, (Query(expression, legend),), unit, kind="stat", width=4, height=4)
-
-
 PANELS: tuple[Panel, ...] = (
-    _figure("Hot nodes", "max(rebalancer_hot_nodes)", "hot"),
-    _figure("Cannot be cooled", "max(rebalancer_unsolved_nodes)", "unsolved"),
     _figure(
-        "Since the last success", "time() - max(rebalancer_last_success_timestamp_seconds)", "age", unit="s"
+        "Hot nodes",
+        f"max by (cluster) (rebalancer_hot_nodes{CLUSTER})",
+        "Nodes above a threshold of the policy when the last plan was made.",
     ),
-    _figure("Exit code of the last run", "max(rebalancer_run_exit_code)", "code"),
-    _figure("Moves in the queue", "max(rebalancer_moves_queued)", "moves"),
-    _figure("Replicas that act", "sum(rebalancer_leader)", "leaders"),
-    Panel(
-        "Highest load of a node",
-        (
-            Query("max by (resource) (rebalancer_highest_load_percent)", "{{resource}}"),
-            Query("max by (resource) (rebalancer_highest_load_after_percent)", "{{resource}} expected"),
-        ),
-        unit="percent",
+    _figure(
+        "Since the last success",
+        f"time() - max by (cluster) (rebalancer_last_success_timestamp_seconds{CLUSTER})",
+        "How long ago a run ended with exit code 0.",
+        unit="s",
+    ),
+    _figure(
+        "Exit code of the last run",
+        f"max by (cluster) (rebalancer_run_exit_code{CLUSTER})",
+        "0 is done; `rebalancer --help` has the meaning of the others.",
+    ),
+    _figure(
+        "Replicas that act",
+        f"sum by (cluster) (rebalancer_leader{CLUSTER})",
+        "One replica of a service leads, the others stand by.",
     ),
     Panel(
-        "Points above coolTo",
-        (
-            Query("max(rebalancer_excess_points)", "excess"),
-            Query("max(rebalancer_excess_after_points)", "expected"),
-        ),
+        "Nodes hot and unmovable",
+        (Query(f"count by (cluster, reason) (rebalancer_unsolved_node{CLUSTER})", "{{cluster}} {{reason}}"),),
+        "Hot nodes that stay hot after the plan, by what keeps most of their pods.",
     ),
     Panel(
-        "Deviation of the load",
-        (
-            Query("max by (resource) (rebalancer_load_deviation_points)", "{{resource}}"),
-            Query("max by (resource) (rebalancer_load_deviation_after_points)", "{{resource}} expected"),
-        ),
-        unit="percent",
+        "Pods kept on hot nodes",
+        (Query(f"max by (cluster, reason) (rebalancer_pods_kept{CLUSTER})", "{{cluster}} {{reason}}"),),
+        "Pods that the plan does not move, by reason; the reference of protections explains each.",
+    ),
+    Panel(
+        "Nodes with known load",
+        (Query(f"max by (cluster, load) (rebalancer_nodes{CLUSTER})", "{{cluster}} {{load}}"),),
+        "A node whose load is not known is neither relieved nor a destination.",
     ),
     Panel(
         "Evictions by result",
-        (Query("sum by (result) (increase(rebalancer_evictions_total[$__rate_interval]))", "{{result}}"),),
+        (
+            Query(
+                f"sum by (cluster, result) (increase(rebalancer_evictions_total{CLUSTER}[$__rate_interval]))",
+                "{{cluster}} {{result}}",
+            ),
+        ),
+        "Evictions that were requested, and how each ended.",
     ),
     Panel(
         "Evictions of an hour by namespace",
         (
             Query(
-                "sum by (namespace, reason) (increase(rebalancer_evictions_total[1h]))",
-                "{{namespace}}, {{reason}}",
+                f"sum by (cluster, namespace, reason) (increase(rebalancer_evictions_total{CLUSTER}[1h]))",
+                "{{cluster}} {{namespace}}, {{reason}}",
             ),
         ),
+        "Whose pods were evicted, and by which strategy.",
     ),
     Panel(
-        "Landings of an hour, predicted and real",
-        (
-            Query("sum by (landing) (increase(rebalancer_landings_total[1h]))", "{{landing}}"),
-            Query("sum(increase(rebalancer_landings_likeliest_expected_total[1h]))", "Likeliest, predicted"),
-        ),
-    ),
-    Panel(
-        "Nodes hot and unmovable",
-        (Query("count by (reason) (rebalancer_unsolved_node)", "{{reason}}"),),
-    ),
-    Panel("Pods kept on hot nodes", (Query("max by (reason) (rebalancer_pods_kept)", "{{reason}}"),)),
-    Panel(
-        "Stops of an hour",
-        (Query("sum by (stop) (increase(rebalancer_stops_total[1h]))", "{{stop}}"),),
-    ),
-    Panel(
-        "How long runs take",
+        "Landings of an hour",
         (
             Query(
-                "histogram_quantile(0.95, sum by (le) "
-                "(rate(rebalancer_run_duration_seconds_bucket[$__rate_interval])))",
-                "p95",
+                f"sum by (cluster, landing) (increase(rebalancer_landings_total{CLUSTER}[1h]))",
+                "{{cluster}} {{landing}}",
             ),
         ),
-        unit="s",
-    ),
-    Panel("How long stages take", _quantiles("rebalancer_stage_duration_seconds", "stage"), unit="s"),
-    Panel(
-        "Requests to the API server",
-        _quantiles("rebalancer_api_request_duration_seconds", "request"),
-        unit="s",
+        "Where replacements landed beside what the plan predicted; NotAllowed stops a run.",
     ),
     Panel(
-        "What the model knows",
+        "Stops of an hour",
         (
-            Query("min(rebalancer_scheduler_verified)", "scheduler verified"),
-            Query("max(rebalancer_unverified_rules)", "rules that differ"),
-            Query("max(rebalancer_neutral_plugins)", "plugins not modelled"),
-            Query("max(rebalancer_plan_warnings)", "warnings"),
+            Query(
+                f"sum by (cluster, stop) (increase(rebalancer_stops_total{CLUSTER}[1h]))",
+                "{{cluster}} {{stop}}",
+            ),
         ),
+        "Runs that ended before the end of their plan, by the reason.",
     ),
     Panel(
-        "Nodes with known load",
-        (Query("max(rebalancer_known_nodes)", "known"), Query("max(rebalancer_nodes)", "all")),
-    ),
-    Panel("Size of the state", (Query("max(rebalancer_state_bytes)", "state"),), unit="bytes"),
-    Panel(
-        "Looks at the load in an hour",
-        (Query("sum by (result) (increase(rebalancer_load_checks_total[1h]))", "{{result}}"),),
+        "Decisions of schedulers in an hour",
+        (
+            Query(
+                "sum by (cluster, profile, result) "
+                f"(increase(rebalancer_scheduler_decisions_total{CLUSTER}[1h]))",
+                "{{cluster}} {{profile}} {{result}}",
+            ),
+        ),
+        "What schedulers decided beside what rebalancer computes for the same pods.",
     ),
 )
 
@@ -168,7 +154,19 @@ def dashboard() -> str:
         "time": {"from": "now-6h", "to": "now"},
         "templating": {
             "list": [
-                {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
+                {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"},
+                {
+                    "name": "cluster",
+                    "label": "Cluster",
+                    "type": "query",
+                    "datasource": _SOURCE,
+                    "query": "label_values(rebalancer_run_exit_code, cluster)",
+                    "refresh": 2,
+                    "multi": True,
+                    "includeAll": True,
+                    "allValue": ".*",
+                    "current": {"text": "All", "value": "$__all"},
+                },
             ]
         },
         "panels": panels,
@@ -180,6 +178,7 @@ def _panel(panel: Panel, number: int, column: int, row: int) -> dict[str, Any]:
     return {
         "id": number,
         "title": panel.title,
+        "description": panel.description,
         "type": panel.kind,
         "datasource": _SOURCE,
         "gridPos": {"x": column, "y": row, "w": panel.width, "h": panel.height},

@@ -92,6 +92,12 @@ kind: RebalancePolicy
 {{- if and (eq .Values.kind "Deployment") .Values.metricsPush -}}
 {{- fail "metricsPush: a Deployment is scraped; set service.enabled with serviceMonitor.enabled, or podMonitor.enabled" -}}
 {{- end -}}
+{{- if and .Values.metricsPush (not .Values.act) -}}
+{{- fail "metricsPush: a CronJob that only plans has no metrics; set act: true, or kind: Deployment" -}}
+{{- end -}}
+{{- if and (eq .Values.kind "CronJob") (not .Values.metricsPush) (or .Values.prometheusRule.enabled .Values.grafanaDashboard.enabled) -}}
+{{- fail "prometheusRule, grafanaDashboard: there are no metrics to alert on or to show; set metricsPush with act: true, or kind: Deployment with podMonitor.enabled" -}}
+{{- end -}}
 {{- if and .Values.serviceMonitor.enabled (not .Values.service.enabled) -}}
 {{- fail "serviceMonitor.enabled: it needs service.enabled" -}}
 {{- end -}}

@@ -39,7 +39,6 @@ from rebalancer.counting import counted
 from rebalancer.errors import ExitCode, InputError, RebalancerError, StopRequestedError
 from rebalancer.observe.plan_options import MAX_CONFIRMATION_SECONDS, PlanOptions, RunOptions, policy_of
 from rebalancer.reporting.render import TABLES, Format
-from rebalancer.telemetry import listening
 from rebalancer.traces import exported_traces
 
 if TYPE_CHECKING:
@@ -110,9 +109,7 @@ def run(
             dry_run = run_options.dry_run
             ask = not yes and not dry_run and _can_be_asked()
             shown = functools.partial(_show_plan, output=output, dry_run=dry_run, ask=ask)
-            follow = listening(metrics) if metrics is not None else contextlib.nullcontext()
-            with follow:
-                plan, outcomes = _carried_out(options, run_options, shown, metrics)
+            plan, outcomes = _carried_out(options, run_options, shown, metrics)
             code = session.exit_code = outcomes.exit_code
         except RebalancerError as error:
             code = int(error.exit_code)

@@ -291,10 +291,11 @@ def test_a_server_that_keeps_failing_is_one_line(refusal: Refusal, tmp_path: Pat
     assert line.startswith(f"{sandbox.url}: list pods: ")
 
 
+@pytest.mark.parametrize("minor", [20, 35])
 def test_a_live_and_a_recorded_cluster_are_the_same_to_the_planner(
-    rebalancer_program: Program, tmp_path: Path
+    rebalancer_program: Program, tmp_path: Path, minor: int
 ) -> None:
-    with a_sandbox(objects=cluster_objects(5)) as sandbox:
+    with a_sandbox(objects=cluster_objects(5), surface=Surface(minor)) as sandbox:
         kubeconfig = sandbox.write_kubeconfig(tmp_path / "config")
         moment = str(int(sandbox.clock()))
         saved = rebalancer_program("snapshot", "save", tmp_path / "saved", "--kubeconfig", kubeconfig)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.reporting.metrics import METRICS, MetricKind
+from rebalancer.reporting.metrics import METRICS
 from tests.builders import a_pod
 from tests.integration.prometheus.servers import MISSING, Prometheus, running
 from tests.integration.serving.replicas import EVERY_SECOND, a_hot_cluster
@@ -61,7 +61,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
                 """The first look at the cluster may come after all evictions, so more pods are bound."""
                 if (look := next(looks)) % 50 == 0:
                     cluster.sandbox.store.create("pods", a_pod(f"more-{look}", cpu="1m", memory="1Mi"))
-                return asked(found, "rebalancer_scheduler_agreement_ratio")
+                return asked(found, "increase(rebalancer_scheduler_decisions_total[1h])")
 
             eventually(compared, awaited="decisions of the scheduler were compared")
             eventually(
@@ -77,8 +77,7 @@ def test_each_metric_of_the_docs_has_a_value_and_its_labels(prometheus: Promethe
     """One test, as the cluster, the service and the Prometheus are dear to start."""
     wrong = {}
     for metric in METRICS:
-        name = f"{metric.name}_count" if metric.kind is MetricKind.HISTOGRAM else metric.name
-        found = asked(prometheus, f"last_over_time({name}[10m])")
+        found = asked(prometheus, f"last_over_time({metric.name}[10m])")
         labels = set(found[0]["metric"]) - {"__name__", "job", "instance"} if found else "no value"
         if labels != set(metric.labels):
             wrong[metric.name] = labels
@@ -92,10 +91,10 @@ def test_each_panel_of_the_dashboard_has_an_answer(prometheus: Prometheus) -> No
     silent = [
         f"{title}: {query}"
         for title, query in queries
-        if not asked(prometheus, _once(query.replace("$__rate_interval", "5m")))
+        if not asked(prometheus, _once(query.replace("$__rate_interval", "5m").replace("$cluster", ".*")))
     ]
 
-    assert len(queries) >= len(panels) > 15
+    assert len(queries) >= len(panels) > 10
     assert silent == []
 
 
@@ -105,14 +104,8 @@ def _once(query: str) -> str:
 
 
 def test_nothing_is_scraped_that_is_not_in_the_docs(prometheus: Prometheus) -> None:
-    suffixes = ("_bucket", "_count", "_sum")
     names = {
         item["metric"]["__name__"]
         for item in asked(prometheus, '{job="rebalancer",__name__=~"rebalancer_.*"}')
     }
-    known = {metric.name for metric in METRICS if metric.kind is not MetricKind.HISTOGRAM}
-    known |= {
-        metric.name + end for metric in METRICS if metric.kind is MetricKind.HISTOGRAM for end in suffixes
-    }
-
-    assert names <= known
+    assert names <= {metric.name for metric in METRICS}

@@ -30,7 +30,7 @@ def test_without_act_it_plans_again_and_again_and_changes_nothing(cluster: Clust
 
     assert replica.says("would evict shop/")
     assert replica.get("/readyz") == (200, "ok: plans only\n")
-    assert "rebalancer_moves_planned 4.0" in replica.get("/metrics")[1]
+    assert "rebalancer_hot_nodes 2.0" in replica.get("/metrics")[1]
     assert cluster.gone == set()
     assert cluster.holder == ""
     assert cluster.known == {}
@@ -65,9 +65,6 @@ def test_an_interval_has_one_run_also_when_another_replica_takes_over(cluster: C
     eventually(lambda: "rebalancer_leader 1.0" in second.get("/metrics")[1], awaited="it leads")
 
     # The run of the first was a moment ago, and the next one is due in an hour.
-    eventually(
-        lambda: "rebalancer_next_run_timestamp_seconds" in second.get("/metrics")[1], awaited="a next run"
-    )
     assert not second.says("hot nodes of")
 
     # One that is started anew leads at once, and is ready long before its first run.
@@ -130,7 +127,6 @@ def test_a_node_that_turns_hot_begins_a_run_before_it_is_due(cluster: Cluster) -
         cluster.sandbox.usage.show(node)
     replica.waits_for("early: node-1, node-2 turned hot since the last one")
     replica.waits_for("2 hot nodes of 6, 4 moves planned")
-    assert 'checks_total{result="EarlyRun"} 1.0' in replica.get("/metrics")[1]
 
 
 def test_a_run_that_fails_is_counted_and_the_next_one_is_made(cluster: Cluster) -> None:

@@ -13,7 +13,7 @@ from urllib3.exceptions import ProtocolError
 
 from rebalancer.cluster.records import Taint
 from rebalancer.deadlines import Deadline, StopRequest
-from rebalancer.errors import RebalancerError, RightsError, SafetyError, StopRequestedError
+from rebalancer.errors import RebalancerError, RightsError, SafetyError, StopRequestedError, UnreachableError
 from rebalancer.execution.own_taints import OwnTaints
 from rebalancer.planning.steering import EMPTIED, TAINT_KEY
 from rebalancer_demo.api.bodies import json_patch
@@ -215,6 +215,30 @@ def test_a_node_that_is_gone_needs_nothing() -> None:
     taints = nodes.run()
     taints.begin(("a", "gone"), ("gone too",))
     assert taints.end() == ()
+
+
+@pytest.mark.parametrize("asks", ["begin", "end"])
+def test_what_is_answered_and_not_stored_is_noticed(asks: str) -> None:
+    """As by an admission webhook, or by a proxy that carries nothing out."""
+    nodes = Nodes(a=[])
+    taints = nodes.run()
+    if asks == "begin":
+        nodes.refuses["a"] = Answer(200, nodes._node("a"))
+        with pytest.raises(UnreachableError, match="stored other taints than were sent"):
+            taints.begin(("a",), ())
+        return
+    taints.begin(("a",), ())
+    nodes.refuses["a"] = Answer(200, nodes._node("a"))
+    assert taints.end() == ("a",)
+
+
+@pytest.mark.parametrize("answer", [Answer(404, b"<html>"), refusal(404, "no such path"), refusal(403, "no")])
+def test_a_taint_stays_where_its_node_cannot_be_read_or_changed(answer: Answer) -> None:
+    nodes = Nodes(a=[])
+    taints = nodes.run()
+    taints.begin(("a",), ())
+    nodes.transport.handler = lambda _request: answer
+    assert taints.end() == ("a",)
 
 
 def test_a_node_whose_taints_are_as_they_were_seen_takes_one_request_a_change() -> None:

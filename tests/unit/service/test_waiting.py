@@ -31,7 +31,6 @@ class Cluster:
     takes: float = 0.0
     now: float = 0.0
     looks: list[float] = field(default_factory=list)
-    results: list[str] = field(default_factory=list)
 
     def sight(self, seconds: float) -> Sight:
         assert seconds > 0
@@ -42,7 +41,7 @@ class Cluster:
         return Sight(self.hot, self.usable)
 
     def early_runs(self, *hot: str) -> EarlyRuns:
-        found = EarlyRuns(self.sight, self.results.append, lambda: self.now)
+        found = EarlyRuns(self.sight, lambda: self.now)
         found.planned(frozenset(hot))
         return found
 
@@ -61,7 +60,6 @@ def test_a_node_that_turned_hot_begins_a_run_as_soon_as_one_may_begin() -> None:
     cluster = Cluster(frozenset({"n1", "n2"}))
 
     assert waited(cluster, cluster.early_runs("n1")) == 300.0
-    assert cluster.results == ["EarlyRun"]
 
 
 def test_nodes_that_were_hot_at_the_last_run_begin_none() -> None:
@@ -69,7 +67,6 @@ def test_nodes_that_were_hot_at_the_last_run_begin_none() -> None:
 
     assert waited(cluster, cluster.early_runs("n1", "n2")) is None
     assert cluster.looks == [300.0 + 60.0 * number for number in range(10)]
-    assert set(cluster.results) == {"NothingNew"}
 
 
 @pytest.mark.parametrize(
@@ -124,8 +121,7 @@ def test_a_load_that_is_not_known_begins_no_run_and_is_said_once(
     cluster = Cluster(frozenset({"n1"}), error=error)
 
     assert waited(cluster, cluster.early_runs()) is None
-    assert set(cluster.results) == {"Unknown"}
-    assert len(cluster.results) == 10
+    assert len(cluster.looks) == 10
     (message,) = caplog.messages
     assert message == f"whether a node turned hot is not known, the next run begins when it is due: {error}"
 
@@ -136,14 +132,14 @@ def test_a_load_that_grows_older_with_each_look_is_said_once(caplog: pytest.LogC
     )
 
     assert waited(cluster, cluster.early_runs()) is None
-    assert len(cluster.results) == 10
+    assert len(cluster.looks) == 10
     assert len(caplog.messages) == 1
     assert "was 300s old" in caplog.messages[0]
 
 
 def test_without_a_run_to_compare_with_the_first_look_is_what_later_ones_compare_with() -> None:
     cluster = Cluster(frozenset({"n1"}))
-    early = EarlyRuns(cluster.sight, cluster.results.append, lambda: cluster.now)
+    early = EarlyRuns(cluster.sight, lambda: cluster.now)
 
     assert waited(cluster, early) is None
     cluster.now, cluster.hot = 1000.0, frozenset({"n1", "n2"})
@@ -208,7 +204,6 @@ def test_however_nodes_flap_runs_are_apart_and_looks_are_few(
         cluster.now += 5.0
     for (ended, took), begun in zip(ends, cluster.looks[1:], strict=False):
         assert begun - ended >= max(10.0, took / MAX_SHARE) - 1e-6
-    assert len(cluster.results) == len(cluster.looks)
 
 
 # A standby keeps the cluster at hand, and lets go of it whatever the API server does.

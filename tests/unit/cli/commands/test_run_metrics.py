@@ -21,7 +21,7 @@ def test_metrics_are_written_when_the_run_ends(
     path = tmp_path / "rebalancer.prom"
     rebalancer_program("run", "--metrics-textfile", str(path))
 
-    assert 'rebalancer_moves{result="Landed"} 1.0' in path.read_text()
+    assert 'rebalancer_runs_total{exit_code="0"} 1.0' in path.read_text()
     assert "rebalancer_run_exit_code 0.0" in path.read_text()
     assert [entry.name for entry in tmp_path.iterdir()] == ["rebalancer.prom"]
 
@@ -40,7 +40,7 @@ def test_metrics_are_written_however_the_run_ends(
     assert result.exit_code == code
     assert f"rebalancer_run_exit_code {float(code)}" in path.read_text()
     assert "rebalancer_hot_nodes 2.0" in path.read_text()  # it had a plan by then, and no outcomes
-    assert "rebalancer_moves{" not in path.read_text()
+    assert "rebalancer_evictions_total{" not in path.read_text()
 
 
 def test_metrics_that_cannot_be_written_are_refused_before_the_run(
@@ -65,7 +65,7 @@ def test_metrics_are_pushed_when_the_run_ends(rebalancer_program: Program, pipel
     assert result.exit_code == 0
     [(method, path, metrics)] = pushed
     assert (method, path) == ("PUT", "/metrics/job/rebalancer")
-    assert 'rebalancer_moves{result="Landed"} 1.0' in metrics
+    assert 'rebalancer_runs_total{exit_code="0"} 1.0' in metrics
 
 
 def test_metrics_that_cannot_be_pushed_do_not_change_the_run(

@@ -8,7 +8,6 @@ from prometheus_client import generate_latest
 from rebalancer.execution.events import MoveEnded
 from rebalancer.reporting.metrics import MAX_NAMESPACES, RunMetrics
 from rebalancer.state.results import Result
-from rebalancer.telemetry import listening, span
 from tests.unit.reporting.builders import an_outcome
 
 
@@ -18,7 +17,7 @@ def evicted_from(metrics: RunMetrics) -> set[str]:
 
 
 def test_of_namespaces_that_come_and_go_those_evicted_from_last_have_series() -> None:
-    metrics = RunMetrics(of_a_service=True)
+    metrics = RunMetrics()
     for number in range(3 * MAX_NAMESPACES):
         for namespace in ("shop", f"preview-{number}"):
             for result in (Result.LANDED, Result.REFUSED, Result.PENDING):
@@ -31,19 +30,8 @@ def test_of_namespaces_that_come_and_go_those_evicted_from_last_have_series() ->
     assert "preview-0" not in found
 
 
-def test_comparisons_of_watches_with_a_list_are_counted_by_what_they_showed() -> None:
-    metrics = RunMetrics(of_a_service=True)
-    with listening(metrics):
-        for differing in (0, 0, 3):
-            with span("compare", kind="pods", differing=differing):
-                pass
-    text = generate_latest(metrics.registry).decode()
-    assert 'rebalancer_watch_comparisons_total{result="Same"} 2.0' in text
-    assert 'rebalancer_watch_comparisons_total{result="Differs"} 1.0' in text
-
-
 def test_every_series_has_the_name_of_the_cluster_where_one_is_given() -> None:
-    metrics = RunMetrics("eu", of_a_service=True)
+    metrics = RunMetrics("eu")
     metrics.ended(0, 0.0)
     lines = generate_latest(metrics.registry).decode().splitlines()
     assert all('cluster="eu"' in line for line in lines if not line.startswith("#"))
