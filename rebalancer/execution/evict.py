@@ -316,12 +316,12 @@ class Attempts(ABC):
         body = StatusError(answer)
         if body.kind == self.answered_with and not body.is_failure:
             return self.ended(self.granted, "accepted by the API server")
-        row, what = NOT_THE_SERVERS, f"is no {self.answered_with} of the API server"
+        what = f"the answer, with HTTP {answer.status},"
         if not answer.body:
-            row, what = NO_ANSWER, "has no body"
-        elif body.is_failure:
-            what = f"is a failure: {body.message}"
-        return self._answered(row, f"the answer, with HTTP {answer.status}, {what}")
+            return self._answered(NO_ANSWER, f"{what} has no body")
+        if body.is_failure:
+            return self._answered(NOT_THE_SERVERS, f"{what} is a failure: {body.message}")
+        return self._answered(NOT_THE_SERVERS, f"{what} is no {self.answered_with} of the API server")
 
     def _server_says(self, time: float | None) -> None:
         """A replacement may be as old as the server's clock says, which may be behind ours."""
@@ -369,6 +369,10 @@ class _Eviction(Attempts):
     granted = Verdict.EVICTED
     answered_with = "Status"
     done = "the pod is terminating"
+
+    def __init__(self, client: EvictionClient, move: Move) -> None:
+        super().__init__(client, move)
+        self._version = ""  # in which the API server takes an Eviction
 
     def why_not(self, pod: ObservedPod | None) -> Attempt | None:
         """A pod that leaves already needs no request."""
