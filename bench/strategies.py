@@ -5,7 +5,7 @@ python -m bench.strategies [--clusters 12] [--seeds 7 31] [--minor 1.35] [--writ
 For each plugin of the descheduler: random clusters with something to do for it, its policy (the evictor's
 arguments are those of the chart), and the same policy imported. Both evict whom they choose; what owns the
 pods makes others, which the real kube-scheduler of a minor places; five cycles follow. ``--write`` puts the
-table into docs/performance.md and its sum into the README. Needs Go, for the first build of both programs.
+table into bench/RESULTS.md and its sum into the README. Needs Go, for the first build of both programs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.conformance.oracle.process import Oracle
 Case = dict[str, Any]
 _CYCLES_AFTER = 5
 _ROOT = Path(__file__).parents[1]
-_PAGE, _README = _ROOT / "docs" / "performance.md", _ROOT / "README.md"
+_PAGE, _README = _ROOT / "bench" / "RESULTS.md", _ROOT / "README.md"
 _BEGIN, _END = "<!-- strategies: written by `make quality` -->\n", "<!-- end of strategies -->"
 _CONFIGURATION = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 _CHART = {"podProtections": {"defaultDisabled": ["PodsWithLocalStorage"], "extraEnabled": ["PodsWithPVC"]}}
@@ -206,7 +206,7 @@ def summary(found: dict[str, tuple[Outcome, Outcome]], clusters: int, minor: str
     return (
         f"Over {len(found)} strategies on {clusters * len(found)} random clusters, placed by the real "
         f"kube-scheduler {minor}: of the descheduler's {wasted(there)};\nof rebalancer's {wasted(here)} "
-        "([by strategy](docs/performance.md#beside-the-descheduler-strategy-by-strategy)).\n"
+        "([by strategy](bench/RESULTS.md#beside-the-descheduler-strategy-by-strategy)).\n"
     )
 
 
@@ -224,7 +224,7 @@ def main() -> int:
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[7, 31])
     parser.add_argument("--minor", default="1.35", help="whose scheduler places (default: %(default)s)")
-    parser.add_argument("--write", action="store_true", help="renew docs/performance.md and the README")
+    parser.add_argument("--write", action="store_true", help="renew bench/RESULTS.md and the README")
     options = parser.parse_args()
     found: dict[str, tuple[Outcome, Outcome]] = {}
     with Oracle(scheduler.program(options.minor)) as placing, Oracle(descheduler.program()) as oracle:

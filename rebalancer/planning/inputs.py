@@ -106,7 +106,6 @@ class SchedulerFacts(msgspec.Struct, frozen=True):
     configuration: SchedulerConfiguration
     version: str = ""  # major.minor; empty when not known
     feature_gates: FeatureGates = DEFAULT_FEATURE_GATES
-    cores: int | None = None  # that it runs on; None when not known
     start: SchedulerStart | None = None  # None: long ago, or no plugin cares
     # Unix seconds, the moments at which it may have listed the nodes; see ``listed_since``.
     listed_nodes_at: tuple[float, ...] = (math.inf,)

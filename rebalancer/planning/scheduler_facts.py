@@ -1,4 +1,4 @@
-"""What is known of the scheduler: its configuration, version, gates, cores, and where it shows that it lives.
+"""What is known of the scheduler: its configuration, version, gates, and where it shows that it lives.
 
 All of it follows from what was read and from what the policy states; nothing here reads anything.
 
@@ -27,7 +27,6 @@ import numpy as np
 from msgspec.structs import replace
 
 from rebalancer.addresses import checked_address
-from rebalancer.cluster.nodes import CPU
 from rebalancer.cluster.pod_classes import PodClass
 from rebalancer.cluster.records import Container
 from rebalancer.cluster.records.pods import PROGRAM, is_scheduler, stated_gates
@@ -89,7 +88,6 @@ def scheduler_facts(
         configuration=configuration,
         version=version,
         feature_gates=feature_gates(settings, snapshot, configuration),
-        cores=scheduler_cores(settings, snapshot),
         start=_start(observation, settings, configuration),
         listed_nodes_at=_listed_nodes_at(observation, settings, configuration),
     )
@@ -300,21 +298,6 @@ def gates_running(snapshot: Snapshot, configuration: SchedulerConfiguration) -> 
         for _, container in scheduler_pods(snapshot)
     ]
     return found[0] if found and all(item == found[0] for item in found) else None
-
-
-def scheduler_cores(settings: SchedulerSettings, snapshot: Snapshot) -> int | None:
-    """What the policy states, else the most cores of a node with a scheduler's pod; None without one."""
-    if settings.cores is not None:
-        return settings.cores
-    pods = snapshot.pods
-    schedulers = [
-        index
-        for index, pod in enumerate(pods.classes)
-        if any(is_scheduler(container.image) for container in pod.spec.containers or ())
-    ]
-    nodes = pods.node[np.isin(pods.pod_class, schedulers) & (pods.node >= 0)]
-    most = int(snapshot.nodes.capacity[nodes, CPU].max(initial=0))
-    return -(-most // 1000) or None
 
 
 class LeaseName(msgspec.Struct, frozen=True):

@@ -129,12 +129,6 @@ class SchedulerSettings(PolicyModel):
         "Lease that shows that the scheduler is alive; by default that of the configuration's "
         "leaderElection, else its pods show it.",
     )
-    cores: int | None = setting(
-        None,
-        "Processor cores of the scheduler, which matter beyond 100 nodes; by default those of its node.",
-        ge=1,
-        le=4096,
-    )
     profiles: Annotated[tuple[str, ...], Unique] = setting(
         (), "Act on pods with these schedulerNames; when empty, of all profiles."
     )

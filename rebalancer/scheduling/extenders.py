@@ -133,7 +133,7 @@ class ExtenderScore(Plugin):
     def answer(self, state: ClusterState, pod_class: int, rows: IntArray, weight: int) -> IntArray | None:
         """(rows,) what this adds to the extender's answer for nodes, ascending; None: nothing."""
         raw = self.raw_scores(state, pod_class, rows)
-        return None if raw is None else RawScores(self, weight, raw).weighted_by_all // self._step
+        return None if raw is None else RawScores(self, weight, raw).weighted // self._step
 
 
 def not_ours(extender: Extender) -> str:

@@ -36,7 +36,6 @@ from rebalancer.profiles.types import (
 from rebalancer.profiles.types import ExtensionPoint as P
 from rebalancer.scheduling import plugins as modelled
 from rebalancer.scheduling.framework.cycle import Scheduler
-from rebalancer.scheduling.framework.draws import Workers
 from rebalancer.scheduling.framework.plugin import Enabled, ObjectsRead, Plugin, PluginInputs
 from rebalancer.scheduling.versions.release import Release
 from rebalancer.scheduling.versions.rules import RULES
@@ -181,8 +180,7 @@ def make_scheduler(
     percentage = profile.percentage_of_nodes_to_score
     if percentage is None:
         percentage = configuration.percentage_of_nodes_to_score
-    workers = Workers(configuration.parallelism, inputs.cores)
-    return Scheduler(profile, plugins, percentage, workers, configuration.extenders)
+    return Scheduler(profile, plugins, percentage, configuration.parallelism, configuration.extenders)
 
 
 def _make_of(

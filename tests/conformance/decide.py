@@ -28,6 +28,7 @@ from rebalancer.scheduling.framework.cycle import Scheduler
 from rebalancer.scheduling.framework.plugin import PluginInputs
 from rebalancer.scheduling.registry import load_configuration, make_scheduler
 from rebalancer.scheduling.state.cluster_state import UNBOUND, ClusterState
+from rebalancer.scheduling.state.nodes import Registered
 from rebalancer.scheduling.versions.release import REFERENCE, FeatureGates, Release, major_minor
 
 Case = Mapping[str, Any]
@@ -84,11 +85,7 @@ def schedulers_of(case: Case, snapshot: Snapshot) -> dict[str, Scheduler]:
         }
         watchers = dict.fromkeys(addresses, metrics)
     # In the cases no pod counts as recently bound.
-    inputs = replace(
-        PluginInputs.of(snapshot, SchedulerView(watchers), release_of(case)),
-        bound_at=None,
-        cores=case.get("schedulerCores"),
-    )
+    inputs = replace(PluginInputs.of(snapshot, SchedulerView(watchers), release_of(case)), bound_at=None)
     return {
         profile.scheduler_name: make_scheduler(configuration, profile, inputs)
         for profile in configuration.profiles
@@ -144,7 +141,7 @@ def decide(case: Case) -> dict[str, Any]:
     """All decisions of a case; each pod is bound before the next one is scheduled."""
     snapshot = snapshot_of(case)
     schedulers = schedulers_of(case, snapshot)
-    state = ClusterState.of(snapshot, release_of(case), [_registered(case)])
+    state = ClusterState.of(snapshot, release_of(case), [Registered(_registered(case))])
     decisions = []
     for raw in case["pending"]:
         pod = msgspec.convert(raw, Pod)

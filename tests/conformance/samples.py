@@ -4,9 +4,7 @@ Random clusters on which the scheduler samples are searched from every start, by
 1 to 16 cores. What is shown, for each number of cores: how many searches landed outside the predicted set,
 how many nodes that set has on average, the total variation between the predicted chances and what was
 observed, and the reliability of the chances: of all nodes predicted with about this chance, how many
-searches should have landed there and how many did. With ``--alone`` one worker searches, which leaves nothing
-to chance but the start, and up to 1.34 the draw among equal totals: landings are exactly as frequent as
-predicted.
+searches should have landed there and how many did.
 """
 
 from __future__ import annotations
@@ -28,7 +26,6 @@ from tests.conformance.oracle import build
 from tests.conformance.oracle.process import Oracle
 
 PARALLELISM = 16
-LAST_MINOR_THAT_DRAWS = 34  # among equal totals; later the root of a heap wins
 EDGES = (0.0, 1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 ALONE, AS_HERE, TOGETHER, MIXED = "one worker", "16, this machine", "16 together", "cores unknown"
 ZONE = "topology.kubernetes.io/zone"
@@ -164,73 +161,20 @@ class Compared:
         yield from (f"    outside: {line}" for line in self.outside)
 
 
-def _modes(cores: list[int]) -> Iterator[tuple[str, Object, int | None, int]]:
-    """Name, what the oracle is asked, and the cores and the parallelism that the model is given."""
-    yield ALONE, {"workers": 1}, None, 1
-    yield AS_HERE, {"workers": PARALLELISM}, 2, PARALLELISM
+def _modes(cores: list[int]) -> Iterator[tuple[str, Object]]:
+    """Name, and what the oracle is asked."""
+    yield ALONE, {"workers": 1}
+    yield AS_HERE, {"workers": PARALLELISM}
     for count in cores:
-        yield f"16 on {count} cores", {"workers": PARALLELISM, "cores": count}, count, PARALLELISM
-    yield TOGETHER, {"workers": PARALLELISM, "together": True}, PARALLELISM, PARALLELISM
+        yield f"16 on {count} cores", {"workers": PARALLELISM, "cores": count}
+    yield TOGETHER, {"workers": PARALLELISM, "together": True}
 
 
-def landings_of(case: Object, cores: int | None, parallelism: int) -> dict[str, float]:
+def landings_of(case: Object) -> dict[str, float]:
     """The chances of the model, by node."""
-    config = json.dumps(json.loads(case["config"]) | {"parallelism": parallelism})
-    (decision,) = decide({**case, "config": config, "schedulerCores": cores, "landings": True})["pods"]
-    found: dict[str, float] = decision["landings"]
-    return found
-
-
-@dataclass
-class Alone:
-    """Pods whose landings from every start one worker searched, and those whose chances were not just so."""
-
-    searches: int = 0
-    pods: int = 0
-    drawn: int = 0  # where the scheduler drew among equal totals: compared in the set only
-    different: list[str] = field(default_factory=list)
-
-    def add(self, case: str, predicted: Mapping[str, float], landed: Counter[str], *, drawn: bool) -> None:
-        """Count the landings of one pod; ``drawn`` if the scheduler drew some among equal totals."""
-        total = landed.total()
-        self.searches += total
-        self.pods += 1
-        expected = {node: round(chance * total, 6) for node, chance in predicted.items()}
-        self.drawn += drawn
-        if not (landed.keys() <= expected.keys() if drawn else landed == expected):
-            self.different.append(f"{case}: predicted {expected}, landed {dict(landed)}")
-
-    def lines(self) -> Iterator[str]:
-        """What was found, in some lines."""
-        drawn = f", in {self.drawn} drawn among equal totals and inside the set" if self.drawn else ""
-        yield (
-            f"{ALONE}: {self.searches} searches of {self.pods} pods, chances different in "
-            f"{len(self.different)}{drawn}"
-        )
-        yield from (f"    {line}" for line in self.different)
-
-
-def _rounded(chances: Mapping[str, float]) -> dict[str, float]:
-    return {node: round(chance, 9) for node, chance in chances.items()}
-
-
-def compare_alone(minor: str, searches: int, seconds: float, seed: int, most_nodes: int) -> Alone:
-    """Search with one worker from every start, as ``compare`` does."""
-    found, ends = Alone(), time.monotonic() + seconds
-    draws = int(minor.split(".")[1]) <= LAST_MINOR_THAT_DRAWS
-    with Oracle(build.program(minor), "--parallel", "1") as oracle:
-        for number in itertools.count(seed):
-            case = sampled_cluster(number, most_nodes) | {"version": minor}
-            nodes = oracle.answer(case | {"searches": {"workers": 1}})["landings"][0]["nodes"]
-            predicted = landings_of(case, None, 1)
-            # A later scheduler takes the root of a heap: only where totals are equal that makes a difference.
-            drawn = draws and _rounded(predicted) != _rounded(
-                landings_of(case | {"version": "1.35"}, None, 1)
-            )
-            found.add(case["id"], predicted, Counter(nodes), drawn=drawn)
-            if found.searches >= searches or time.monotonic() >= ends:
-                return found
-    raise AssertionError
+    (decision,) = decide({**case, "landings": True})["pods"]
+    chances: dict[str, float] = decision["landings"]
+    return chances
 
 
 def compare(
@@ -243,20 +187,17 @@ def compare(
         for number in itertools.count(seed):
             case = sampled_cluster(number, most_nodes) | {"version": minor}
             pooled: Counter[str] = Counter()
-            if len(landings_of(case, None, 1)) < 2:
+            predicted = landings_of(case)
+            if len(predicted) < 2:
                 continue
-            for name, asked, model_cores, parallelism in _modes(cores):
+            for name, asked in _modes(cores):
                 nodes = oracle.answer(case | {"searches": asked})["landings"][0]["nodes"]
                 landed = Counter(nodes)
-                if model_cores != 1:
-                    predicted = landings_of(case, model_cores, parallelism)
-                    found.setdefault(name, Compared()).add(f"{name} {case['id']}", predicted, landed)
+                found.setdefault(name, Compared()).add(f"{name} {case['id']}", predicted, landed)
                 if name == ALONE or "cores" in asked:
                     pooled += landed
                 made += len(nodes)
-            found.setdefault(MIXED, Compared()).add(
-                f"{MIXED} {case['id']}", landings_of(case, None, PARALLELISM), pooled
-            )
+            found.setdefault(MIXED, Compared()).add(f"{MIXED} {case['id']}", predicted, pooled)
             if made >= searches or time.monotonic() >= ends:
                 return found
     raise AssertionError
@@ -270,12 +211,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--nodes", type=int, default=1000, help="the most nodes of a cluster")
     parser.add_argument("--cores", type=int, nargs="*", default=[2, 4, 8, 16])
-    parser.add_argument("--alone", action="store_true", help="one worker, from every start")
     options = parser.parse_args()
-    if options.alone:
-        alone = compare_alone(options.minor, options.searches, options.seconds, options.seed, options.nodes)
-        sys.stdout.writelines(f"{line}\n" for line in alone.lines())
-        sys.exit(bool(alone.different))
     found = compare(
         options.minor, options.searches, options.seconds, options.seed, options.nodes, options.cores
     )

@@ -29,6 +29,7 @@ import numpy as np
 
 from rebalancer.planning.landing.scenarios import MAX_SCENARIOS, Scenarios
 from rebalancer.scheduling.state.cluster_state import ClusterState
+from rebalancer.scheduling.state.nodes import Registered
 from tests.conformance.decide import release_of, schedulers_of, snapshot_of
 from tests.conformance.oracle import build
 from tests.conformance.oracle.process import Oracle
@@ -106,7 +107,7 @@ class TiedCase:
 
     def _state(self) -> ClusterState:
         listed = [str(item["metadata"]["name"]) for item in self._case["objects"]["nodes"]]
-        return ClusterState.of(self._snapshot, release_of(self._case), [listed])
+        return ClusterState.of(self._snapshot, release_of(self._case), [Registered(listed)])
 
     def scenarios(self, start: int | None = None) -> Scenarios:
         """All that may come of the pods, from one start index or from any."""

@@ -51,7 +51,7 @@ from rebalancer.scheduling.registry import (
     queries_of,
 )
 from rebalancer.scheduling.state.cluster_state import ClusterState
-from rebalancer.scheduling.state.nodes import Unordered, listed_since
+from rebalancer.scheduling.state.nodes import listed_since
 from rebalancer.scheduling.state.volumes import claim_names
 from rebalancer.scheduling.versions.release import Release, Rule
 from rebalancer.scheduling.versions.rules import (
@@ -292,11 +292,9 @@ class ProfileSchedulers:
             inputs.snapshot,
             facts.release,
             [listed_since(nodes, *listing) for listing in listings],
-            Unordered.since(nodes, facts.listed_nodes_at) if any(facts.shuffles) else None,
         )
-        self.plugin_inputs = plugin_inputs = replace(
-            PluginInputs.of(inputs.snapshot, inputs.view, facts.release), cores=facts.cores
-        )
+        plugin_inputs = PluginInputs.of(inputs.snapshot, inputs.view, facts.release)
+        self.plugin_inputs = plugin_inputs
         configuration = inputs.scheduler.configuration
         self.by_name: Mapping[str, Scheduler] = {
             profile.scheduler_name: make_scheduler(configuration, profile, plugin_inputs)

@@ -23,15 +23,15 @@ import numpy as np
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.pods import PodTable
 from rebalancer.profiles.types import Extender, ExtensionPoint, Profile
-from rebalancer.scheduling.framework.draws import Workers
 from rebalancer.scheduling.framework.plugin import Plugin
-from rebalancer.scheduling.framework.sampling import AnySearch, Searches, nodes_to_find
-from rebalancer.scheduling.framework.scores import RawScores, WeightedScores, notes, out_of_range
-from rebalancer.scheduling.framework.start_index import TieBreak
-from rebalancer.scheduling.framework.unknown_scores import by_size, outcome_by_size
+from rebalancer.scheduling.framework.sampling import Search, nodes_to_find
+from rebalancer.scheduling.framework.scores import RawScores, WeightedScores, notes, out_of_range, total_of
+from rebalancer.scheduling.framework.start_index import RACED, TieBreak
+from rebalancer.scheduling.framework.unknown_scores import chances_of_all_scores
 from rebalancer.scheduling.matching import tolerates_any
 from rebalancer.scheduling.state.cluster_state import GONE, UNBOUND, ClusterState, once_a_class
 from rebalancer.scheduling.state.domains import DomainCounter
+from rebalancer.scheduling.state.nodes import NodeOrder
 from rebalancer.scheduling.versions.release import Release
 from rebalancer.scheduling.versions.rules import HEAP_TIES, SKIPPED_FILTERS
 
@@ -43,7 +43,6 @@ NOT_A_CANDIDATE = "PreFilterResult"
 _NO_NODES: IntArray = np.zeros(0, np.int64)
 _EXTENDER = "extender"  # how the names of their plugins begin
 _ALL_REJECTED = "extender: it rejects so many nodes that it may reject all those that a search finds"
-_MANY_SIZES = "extender: it rejects so many nodes that scores depend too much on how many a search leaves"
 
 
 class Placement(msgspec.Struct, frozen=True, eq=False):
@@ -117,7 +116,7 @@ class Scheduler:
         profile: Profile,
         plugins: Mapping[str, Plugin],
         percentage_of_nodes_to_score: int,
-        workers: Workers,
+        parallelism: int,
         extenders: Sequence[Extender] = (),
     ) -> None:
         """``plugins`` are the modelled ones by name; enabled names missing there are neutral.
@@ -133,7 +132,7 @@ class Scheduler:
         self._scores = self._at(ExtensionPoint.SCORE, plugins)
         every = dict.fromkeys((*self._filters, *self._scores))
         self._spreading = [item for item in every if type(item).spread_counters is not Plugin.spread_counters]
-        self._searches = Searches(workers)
+        self._raced = 0.0 if parallelism == 1 else RACED
         self._extenders = extenders
         self._asks_of_sample = any(plugin.of_extender for plugin in self._filters)
         # A plugin that does not score any more may still prepare to, and fail; without scores none prepares.
@@ -329,36 +328,44 @@ class Scheduler:
         if not len(feasible):
             return Placement(_NO_NODES, {}, np.zeros(0), rejected=candidates.rejected)
         search = self._search(state, pod_class, candidates, feasible, pod)
-        raw = self._raw_scores(state, pod_class, feasible, search.sizes[-1])
-        scores, without_scores = WeightedScores(raw), 0 if self._scores or self._extenders else 1
+        raw = self._raw_scores(state, pod_class, feasible, search.size)
         filter_failure = self._filter_failure(state.classes.release)
         failing = filter_failure or out_of_range(raw) or self._failure(state, pod_class, feasible)
-        failing = failing or (_ALL_REJECTED if search.may_be_empty else "")
-        parts = [] if failing else by_size(state, pod_class, search, raw)
-        failing = failing or ("" if parts else _MANY_SIZES)
+        if not failing and search.may_be_empty:
+            failing = _ALL_REJECTED
         # One feasible node is taken without scoring, and so is the node the pod was nominated to.
         rejected = ""
+        tie: TieBreak | None = None
+        chance = np.zeros(len(feasible))
         nominated = np.flatnonzero(feasible == state.nominated[pod]) if pod in state.nominated else _NO_NODES
         if len(nominated):
-            chance, tie = np.zeros(len(feasible)), None
             chance[nominated] = 1.0
         elif failing and (len(feasible) > 1 or filter_failure or failing.startswith(_EXTENDER)):
-            rejected, chance, tie = failing, np.zeros(len(feasible)), None
+            rejected = failing
         elif failing:
-            chance, tie = search.outcome(raw)
+            chance[0] = 1.0
         else:
-            chance, tie = outcome_by_size(state, pod_class, parts)
+            chance, tie = _outcome(state, pod_class, search, raw)
         return Placement(
             feasible=feasible,
-            scores=scores,
+            scores=WeightedScores(raw),
             chance=chance,
             tie=tie,
-            total_without_scores=without_scores,
+            total_without_scores=0 if self._scores or self._extenders else 1,
             rejected=rejected,
             notes=() if rejected else tuple(notes(raw)),
             score_failure=failing,
             is_sampled=search.is_sample,
         )
+
+    def _takes_root(self, state: ClusterState, pod_class: int, candidates: _Candidates) -> bool:
+        """Whether the order in which nodes are found decides among equal totals; else the scheduler draws.
+
+        Nodes that a PreFilter names are looked at in no particular order.
+        """
+        if candidates.restricted_to is not None or not state.classes.release.has(HEAP_TIES):
+            return False
+        return not self._is_asked(state, pod_class)
 
     def chances_by_weight(
         self, state: ClusterState, pod_class: int, pod: int, weights: Collection[int]
@@ -372,43 +379,46 @@ class Scheduler:
         if not len(feasible):
             return
         search = self._search(state, pod_class, candidates, feasible, pod)
-        raw = self._raw_scores(state, pod_class, feasible, search.sizes[-1])
-        for at, item in enumerate(raw):
+        raw = self._raw_scores(state, pod_class, feasible, search.size)
+        total = total_of(raw, len(feasible))
+        for scores in raw:
             for weight in weights:
-                changed = RawScores(item.plugin, weight, item.raw)
-                chance = search.chances([*raw[:at], changed, *raw[at + 1 :]])
-                yield item.plugin.name, weight, feasible, chance
+                changed = total - scores.weighted + RawScores(scores.plugin, weight, scores.raw).weighted
+                yield scores.plugin.name, weight, feasible, search.chances(changed)
 
-    def _limit(self, looked_at: IntArray) -> int:
+    def _limit(self, candidates: int) -> int:
         """How many feasible nodes end the search among so many."""
-        all_found = self._scores or any(item.filter_verb for item in self._extenders)
-        return self.nodes_to_find(len(looked_at)) if all_found else 1
+        if self._scores or any(extender.filter_verb for extender in self._extenders):
+            return self.nodes_to_find(candidates)
+        return 1
 
     def _search(
         self, state: ClusterState, pod_class: int, candidates: _Candidates, feasible: IntArray, pod: int
-    ) -> AnySearch:
-        # Nodes that a PreFilter names are looked at in no particular order.
-        heap = state.classes.release.has(HEAP_TIES) and candidates.restricted_to is None
-        asked = any(item.is_interested(state.classes[pod_class]) for item in self._extenders)
-        looked_at = self._orders(state, candidates)
-        found = feasible
-        if asked and self._asks_of_sample:
-            found = np.flatnonzero(self._feasible(state, pod_class, candidates, pod, asking=False))
-        return self._searches.over(
-            feasible,
-            looked_at,
-            self._limit(looked_at[0]),
-            counts=state.nodes.order_counts,
-            unordered=None if candidates.restricted_to is not None else state.nodes.unordered,
-            found=found,
-            heap=heap and not asked,
-        )
+    ) -> Search:
+        passing = feasible
+        if self._asks_of_sample and self._is_asked(state, pod_class):
+            passing = np.flatnonzero(self._feasible(state, pod_class, candidates, pod, asking=False))
+        looked_at = len(state.nodes)
+        orders: Sequence[NodeOrder] = state.nodes.orders
+        if candidates.restricted_to is not None:
+            looked_at = int(np.count_nonzero(candidates.restricted_to))
+        limit = self._limit(looked_at)
+        if len(passing) > limit:
+            orders = state.nodes.orders_of_samples
+        if candidates.restricted_to is not None:
+            orders = [orders[0].among(candidates.restricted_to)]
+        takes_root = self._takes_root(state, pod_class, candidates)
+        return Search(feasible, passing, orders, limit, takes_root, self._raced)
+
+    def _is_asked(self, state: ClusterState, pod_class: int) -> bool:
+        """Whether an extender is asked about pods of a class."""
+        return any(extender.is_interested(state.classes[pod_class]) for extender in self._extenders)
 
     def scores_everywhere(self, state: ClusterState, pod_class: int) -> dict[str, IntArray]:
         """(nodes,) score of each plugin in 0..100, unweighted, as if every node were feasible."""
         everything = np.arange(len(state.nodes))
         raw = self._raw_scores(state, pod_class, everything, len(everything))
-        return {item.plugin.name: item.plugin.normalize(item.raw, *item.extremes()) for item in raw}
+        return {item.plugin.name: item.plugin.normalize(item.raw, *item.extremes) for item in raw}
 
     def has_figures(self, state: ClusterState, pod_class: int) -> dict[str, BoolArray]:
         """(nodes,) has the figures that a plugin's score follows, by plugin; absent where it needs none."""
@@ -429,10 +439,16 @@ class Scheduler:
                 return f"{plugin.name}: {message}"
         return self._score_failure
 
-    def _orders(self, state: ClusterState, candidates: _Candidates) -> Sequence[IntArray]:
-        """The rows the scheduler looks at, in each of the orders that may be its own."""
-        orders, among = state.nodes.orders, candidates.restricted_to
-        return orders if among is None else [order[among[order]] for order in orders]
+
+def _outcome(
+    state: ClusterState, pod_class: int, search: Search, raw: Sequence[RawScores]
+) -> tuple[FloatArray, TieBreak | None]:
+    """(feasible,) the chances, and what decides among equal totals where nothing is drawn."""
+    if len(search.feasible) > 1:
+        chance = chances_of_all_scores(state, pod_class, search, raw)
+        if chance is not None:
+            return chance, None
+    return search.outcome(total_of(raw, len(search.feasible)))
 
 
 def _unprepared(plugin: str, point: str) -> str:

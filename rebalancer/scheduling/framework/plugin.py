@@ -67,7 +67,6 @@ class PluginInputs(msgspec.Struct, frozen=True, eq=False):
     namespaces: NamespaceLabels = {}  # labels by name
     release: Release = REFERENCE_RELEASE
     unseen_seconds: float = _UNSEEN_SECONDS
-    cores: int | None = None  # that the scheduler runs on; None when unknown
     forgot_at: float | None = None  # Unix seconds, when it last forgot pods that were bound long before
 
     @property

@@ -20,13 +20,14 @@ set for extenders only), :905 (heap); v1.37.2 framework/sorted_nodes.go:33.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
 import numpy as np
 
 from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.scheduling.framework.sliding_windows import sliding_maximum
+from rebalancer.scheduling.state.nodes import NodeOrder
 
 _MAX_AT_ONCE = 1 << 20  # places of windows
 # Measured on two cores: no more than 4 % of the searches on 10 to 90 nodes took another node than the root.
@@ -45,33 +46,6 @@ def _walk(size: int) -> IntArray:
     return times
 
 
-def heap_roots(totals: IntArray, width: int) -> IntArray:
-    """(len(totals) − width + 1,) the place of the node that is taken from each window of ``width`` places.
-
-    A node comes up only past worse ones, and of two that could come up the left one does. So of all the best
-    nodes the root is the one that is first when the tree is walked from its root, left before right.
-
-    Seven nodes found in the order a b c d e f g, as a tree:        a
-                                                               b         c
-                                                            d     e   f     g
-
-    The walk is a b d e c f g: of c and e, when they are the best, e is taken, which was found later.
-
-    Source: kubernetes v1.35.4 pkg/scheduler/schedule_one.go:905 and Go's container/heap.
-    """
-    best = sliding_maximum(totals, width)
-    windows = np.lib.stride_tricks.sliding_window_view(totals, width)
-    walk = _walk(width)
-    step = max(_MAX_AT_ONCE // width, 1)
-    first = [
-        np.where(windows[begin : begin + step] == best[begin : begin + step, None], walk, width).argmin(
-            axis=1
-        )
-        for begin in range(0, len(best), step)
-    ]
-    return np.asarray(np.concatenate(first) + np.arange(len(best)), np.int64)
-
-
 class TieBreak(msgspec.Struct, frozen=True, eq=False):
     """Which of the best nodes a search over all nodes takes, by the index at which it starts."""
 
@@ -87,27 +61,49 @@ class TieBreak(msgspec.Struct, frozen=True, eq=False):
         return np.asarray(chance, np.float64)
 
 
-def tie_break(totals: IntArray, feasible: IntArray, order: IntArray, raced: float) -> TieBreak | None:
+def tie_break(
+    totals: IntArray, feasible: IntArray, orders: Sequence[NodeOrder], raced: float
+) -> TieBreak | None:
     """How a search that looks at all nodes decides among the best; None where a single node is best.
 
-    ``totals`` are by feasible node, ``feasible`` rows, ascending, ``order`` all rows as the scheduler has
-    them.
+    ``totals`` are by feasible node, ``feasible`` rows, ascending. Where the scheduler may have several
+    orders, each is as likely as its count says.
     """
     best = (totals == totals.max()).nonzero()[0]
     if len(best) == 1:
         return None
+    by_start = [
+        np.tile(_taken_from_each_start(totals, best, feasible, order.rows), order.count) for order in orders
+    ]
+    return TieBreak(best, np.concatenate(by_start), raced)
+
+
+def _taken_from_each_start(totals: IntArray, best: IntArray, feasible: IntArray, order: IntArray) -> IntArray:
+    """(starts,) which of the feasible nodes is the root of the heap.
+
+    A node comes up only past worse ones, and of two that could come up the left one does. So of all the best
+    nodes the root is the one that is first when the tree is walked from its root, left before right.
+
+    Seven nodes found in the order a b c d e f g, as a tree:        a
+                                                               b         c
+                                                            d     e   f     g
+
+    The walk is a b d e c f g: of c and e, when they are the best, e is taken, which was found later.
+
+    Source: kubernetes v1.35.4 pkg/scheduler/schedule_one.go:905 and Go's container/heap.
+    """
     index = np.full(int(order.max()) + 1, -1, np.int64)
     index[feasible] = np.arange(len(feasible))
     found = index[order]
     places = (found >= 0).nonzero()[0]
     found = found[places]  # which of the feasible nodes is found at each place, from index 0 on
-    # Only the best can be the root (``heap_roots``), so only their places in the heap are compared.
     equals = (totals[found] == totals[best[0]]).nonzero()[0]
-    walk, step = _walk(len(found)), max(_MAX_AT_ONCE // len(equals), 1)
+    walk = _walk(len(found))
+    step = max(_MAX_AT_ONCE // len(equals), 1)
     roots = [
         walk[(equals - np.arange(begin, min(begin + step, len(found)))[:, None]) % len(found)].argmin(axis=1)
         for begin in range(0, len(found), step)
     ]
     # A search begins with the first feasible node at or after its start.
     first = places.searchsorted(np.arange(len(order))) % len(found)
-    return TieBreak(best, found[equals[np.concatenate(roots)[first]]], raced)
+    return np.asarray(found[equals[np.concatenate(roots)[first]]], np.int64)

@@ -21,7 +21,7 @@ from rebalancer.cluster.arrays import BoolArray, IntArray
 from rebalancer.cluster.records import Taint
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.scheduling.state.counters import PodCounters
-from rebalancer.scheduling.state.nodes import NodeIndex, Unordered
+from rebalancer.scheduling.state.nodes import NodeIndex, Registered
 from rebalancer.scheduling.state.pod_classes import PodClasses
 from rebalancer.scheduling.state.volumes import AttachedVolumes, Volumes
 from rebalancer.scheduling.versions.release import REFERENCE_RELEASE, Release
@@ -29,13 +29,9 @@ from rebalancer.scheduling.versions.rules import ATTACHMENTS_COUNT
 
 Owner = TypeVar("Owner")
 Result = TypeVar("Result")
-Rows = IntArray | slice
 UNBOUND = -1
 GONE = -2
-_MAX_CACHED_ARRAYS = 512  # arrays over the nodes
-_EVERY_ROW = slice(None)
 _NOTHING = np.zeros(0, np.int64)
-_NOTHING_CHANGED = (0, 0, _NOTHING)
 # What a fingerprint counts of the pods of a class on a node.
 LIVE, TERMINATING = 0, 1
 BOUND_HERE = 2  # load-aware plugins tell these from the pods that their figures show
@@ -116,8 +112,6 @@ class FirstPods(msgspec.Struct, frozen=True, eq=False, dict=True):
     pod_class: IntArray  # (pods,)
     terminating: BoolArray  # (pods,)
     _counts: dict[tuple[int, str], IntArray] = {}
-    # The results of ``per_node`` that any copy asked for last, and the rows that it had changed.
-    _latest: dict[object, tuple[frozenset[int], IntArray]] = {}
 
     @cached_property
     def by_class(self) -> dict[int, IntArray]:
@@ -130,23 +124,6 @@ class FirstPods(msgspec.Struct, frozen=True, eq=False, dict=True):
     def is_counted(self, pod: int, *, terminating: bool) -> bool:
         """Whether a pod was on a node, and not terminating unless these count."""
         return pod < len(self.node) and self.node[pod] >= 0 and (terminating or not self.terminating[pod])
-
-    def per_node(self, key: object, changed: frozenset[int], compute: Callable[[Rows], IntArray]) -> IntArray:
-        """(nodes,) what ``compute`` gives, of a copy that changed these rows; nobody changes the result.
-
-        Where any copy asked before, only the rows are computed that one of the two changed.
-        """
-        before, values = self._latest.pop(key, (changed, None))
-        rows = np.array(sorted(before | changed), np.int64)
-        if values is None or 2 * len(rows) > len(values):
-            values = compute(_EVERY_ROW)
-        elif len(rows):
-            values = values.copy()
-            values[rows] = compute(rows)
-        self._latest[key] = changed, values
-        if len(self._latest) > _MAX_CACHED_ARRAYS:
-            del self._latest[next(iter(self._latest))]
-        return values
 
     def counts(self, counter: int, key: str, *, keep: bool = True) -> IntArray:
         """(domains + 1,) a counter by topology key, by node without one; the last cell is 0. Read it only."""
@@ -210,10 +187,6 @@ class ClusterState:
         self.requested, self.scored, self.pod_count = self._first.sums()  # (nodes, …); scored: cpu, memory
         self.attached = AttachedVolumes(len(classes.nodes))
         self._counters = PodCounters(classes.counters, classes.nodes)
-        # Change log of node rows, and cached results by node with the log position they are valid for.
-        self._changes: list[int] = []
-        self._remembered: dict[object, tuple[int, IntArray]] = {}
-        self._last_changed: tuple[int, int, IntArray] = _NOTHING_CHANGED
         # Pods this state bound itself, in order: load-aware plugins add them to what their metrics show.
         self.bound_here: dict[int, tuple[int, int]] = {}  # pod -> (class, node)
         self._fingerprint = 0  # see ``key``
@@ -253,16 +226,15 @@ class ClusterState:
         cls,
         snapshot: Snapshot,
         release: Release = REFERENCE_RELEASE,
-        registered: Sequence[Sequence[str]] = (),
-        unordered: Unordered | None = None,
+        registered: Sequence[Registered] = (),
     ) -> ClusterState:
         """The state of a snapshot as a release of the scheduler sees it; pods are numbered by their rows.
 
-        ``registered`` are the names of its nodes in each order in which the scheduler may have come to know
-        them; without any it is that of the names. ``unordered`` if it is none; see ``NodeIndex``.
+        ``registered`` are its nodes in each order in which the scheduler may have come to know them; without
+        any it is that of the names.
         """
         indexed = PodClasses(
-            NodeIndex(snapshot.nodes, registered, unordered),
+            NodeIndex(snapshot.nodes, registered),
             snapshot.pods.classes,
             Volumes.of(snapshot),
             release,
@@ -297,8 +269,6 @@ class ClusterState:
         other.attached = self.attached.copy()
         other._counters = self._counters.copy()
         other._touched = self._touched.copy()
-        other._changes = self._changes.copy()
-        other._remembered = self._remembered.copy()
         other.bound_here = self.bound_here.copy()
         other._bound_sums = {owner: (of, sums.copy()) for owner, (of, sums) in self._bound_sums.items()}
         other.volumes_here = self.volumes_here.copy()
@@ -409,13 +379,11 @@ class ClusterState:
 
     @contextmanager
     def without(self, pods: Collection[int]) -> Iterator[None]:
-        """The state while some pods of nodes are gone; afterwards as before, with all that it remembered.
+        """The state while some pods of nodes are gone; afterwards as before.
 
         Meanwhile the state is only looked at. Pods that it bound itself come back as pods that were there.
         """
         gone = [(pod, self.node[pod], self.terminating[pod]) for pod in pods]
-        changes, remembered = len(self._changes), self._remembered.copy()
-        bound_here = any(pod in self.bound_here for pod in pods)
         for pod in pods:
             self.remove(pod)
         try:
@@ -425,9 +393,6 @@ class ClusterState:
                 self.restore(pod, node)
                 if terminating:
                     self.evict(pod)
-            if not bound_here:
-                del self._changes[changes:]
-                self._remembered, self._last_changed = remembered, _NOTHING_CHANGED
 
     def _put(self, pod: int, node: int) -> None:
         self.node[pod] = node
@@ -508,38 +473,7 @@ class ClusterState:
                 if self.node[pod] >= 0 and (terminating or not self.terminating[pod]):
                     yield self.node[pod], weight
 
-    def per_node(self, key: object, compute: Callable[[Rows], IntArray]) -> IntArray:
-        """(nodes,) what ``compute`` gives for each node alone; repeated only for nodes that changed since.
-
-        The caller does not change the result.
-        """
-        remembered = self._remembered.pop(key, None)
-        now = len(self._changes)
-        if now > len(self.nodes) and (remembered is None or now - remembered[0] > len(self.nodes)):
-            values = compute(_EVERY_ROW)
-        elif remembered is None:
-            values = self._first.per_node(key, frozenset(self._changes), compute)
-        else:
-            seen, values = remembered
-            if seen < now:
-                changed = self._changed_since(seen)
-                values = values.copy()
-                values[changed] = compute(changed)
-        self._remembered[key] = now, values
-        if len(self._remembered) > _MAX_CACHED_ARRAYS:
-            del self._remembered[next(iter(self._remembered))]
-        return values
-
-    def _changed_since(self, seen: int) -> IntArray:
-        """Node rows that changed after a position in the log, ascending; kept for the next plugin."""
-        now = len(self._changes)
-        if self._last_changed[:2] != (seen, now):
-            rows = np.array(sorted(set(self._changes[seen:])), np.int64)
-            self._last_changed = seen, now, rows
-        return self._last_changed[2]
-
     def _count(self, pod_class: int, node: int, sign: int) -> None:
-        self._changes.append(node)
         self.requested[node] += sign * self.classes.present[pod_class]
         self.scored[node] += sign * self.classes.present_scored[pod_class]
         self.pod_count[node] += sign

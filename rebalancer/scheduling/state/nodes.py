@@ -10,7 +10,7 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any, TypeVar
@@ -195,8 +195,15 @@ def _created(table: NodeTable) -> FloatArray:
     return created
 
 
-def listed_since(table: NodeTable, moment: float, shuffle: int = 0) -> list[str]:
-    """The names of the nodes in the order in which a scheduler came to know them that began at a moment.
+class Registered(msgspec.Struct, frozen=True):
+    """The names of the nodes in the order in which a scheduler came to know them."""
+
+    names: Sequence[str]
+    listed: int = 0  # so many of the first it listed in no order, for which this one stands
+
+
+def listed_since(table: NodeTable, moment: float, shuffle: int = 0) -> Registered:
+    """The nodes in the order in which a scheduler came to know them that began at a moment.
 
     It lists the nodes that there are, and hears of the others as they are created; a node whose time of
     creation nobody can read comes last. ``moment`` is in Unix seconds; -inf: before there were any, inf:
@@ -209,40 +216,34 @@ def listed_since(table: NodeTable, moment: float, shuffle: int = 0) -> list[str]
     whose list is that of a map.
     """
     names = sorted(table.names)
-    turned, created = -1 if shuffle < 0 else 1, dict(zip(table.names, _created(table).tolist(), strict=True))
+    direction = -1 if shuffle < 0 else 1
+    created = dict(zip(table.names, _created(table).tolist(), strict=True))
 
     def place(rank: int) -> tuple[float, int]:
         at = created[names[rank]]
-        if at > moment or not shuffle:
-            return at if at > moment else -math.inf, turned * rank
+        if at > moment:
+            return at, direction * rank
+        if not shuffle:
+            return -math.inf, rank
         drawn = hashlib.sha256(f"{abs(shuffle)}/{names[rank]}".encode()).digest()
-        return -math.inf, turned * int.from_bytes(drawn[:8])
+        return -math.inf, direction * int.from_bytes(drawn[:8])
 
-    return [names[rank] for rank in sorted(range(len(names)), key=place)]
+    listed = 0
+    if shuffle:
+        listed = sum(at <= moment for at in created.values())
+    return Registered([names[rank] for rank in sorted(range(len(names)), key=place)], listed)
 
 
-class Unordered(msgspec.Struct, frozen=True):
-    """Nodes that a scheduler listed in no order when it started, and those that came after them, by age.
+class NodeOrder(msgspec.Struct, frozen=True, eq=False):
+    """An order in which the scheduler may look at the nodes."""
 
-    Those that were created in one second came in no order either. Equal values are the same nodes by row, so
-    what follows from them can be looked up.
-    """
+    rows: IntArray  # (nodes,) in this order
+    listed: BoolArray  # (nodes,) by row: it listed the node when it started, in no order
+    count: int = 1  # how many times as likely it is as another
 
-    zones: bytes  # (nodes,) int64: a number of the zone, from 0 on
-    later: tuple[
-        bytes, ...
-    ]  # (nodes,) int64 for each start: 0 where it was listed, else when it came, from 1 on; equal: at once
-
-    @classmethod
-    def since(cls, table: NodeTable, moments: Collection[float]) -> Unordered:
-        """``moments`` are those of its starts that are equally likely; see ``listed_since``."""
-        keys = [zone_key(record.metadata.labels or {}) for record in table.records]
-        number = {key: index for index, key in enumerate(dict.fromkeys(keys))}
-        created = _created(table)
-        came = np.unique(created, return_inverse=True)[1].astype(np.int64) + 1
-        later = [np.where(created > moment, came, 0).tobytes() for moment in moments]
-        zones = np.array([number[key] for key in keys], np.int64).tobytes()
-        return cls(zones, tuple(later) if len(set(later)) > 1 else tuple(later[:1]))
+    def among(self, nodes: BoolArray) -> NodeOrder:
+        """The order of those nodes (nodes,) that a plugin names: the scheduler looks at them in no order."""
+        return NodeOrder(self.rows[nodes[self.rows]], np.ones(len(self.listed), np.bool_), self.count)
 
 
 def node_order(labels: Sequence[Mapping[str, str]]) -> IntArray:
@@ -274,17 +275,14 @@ class NodeIndex:
     def __init__(
         self,
         table: NodeTable,
-        registered: Sequence[Sequence[str]] = (),
-        unordered: Unordered | None = None,
+        registered: Sequence[Registered] = (),
     ) -> None:
         """``registered`` are the orders in which the scheduler may have come to know the nodes.
 
-        Without any it is that of their names. ``unordered`` if it came to know them in no order, for which
-        these stand.
+        Without any it is that of their names.
         """
-        self.table, self.unordered = table, unordered
-        by_name = list(range(len(table)))
-        self._registered = [[table.row[name] for name in names] for names in registered] or [by_name]
+        self.table = table
+        self._registered = registered or [Registered(table.names)]
         self.names = table.names
         self.labels = NodeLabels([node.metadata.labels or {} for node in table.records], table.names)
         self.unschedulable: BoolArray = np.array(
@@ -319,29 +317,41 @@ class NodeIndex:
         return counts
 
     @cached_property
-    def orders(self) -> tuple[IntArray, ...]:
-        """Node rows in each order in which the scheduler may look at them."""
-        return tuple(np.frombuffer(order, np.int64) for order in self._orders)
-
-    @cached_property
-    def order_counts(self) -> tuple[int, ...]:
-        """How many times as likely as another each of the orders is."""
-        return tuple(self._orders.values())
-
-    @cached_property
-    def _orders(self) -> Counter[bytes]:
-        found: Counter[bytes] = Counter()
+    def orders(self) -> tuple[NodeOrder, ...]:
+        """Each order in which the scheduler may look at all nodes."""
+        counts: Counter[bytes] = Counter()
+        listed_by_rows: dict[bytes, BoolArray] = {}
         for registered in self._registered:
-            labels = [self.table.records[row].metadata.labels or {} for row in registered]
-            found[np.array(registered, np.int64)[node_order(labels)].tobytes()] += 1
-        return found
+            rows = np.array([self.table.row[name] for name in registered.names], np.int64)
+            labels = [self.table.records[row].metadata.labels or {} for row in rows]
+            listed = np.zeros(len(self), np.bool_)
+            listed[rows[: registered.listed]] = True
+            in_order = rows[node_order(labels)].tobytes()
+            counts[in_order] += 1
+            listed_by_rows.setdefault(in_order, listed)
+        return tuple(
+            NodeOrder(np.frombuffer(rows, np.int64), listed_by_rows[rows], count)
+            for rows, count in counts.items()
+        )
+
+    @cached_property
+    def orders_of_samples(self) -> tuple[NodeOrder, ...]:
+        """The same, of those that differ by the order of listed nodes alone the first."""
+        first: dict[bytes, NodeOrder] = {}
+        for order in self.orders:
+            key = order.listed.tobytes() if order.listed.any() else order.rows.tobytes()
+            count = first[key].count if key in first else 0
+            rows = first[key].rows if key in first else order.rows
+            first[key] = NodeOrder(rows, order.listed, count + order.count)
+        return tuple(first.values())
 
     @cached_property
     def images(self) -> Mapping[str, HeldImage]:
         """The images on nodes by name."""
         rows: dict[str, dict[int, None]] = {}
         sizes: dict[str, dict[int, None]] = {}
-        for row in self._registered[0]:
+        for node_name in self._registered[0].names:
+            row = self.table.row[node_name]
             for image in self.table.records[row].status.images or ():
                 for name in image.names or ():
                     rows.setdefault(name, {})[row] = None

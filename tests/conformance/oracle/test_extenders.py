@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 
 from rebalancer.cluster import records
 from rebalancer.cluster.pod_classes import pod_class_of
@@ -72,7 +71,7 @@ def test_landings_are_those_of_the_model(oracle: Oracle, record_property: Any) -
         snapshot = extender.watched.counted.snapshot
         view = SchedulerView(queries={(ADDRESS, QUERY): values})
         state = ClusterState.of(snapshot, Release.of(ORACLE_MINOR))
-        inputs = replace(PluginInputs.of(snapshot, view), cores=1)
+        inputs = PluginInputs.of(snapshot, view)
         pod_class = state.classes.add(pod_class_of(msgspec.json.decode(json.dumps(POD), type=records.Pod))[1])
         placement = make_scheduler(known, known.profiles[0], inputs).place(state, pod_class)
         possible = [snapshot.nodes.names[row] for row in placement.feasible[placement.chance > 0]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rebalancer.cluster.arrays import FloatArray, IntArray
+from rebalancer.cluster.arrays import FloatArray
 from rebalancer.planning.builder import UsedLimits
 from rebalancer.planning.eviction import EvictionContext
 from rebalancer.planning.landing.evaluation import Candidate
@@ -23,7 +22,7 @@ from rebalancer.planning.strategies.hot_nodes.movable import ALL, MovablePods
 from rebalancer.planning.strategies.hot_nodes.search import Attempt
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.planning.workloads.replacement import Replacements
-from rebalancer.scheduling.state.cluster_state import ClusterState, FirstPods
+from rebalancer.scheduling.state.cluster_state import ClusterState
 from tests.conftest import examples
 from tests.unit.planning.eviction.test_rules_ordinary_pods import CHANGES
 from tests.unit.planning.random_clusters import Cluster, clusters
@@ -34,10 +33,6 @@ STRATEGIES = {
     "misplaced": {"preferredNodeAffinity": True, "preferNoSchedule": True},
     "consolidation": {"minNodeAge": "0s"},
 }
-
-
-def anew(_first: FirstPods, _key: object, _changed: object, compute: Callable[[Any], IntArray]) -> IntArray:
-    return compute(slice(None))
 
 
 def every_pod(_pods: MovablePods, _before: FloatArray, _after: FloatArray) -> list[slice]:
@@ -89,7 +84,6 @@ def test_a_plan_is_the_same_where_nothing_is_left_out_or_remembered(cluster: Clu
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Attempt, "_is_spent", False)
         patch.setattr(MovablePods, "on_changed", every_pod)
-        patch.setattr(FirstPods, "per_node", anew)
         patch.setattr(SpreadConstraint, "may_be_skewed", lambda *_: True)
         patch.setattr(ClusterState, "most_counted", lambda *_: 10**9)
         assert encode(make_plan(cluster.inputs(perRun=most))) == found

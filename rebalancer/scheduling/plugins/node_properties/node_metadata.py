@@ -25,7 +25,7 @@ from rebalancer.cluster.records import Node
 from rebalancer.profiles.types import Arguments, extension_points
 from rebalancer.scheduling.framework.plugin import EXCLUDED, MAX_SCORE, Normalization, Plugin
 from rebalancer.scheduling.resources import divide_toward_zero
-from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
+from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_cluster
 
 _RFC_3339 = "2006-01-02T15:04:05Z07:00"
 _LOWEST_VALID = 1  # nodes that say nothing score 0
@@ -164,12 +164,12 @@ class NodeMetadata(Plugin):
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """What the nodes say, negated where the least is preferred; the others are excluded."""
-        return state.per_node((self, "said"), lambda rows: self._of_rows(state, rows))[feasible]
+        return self._of_nodes(state)[feasible]
 
-    def _of_rows(self, state: ClusterState, rows: Rows) -> IntArray:
-        records = state.nodes.table.records
-        scores = [self._raw(records[row]) for row in np.arange(len(records))[rows]]
-        return np.array(scores, np.int64)
+    @once_a_cluster
+    def _of_nodes(self, state: ClusterState) -> IntArray:
+        """(nodes,) raw scores."""
+        return np.array([self._raw(node) for node in state.nodes.table.records], np.int64)
 
     def _raw(self, node: Node) -> int:
         if self._arguments.metadata_source is MetadataSource.LABEL:

@@ -15,8 +15,7 @@ from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.profiles.types import Arguments, extension_points
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
 from rebalancer.scheduling.plugins.node_resources.scored_resources import CPU_AND_MEMORY, Resources, amounts
-from rebalancer.scheduling.resources import take
-from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
+from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions.rules import (
     BALANCE_BEFORE_AND_AFTER,
     BALANCE_OF_TWO,
@@ -57,29 +56,20 @@ class NodeResourcesBalancedAllocation(Plugin):
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
         """Skipped for a pod that requests none of the resources; not normalised."""
         if state.classes.release.has(BALANCE_OF_TWO):
-            scored = state.classes.requests[pod_class].incoming_scored
-            key = (self, *(scored.get(name, 0) for name in _TWO))
-            return take(state.per_node(key, lambda rows: _balance_of_two(state, pod_class, rows)), feasible)
+            return _balance_of_two(state, pod_class, feasible)
         requests = state.classes.requests[pod_class].incoming_balanced
         own = tuple(requests.get(name, 0) for name in self._resources)
         if not any(own) and state.classes.release.has(BALANCE_SKIPS_BEST_EFFORT):
             return None
-        values = state.per_node((self, own), lambda rows: self._of_rows(state, pod_class, rows))
-        return take(values, feasible)
-
-    def _of_rows(self, state: ClusterState, pod_class: int, rows: Rows) -> IntArray:
-        """The balance with the pod; where the release compares, moved towards 100 by as much as it gains.
-
-        50 + (50 + with − without) ÷ 2, both over the same resources (v1.36.3 balanced_allocation.go:204).
-        """
-        after = self._balance(state, pod_class, rows, with_pod=True)
+        after = self._balance(state, pod_class, feasible, with_pod=True)
         if not state.classes.release.has(BALANCE_BEFORE_AND_AFTER):
             return after
+        # 50 + (50 + with − without) ÷ 2, both over the same resources (v1.36.3 balanced_allocation.go:204).
         half = MAX_SCORE // 2
-        gained: IntArray = after - self._balance(state, pod_class, rows, with_pod=False)
+        gained: IntArray = after - self._balance(state, pod_class, feasible, with_pod=False)
         return half + (half + gained) // 2
 
-    def _balance(self, state: ClusterState, pod_class: int, rows: Rows, *, with_pod: bool) -> IntArray:
+    def _balance(self, state: ClusterState, pod_class: int, rows: IntArray, *, with_pod: bool) -> IntArray:
         own = state.classes.requests[pod_class].incoming_balanced
         shares: list[FloatArray] = []
         counted: list[BoolArray] = []
@@ -102,7 +92,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         return _scores(shares, counted)
 
 
-def _balance_of_two(state: ClusterState, pod_class: int, rows: Rows) -> IntArray:
+def _balance_of_two(state: ClusterState, pod_class: int, rows: IntArray) -> IntArray:
     """(rows,) what is left of 1 after the difference of two shares, each with the pod and with defaults.
 
     Source: kubernetes v1.20.15 pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go:85.

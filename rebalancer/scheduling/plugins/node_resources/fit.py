@@ -5,7 +5,6 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/noderesources/fit.go:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import ClassVar, Self
 
@@ -18,8 +17,8 @@ from rebalancer.profiles.types import Arguments, extension_points
 from rebalancer.profiles.types import Arguments as PluginArguments
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
 from rebalancer.scheduling.plugins.node_resources import scored_resources
-from rebalancer.scheduling.resources import is_scalar, round_half_away, take
-from rebalancer.scheduling.state.cluster_state import ClusterState, Rows, once_a_class
+from rebalancer.scheduling.resources import is_scalar, round_half_away
+from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_class
 from rebalancer.scheduling.versions.rules import EVERY_SCORED_RESOURCE, FIT_COMPARES_ALL
 
 _TOO_MANY_PODS = 1
@@ -104,14 +103,10 @@ class NodeResourcesFit(Plugin):
 
     def filter(self, state: ClusterState, pod_class: int) -> IntArray:
         """Bit 0: too many pods; bit k: not enough of the k-th resource requested."""
-        requested = self._requested(state, pod_class)
-        return state.per_node(("fit", requested), lambda rows: self._codes(state, requested, rows))
-
-    def _codes(self, state: ClusterState, requested: Sequence[tuple[int, int]], rows: Rows) -> IntArray:
         allocatable = state.classes.allocatable
-        codes = (state.pod_count[rows] + 1 > allocatable[rows, PODS_COLUMN]).astype(np.int64)
-        for bit, (column, amount) in enumerate(requested, start=1):
-            short = amount > allocatable[rows, column] - state.requested[rows, column]
+        codes = (state.pod_count + 1 > allocatable[:, PODS_COLUMN]).astype(np.int64)
+        for bit, (column, amount) in enumerate(self._requested(state, pod_class), start=1):
+            short = amount > allocatable[:, column] - state.requested[:, column]
             codes |= short.astype(np.int64) << min(bit, _MAX_CODED)
         return codes
 
@@ -125,17 +120,12 @@ class NodeResourcesFit(Plugin):
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """Σ score·weight ÷ Σ weight over the configured resources; not normalised."""
-        own = state.classes.requests[pod_class].incoming_scored
-        key = (self, *(own.get(resource.name, 0) for resource in self._scored.resources))
-        return take(state.per_node(key, lambda rows: self._scores(state, pod_class, rows)), feasible)
-
-    def _scores(self, state: ClusterState, pod_class: int, rows: Rows) -> IntArray:
         if state.classes.release.has(EVERY_SCORED_RESOURCE):
-            return self._scores_of_all(state, pod_class, rows)
-        total = np.zeros_like(state.pod_count[rows])
+            return self._scores_of_all(state, pod_class, feasible)
+        total = np.zeros_like(feasible)
         weights: IntArray | int = 0  # one number while every node offers what is counted
         for resource in self._scored.resources:
-            amounts = scored_resources.amounts(state, pod_class, rows, resource.name, defaults=True)
+            amounts = scored_resources.amounts(state, pod_class, feasible, resource.name, defaults=True)
             if amounts is None:
                 continue
             requested, allocatable = amounts
@@ -151,8 +141,8 @@ class NodeResourcesFit(Plugin):
             weights = weights + np.where(counted, resource.weight, 0)
         return self._mean(total, weights)
 
-    def _scores_of_all(self, state: ClusterState, pod_class: int, rows: Rows) -> IntArray:
-        """As ``_scores``, up to 1.21: a resource that a node does not offer counts as one that is used up.
+    def _scores_of_all(self, state: ClusterState, pod_class: int, rows: IntArray) -> IntArray:
+        """As ``raw_scores``, up to 1.21: a resource that a node does not offer counts as one that is used up.
 
         Source: kubernetes v1.20.15 pkg/scheduler/framework/plugins/noderesources/resource_allocation.go:90,
         requested_to_capacity_ratio.go:112.

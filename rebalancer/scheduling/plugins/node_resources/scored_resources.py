@@ -15,7 +15,7 @@ from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.nodes import CPU, MEMORY, PODS_COLUMN
 from rebalancer.profiles.types import Arguments
 from rebalancer.scheduling.resources import divide_toward_zero, is_scalar
-from rebalancer.scheduling.state.cluster_state import ClusterState, Rows
+from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions.rules import EVERY_SCORED_RESOURCE
 
 _WITH_DEFAULTS = {"cpu": CPU, "memory": MEMORY}
@@ -81,7 +81,7 @@ def on_shape(shape: Sequence[ShapePoint], used: IntArray) -> IntArray:
 
 
 def amounts(
-    state: ClusterState, pod_class: int, rows: Rows, resource: str, *, defaults: bool
+    state: ClusterState, pod_class: int, rows: IntArray, resource: str, *, defaults: bool
 ) -> tuple[IntArray, IntArray] | None:
     """(rows,) requested with the pod, and allocatable; None when it does not count.
 

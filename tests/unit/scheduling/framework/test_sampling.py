@@ -1,175 +1,200 @@
-"""The chances of landing are those of the search itself, started from every place in turn."""
+"""The chances of landing beside those of searches that are carried out, worker by worker and node by node."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import heapq
+import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalancer.cluster.arrays import FloatArray, IntArray
-from rebalancer.scheduling.framework.draws import ONE_WORKER, Workers
-from rebalancer.scheduling.framework.plugin import EXCLUDED
-from rebalancer.scheduling.framework.sampling import Search, Searches, nodes_to_find
-from rebalancer.scheduling.framework.scores import RawScores
-from tests.conftest import examples
-from tests.unit.scheduling.framework.plain_plugins import ByMaximum, ByRange, Plain
+from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
+from rebalancer.scheduling.framework import sampling
+from rebalancer.scheduling.framework.sampling import Search, nodes_to_find
+from rebalancer.scheduling.state.nodes import NodeOrder
+
+PARALLELISM = 16
+Ordering = Callable[[np.random.Generator], IntArray]
 
 
-def simulate(
-    scores: list[RawScores],
-    positions: IntArray,
+def search(
     candidates: int,
     limit: int,
-    rejected: Collection[int] = (),
-) -> FloatArray:
-    """Search from every start, score what was found and is not rejected, and share among the best."""
-    chance = np.zeros(len(positions))
-    by_position = {position: index for index, position in enumerate(positions.tolist())}
+    *,
+    listed: BoolArray | None = None,
+    feasible: IntArray | None = None,
+    passing: IntArray | None = None,
+) -> Search:
+    every = np.arange(candidates)
+    order = NodeOrder(every, np.zeros(candidates, np.bool_) if listed is None else listed)
+    feasible = every if feasible is None else feasible
+    return Search(feasible, feasible if passing is None else passing, [order], limit)
+
+
+def sample(
+    order: IntArray, limit: int, workers: int, spread: float, random: np.random.Generator
+) -> list[int]:
+    """What a search finds: each worker takes the next chunk of nodes, and looks at one after the other."""
+    size = max(1, min(math.isqrt(len(order)), len(order) // PARALLELISM + 1))
+    ready = [(spread * random.random(), worker) for worker in range(workers)]
+    heapq.heapify(ready)
+    chunks: dict[int, list[int]] = {worker: [] for worker in range(workers)}
+    taken = 0
+    nodes: list[int] = []
+    while len(nodes) < limit:
+        at, worker = heapq.heappop(ready)
+        if not chunks[worker]:
+            chunks[worker] = order[taken : taken + size].tolist()[::-1]
+            taken += size
+            if not chunks[worker]:
+                continue
+        nodes.append(chunks[worker].pop())
+        heapq.heappush(ready, (at + 1 + spread * random.random(), worker))
+    return nodes
+
+
+def landed(totals: IntArray, limit: int, ordering: Ordering, seed: int, starts: int = 150) -> FloatArray:
+    """The share of each node of many searches, from every start, by few workers and many, even and uneven."""
+    random = np.random.default_rng(seed)
+    won = np.zeros(len(totals))
+    for workers in (1, 2, 4, 8, 16):
+        for spread in (0.3, 3.0):
+            for start in np.linspace(0, len(totals), starts, endpoint=False).astype(int):
+                nodes = np.array(sample(np.roll(ordering(random), -start), limit, workers, spread, random))
+                best = nodes[totals[nodes] == totals[nodes].max()]
+                won[best] += 1 / len(best)
+    return np.asarray(won / won.sum())
+
+
+def by_name(count: int) -> Ordering:
+    return lambda random: np.arange(count)
+
+
+def listed_in_no_order(listed: BoolArray) -> Ordering:
+    """The listed nodes come first, in any order, then the others one after the other."""
+    rows = listed.nonzero()[0]
+    later = (~listed).nonzero()[0]
+    return lambda random: np.concatenate([random.permutation(rows), later])
+
+
+def total_variation(one: FloatArray, other: FloatArray) -> float:
+    return float(abs(one - other).sum() / 2)
+
+
+@pytest.mark.parametrize("nodes", [150, 300, 1000])
+def test_chances_are_near_those_of_searches_by_several_workers_and_none_lands_elsewhere(nodes: int) -> None:
+    random = np.random.default_rng(nodes)
+    limit = nodes_to_find(nodes, 0)
+    differences = []
+    for highest in (60, 100_000):
+        totals = random.integers(0, highest, nodes)
+        predicted = search(nodes, limit).chances(totals)
+        happened = landed(totals, limit, by_name(nodes), seed=nodes)
+        assert not (happened[predicted == 0] > 0).any()
+        differences.append(total_variation(predicted, happened))
+    assert np.mean(differences) < 0.05
+
+
+@pytest.mark.parametrize(("nodes", "pool"), [(300, 12), (1000, 40)])
+def test_many_searches_find_none_of_the_best_nodes_where_these_are_neighbours(nodes: int, pool: int) -> None:
+    totals = np.random.default_rng(pool).permutation(nodes)
+    totals[nodes // 3 : nodes // 3 + pool] += nodes
+    limit = nodes_to_find(nodes, 0)
+    predicted = search(nodes, limit).chances(totals)
+    happened = landed(totals, limit, by_name(nodes), seed=pool)
+    assert total_variation(predicted, happened) < 0.15
+    assert not (happened[predicted == 0] > 0).any()
+
+
+@pytest.mark.parametrize(("nodes", "young"), [(200, 0), (300, 30), (600, 400)])
+def test_nodes_that_were_listed_in_no_order_have_the_chances_of_all_orders(nodes: int, young: int) -> None:
+    random = np.random.default_rng(young)
+    listed = np.arange(nodes) < nodes - young
+    totals = random.integers(0, 300, nodes) + 60 * ~listed
+    limit = nodes_to_find(nodes, 0)
+    predicted = search(nodes, limit, listed=listed).chances(totals)
+    happened = landed(totals, limit, listed_in_no_order(listed), seed=young)
+    assert total_variation(predicted, happened) < 0.1
+
+
+@pytest.mark.parametrize(("nodes", "young"), [(1000, 20), (1000, 60), (5000, 100)])
+def test_a_pool_of_young_nodes_is_found_as_often_as_a_search_comes_by_it(nodes: int, young: int) -> None:
+    """They are alike, better than all others, and one after the other at the end of the list."""
+    listed = np.arange(nodes) < nodes - young
+    totals = np.where(listed, np.random.default_rng(young).integers(0, 90, nodes), 100)
+    limit = nodes_to_find(nodes, 0)
+    windows = search(nodes, limit, listed=listed).chances(totals)[~listed].sum()
+    found = (limit + young - 1) / nodes
+    assert windows == pytest.approx(sampling.WINDOWS * found + 1 - sampling.WINDOWS, abs=0.01)
+
+
+@given(st.data())
+def test_the_windows_of_one_worker_are_those_of_the_search_from_every_start(data: st.DataObject) -> None:
+    candidates = data.draw(st.integers(2, 25))
+    masks = st.lists(st.booleans(), min_size=candidates, max_size=candidates)
+    passes = np.array(data.draw(masks.filter(any)))
+    rejected = np.array(data.draw(masks)) & passes
+    limit = data.draw(st.integers(1, candidates))
+    passing, feasible = passes.nonzero()[0], (passes & ~rejected).nonzero()[0]
+    if len(passing) <= limit or not len(feasible) or len(passing) - len(feasible) >= limit:
+        return
+    levels = st.lists(st.integers(0, 3), min_size=candidates, max_size=candidates)
+    totals = np.array(data.draw(levels))
+    expected = np.zeros(candidates)
     for start in range(candidates):
-        walk = ((start + step) % candidates for step in range(candidates))
-        seen = [place for place in walk if place in by_position or place in rejected][:limit]
-        found = np.array([by_position[place] for place in seen if place in by_position])
-        totals = np.zeros(len(found), np.int64)
-        for item in scores:
-            seen = item.raw[found]
-            counted = seen[seen != EXCLUDED]
-            smallest = int(counted.min()) if len(counted) else np.iinfo(np.int64).max
-            totals += item.weight * item.plugin.normalize(seen, int(smallest), int(seen.max()))
-        best = found[totals == totals.max()]
-        chance[best] += 1 / len(best) / candidates
-    return chance
+        walk = np.roll(np.arange(candidates), -start)
+        compared = [row for row in walk[passes[walk]][:limit] if not rejected[row]]
+        best = [row for row in compared if totals[row] == totals[compared].max()]
+        expected[best] += 1 / len(best) / candidates
+    model = search(candidates, limit, feasible=feasible, passing=passing)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sampling, "WINDOWS", 1.0)
+        predicted = model.chances(totals[feasible])
+    np.testing.assert_allclose(predicted, expected[feasible], atol=1e-9)
 
 
-def chances(scores: list[RawScores], positions: IntArray, candidates: int, limit: int) -> FloatArray:
-    return Search(positions, np.arange(candidates), limit).chances(scores)
+def test_without_scores_each_feasible_node_is_as_likely_to_be_the_first_one() -> None:
+    for nodes in (40, 300):
+        predicted = search(nodes, 1).chances(np.zeros(nodes, np.int64))
+        np.testing.assert_allclose(predicted, 1 / nodes)
 
 
-@st.composite
-def searches(draw: st.DrawFn) -> tuple[list[RawScores], IntArray, int, int]:
-    candidates = draw(st.integers(2, 60))
-    everywhere = st.lists(st.integers(0, candidates - 1), min_size=2, max_size=60, unique=True)
-    positions = np.array(sorted(draw(everywhere)))
-    scores = []
-    for plugin in draw(st.lists(st.sampled_from((Plain(), ByMaximum(), ByRange())), max_size=3)):
-        value = st.integers(0, draw(st.sampled_from((1, 3, 100))))
-        value = st.one_of(value, st.just(EXCLUDED)) if plugin.name == "ByRange" else value
-        raw = draw(st.lists(value, min_size=len(positions), max_size=len(positions)))
-        scores.append(RawScores(plugin, draw(st.integers(1, 3)), np.array(raw, np.int64)))
-    return scores, positions, candidates, draw(st.integers(1, len(positions)))
+def test_nodes_alike_are_equally_likely() -> None:
+    np.testing.assert_allclose(search(300, 120).chances(np.zeros(300, np.int64)), 1 / 300)
 
 
-@settings(max_examples=examples(300), deadline=None)
-@given(searches())
-def test_the_chances_are_those_of_searches_from_every_start(
-    search: tuple[list[RawScores], IntArray, int, int],
+def test_where_few_nodes_are_feasible_enough_of_them_are_found() -> None:
+    """The best node is feasible, and two of three searches find it."""
+    predicted = search(900, 200, feasible=np.arange(0, 900, 3)).chances(np.arange(300))
+    assert predicted[-1] == pytest.approx(2 / 3, abs=0.01)
+
+
+def test_a_search_that_finds_all_nodes_takes_one_of_the_best() -> None:
+    assert search(4, 4).chances(np.array([1, 3, 3, 2])).tolist() == [0.0, 0.5, 0.5, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("candidates", "percentage", "limit"),
+    [
+        (99, 0, 99),
+        (100, 0, 100),
+        (150, 0, 100),
+        (1000, 0, 420),
+        (5000, 0, 500),
+        (10_000, 0, 500),
+        (1000, 30, 300),
+    ],
+)
+def test_as_many_nodes_are_found_as_the_scheduler_looks_for(
+    candidates: int, percentage: int, limit: int
 ) -> None:
-    found, expected = chances(*search), simulate(*search)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
-    assert ((found > 0) == (expected > 0)).all()
+    assert nodes_to_find(candidates, percentage) == limit
 
 
-@settings(max_examples=examples(300), deadline=None)
-@given(searches(), st.data())
-def test_what_an_extender_rejects_is_missing_in_the_searches_that_found_it(
-    search: tuple[list[RawScores], IntArray, int, int], data: st.DataObject
-) -> None:
-    scores, positions, candidates, _ = search
-    others = sorted(set(range(candidates)) - set(positions.tolist()))
-    rejected = data.draw(st.sets(st.sampled_from(others))) if others else set()
-    every = np.array(sorted({*positions.tolist(), *rejected}))
-    limit = data.draw(st.integers(len(rejected) + 1, len(every)))
-    searched = Search(positions, np.arange(candidates), limit, found=every)
-    expected = simulate(scores, positions, candidates, limit, rejected)
-    assert not searched.may_be_empty
-    np.testing.assert_allclose(searched.chances(scores), expected, rtol=0, atol=1e-12)
-    parts = [searched.of_sizes(size, size) for size in searched.sizes]
-    divided = [share * part.chances(scores) for share, part in parts if part is not None]
-    np.testing.assert_allclose(np.sum(divided, axis=0), expected, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("levels", [2, 40, 4000])
-def test_many_nodes_of_equal_total_have_the_chances_of_the_search(levels: int) -> None:
-    generator = np.random.default_rng(levels)
-    raw = generator.integers(0, levels, 400)
-    scores = [RawScores(Plain(), 1, raw), RawScores(ByMaximum(), 2, raw // 3)]
-    positions = np.sort(generator.choice(500, 400, replace=False))
-    np.testing.assert_allclose(
-        chances(scores, positions, 500, 120), simulate(scores, positions, 500, 120), atol=1e-12
-    )
-
-
-def test_the_scheduler_looks_at_fewer_nodes_of_a_larger_cluster() -> None:
-    assert [nodes_to_find(count, 0) for count in (50, 100, 1000, 5000, 6000)] == [50, 100, 420, 500, 300]
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_nodes_without_a_part_in_the_extremes_have_the_chances_of_the_search(seed: int) -> None:
-    generator = np.random.default_rng(seed)
-    ranged = np.where(generator.random(150) < 0.05, EXCLUDED, generator.integers(0, 9000, 150))
-    scores = [RawScores(ByRange(), 2, ranged), RawScores(Plain(), 1, generator.integers(0, 90, 150))]
-    positions = np.sort(generator.choice(200, 150, replace=False))
-    np.testing.assert_allclose(
-        chances(scores, positions, 200, 100), simulate(scores, positions, 200, 100), atol=1e-12
-    )
-
-
-def test_scores_in_row_order_land_in_the_order_of_the_search() -> None:
-    generator = np.random.default_rng(7)
-    scores = [
-        RawScores(Plain(), 1, generator.integers(0, 9, 130)),
-        RawScores(ByRange(), 2, generator.integers(0, 50, 130)),
-    ]
-    order = generator.permutation(130)
-    reordered = [RawScores(item.plugin, item.weight, item.raw[order]) for item in scores]
-    found = Search(np.arange(130), order, 100).chances(scores)
-    np.testing.assert_allclose(found[order], simulate(reordered, np.arange(130), 130, 100), atol=1e-12)
-
-
-@settings(max_examples=examples(200), deadline=None)
-@given(searches(), st.data())
-def test_of_two_orders_that_the_scheduler_may_have_each_counts_half(
-    search: tuple[list[RawScores], IntArray, int, int], data: st.DataObject
-) -> None:
-    scores, positions, candidates, limit = search
-    rows = st.permutations(range(candidates))
-    orders = [np.arange(candidates), np.array(data.draw(rows))]
-    rejected = data.draw(st.integers(0, min(limit, len(positions)) - 1))
-    feasible = positions[rejected:]  # extenders reject the others, once they are found
-    scores = [RawScores(item.plugin, item.weight, item.raw[rejected:]) for item in scores]
-    searched = Searches(ONE_WORKER).over(feasible, orders, limit, found=positions)
-    each = [Search(feasible, order, limit, found=positions).chances(scores) for order in orders]
-    np.testing.assert_allclose(searched.chances(scores), np.mean(each, axis=0), rtol=0, atol=1e-12)
-    parts = [searched.of_sizes(size, size) for size in searched.sizes]
-    divided = [share * part.chances(scores) for share, part in parts if part is not None]
-    np.testing.assert_allclose(np.sum(divided, axis=0), np.mean(each, axis=0), rtol=0, atol=1e-12)
-    bounds = np.zeros(len(feasible), np.int64)
-    assert (searched.possible(scores, bounds, bounds) >= (np.mean(each, axis=0) > 0)).all()
-
-
-def test_an_order_that_is_twice_as_likely_has_twice_the_share() -> None:
-    rows, equal = np.arange(5), [RawScores(Plain(), 1, np.array([5, 5, 1, 1, 1]))]
-    orders = [np.arange(5), np.arange(5)[::-1]]
-    for limit in 5, 2:
-        searches_of = Searches(ONE_WORKER)
-        both = searches_of.over(rows, orders, limit, heap=True, counts=(2, 1)).outcome(equal)
-        each = [searches_of.over(rows, [order], limit, heap=True).chances(equal) for order in orders]
-        np.testing.assert_allclose(both[0], (2 * each[0] + each[1]) / 3)
-        assert not np.allclose(each[0], each[1])
-        if both[1] is not None:
-            np.testing.assert_allclose(both[1].chance(5), both[0])
-
-
-@pytest.mark.parametrize("parallelism", [1, 16])
-def test_among_equal_nodes_order_and_start_decide_together(parallelism: int) -> None:
-    rows, equal = np.arange(4), [RawScores(Plain(), 1, np.array([5, 5, 1, 5]))]
-    orders = [np.array([0, 1, 2, 3]), np.array([3, 2, 1, 0])]
-    searches_of = Searches(Workers(parallelism))
-    chance, tie = searches_of.over(rows, orders, 4, heap=True).outcome(equal)
-    single = [searches_of.over(rows, [order], 4, heap=True).outcome(equal) for order in orders]
-    assert tie is not None
-    assert tie.by_start.tolist() == [row for _, one in single if one is not None for row in one.by_start]
-    np.testing.assert_allclose(chance, tie.chance(4))
-    np.testing.assert_allclose(chance, np.mean([found for found, _ in single], axis=0))
+def test_a_node_may_be_taken_if_a_sample_can_hold_none_that_is_surely_better() -> None:
+    """Three of five are compared, and the total of the second is only known to be 2 to 6."""
+    lowest, highest = np.array([1, 2, 5, 5, 3]), np.array([1, 6, 5, 5, 3])
+    assert search(5, 3).may_be_taken(lowest, highest).tolist() == [False, True, True, True, True]

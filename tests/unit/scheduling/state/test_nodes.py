@@ -28,14 +28,14 @@ TABLE = a_snapshot(nodes=[a_node(name, created=created) for name, created in NOD
     ],
 )
 def test_nodes_come_by_name_until_the_scheduler_starts_and_then_by_age(moment: float, order: str) -> None:
-    assert listed_since(TABLE, moment) == list(order)
+    assert listed_since(TABLE, moment).names == list(order)
 
 
 def test_from_a_minor_on_those_that_it_finds_when_it_starts_come_in_no_order() -> None:
     names = [f"n{number:03}" for number in range(200)]
     nodes = [a_node(name, created=MORNING) for name in names]
     table = a_snapshot(nodes=[*nodes, a_node("a", created=EVENING)], pods=[]).nodes
-    first, second, turned = (listed_since(table, times.parse(NOON), shuffle) for shuffle in (1, 2, -1))
+    first, second, turned = (listed_since(table, times.parse(NOON), shuffle).names for shuffle in (1, 2, -1))
     assert [first[-1], second[-1], turned[-1]] == ["a", "a", "a"]  # it is younger than the scheduler
     assert turned[:-1] == first[-2::-1]
     for one, other in (names, first), (first[:-1], second), (names, second):
@@ -59,22 +59,36 @@ def test_times_of_creation_that_nobody_can_read_are_the_latest_and_others_are_co
     for node, at in zip(nodes, created.values(), strict=True):
         node["metadata"]["creationTimestamp"] = at
     table = a_snapshot(nodes=nodes, pods=[]).nodes
-    assert listed_since(table, -math.inf) == list("gceafbd")
-    assert listed_since(table, times.parse(MORNING)) == list("cegafbd")
-    assert listed_since(table, math.inf) == list("abcdefg")
+    assert listed_since(table, -math.inf).names == list("gceafbd")
+    assert listed_since(table, times.parse(MORNING)).names == list("cegafbd")
+    assert listed_since(table, math.inf).names == list("abcdefg")
 
 
 def test_nodes_of_one_second_come_by_name_or_turned_round() -> None:
-    assert [listed_since(TABLE, -math.inf, shuffle) for shuffle in (1, -1)] == [list("bdcea"), list("dbeca")]
+    assert [listed_since(TABLE, -math.inf, shuffle).names for shuffle in (1, -1)] == [
+        list("bdcea"),
+        list("dbeca"),
+    ]
 
 
 def test_a_node_that_is_only_assumed_comes_last() -> None:
     nodes = [a_node("a", created=None), a_node("b"), a_node("c")]
-    assert listed_since(a_snapshot(nodes=nodes, pods=[]).nodes, -math.inf) == ["b", "c", "a"]
+    assert listed_since(a_snapshot(nodes=nodes, pods=[]).nodes, -math.inf).names == ["b", "c", "a"]
 
 
 def test_orders_that_are_the_same_count_once() -> None:
-    orders = [listed_since(TABLE, moment) for moment in (-math.inf, times.parse(MORNING), math.inf)]
-    assert [order.tolist() for order in NodeIndex(TABLE, orders).orders] == [[1, 3, 2, 4, 0], [0, 1, 2, 3, 4]]
-    assert NodeIndex(TABLE, orders).order_counts == (2, 1)
-    assert [order.tolist() for order in NodeIndex(TABLE).orders] == [[0, 1, 2, 3, 4]]
+    registered = [listed_since(TABLE, moment) for moment in (-math.inf, times.parse(MORNING), math.inf)]
+    orders = NodeIndex(TABLE, registered).orders
+    assert [order.rows.tolist() for order in orders] == [[1, 3, 2, 4, 0], [0, 1, 2, 3, 4]]
+    assert [order.count for order in orders] == [2, 1]
+    (by_name,) = NodeIndex(TABLE).orders
+    assert by_name.rows.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_for_samples_orders_differ_by_which_nodes_were_listed_and_not_by_how_these_were_drawn() -> None:
+    moments = (times.parse(NOON), math.inf)
+    registered = [listed_since(TABLE, moment, shuffle) for moment in moments for shuffle in (1, -1, 2)]
+    index = NodeIndex(TABLE, registered)
+    listed = [order.listed.tolist() for order in index.orders_of_samples]
+    assert listed == [[name != "a" for name in "abcde"], [True] * 5]
+    assert sum(order.count for order in index.orders_of_samples) == 6
