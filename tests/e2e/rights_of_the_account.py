@@ -56,7 +56,7 @@ def rights_of(role: Object) -> set[Right]:
     return {
         Right(role["metadata"]["name"], group, resource, verb, name)
         for rule in role["rules"]
-        for group in rule["apiGroups"]
+        for group in rule.get("apiGroups", ())
         for resource in rule["resources"]
         for verb in rule["verbs"]
         for name in rule.get("resourceNames", [""])

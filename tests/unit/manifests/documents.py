@@ -44,7 +44,7 @@ def grants(found: list[Document]) -> set[tuple[str, str, str, tuple[str, ...]]]:
     return {
         (group, resource, verb, tuple(rule.get("resourceNames", ())))
         for rule in found
-        for group in rule["apiGroups"]
+        for group in rule.get("apiGroups", ())
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }

@@ -47,6 +47,12 @@ def test_no_right_to_read_is_more_than_needed() -> None:
     assert grants(rules(BASE)) == LISTED | WATCHED | READ_BY_NAME
 
 
+def test_what_the_api_server_serves_may_be_read_and_no_other_path() -> None:
+    paths = [(rule["nonResourceURLs"], rule["verbs"]) for rule in rules(BASE) if "nonResourceURLs" in rule]
+    assert paths == [(["/api/v1", "/apis", "/apis/*"], ["get"])]
+    assert not [rule for rule in rules(ACTIVE) if "nonResourceURLs" in rule]
+
+
 def test_the_cron_job_as_shipped_can_only_read() -> None:
     assert {verb for _, _, verb, _ in grants(rules(BASE))} <= VERBS_THAT_READ
 
