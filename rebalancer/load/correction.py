@@ -41,7 +41,7 @@ from rebalancer.cluster.nodes import NodeTable
 from rebalancer.cluster.pods import PHASE_INDEX, PodTable
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.report import LoadReport
-from rebalancer.load.usage import RESOURCES
+from rebalancer.load.usage import RESOURCES, PodMethod
 from rebalancer.state.results import LoadAfter, Result
 from rebalancer.state.run_state import PastMove
 
@@ -133,7 +133,10 @@ def recent_load(
     requested = np.full((len(rows), load.usage.shape[1]), np.nan)
     requested[:, : len(RESOURCES)] = requests[rows]
     expected = np.fmax(requested, load.pod_usage[rows])
-    unknown = np.isnan(expected) | ((requested == 0) & np.isnan(load.pod_usage[rows]))
+    # What a pod without a request has of a figure that began before the pod did says nothing of it.
+    without_request = np.where(np.isnan(requested), requested[:, :1], requested) == 0
+    is_share = np.isin(load.pod_methods[rows], (PodMethod.UNKNOWN, PodMethod.SHARE))
+    unknown = np.isnan(expected) | (without_request & is_share)
     np.add.at(missing, on, share * np.where(unknown, 0.0, expected))
     required = np.isin(load.resources, load.required)
     columns = [load.percent_resources.index(name) for name in load.resources]
