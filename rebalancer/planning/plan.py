@@ -290,9 +290,6 @@ class Plan(Answer, frozen=True):
     agreement: str = (
         ""  # how many decisions of the scheduler landed as computed; empty where that is not known
     )
-    neutral_plugins: tuple[
-        str, ...
-    ] = ()  # enabled in the scheduler, not modelled: they score all nodes alike
     node_count: int = 0
     hot_count: int = 0
     pod_count: int = 0

@@ -68,7 +68,6 @@ def build_plan(prepared: PreparedInputs, decided: PartialPlan) -> Plan:
         ),
         agreement=measured.sentence() if measured is not None and measured.is_known(inputs.now) else "",
         tainted=prepared.tainted if decided.moves else (),
-        neutral_plugins=prepared.schedulers.neutral,
         node_count=len(inputs.snapshot.nodes),
         pod_count=len(inputs.snapshot.pods),
         known_count=int(np.count_nonzero(inputs.load.known)),

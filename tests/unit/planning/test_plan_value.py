@@ -85,7 +85,6 @@ plans = st.builds(
     kept=st.lists(stays, max_size=3).map(tuple),
     unsolved=st.dictionaries(words, words, max_size=2),
     warnings=st.lists(words, max_size=2).map(tuple),
-    neutral_plugins=st.lists(words, max_size=2).map(tuple),
     node_count=st.integers(0, 9),
     hot_count=st.integers(0, 9),
     known_count=st.integers(0, 9),

@@ -97,7 +97,6 @@ def a_plan(**changes: object) -> Plan:
             "not modelled, so ignored: NetworkTraffic",
             "hotNodes.forRuns is 2 but no state was given: taken as met",
         ),
-        "neutral_plugins": ("NetworkTraffic",),
     }
     return Plan(**(values | changes))  # type: ignore[arg-type]
 

@@ -126,7 +126,6 @@ def test_hostile_names_add_no_element_and_run_nothing() -> None:
         kept=(a_kept(HOSTILE, HOSTILE, HOSTILE),),
         unsolved={HOSTILE: HOSTILE},
         warnings=(HOSTILE,),
-        neutral_plugins=(HOSTILE,),
     )
     outcomes = some_outcomes(an_outcome(Result.PENDING, HOSTILE, HOSTILE), stopped=HOSTILE)
     text = html_report(hostile, HOSTILE, {}, outcomes)

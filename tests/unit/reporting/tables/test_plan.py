@@ -310,7 +310,6 @@ def test_names_from_the_cluster_are_printed_and_never_obeyed() -> None:
         unsolved={HOSTILE: HOSTILE},
         obstacles=(an_obstacle(HOSTILE, 1.0, because=HOSTILE),),
         warnings=(HOSTILE,),
-        neutral_plugins=(HOSTILE,),
     )
     stream = io.StringIO()
     text = plan_table(hostile)
