@@ -60,13 +60,14 @@ _TAIL = """\
 * **Several landings** are followed together, in up to a hundred scenarios of such indices. A move that does
   not hold in one of them stays out; if there are more scenarios, a warning says so.
 * **Pending pods** are placed first, in the order of the queue.
-* **Sampling.** In clusters of more than 100 nodes the scheduler compares a sample of the feasible nodes. Its
-  search begins where the last one ended, and several workers do it. rebalancer blends two plain searches:
-  85 % for one worker, whose sample is consecutive nodes from a start that may be any, and 15 % for samples of any
-  nodes. Scores are normalised over all feasible nodes, and not over those of a sample. On generated clusters
-  of 150 to 1,000 nodes these chances differ from those of searches carried out node by node, by 1 to 16
-  workers, by a total variation of 0.04 on average where totals differ, of 0.014 where many are equal, and of
-  0.09 (0.10 at most) where the best nodes are neighbours. No search landed outside the nodes with a chance.
+* **Sampling.** In clusters of more than 100 nodes the scheduler compares a sample of the feasible nodes.
+  Its search begins where the last one ended, and several workers do it. rebalancer blends two plain
+  searches: 85 % for one worker, whose sample is consecutive nodes from a start that may be any, and 15 %
+  for samples of any nodes. Scores are normalised over all feasible nodes, and not over those of a sample.
+  On generated clusters of 150 to 1,000 nodes these chances differ from those of searches carried out node
+  by node, by 1 to 16 workers, by a total variation of 0.04 on average where totals differ, of 0.014 where
+  many are equal, and of 0.09 (0.10 at most) where the best nodes are neighbours. No search landed outside
+  the nodes with a chance.
 * **Preemption** is reported, not predicted. Room is kept on the node that a preemption has nominated.
 * **Figures of load-aware plugins** lag behind ours by up to a minute and a half. A landing must be
   acceptable by the figures of now and by those that earlier waves read within that time.
@@ -105,14 +106,14 @@ that carry or may match them are `Unpredictable`; elsewhere a replacement is pla
   invalid query and always fails; use a rate instead, through `scheduler.mirror`.
 * **PodCapacityOfNode** has no published source. The formula 100·(allocatable − pods) ÷ allocatable, before
   placement, reproduces the log in its article.
-* **Node order**: the scheduler lists the nodes when it starts, and learns of later ones as they are created;
-  zones are visited in the order of their first node. Up to 1.34 the list is by name. From 1.35 on
-  (`WatchListClient`) it is in no order: any of the listed nodes may be at any of their places, so of a sample
-  rebalancer knows how many of them it holds, and which of the later ones. Which of equal nodes is taken where
-  all nodes are compared follows from one order drawn at random, and the same turned round. When
-  the scheduler started is seen by its pods, which are ready since then. Where none is seen, as on managed control planes, it may have started
-  before any of the nodes or after all: half of the chance goes to the landings of each. A node that changed
-  its zone is visited last.
+* **Node order**: the scheduler lists the nodes when it starts, and learns of later ones as they are
+  created; zones are visited in the order of their first node. Up to 1.34 the list is by name. From 1.35 on
+  (`WatchListClient`) it is in no order: any of the listed nodes may be at any of their places, so of a
+  sample rebalancer knows how many of them it holds, and which of the later ones. Which of equal nodes is
+  taken where all nodes are compared follows from one order drawn at random, and the same turned round. When
+  the scheduler started is seen by its pods, which are ready since then. Where none is seen, as on managed
+  control planes, it may have started before any of the nodes or after all: half of the chance goes to the
+  landings of each. A node that changed its zone is visited last.
 * **Alpha features** are off unless the scheduler's command line or `scheduler.featureGates` turns them on;
   numeric comparison of taints is not modelled.
 * **Namespace selectors** of affinity terms: from 1.34 on, NotIn and DoesNotExist match every namespace.
