@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from msgspec import UNSET
 
 from rebalancer.agreement.following import watch_agreement
 from rebalancer.cli.output import Output, progress_bar
+from rebalancer.counting import counted
 from rebalancer.errors import InputError
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.planning.eviction import why_protected
@@ -15,18 +18,73 @@ from rebalancer.planning.planner import plan_prepared, prepare_to_plan
 from rebalancer.planning.prepared import PreparedInputs
 from rebalancer.planning.strategies.whole_nodes import most_emptied, pods_to_leave
 from rebalancer.reporting.render import DOCUMENTS
+from rebalancer.reporting.tables.text import Column
+from rebalancer.reporting.words import plain, words
 from rebalancer.run.plan import plan_inputs
 from rebalancer.signals import stop_on_signal
-from rebalancer_lab.fleet.fleet import ClusterRow, Gate, ask_each, failed_rows, show_rows, write_rows
-from rebalancer_lab.fleet.options import Cluster
+from rebalancer_lab.fleet.clusters import Cluster, Gate, ask_each
+from rebalancer_lab.fleet.rows import ClusterRow, View, agrees, failed_rows, number, show_rows, write_rows
 
 MAX_FOLLOWED = 50  # each holds its objects and two watches
+
+
+def _blocked_by(row: ClusterRow) -> str | tuple[str, str]:
+    if row.error:
+        return "not read", "red"
+    return f"{row.held_by or 'the cluster'} {row.held_share:.0%}" if row.held_share else "-"
+
+
+def _why_not(row: ClusterRow) -> str | tuple[str, str]:
+    return ("not read", "red") if row.error else words(row.held_by)
+
+
+def _hot_nodes_and_moves(rows: Sequence[ClusterRow]) -> str:
+    hot = counted(sum(row.hot or 0 for row in rows), "hot node")
+    return f"{hot} and {counted(sum(row.moves or 0 for row in rows), 'planned move')}"
+
+
+def _as_computed(rows: Sequence[ClusterRow]) -> str:
+    landed = sum(row.landed or 0 for row in rows)
+    return f"{landed:,} of {counted(sum(row.decisions or 0 for row in rows), 'decision')} as computed"
+
+
+def _figures(*names: str) -> dict[str, Callable[[ClusterRow], Any]]:
+    return {name: operator.attrgetter(name) for name in names}
+
+
+PLANS = View(
+    columns=(
+        Column("NODES", number(lambda row: row.nodes), right=True),
+        Column("HOT", number(lambda row: row.hot), right=True),
+        Column("MOVABLE", number(lambda row: row.movable), right=True),
+        Column("EMPTIABLE", number(lambda row: row.emptiable), right=True),
+        Column("MOVES", number(lambda row: row.moves), right=True),
+        Column("MINOR", lambda row: plain(row.minor) or "-"),
+        Column("AGREES", agrees, right=True),
+        Column("BLOCKED BY", _blocked_by, sentence=True),
+    ),
+    figures=_figures(
+        *("nodes", "pods", "hot", "movable", "emptiable", "moves", "held_by", "held_share", "minor"),
+        *("decisions", "landed"),
+    ),
+    words=_hot_nodes_and_moves,
+)
+DECISIONS = View(
+    columns=(
+        Column("DECISIONS", number(lambda row: row.decisions), right=True),
+        Column("AS COMPUTED", number(lambda row: row.landed), right=True),
+        Column("AGREES", agrees, right=True),
+        Column("WHY NOT", _why_not, sentence=True),
+    ),
+    figures=_figures("decisions", "landed", "held_by"),
+    words=_as_computed,
+)
 
 
 def show_plans(fleet: tuple[Cluster, ...], output: Output) -> int:
     """Write a row for the plan of each cluster, with the whole plan where programs read it; the exit code."""
     whole = output.format in DOCUMENTS
-    return show_rows(fleet, output, lambda name, options: [_planned_row(name, options, whole=whole)])
+    return show_rows(fleet, output, lambda name, options: [_planned_row(name, options, whole=whole)], PLANS)
 
 
 def _planned_row(name: str, options: PlanOptions, *, whole: bool) -> ClusterRow:
@@ -73,4 +131,4 @@ def show_agreement(fleet: Sequence[Cluster], output: Output, seconds: float, dec
         raise InputError(f"{len(fleet)} contexts are more than {MAX_FOLLOWED}", hint="name fewer at once")
     with stop_on_signal() as signals, progress_bar("clusters", len(fleet)) as advance:
         rows = list(ask_each(fleet, row, lambda *of: failed_rows(*of)[0], advance, len(fleet), gate))
-    return write_rows(rows, output)
+    return write_rows(rows, output, DECISIONS)

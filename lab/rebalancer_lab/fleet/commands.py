@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from rebalancer.cli.options import DOCUMENT_FORMATS, DURATION, LIVE_PLAN, ROW_FORMATS, option, output_options
 from rebalancer.cli.output import Output
-from rebalancer_lab.fleet.options import CONTEXTS, PLAN_OF_EACH, Cluster, several_clusters
+from rebalancer_lab.fleet.options import CONTEXTS, PLAN_OF_EACH, several_clusters
+
+if TYPE_CHECKING:
+    from rebalancer_lab.fleet.clusters import Cluster
 
 
 @click.group()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import glob
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -21,7 +21,8 @@ from rebalancer.cli.options import PATH, PLAN, Command, Option, check_options, o
 from rebalancer.errors import InputError
 from rebalancer.observe.plan_options import PlanOptions
 
-Cluster = tuple[str, PlanOptions]  # its name, and how it is read
+if TYPE_CHECKING:
+    from rebalancer_lab.fleet.clusters import Cluster
 
 SOURCES = option(
     *("--from source", PATH, "PATH"),
@@ -52,7 +53,7 @@ def several_clusters(options: Mapping[str, Option]) -> Callable[[Command], Comma
                 raise InputError("which clusters?", hint="give --context for each, or --from 'recorded/*'")
             for context in contexts or (None,):
                 check_options(replace(options, context=context))
-            from rebalancer_lab.fleet.fleet import clusters_of  # noqa: PLC0415 - not for --help
+            from rebalancer_lab.fleet.clusters import clusters_of  # noqa: PLC0415 - not for --help
 
             return command(fleet=clusters_of(options, contexts), **values)
 
@@ -85,7 +86,7 @@ def fleet_options(
             source = one.source
             pattern = source is not None and glob.has_magic(str(source)) and not files.is_there(source)
             if pattern or len(set(contexts)) > 1:
-                from rebalancer_lab.fleet.fleet import clusters_of  # noqa: PLC0415 - not for --help
+                from rebalancer_lab.fleet.clusters import clusters_of  # noqa: PLC0415 - not for --help
 
                 fleet = clusters_of(one, contexts)
             if fleet:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,9 +12,12 @@ from rebalancer.cli.output import Output, emit, with_progress
 from rebalancer.errors import ExitCode, InputError
 from rebalancer.files import named
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer_lab.fleet.options import Cluster, fleet_options
+from rebalancer_lab.fleet.options import fleet_options
 
 TEST_FAILED = 9  # the exit code where an assertion does not hold; the program has no other meaning for it
+
+if TYPE_CHECKING:
+    from rebalancer_lab.fleet.clusters import Cluster
 
 
 @click.command()
@@ -37,7 +41,7 @@ def check(
     rebalancer policy test assertions.yaml --from recorded/ --policy policy.yaml
     rebalancer policy test assertions.yaml --from 'recorded/*' --junit junit.xml
     """
-    from rebalancer_lab.fleet.fleet import ask_fleet  # noqa: PLC0415 - not for --help
+    from rebalancer_lab.fleet.clusters import ask_fleet  # noqa: PLC0415 - not for --help
     from rebalancer_lab.policy_tests.checking import check_policy, not_read, read_tests  # noqa: PLC0415
     from rebalancer_lab.policy_tests.reports import (  # noqa: PLC0415 - imports rich
         PolicyTestReports,

@@ -20,10 +20,11 @@ from rebalancer.cli.options import (
 from rebalancer.cli.output import Output, Rows, emit, progress_bar, with_progress
 from rebalancer.errors import ExitCode, InputError
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer_lab.fleet.options import Cluster, fleet_options
+from rebalancer_lab.fleet.options import fleet_options
 from rebalancer_lab.simulation import frames
 
 if TYPE_CHECKING:
+    from rebalancer_lab.fleet.clusters import Cluster
     from rebalancer_lab.simulation.report import Simulation
 
 

@@ -9,7 +9,9 @@ import yaml
 
 from rebalancer.errors import InputError
 from rebalancer.observe.plan_options import PlanOptions
-from rebalancer_lab.fleet.fleet import ClusterRow, ask_each, frame, joined
+from rebalancer_lab.fleet.asking import PLANS
+from rebalancer_lab.fleet.clusters import ask_each
+from rebalancer_lab.fleet.rows import ClusterRow, frame, joined
 from tests.unit.cli.conftest import Program
 from tests.unit.cli.hot_dumps import a_hot_dump
 
@@ -102,7 +104,7 @@ def test_columns_of_figures_have_a_type_where_no_cluster_has_a_figure() -> None:
     """Parquet files of two days are read as one table only if their columns are of the same types."""
     broken = ClusterRow(cluster="broken", error="it is")
     eu = ClusterRow(cluster="eu", policy="default", nodes=6, pods=24, hot=2, movable=1, emptiable=1, moves=2)
-    read, unread = (frame(joined([row])).dtypes.astype(str).to_dict() for row in (eu, broken))
+    read, unread = (frame(joined([row]), PLANS).dtypes.astype(str).to_dict() for row in (eu, broken))
     assert (unread["decisions"], read["decisions"], unread["held_share"]) == ("Int64", "Int64", "float64")
     assert {name: unread[name] for name in ("nodes", "hot", "moves")} == dict.fromkeys(
         ("nodes", "hot", "moves"), read["nodes"]

@@ -137,6 +137,43 @@ def test_the_extender_is_a_wheel_of_its_own_in_the_version_of_the_program(tmp_pa
     assert extender["version"] == __version__
 
 
+def test_the_lab_brings_its_commands_and_leaves_none_behind(wheel: Path, tmp_path: Path) -> None:
+    environment, wheels = tmp_path / "environment", tmp_path / "wheels"
+    wheels.mkdir()
+    dependencies = tmp_path / "dependencies"
+    dependencies.mkdir()
+    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+        if "rebalancer" not in entry.name:  # what is developed here is not installed there
+            (dependencies / entry.name).symlink_to(entry)
+    with build(LAB, wheels) as built:
+        lab = Path(str(built.filename))
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True, timeout=120)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "--python"]
+    pip.append(str(environment / "bin" / "python"))
+    install = [*pip, "install", "--no-index", "--no-deps", "--no-compile"]
+
+    def shown(*arguments: str) -> str:
+        program = [str(environment / "bin" / "rebalancer"), *arguments]
+        variables = {**os.environ, "PYTHONPATH": str(dependencies)}
+        return subprocess.run(
+            program, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=120, check=False
+        ).stdout
+
+    subprocess.run([*install, str(wheel)], check=True, timeout=120)
+    alone = shown("--help"), shown("policy", "--help")
+    subprocess.run([*install, str(lab)], check=True, timeout=120)
+    together = shown("--help"), shown("policy", "--help")
+    subprocess.run([*pip, "uninstall", "--yes", "rebalancer-lab"], check=True, timeout=120)
+
+    assert "rebalancer-lab" not in alone[0]
+    assert "Commands of rebalancer-lab:" in together[0]
+    section = together[0].partition("Commands of rebalancer-lab:\n")[2].partition("\n\n")[0]
+    for name in ("fit", "fleet", "shadow", "simulate", "timeline", "tune", "what-if"):
+        assert f"\n  {name} " in f"\n{section}"
+    assert ("  test " in alone[1], "  test " in together[1]) == (False, True)
+    assert (shown("--help"), shown("policy", "--help")) == alone
+
+
 def test_the_wheel_prints_its_help(runtime: Path) -> None:
     result = rebalancer(runtime, "--help")
 
