@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sys
 import time
 import warnings
@@ -38,7 +37,7 @@ POLICY = """
 apiVersion: rebalancer/v1alpha1
 kind: RebalancePolicy
 metadata: {{name: drifting}}
-scheduler: {{version: "{minor}", cores: {cores}, file: {scheduler}}}
+scheduler: {{version: "{minor}", file: {scheduler}}}
 load: {{sources: [{{loadWatcher: {{address: "{address}"}}}}]}}
 hotNodes:
   forRuns: 1
@@ -171,7 +170,7 @@ def main(minutes: float, out: Path) -> None:
         fill(control_plane)
         policy = out / "policy.yaml"
         about = {"address": watcher.address, "scheduler": scheduler, "hot": HOT_PERCENT, "cool": COOL_PERCENT}
-        policy.write_text(POLICY.format(minor=assets.MINOR, cores=os.cpu_count(), **about))
+        policy.write_text(POLICY.format(minor=assets.MINOR, **about))
         stack.enter_context(running(out / "prometheus", None, f"scrape_configs: [{job}]\n"))
         kubeconfig = control_plane.kubeconfig()
         course, began, killed = Course(load, audit), time.time(), 0.0

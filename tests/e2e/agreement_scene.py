@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import itertools
 import json
-import os
 import random
 import threading
 import time
@@ -300,7 +299,7 @@ def agreement(
     begun: Callable[[int], None] = lambda _process: None,
 ) -> Object:
     """What the command finds; ``begun`` is called with its process once that has started."""
-    settings: Object = {"version": assets.MINOR, "cores": os.cpu_count(), **scene.told}
+    settings: Object = {"version": assets.MINOR, **scene.told}
     if running.scheduler:
         file = control_plane.folder / "told.json"
         file.write_text(running.scheduler)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections import Counter
@@ -169,7 +168,6 @@ def rebalance_often(situation: Situation, folder: Path, rounds: int, **planning:
                 "planning": {**_POLICY["planning"], **planning},
                 "scheduler": {
                     "version": assets.MINOR,
-                    "cores": os.cpu_count(),  # no pod can read it
                     "file": str(folder / "scheduler.json"),
                 },
                 "load": {"sources": [{"loadWatcher": {"address": server.address}}]},

@@ -80,7 +80,7 @@ def test_pods_land_where_the_articles_scores_say_and_a_run_follows_them(
 def _policy(url: str) -> Object:
     """The example's policy for pods that are minutes old, and for a scheduler outside the cluster."""
     policy: Object = yaml.safe_load((EXAMPLES / "pods-per-node" / "policy.yaml").read_text())
-    policy["scheduler"] |= {"version": "1.34", "cores": 2}
+    policy["scheduler"] |= {"version": "1.34"}
     policy["scheduler"]["extenders"][0]["urlPrefix"] = url
     policy["load"]["sources"] = [{"requests": {}}]
     policy["evictable"] |= {"minAge": "0s"}

@@ -26,7 +26,7 @@ _POLICY = {
     "apiVersion": "rebalancer/v1alpha1",
     "kind": "RebalancePolicy",
     "metadata": {"name": "replanning"},
-    "scheduler": {"version": assets.MINOR, "cores": os.cpu_count()},
+    "scheduler": {"version": assets.MINOR},
     "load": {"sources": [{"metricsServer": {}}]},
     **RULES,
     "execution": {
