@@ -91,4 +91,4 @@ def random_cluster(
             made += 1
         items["replicasets"].append(replica_set_item(name, made, spec))
     found = inputs_of(items, usage, f"empty-{seed}", policy(others or {}, **settings))
-    return replace(found, scheduler=replace(found.scheduler, configuration=configuration))
+    return replace(found, schedulers=(replace(found.schedulers[0], configuration=configuration),))

@@ -115,7 +115,7 @@ def loaded_inputs(seed: int) -> PlanningInputs:
             replica_set_item(name, len(workload.nodes), spec, annotations=annotations)
         )
     found = inputs_of(items, usage, f"loaded-{seed}", RebalancePolicy.model_validate(RULES))
-    return replace(found, scheduler=replace(found.scheduler, version=_VERSION))
+    return replace(found, schedulers=(replace(found.schedulers[0], version=_VERSION),))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from rebalancer.cluster.dumps.listing import Recording, decode_listing
 from rebalancer.cluster.kinds import BY_PLURAL, KINDS, METRICS
 from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.load.report import build_report
-from rebalancer.load.scheduler_view import EMPTY_VIEW
 from rebalancer.load.usage import NodeUsage, PodUsage
 from rebalancer.planning.inputs import PlanningInputs, SchedulerFacts
 from rebalancer.policy.schema import RebalancePolicy
@@ -249,8 +248,7 @@ def inputs_of(
     return PlanningInputs(
         snapshot,
         load,
-        EMPTY_VIEW,
-        SchedulerFacts(default_configuration()),
+        (SchedulerFacts(default_configuration(), acts_on=("default-scheduler",)),),
         policy,
         None,
         NOW,

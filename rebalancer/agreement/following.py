@@ -11,7 +11,7 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -31,12 +31,12 @@ from rebalancer.deadlines import Deadline, StopRequest
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError, RebalancerError, StopRequestedError
 from rebalancer.load.plugin_sources import watcher_addresses
-from rebalancer.load.scheduler_view import SchedulerView
+from rebalancer.load.scheduler_view import SchedulerView, WatcherMetrics
 from rebalancer.observe.needs import read_figures
 from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
 from rebalancer.observe.read import observe, open_cluster, read_inputs, state_store
 from rebalancer.planning.assemble import assemble
-from rebalancer.planning.inputs import Observation, PlanningInputs
+from rebalancer.planning.inputs import Observation, PlanningInputs, SchedulerFacts
 from rebalancer.planning.plan import API_VERSION
 from rebalancer.planning.subjects import find_subject, parse_subject
 from rebalancer.policy.policy_file import LoadedPolicy
@@ -115,9 +115,14 @@ class Following:
         if self._inputs is None or time.monotonic() < self._look_next:
             return
         began, started, now = time.thread_time(), time.monotonic(), time.time()
-        configuration = self._inputs.scheduler.configuration
-        if watcher_addresses(configuration) or plugin_queries(configuration):
-            self._see(read_figures(self._inputs.snapshot, configuration, api, now), now)
+        configurations = [scheduler.configuration for scheduler in self._inputs.schedulers]
+        views = [
+            read_figures(self._inputs.snapshot, configuration, api, now)
+            for configuration in configurations
+            if watcher_addresses(configuration) or plugin_queries(configuration)
+        ]
+        if views:
+            self._see(_one_view(views), now)
         took = time.monotonic() - started  # long where a source does not answer
         self._look_next = time.monotonic() + max(LOOK_SECONDS, took / MAX_SHARE)
         assert self.tally is not None
@@ -153,7 +158,7 @@ class Following:
         inputs = assemble(observation, loaded, None, ignore_coverage=True)
         if self.tally is None:  # the watches have just begun
             self.tally = Tally(inputs.snapshot.source, time.time())
-            self._see(inputs.view, inputs.now)
+            self._see(_one_view(scheduler.view for scheduler in inputs.schedulers), inputs.now)
             self._known(inputs, began)
             return None
         tally, upto = (
@@ -164,7 +169,7 @@ class Following:
             self._known(inputs, began, claims=False)
             return None  # a later step sees it
         changes = self._log.since_taken()
-        self._see(inputs.view, inputs.now)
+        self._see(_one_view(scheduler.view for scheduler in inputs.schedulers), inputs.now)
         self._bound_at = {uid: at for uid, at in self._bound_at.items() if at > inputs.now - _KEPT_SECONDS}
         self._bound_at |= {
             item.after.fields.uid: math.floor(item.at)  # as Trimaran's handler rounds it
@@ -201,17 +206,16 @@ class Following:
             self._try_next = time.monotonic() + (TRY_AGAIN_SECONDS if self._tried >= TRIES else 0.0)
             if any(item.sampled for item in found):
                 found = decided(inputs, MAX_WEIGHED)[:counted]
-            scheduler = inputs.scheduler
-            others = [minor for minor in VERIFIED if minor != scheduler.version]
+            versions = {scheduler.version for scheduler in inputs.schedulers}
             by_minor = {
-                minor: decided(replace(inputs, scheduler=replace(scheduler, version=minor)))[:counted]
-                for minor in others
+                minor: decided(_of_version(inputs, minor))[:counted]
+                for minor in VERIFIED
+                if versions != {minor}
             }
             tally.minors.add(found, by_minor)
-            configurations = with_each_plugin(inputs.scheduler.configuration)
             by_plugin = {
-                name: decided(replace(inputs, scheduler=replace(scheduler, configuration=it)))[:counted]
-                for name, it in configurations.items()
+                name: decided(replace(inputs, schedulers=schedulers))[:counted]
+                for name, schedulers in _with_each_plugin(inputs.schedulers).items()
             }
             tally.plugins.add(found, by_plugin)
         by_result = tally.add(found)
@@ -257,6 +261,39 @@ class Following:
         if bindings <= MAX_DECISIONS:
             return range(bindings)
         return frozenset(self._random.choice(bindings, MAX_DECISIONS, replace=False).tolist())
+
+
+def _one_view(views: Iterable[SchedulerView]) -> SchedulerView:
+    """What the plugins of several schedulers see, by the addresses that they read."""
+    watchers: dict[str, WatcherMetrics] = {}
+    missing: dict[str, str] = {}
+    queries: dict[tuple[str, str], Mapping[str, float]] = {}
+    for view in views:
+        watchers = {**view.watchers, **watchers}
+        missing = {**view.missing, **missing}
+        queries = {**view.queries, **queries}
+    return SchedulerView(watchers, missing, queries)
+
+
+def _of_version(inputs: PlanningInputs, minor: str) -> PlanningInputs:
+    """The same as if every scheduler were of this minor."""
+    schedulers = tuple(replace(scheduler, version=minor) for scheduler in inputs.schedulers)
+    return replace(inputs, schedulers=schedulers)
+
+
+def _with_each_plugin(
+    schedulers: Sequence[SchedulerFacts],
+) -> dict[str, tuple[SchedulerFacts, ...]]:
+    """By each plugin that a profile has off somewhere: the schedulers with it on."""
+    changed = [with_each_plugin(scheduler.configuration) for scheduler in schedulers]
+    names = dict.fromkeys(name for configurations in changed for name in configurations)
+    return {
+        name: tuple(
+            replace(scheduler, configuration=configurations.get(name, scheduler.configuration))
+            for scheduler, configurations in zip(schedulers, changed, strict=True)
+        )
+        for name in names
+    }
 
 
 def until_compared(found: Sequence[Decision], count: int) -> int:

@@ -149,9 +149,9 @@ class Following:
             return
         if where == UNBOUND:
             row = self._nodes.get(fields.nominated)
-            state.nominated.pop(number, None)
+            state.forget_nomination(number)
             if row is not None:
-                state.nominated[number] = row
+                state.nominate(number, row)
             return
         if state.node[number] == UNBOUND:
             state.bind(number, where)

@@ -34,7 +34,6 @@ from rebalancer.planning.landing.scenarios import LandingDistribution, mean_of
 from rebalancer.planning.landing.schedulers import ProfileSchedulers, find_unpredictable, sees_otherwise
 from rebalancer.scheduling.framework.cycle import Placement, Scheduler
 from rebalancer.scheduling.framework.plugin import PluginInputs, last_forgot_at
-from rebalancer.scheduling.registry import make_scheduler
 from rebalancer.scheduling.state.volumes import claim_names
 
 MAX_AROUND = 8
@@ -174,15 +173,20 @@ class _Moment:
         self.unpredictable = find_unpredictable(inputs)
         self.nodes = snapshot.nodes
         self.siblings = Siblings(snapshot.pods)
-        known = self.schedulers.plugin_inputs
-        if bound_at and known.bound_at is not None:
-            heard = [bound_at.get(uid, math.nan) for uid in snapshot.pods.uids]
-            known = replace(known, bound_at=np.where(np.isnan(heard), known.bound_at, heard))
+        self._heard = [bound_at.get(uid, math.nan) for uid in snapshot.pods.uids] if bound_at else []
         self.edges = _EDGES if any(item.view.watchers for item in seen) else ()
-        self._start = inputs.scheduler.start
         self._seen = seen
-        self._plugin_inputs = [replace(known, view=item.view) for item in seen]
+        self._plugin_inputs: dict[str, list[PluginInputs]] = {}  # by schedulerName, for each view
         self._by_view: dict[tuple[int, str, float, float | None], Scheduler] = {}
+
+    def _inputs_of(self, scheduler_name: str) -> list[PluginInputs]:
+        """What the plugins of a profile may have read, by each view."""
+        if scheduler_name not in self._plugin_inputs:
+            known = self.schedulers.plugin_inputs[scheduler_name]
+            if self._heard and known.bound_at is not None:
+                known = replace(known, bound_at=np.where(np.isnan(self._heard), known.bound_at, self._heard))
+            self._plugin_inputs[scheduler_name] = [replace(known, view=item.view) for item in self._seen]
+        return self._plugin_inputs[scheduler_name]
 
     def _views(self, kind: int, at: float, edge: tuple[float, bool]) -> Sequence[Scheduler]:
         """The scheduler of a class by each view that its plugins may have had at a moment.
@@ -191,30 +195,31 @@ class _Moment:
         has forgotten some since its start.
         """
         late, forgets = edge
-        started = self._start.at if self._start and forgets else None
-        forgot_at = None if started is None else last_forgot_at(started, at)
         profile = self.schedulers.scheduler(kind).profile
-        configuration = self.schedulers.inputs.scheduler.configuration
+        facts = self.schedulers.facts[profile.scheduler_name]
+        by_view = self._inputs_of(profile.scheduler_name)
+        started = facts.start.at if facts.start and forgets else None
+        forgot_at = None if started is None else last_forgot_at(started, at)
         inputs = [
             (number, replace(known, unseen_seconds=known.unseen_seconds + late, forgot_at=forgot_at))
-            for number, (item, known) in enumerate(zip(self._seen, self._plugin_inputs, strict=True))
+            for number, (item, known) in enumerate(zip(self._seen, by_view, strict=True))
             if item.since <= at + _NEAR_SECONDS and item.until >= at - item.view.lag_seconds - _NEAR_SECONDS
         ]
         found: list[Scheduler] = []
         kept: list[PluginInputs] = []
         for number, item in reversed(inputs):
-            if all(sees_otherwise(configuration, profile, other, item) for other in kept):
+            if all(sees_otherwise(facts.configuration, profile, other, item) for other in kept):
                 kept.append(item)
                 key = number, profile.scheduler_name, late, forgot_at
                 if key not in self._by_view:
-                    self._by_view[key] = make_scheduler(configuration, profile, item)
+                    self._by_view[key] = self.schedulers.seeing(profile.scheduler_name, item)
                 found.append(self._by_view[key])
         return found or self.schedulers.views(kind)
 
     def may_have_older_figures(self, kind: int, at: float) -> bool:
         """Whether load-aware plugins of a class may have had figures at a moment that nobody here saw."""
         scheduler = self.schedulers.scheduler(kind)
-        plugins = self.schedulers.inputs.scheduler.configuration.plugins
+        plugins = self.schedulers.facts[scheduler.profile.scheduler_name].configuration.plugins
         known = [plugins[name].inputs for name in scheduler.profile.weights if name in plugins]
         return (
             bool(self._seen)

@@ -19,10 +19,12 @@ a dead scheduler nor condemn a live one:
     renewed 70 s ago                      watched: renewed within 15 s, so the clocks differ, and it is alive
     renewed 70 s ago                      watched: unchanged for 15 s, so it is dead
 
+A Lease that another scheduler's pod holds is no proof, however fresh: the two compete for it.
+
 A scheduler without a Lease is alive when its pods are running and ready; all else is unknown. Its pods are
-those that mount its configuration, else those of its image. Pods of one controller, or the static pods of one
-namespace, are one scheduler: one ready replica suffices. Where several schedulers match, each must be ready,
-as it is not known which of them places the plan's pods.
+those that the policy selects, those that mount its configuration, else those of its image. Pods of one
+controller, or the static pods of one namespace, are one scheduler: one ready replica suffices. Where several
+schedulers match, each must be ready, as it is not known which of them places the plan's pods.
 
 A scheduler lists its pods before or as soon as it becomes the leader, so it started at the latest when it
 acquired its Lease. A scheduler without a Lease started at the latest when its pod became ready; of several
@@ -46,8 +48,14 @@ from rebalancer.counting import counted
 from rebalancer.errors import RebalancerError, StopRequestedError, UnreachableError
 from rebalancer.execution.lease import duration_of, record_of, spec_of, text_of
 from rebalancer.execution.observed_pods import OBSERVED_PODS, ObservedCondition, ObservedPod
-from rebalancer.planning.inputs import SchedulerStart
-from rebalancer.planning.scheduler_facts import LeaseName, PodSelection, SchedulerLocation
+from rebalancer.planning.inputs import SchedulerLife, SchedulerStart
+from rebalancer.planning.scheduler_facts import (
+    NAMED_BY_POLICY,
+    LeaseName,
+    PodSelection,
+    SchedulerLocation,
+    why_not_alive,
+)
 from rebalancer.policy.schema import Safety
 from rebalancer.state.run_state import MeasuredAgreement, why_refused
 
@@ -87,9 +95,9 @@ class _SchedulerPod(ObservedPod, frozen=True):
         return any(is_scheduler(item.image) for item in self.spec.containers or ())
 
     @property
-    def of_default_scheduler(self) -> bool:
-        """Labelled as kubeadm, and whoever follows it, labels the control plane's own scheduler."""
-        return (self.metadata.labels or {}).get("component") == PROGRAM
+    def is_static(self) -> bool:
+        """Whether a kubelet runs it from a file, as those of a control plane."""
+        return self.controller.kind == "Node"
 
     def mounts(self, config_map: str) -> bool:
         for volume in self.spec.volumes or ():
@@ -122,14 +130,13 @@ def _read(api: RawApi, selection: PodSelection) -> list[_SchedulerPod]:
             names = ", ".join(item.name for item in listing.malformed[:3])
             raise UnreachableError(f"{what}: cannot be read: {names}")
         found.extend(pod for pod in listing.records if isinstance(pod, _SchedulerPod))
+    if selection.selector is not None:
+        selects = selection.selector.selects
+        return [pod for pod in found if selects(pod.metadata.labels or {})]
     if selection.config_map:
         mounting = [pod for pod in found if pod.mounts(selection.config_map)]
         return [pod for pod in mounting if pod.of_scheduler_image] or mounting
-    return [
-        pod
-        for pod in found
-        if pod.of_scheduler_image and not (selection.without_default and pod.of_default_scheduler)
-    ]
+    return [pod for pod in found if pod.of_scheduler_image and pod.is_static == selection.static]
 
 
 def _ready(pods: Iterable[_SchedulerPod], now: float) -> str:
@@ -187,6 +194,8 @@ def _by_lease(
     spec = spec_of(found)
     age = now - _time_in(spec, "renewTime", f"{lease} has no time of renewal that can be read")
     holder = text_of(spec, "holderIdentity")[:200]
+    if stranger := _held_by_another(location, lease, holder):
+        return stranger
     valid = (
         min(duration_of(spec, DEFAULT_VALID_SECONDS), MAX_VALID_SECONDS) if holder else DEFAULT_VALID_SECONDS
     )
@@ -200,6 +209,27 @@ def _by_lease(
         return SchedulerHealth(location.name, False, why)
     why = f"; its clock differs from ours by about {abs(age):.0f} s" if holder else ""
     return SchedulerHealth(location.name, True, f"{when}, and again while it was watched{why}")
+
+
+def _held_by_another(location: SchedulerLocation, lease: LeaseName, holder: str) -> SchedulerHealth | None:
+    """That a Lease says nothing about a scheduler, as none of its pods holds it; None where one may.
+
+    A scheduler whose own configuration names the Lease schedules nothing while another one holds it. Where
+    the policy names the Lease, the policy may be wrong.
+    """
+    if other := location.competitor(holder):
+        alive = None if location.named_by == NAMED_BY_POLICY else False
+        why = (
+            f"{lease} is held by pod {other} of another scheduler: the two compete for it, and only its "
+            "holder schedules; give this one a Lease of its own (leaderElection.resourceName of its "
+            "configuration), or name the pods that run it in scheduler.pods"
+        )
+        return SchedulerHealth(location.name, alive, why)
+    if holder and location.is_held_by_a_stranger(holder):
+        own = ", ".join(sorted(location.own_hosts))
+        why = f"{lease} is held by {holder}, which is none of its pods ({own})"
+        return SchedulerHealth(location.name, None, why)
+    return None
 
 
 def _watched(api: RawApi, lease: LeaseName, found: dict[str, Any], seconds: float) -> tuple[bool, float]:
@@ -408,30 +438,26 @@ def too_many_pending_pods(safety: Safety, health: ClusterHealth) -> str:
     return f"{of_all}{pods} Pending ({_some(health.pending_pods)}); {setting}"
 
 
-def scheduler_not_alive(_safety: Safety, health: ClusterHealth) -> str:
-    """A scheduler that must place replacements is known to be down."""
-    dead = [scheduler for scheduler in health.schedulers if scheduler.alive is False]
-    return f"the scheduler {dead[0].name} is not alive: {dead[0].message}" if dead else ""
+def no_scheduler_alive(safety: Safety, health: ClusterHealth) -> str:
+    """None of the schedulers that must place replacements is known to be alive.
 
-
-def scheduler_unknown(safety: Safety, health: ClusterHealth) -> str:
-    """It cannot be determined whether a scheduler is alive, and the policy does not accept that."""
-    if not health.unknown or safety.unknown_scheduler == "proceed":
-        return ""
-    first = next(item for item in health.schedulers if item.alive is None)
-    if first.lease_is_named:
-        return f"{health.unknown[0]}. Until it is, safety.unknownScheduler: proceed accepts this"
-    return (
-        f"{health.unknown[0]}. Name the Lease that it holds (scheduler.lease in the policy), or accept this "
-        "with safety.unknownScheduler: proceed"
-    )
+    One that is not keeps its own pods, which are looked at again before each wave, and no others.
+    """
+    whys = [
+        why_not_alive(
+            scheduler.name,
+            SchedulerLife(scheduler.alive, scheduler.message, scheduler.lease_is_named),
+            safety,
+        )
+        for scheduler in health.schedulers
+    ]
+    return whys[0] if whys and all(whys) else ""
 
 
 SAFETY_CHECKS: tuple[SafetyCheck, ...] = (
     too_many_not_ready_nodes,
     too_many_pending_pods,
-    scheduler_not_alive,
-    scheduler_unknown,
+    no_scheduler_alive,
 )
 
 

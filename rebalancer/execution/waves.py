@@ -112,6 +112,7 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     shown_to: Sequence[events.Subscriber] = ()  # learn of every event after it was saved and journaled
     patience: Patience = msgspec.field(default_factory=Patience)
     dry_run: bool = False
+    refused: str = ""  # why a plan without moves moves nothing, where that is no rest but a reason to stop
 
 
 def carry_out(plan: Plan, context: RunContext) -> Outcomes:
@@ -175,6 +176,8 @@ class _Run:
                     stop = self._stream.stop_reason
                     reason = stop.message if stop else "never reached"
                     self._end(move, Result.SKIPPED, f"the run stopped before it: {reason}")
+        elif self._context.refused:
+            self._stream.stop(StopReason(Stop.BRAKE, self._context.refused))
         outcomes = self._finished()
         self._stream.publish(events.RunFinished(outcomes))
         return outcomes

@@ -70,18 +70,17 @@ def plugin_requests(
 def read_view(
     snapshot: Snapshot,
     figures: RawFigures,
-    configuration: SchedulerConfiguration,
-    policy_watchers: Iterable[str],
+    addresses: Mapping[str, MetricProvider | None],
     plugin_queries: Iterable[PluginQuery],
     now: float,
 ) -> SchedulerView:
-    """What the sources say that plugins and the policy name; without an answer one is missing, with why."""
-    wanted = watcher_addresses(configuration)
-    for address in policy_watchers:
-        wanted.setdefault(address, None)
+    """What load-watchers at these addresses say, and Prometheus; without an answer one is missing, with why.
+
+    The address "" is the load-watcher that is built into plugins, with its provider.
+    """
     watchers: dict[str, WatcherMetrics] = {}
     missing: dict[str, str] = {}
-    for address, provider in wanted.items():
+    for address, provider in addresses.items():
         try:
             watchers[address] = (
                 figures.watcher(address, snapshot.source)

@@ -22,8 +22,8 @@ from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError, RightsError, UnreachableError
 from rebalancer.files import named
-from rebalancer.policy.policy_file import LoadedPolicy
-from rebalancer.policy.schedulers import ConfigMapKey
+from rebalancer.policy.policy_file import LoadedPolicy, place_of
+from rebalancer.policy.schedulers import ConfigMapKey, SchedulerSettings
 from rebalancer.profiles import GROUP, KIND, NEWEST_VERSION
 from rebalancer.profiles.types import ConfigurationText, PluginDescription
 
@@ -52,41 +52,56 @@ class _AksConfiguration(msgspec.Struct):
     spec: _AksSpec
 
 
-def configuration_text(
+MAX_SCHEDULERS = 9
+
+
+def configuration_texts(
     loaded: LoadedPolicy, override: Path | None = None, api: RawApi | None = None
-) -> ConfigurationText | None:
-    """The configuration of an option's file, else of the policy; None when neither names one.
+) -> dict[str, ConfigurationText | None]:
+    """The configuration of each scheduler of a policy, by ``place_of``; None where the policy names none.
 
-    A file of the policy is looked for beside the policy. A ConfigMap needs ``api``. Raises InputError when
-    what is named is not there.
+    That of the only scheduler may be an option's file instead. A file of the policy is looked for beside the
+    policy. A ConfigMap needs ``api``, and is None without it. Raises InputError when what is named is not
+    there.
     """
-    written = _configuration_text(loaded, override, api)
-    return None if written is None else replace(written, scores=_scores(loaded, api))
+    schedulers = loaded.policy.schedulers
+    if override is not None and len(schedulers) > 1:
+        raise InputError(
+            f"--scheduler-config is the configuration of one scheduler; the policy names {len(schedulers)}",
+            where=loaded.source,
+            hint="give it as scheduler[].file of one of them",
+        )
+    texts: dict[str, ConfigurationText | None] = {}
+    for settings in schedulers:
+        written = _configuration_text(settings, loaded.source, override, api)
+        if written is not None:
+            written = replace(written, scores=_scores(settings, loaded.source, api))
+        texts[place_of(settings, loaded.source)] = written
+    return texts
 
 
-def _scores(loaded: LoadedPolicy, api: RawApi | None) -> dict[str, str]:
+def _scores(settings: SchedulerSettings, source: str, api: RawApi | None) -> dict[str, str]:
     """What the policy's extenders compute, by their addresses; a ConfigMap is left out without ``api``."""
     found: dict[str, str] = {}
-    for item in loaded.policy.scheduler.extenders:
+    for item in settings.extenders:
         if item.scores is not None:
             found[item.url] = item.scores
         elif item.file is not None:
-            found[item.url] = read_text(Path(loaded.source).parent / item.file)
+            found[item.url] = read_text(Path(source).parent / item.file)
         elif item.config_map is not None and api is not None:
             found[item.url] = _value(api, item.config_map, "scheduler.extenders[].configMap").text
     return found
 
 
 def _configuration_text(
-    loaded: LoadedPolicy, override: Path | None, api: RawApi | None
+    settings: SchedulerSettings, source: str, override: Path | None, api: RawApi | None
 ) -> ConfigurationText | None:
     if override is not None:
         return ConfigurationText(read_text(override), named(override))
-    settings = loaded.policy.scheduler
     if settings.inline is not None:
-        return ConfigurationText(settings.inline, f"{named(Path(loaded.source))} scheduler.inline")
+        return ConfigurationText(settings.inline, f"{named(Path(source))} scheduler.inline")
     if settings.file is not None:
-        path = Path(loaded.source).parent / settings.file
+        path = Path(source).parent / settings.file
         return ConfigurationText(read_text(path), named(path))
     if settings.config_map is None or api is None:
         return None
@@ -192,12 +207,14 @@ class _Names(msgspec.Struct):
 
 
 def check_configuration(loaded: LoadedPolicy) -> None:
-    """Check the configuration a policy holds or names as a file; InputError when it cannot be used."""
-    written = configuration_text(loaded)
-    if written is not None:
-        from rebalancer.planning.scheduler_facts import configured  # noqa: PLC0415 - imports the model
+    """Check the configurations a policy holds or names as files; InputError when one cannot be used."""
+    texts = configuration_texts(loaded)
+    for settings in loaded.policy.schedulers:
+        written = texts[place_of(settings, loaded.source)]
+        if written is not None:
+            from rebalancer.planning.scheduler_facts import configured  # noqa: PLC0415 - imports the model
 
-        configured(loaded, written, (), InstalledPlugins())
+            configured(loaded, settings, written, (), InstalledPlugins())
 
 
 class InstalledPlugins:

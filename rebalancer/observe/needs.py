@@ -10,7 +10,7 @@ Prometheus does not depend on the objects where the policy names its address, so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,12 +27,20 @@ from rebalancer.load.raw_figures import ANY_ADDRESS, RawFigures
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.load.sources import prometheus_questions, with_addresses
 from rebalancer.planning.assemble import policy_watchers
-from rebalancer.planning.inputs import ApiServer, Observation, SchedulerStart
+from rebalancer.planning.inputs import (
+    ApiServer,
+    Observation,
+    SchedulerFacts,
+    SchedulerLife,
+    SchedulerStart,
+)
 from rebalancer.planning.scheduler_facts import (
     SchedulerLocation,
+    counts_recent_pods,
+    locate,
     needs_server_version,
     scored_resources,
-    starting_scheduler,
+    with_pods,
 )
 from rebalancer.planning.warnings import unprotected_server
 from rebalancer.policy.load_sources import PrometheusSource
@@ -58,24 +66,28 @@ class Needs(msgspec.Struct):
     watchers: dict[str, None] = {}
     requests: dict[tuple[Connection, PrometheusQuery], None] = {}
     starts: dict[str, SchedulerLocation] = {}
+    lives: dict[str, SchedulerLocation] = {}
     version: bool = False
 
-    def add(self, loaded: LoadedPolicy, configuration: SchedulerConfiguration | None) -> None:
-        """Add what one policy needs, and the plugins of its scheduler."""
+    def add(self, loaded: LoadedPolicy, schedulers: Sequence[SchedulerFacts]) -> None:
+        """Add what one policy needs, and the plugins of its schedulers."""
         policy = with_addresses(loaded, self.snapshot).policy
-        scored = scored_resources(policy, configuration) if configuration is not None else ()
+        scored = scored_resources(policy, schedulers)
         self.watchers |= dict.fromkeys(policy_watchers(policy))
         for source in policy.load.sources:
             if isinstance(source, PrometheusSource) and source.prometheus.address is not None:
                 self.requests |= dict.fromkeys(_requests(source, policy, scored))
-        if configuration is None:
-            return
-        self.watchers |= dict.fromkeys(filter(None, watcher_addresses(configuration)))
-        self.requests |= dict.fromkeys(plugin_requests(configuration, plugin_queries(configuration)))
-        self.version |= needs_server_version(policy.scheduler, self.snapshot, configuration)
-        location = starting_scheduler(policy.scheduler, configuration, self.snapshot)
-        if location is not None:
-            self.starts.setdefault(location.key, location)
+        schedulers = with_pods(schedulers, self.snapshot)
+        for scheduler in schedulers:
+            configuration = scheduler.configuration
+            self.watchers |= dict.fromkeys(filter(None, watcher_addresses(configuration)))
+            self.requests |= dict.fromkeys(plugin_requests(configuration, plugin_queries(configuration)))
+            self.version |= needs_server_version(scheduler)
+            location = locate(scheduler, schedulers, self.snapshot)
+            if counts_recent_pods(scheduler):
+                self.starts.setdefault(location.key, location)
+            if scheduler.acts_on:
+                self.lives.setdefault(location.key, location)
 
     def observe(self, api: RawApi, watcher: bytes | None = None) -> Observation:
         """Ask for all of it. Raises StopRequestedError, and RebalancerError where no version can be had."""
@@ -108,12 +120,24 @@ class Needs(msgspec.Struct):
                 ),
             ),
             starts={key: _start_of(api, location, self.now) for key, location in self.starts.items()},
+            not_alive=self._not_alive(api),
             live=True,
         )
 
+    def _not_alive(self, api: RawApi) -> dict[str, SchedulerLife]:
+        """The schedulers that are not known to be alive."""
+        from rebalancer.execution.safety import scheduler_health  # noqa: PLC0415 - imports kubernetes
+
+        found = {key: scheduler_health(api, location, self.now) for key, location in self.lives.items()}
+        return {
+            key: SchedulerLife(health.alive, health.message, health.lease_is_named)
+            for key, health in found.items()
+            if not health.alive
+        }
+
 
 def ask_ahead(
-    policies: Iterable[tuple[LoadedPolicy, SchedulerConfiguration | None]],
+    policies: Iterable[tuple[LoadedPolicy, Sequence[SchedulerFacts]]],
     api: RawApi,
     now: float,
 ) -> RecordedResponses:
@@ -123,8 +147,8 @@ def ask_ahead(
     Raises StopRequestedError.
     """
     responses, requests = RecordedResponses(now), dict[tuple[Connection, PrometheusQuery], None]()
-    for loaded, configuration in policies:
-        scored = scored_resources(loaded.policy, configuration) if configuration is not None else ()
+    for loaded, schedulers in policies:
+        scored = scored_resources(loaded.policy, schedulers)
         for source in loaded.policy.load.sources:
             if isinstance(source, PrometheusSource):
                 if source.prometheus.address is None:
@@ -179,7 +203,7 @@ def read_figures(
     needs.watchers |= dict.fromkeys(filter(None, watcher_addresses(configuration)))
     needs.requests |= dict.fromkeys(plugin_requests(configuration, queries))
     figures = needs.observe(api).figures
-    return read_view(snapshot, figures, configuration, (), queries, now)
+    return read_view(snapshot, figures, watcher_addresses(configuration), queries, now)
 
 
 def _answer_of_watcher(api: RawApi, address: str) -> bytes | str:

@@ -90,7 +90,8 @@ def ask_ahead(options: PlanOptions, policy: RebalancePolicy) -> RawApi | None:
     That is for a recorded cluster, where files or a part of the policy are still to be read, and where the
     login is not plain or cannot be used.
     """
-    configured = options.scheduler_config or policy.scheduler.file or policy.scheduler.inline
+    given = [settings.file or settings.inline for settings in policy.schedulers]
+    configured = options.scheduler_config or any(given)
     if options.source or configured or options.state_path:
         return None
     from rebalancer.cluster.kinds import NODES  # noqa: PLC0415 - not for a recorded cluster

@@ -29,11 +29,11 @@ from rebalancer.cluster.dumps.listing import Recording
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.errors import InputError
 from rebalancer.load.services import runs_in_a_cluster
-from rebalancer.observe.configuration import InstalledPlugins, configuration_of_aks, configuration_text
+from rebalancer.observe.configuration import InstalledPlugins, configuration_of_aks, configuration_texts
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.policy_file import LoadedPolicy, place_of
-from rebalancer.profiles.types import ConfigurationText, SchedulerConfiguration
+from rebalancer.profiles.types import ConfigurationText
 from rebalancer.redaction import without_secrets
 from rebalancer.state.run_state import RunState
 from rebalancer.telemetry import span
@@ -43,8 +43,12 @@ if TYPE_CHECKING:
     from rebalancer.cluster.live import RawApi
     from rebalancer.cluster.live.watching import LiveCluster
     from rebalancer.load.prometheus.responses import RecordedResponses
-    from rebalancer.planning.inputs import Observation, PlanningInputs
+    from rebalancer.planning.inputs import Observation, PlanningInputs, SchedulerFacts
     from rebalancer.state.stores import StateStore
+
+
+# A policy, and its schedulers as far as their configurations tell of them.
+_Configured = tuple[LoadedPolicy, "tuple[SchedulerFacts, ...]"]
 
 
 def open_cluster(api: RawApi, log: ChangeLog | None = None) -> LiveCluster:
@@ -118,9 +122,11 @@ def read_inputs(
         found = tuple(
             assemble(observation, loaded, state, ignore_coverage=ignore_coverage) for loaded in policies
         )
-        snapshot, version = observation.snapshot, found[0].scheduler.version
-        reading.add(nodes=len(snapshot.nodes), pods=len(snapshot.pods), scheduler_version=version)
-        reading.add(verified=is_verified(version), unverified_rules=len(differing_rules(version)))
+        snapshot = observation.snapshot
+        versions = [scheduler.version for scheduler in found[0].schedulers]
+        reading.add(nodes=len(snapshot.nodes), pods=len(snapshot.pods), scheduler_version=" ".join(versions))
+        differing = {rule.name for version in versions for rule in differing_rules(version)}
+        reading.add(verified=all(map(is_verified, versions)), unverified_rules=len(differing))
     return found
 
 
@@ -145,47 +151,29 @@ def observe(
     """
     namespace, name = environment.get("POD_NAMESPACE", ""), environment.get("POD_NAME", "")
     plugins, own_pod = InstalledPlugins(), (f"{namespace}/{name}" if namespace and name else "")
+    texts: dict[str, ConfigurationText | None] = {}
+    for loaded in policies:
+        texts |= configuration_texts(loaded, options.scheduler_config, api)
 
-    def configured() -> list[tuple[LoadedPolicy, SchedulerConfiguration | None]]:
-        """Each policy with the configuration that its text holds, once all texts are known."""
-        return [(it, _configured(options, it, texts[place_of(it)], plugins, unusable)) for it in policies]
+    def configured() -> list[_Configured]:
+        """Each policy with its schedulers as the texts configure them, once all texts are known."""
+        return [(it, _configured(options, it, texts, plugins, unusable)) for it in policies]
 
-    texts = {
-        place_of(loaded): configuration_text(loaded, options.scheduler_config, api) for loaded in policies
-    }
-    checked = []
-    for loaded in policies:  # before the cluster is read: a mistake is found in no time
-        written = texts[place_of(loaded)]
-        known = None if written is None else _configured(options, loaded, written, plugins, unusable)
-        checked.append((loaded, written is None, known))
+    checked: list[_Configured] = []  # before the cluster is read: a mistake is found in no time
+    if api is None:
+        for loaded in policies:
+            _check_given(options, loaded, texts, plugins, unusable)
+    else:
+        checked = configured()
     with _asked_beside(checked, api if snapshot is None else None, clock) as responses:
         snapshot = snapshot or read_snapshot(options, api, clock, cluster)
         asked = next(responses, None)
     if api is None:
-        from rebalancer.observe.recorded import observation_of  # noqa: PLC0415 - not before the reading
-
-        observation = observation_of(snapshot, own_pod)
-        recorded = next(iter(observation.configurations.values()), None)
-        texts = {place: _with_recorded(written, recorded) for place, written in texts.items()}
-        if options.now is not None:
-            observation = replace(observation, now=options.now)
-        found = configured()
-        if observation.starts is None and not any(_cares_for_start(snapshot, *item) for item in found):
+        observation = _observe_recorded(options, policies, snapshot, own_pod, texts)
+        if observation.starts is None and not _cares_for_start(configured()):
             observation = replace(observation, starts={})  # as a live cluster is observed then
     else:
-        from rebalancer.load.prometheus.responses import RecordedResponses  # noqa: PLC0415
-        from rebalancer.observe.needs import Needs  # noqa: PLC0415
-
-        if "" in texts and texts[""] is None:
-            texts[""] = configuration_of_aks(snapshot, api)
-        now = options.now if options.now is not None else clock()
-        if options.now is None:
-            _compare_clocks(now, api.client.server_time())
-        needs = Needs(snapshot, now, own_pod, asked or RecordedResponses(clock()))
-        found = configured()
-        for loaded, configuration in found:
-            needs.add(loaded, configuration)
-        observation = needs.observe(api, watcher)
+        observation = _observe_live(options, snapshot, own_pod, api, clock, texts, configured, asked, watcher)
     return replace(
         observation,
         configurations=texts,
@@ -194,17 +182,58 @@ def observe(
     )
 
 
+_Texts = dict[str, ConfigurationText | None]  # of configurations, by ``place_of``
+
+
+def _observe_recorded(
+    options: PlanOptions,
+    policies: Sequence[LoadedPolicy],
+    snapshot: Snapshot,
+    own_pod: str,
+    texts: _Texts,
+) -> Observation:
+    """What was recorded with a cluster, by which the texts are completed."""
+    from rebalancer.observe.recorded import observation_of, with_recorded  # noqa: PLC0415 - after the reading
+
+    observation = observation_of(snapshot, own_pod)
+    for loaded in policies:
+        with_recorded(texts, loaded, observation.configurations)
+    return observation if options.now is None else replace(observation, now=options.now)
+
+
+def _observe_live(
+    options: PlanOptions,
+    snapshot: Snapshot,
+    own_pod: str,
+    api: RawApi,
+    clock: Callable[[], float],
+    texts: _Texts,
+    configured: Callable[[], list[_Configured]],
+    asked: RecordedResponses | None,
+    watcher: bytes | None,
+) -> Observation:
+    """What is asked of a live cluster beside its objects."""
+    from rebalancer.load.prometheus.responses import RecordedResponses  # noqa: PLC0415
+    from rebalancer.observe.needs import Needs  # noqa: PLC0415
+
+    of_aks = configuration_of_aks(snapshot, api) if texts.get("") is None else None
+    if of_aks is not None:
+        texts[""] = of_aks
+    now = options.now if options.now is not None else clock()
+    if options.now is None:
+        _compare_clocks(now, api.client.server_time())
+    needs = Needs(snapshot, now, own_pod, asked or RecordedResponses(clock()))
+    for loaded, schedulers in configured():
+        needs.add(loaded, schedulers)
+    return needs.observe(api, watcher)
+
+
 @contextmanager
 def _asked_beside(
-    policies: Sequence[tuple[LoadedPolicy, bool, SchedulerConfiguration | None]],
-    api: RawApi | None,
-    clock: Callable[[], float],
+    policies: Sequence[_Configured], api: RawApi | None, clock: Callable[[], float]
 ) -> Iterator[Iterator[RecordedResponses | None]]:
-    """What the Prometheus servers of the policies answer while the block reads the cluster; None for nothing.
-
-    With each policy comes whether its scheduler has the default configuration, and else what it has.
-    """
-    sources = [source for loaded, *_ in policies for source in loaded.policy.load.sources]
+    """What the Prometheus servers of the policies answer while the cluster is read; None for nothing."""
+    sources = [source for loaded, _ in policies for source in loaded.policy.load.sources]
     if api is None or not any(isinstance(source, PrometheusSource) for source in sources):
         yield iter(())
         return
@@ -212,58 +241,59 @@ def _asked_beside(
 
     def ask() -> Iterator[RecordedResponses | None]:
         from rebalancer.observe.needs import ask_ahead  # noqa: PLC0415 - the model, beside the reading
-        from rebalancer.scheduling.registry import default_configuration  # noqa: PLC0415
 
-        asking = [
-            (loaded, default_configuration() if is_default else configuration)
-            for loaded, is_default, configuration in policies
-        ]
-        found = ask_ahead(asking, api, clock())
+        found = ask_ahead(policies, api, clock())
         yield found if found.answers or found.failures else None
 
     with prefetch([ask]) as answers:
         yield answers
 
 
-def _with_recorded(
-    written: ConfigurationText | None, recorded: ConfigurationText | None
-) -> ConfigurationText | None:
-    """A configuration with the scores of extenders that only the recording has."""
-    if written is None or recorded is None:
-        return written or recorded
-    return replace(written, scores={**recorded.scores, **written.scores})
+def _check_given(
+    options: PlanOptions,
+    loaded: LoadedPolicy,
+    texts: Mapping[str, ConfigurationText | None],
+    plugins: InstalledPlugins,
+    unusable: Callable[[InputError], None] | None,
+) -> None:
+    """Check the configurations that are known without the cluster; InputError where one cannot be used."""
+    from rebalancer.planning import scheduler_facts  # noqa: PLC0415 - imports the model
+
+    for settings in loaded.policy.schedulers:
+        written = texts[place_of(settings, loaded.source)]
+        try:
+            if written is not None:
+                scheduler_facts.configured(loaded, settings, written, options.assume_neutral, plugins)
+        except InputError as error:
+            if unusable is None:
+                raise
+            unusable(error)
 
 
 def _configured(
     options: PlanOptions,
     loaded: LoadedPolicy,
-    written: ConfigurationText | None,
+    texts: Mapping[str, ConfigurationText | None],
     plugins: InstalledPlugins,
     unusable: Callable[[InputError], None] | None,
-) -> SchedulerConfiguration | None:
-    """The configuration that a text holds; None where it cannot be used, and may be so."""
-    from rebalancer.planning.scheduler_facts import configured  # noqa: PLC0415 - imports the model
-    from rebalancer.scheduling.registry import default_configuration  # noqa: PLC0415
+) -> tuple[SchedulerFacts, ...]:
+    """The schedulers of a policy as these texts configure them; none where a text cannot be used."""
+    from rebalancer.planning.scheduler_facts import configured_schedulers  # noqa: PLC0415 - imports the model
 
-    if written is None:
-        return default_configuration()
     try:
-        return configured(loaded, written, options.assume_neutral, plugins)
+        return configured_schedulers(loaded, texts, options.assume_neutral, plugins)
     except InputError as error:
         if unusable is None:
             raise
         unusable(error)
-        return None
+        return ()
 
 
-def _cares_for_start(
-    snapshot: Snapshot, loaded: LoadedPolicy, configuration: SchedulerConfiguration | None
-) -> bool:
-    """Whether a plugin of the scheduler scores differently right after its start."""
-    from rebalancer.planning.scheduler_facts import starting_scheduler  # noqa: PLC0415 - imports the model
+def _cares_for_start(policies: Sequence[_Configured]) -> bool:
+    """Whether a plugin of a scheduler scores differently right after its start."""
+    from rebalancer.planning.scheduler_facts import counts_recent_pods  # noqa: PLC0415 - imports the model
 
-    settings = loaded.policy.scheduler
-    return configuration is not None and starting_scheduler(settings, configuration, snapshot) is not None
+    return any(counts_recent_pods(scheduler) for _, schedulers in policies for scheduler in schedulers)
 
 
 def _compare_clocks(now: float, server_time: float | None) -> None:

@@ -1,6 +1,7 @@
 """An observation as documents beside a recorded cluster: written once, and read back as it was.
 
     scheduler-config.yaml   the scheduler's configuration, as the policy of the recording names it
+    scheduler-config-2.yaml     that of the second scheduler, and so on
     watcher.json            what load-watcher answered; also where somebody put it beside a dump by hand
     prometheus.json         what Prometheus answered, by address and question
     state.json              what earlier runs left
@@ -13,6 +14,7 @@ answer of load-watcher stands for every address.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,7 +22,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from rebalancer.cluster import times
-from rebalancer.cluster.dumps.listing import Recording
+from rebalancer.cluster.dumps.listing import CONFIGURATIONS, Recording
 from rebalancer.cluster.dumps.writer import ABOUT
 from rebalancer.cluster.kinds import NODE_METRICS, POD_METRICS
 from rebalancer.cluster.snapshot import Snapshot
@@ -28,13 +30,16 @@ from rebalancer.errors import InputError
 from rebalancer.load.prometheus.responses import DOCUMENT as PROMETHEUS
 from rebalancer.load.prometheus.responses import RecordedResponses, decode_book
 from rebalancer.load.raw_figures import ANY_ADDRESS, WATCHER, RawFigures
-from rebalancer.planning.inputs import ApiServer, Observation, SchedulerStart
+from rebalancer.planning.inputs import ApiServer, Observation, SchedulerLife, SchedulerStart
+from rebalancer.policy.policy_file import LoadedPolicy, place_of
 from rebalancer.profiles.types import ConfigurationText
 from rebalancer.state.run_state import RunState
 from rebalancer.state.run_state import decode as decode_state
 from rebalancer.state.run_state import encode as encode_state
 
-CONFIGURATION, STATE, OBSERVATION = "scheduler-config.yaml", "state.json", "observation.json"
+CONFIGURATION = CONFIGURATIONS[0]
+STATE = "state.json"
+OBSERVATION = "observation.json"
 
 
 class _Configuration(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -47,11 +52,12 @@ class _Document(msgspec.Struct, frozen=True, rename="camel"):
     now: float
     own_pod: str = ""
     server: ApiServer = ApiServer()
-    configuration: _Configuration = _Configuration()
+    configurations: list[_Configuration] = []  # in the order of their documents
     watcher: str = ANY_ADDRESS  # whose answer watcher.json is
     watchers: dict[str, msgspec.Raw] = {}  # further answers, by address
     missing: dict[str, str] = {}
     starts: dict[str, SchedulerStart] | None = None
+    not_alive: dict[str, SchedulerLife] = {}
 
 
 _decoder = msgspec.json.Decoder(_Document)
@@ -60,11 +66,11 @@ _decoder = msgspec.json.Decoder(_Document)
 def documents_of(observation: Observation, state: RunState | None) -> dict[str, bytes]:
     """What is written beside the cluster."""
     documents: dict[str, bytes] = {}
-    configuration = _Configuration()
-    for place, written in observation.configurations.items():  # one: a recording is made by one policy
+    configurations: list[_Configuration] = []
+    for place, written in observation.configurations.items():
         if written is not None:
-            configuration = _Configuration(place, written.source, dict(written.scores))
-            documents[CONFIGURATION] = written.text.encode()
+            documents[CONFIGURATIONS[len(configurations)]] = written.text.encode()
+            configurations.append(_Configuration(place, written.source, dict(written.scores)))
     figures = observation.figures
     first = next(iter(figures.watchers), ANY_ADDRESS)
     if figures.watchers:
@@ -77,13 +83,14 @@ def documents_of(observation: Observation, state: RunState | None) -> dict[str, 
         now=observation.now,
         own_pod=observation.own_pod,
         server=observation.server,
-        configuration=configuration,
+        configurations=configurations,
         watcher=first,
         watchers={
             address: msgspec.Raw(content) for address, content in figures.watchers.items() if address != first
         },
         missing=dict(figures.missing),
         starts=None if observation.starts is None else dict(observation.starts),
+        not_alive=dict(observation.not_alive),
     )
     documents[OBSERVATION] = msgspec.json.encode(document, order="deterministic")
     return documents
@@ -92,24 +99,21 @@ def documents_of(observation: Observation, state: RunState | None) -> dict[str, 
 def observation_of(snapshot: Snapshot, own_pod: str) -> Observation:
     """What was recorded with a cluster; ``own_pod`` is this program's, where the recording names none.
 
-    Its configuration, if one was recorded, is the only one. Raises InputError for a broken document.
+    Its configurations are by the place that the policy of the recording named; of a dump that somebody put
+    together by hand, by their number. Raises InputError for a broken document.
     """
     recording = snapshot.recording
     answers = recorded_answers(recording)
     watchers = {ANY_ADDRESS: recording.documents[WATCHER]} if WATCHER in recording.documents else {}
     found = _document(recording)
     if found is None:
-        written = recorded_configuration(recording)
         return Observation(
             snapshot=snapshot,
             figures=RawFigures(watchers, {}, answers),
             now=recorded_moment(snapshot),
             own_pod=own_pod,
-            configurations={} if written is None else {"": written},
+            configurations=_recorded_configurations(recording, []),
         )
-    written = recorded_configuration(recording, found.configuration.source)
-    if written is not None:
-        written = replace(written, scores=found.configuration.scores)
     answered = {found.watcher: watchers[ANY_ADDRESS]} if watchers else {}
     answered |= {address: bytes(content) for address, content in found.watchers.items()}
     return Observation(
@@ -118,8 +122,9 @@ def observation_of(snapshot: Snapshot, own_pod: str) -> Observation:
         now=found.now,
         own_pod=found.own_pod,
         server=found.server or ApiServer(),
-        configurations={} if written is None else {found.configuration.place: written},
+        configurations=_recorded_configurations(recording, found.configurations),
         starts=found.starts,
+        not_alive=found.not_alive,
     )
 
 
@@ -173,16 +178,48 @@ def recorded_state(recording: Recording) -> RunState | None:
     return decode_state(content, f"{recording.source}/{STATE}") if content is not None else None
 
 
-def recorded_configuration(recording: Recording, source: str = "") -> ConfigurationText | None:
-    """The scheduler's configuration that was recorded with the cluster; ``source`` is where it came from."""
-    content = recording.documents.get(CONFIGURATION)
-    if content is None or not content.strip():  # what a shell leaves of a ConfigMap that is not there
-        return None
-    where = f"{recording.source}/{CONFIGURATION}"
-    try:
-        return ConfigurationText(content.decode(), source or where)
-    except UnicodeDecodeError as error:
-        raise InputError(f"is not UTF-8: {error.reason}", where=where) from error
+def _recorded_configurations(
+    recording: Recording, about: Sequence[_Configuration]
+) -> dict[str, ConfigurationText]:
+    """The schedulers' configurations that were recorded with a cluster; ``about`` is where they came from."""
+    found: dict[str, ConfigurationText] = {}
+    for number, name in enumerate(CONFIGURATIONS):
+        content = recording.documents.get(name)
+        if content is None or not content.strip():  # what a shell leaves of a ConfigMap that is not there
+            continue
+        written = about[number] if number < len(about) else _Configuration(place=str(number))
+        where = f"{recording.source}/{name}"
+        try:
+            text = content.decode()
+        except UnicodeDecodeError as error:
+            raise InputError(f"is not UTF-8: {error.reason}", where=where) from error
+        found[written.place] = ConfigurationText(text, written.source or where, written.scores)
+    return found
+
+
+def with_recorded(
+    texts: dict[str, ConfigurationText | None],
+    loaded: LoadedPolicy,
+    recorded: Mapping[str, ConfigurationText | None],
+) -> None:
+    """Complete the texts of a policy, by ``place_of``, with those that were recorded with the cluster.
+
+    What the recording has for the same place counts, else what it has at the same position: of the schedulers
+    that the policy configures by ConfigMaps, or of its only one.
+    """
+    schedulers = loaded.policy.schedulers
+    read = [settings for settings in schedulers if settings.config_map is not None]
+    if not read:
+        read = [settings for settings in schedulers if not settings.configured_by]
+    by_position = dict(zip((place_of(item, loaded.source) for item in read), recorded.values(), strict=False))
+    for settings in schedulers:
+        place = place_of(settings, loaded.source)
+        written = texts[place]
+        known = recorded.get(place) or by_position.get(place)
+        if written is None or known is None:
+            texts[place] = written or known
+        else:
+            texts[place] = replace(written, scores={**known.scores, **written.scores})
 
 
 def about_recording(recording: Recording) -> dict[str, Any]:

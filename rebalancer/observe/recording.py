@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from rebalancer import files
 from rebalancer.cluster import times
-from rebalancer.cluster.dumps.listing import Recording
+from rebalancer.cluster.dumps.listing import CONFIGURATIONS, Recording
 from rebalancer.cluster.dumps.streams import read_bytes
 from rebalancer.cluster.dumps.writer import ABOUT, check_folder, digest, save
 from rebalancer.cluster.kinds import BY_PLURAL, KINDS, REQUIRED
@@ -19,7 +19,7 @@ from rebalancer.cluster.snapshot import build_snapshot
 from rebalancer.errors import InputError
 from rebalancer.load.raw_figures import WATCHER
 from rebalancer.load.scheduler_view import decode_watcher
-from rebalancer.observe.configuration import configuration_text
+from rebalancer.observe.configuration import configuration_texts
 from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
 from rebalancer.observe.read import known_state, observe
 from rebalancer.observe.recorded import (
@@ -105,9 +105,10 @@ def _recorded_again(
 ) -> tuple[Recording, float]:
     """A dump with the documents that are given now; and when it was recorded, which stays as it was."""
     assert options.source is not None
-    written = configuration_text(loaded, options.scheduler_config)
-    if written is not None:
-        documents = {**documents, CONFIGURATION: written.text.encode()}
+    texts = configuration_texts(loaded, options.scheduler_config).values()
+    given = [written for written in texts if written is not None]
+    for name, written in zip(CONFIGURATIONS, given, strict=False):
+        documents = {**documents, name: written.text.encode()}
     recording = read_recording(options.source, options.at, options.max_dump_bytes, options.progress)
     about = about_recording(recording)
     recorded_at = about.get("savedAt")

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray, PodRow
 from rebalancer.cluster.kinds import SERVICES
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.plugin_sources import read_view, watcher_addresses
+from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.load.services import service_of
 from rebalancer.load.sources import read_load, with_addresses
 from rebalancer.load.usage import RESOURCES
-from rebalancer.planning.inputs import Observation, PlanningInputs, digest_of
+from rebalancer.planning.inputs import Observation, PlanningInputs, SchedulerFacts, digest_of
 from rebalancer.planning.plan import ListedNode, NodeReport
-from rebalancer.planning.scheduler_facts import configuration_of, scheduler_facts, scored_resources
+from rebalancer.planning.scheduler_facts import scheduler_facts, scored_resources
 from rebalancer.planning.warnings import of_agreement, of_inputs
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.policy.load_sources import LoadWatcherSource, PrometheusSource
@@ -35,10 +37,13 @@ def _image_name(image: str) -> str:
 
 
 def system_workloads(
-    snapshot: Snapshot, services: Collection[tuple[str, str]], namespaces: Collection[str]
+    snapshot: Snapshot,
+    services: Collection[tuple[str, str]],
+    namespaces: Collection[str],
+    classes: Collection[int] = (),
 ) -> frozenset[str]:
     """``namespace/Kind/name`` of the workloads behind these (namespace, name) services, of well-known images,
-    and of schedulers in these namespaces (where a scheduler's configuration lives).
+    of these classes, and of schedulers in these namespaces (where a scheduler's configuration lives).
     """
     selectors = [
         (item.metadata.namespace, item.spec.selector)
@@ -49,7 +54,8 @@ def system_workloads(
     matching = [
         index
         for index, pod in enumerate(snapshot.pods.classes)
-        if any(
+        if index in classes
+        or any(
             _image_name(container.image) in _IMAGES
             or (pod.namespace in namespaces and "scheduler" in _image_name(container.image))
             for container in pod.spec.containers or ()
@@ -76,45 +82,47 @@ def assemble(
     digest, snapshot = digest_of(observation, loaded, state), observation.snapshot
     loaded = with_addresses(loaded, snapshot)
     policy = loaded.policy
-    configuration = configuration_of(observation, loaded)
-    view = read_view(
-        snapshot,
-        observation.figures,
-        configuration,
-        policy_watchers(policy),
-        plugin_queries(configuration),
-        observation.now,
+    schedulers = tuple(
+        replace(scheduler, view=_view(observation, scheduler.configuration))
+        for scheduler in scheduler_facts(observation, loaded)
     )
+    watchers = dict.fromkeys(policy_watchers(policy))
+    watched = read_view(snapshot, observation.figures, watchers, (), observation.now)
     reading = read_load(
         snapshot,
         observation.figures,
         policy,
-        view,
+        watched,
         requests_by_pod(snapshot),
         state.samples if state else None,
-        scored_resources(policy, configuration),
+        scored_resources(policy, schedulers),
         now=observation.now,
         live=observation.live,
     )
-    scheduler = scheduler_facts(observation, loaded, configuration)
     return PlanningInputs(
         snapshot=snapshot,
         load=reading.report,
-        view=view,
-        scheduler=scheduler,
+        schedulers=schedulers,
         policy=policy,
         state=state,
         now=observation.now,
         digest=digest,
         own_pod=observation.own_pod,
-        system_workloads=relied_on_workloads(snapshot, policy, configuration),
+        system_workloads=relied_on_workloads(snapshot, policy, schedulers),
         warnings=(
             *of_agreement(policy, state, observation.now),
-            *of_inputs(observation, policy, scheduler, view, reading.report),
+            *of_inputs(observation, policy, schedulers, watched, reading.report),
         ),
         present_load=reading.present,
         ignore_coverage=ignore_coverage,
     )
+
+
+def _view(observation: Observation, configuration: SchedulerConfiguration) -> SchedulerView:
+    """The figures that the plugins of a scheduler see."""
+    addresses = watcher_addresses(configuration)
+    queries = plugin_queries(configuration)
+    return read_view(observation.snapshot, observation.figures, addresses, queries, observation.now)
 
 
 def requests_by_pod(snapshot: Snapshot, *, limits: bool = False) -> FloatArray:
@@ -174,11 +182,15 @@ def policy_watchers(policy: RebalancePolicy) -> list[str]:
 
 
 def relied_on_workloads(
-    snapshot: Snapshot, policy: RebalancePolicy, configuration: SchedulerConfiguration
+    snapshot: Snapshot, policy: RebalancePolicy, schedulers: Iterable[SchedulerFacts]
 ) -> frozenset[str]:
     """The workloads, as namespace/Kind/name, that measure load or schedule the pods: never evicted."""
-    addresses = [*watcher_addresses(configuration), *policy_watchers(policy)]
-    addresses += [query.address for query in plugin_queries(configuration)]
+    addresses = policy_watchers(policy)
+    classes: set[int] = set()
+    for scheduler in schedulers:
+        addresses += watcher_addresses(scheduler.configuration)
+        addresses += [query.address for query in plugin_queries(scheduler.configuration)]
+        classes.update(item.index for item in scheduler.pods)
     addresses += [
         source.prometheus.address or ""
         for source in policy.load.sources
@@ -187,5 +199,5 @@ def relied_on_workloads(
     services = {
         (service.namespace, service.name) for service in map(service_of, addresses) if service is not None
     }
-    place = policy.scheduler.config_map
-    return system_workloads(snapshot, services, {place.namespace} if place else set())
+    places = [settings.config_map for settings in policy.schedulers]
+    return system_workloads(snapshot, services, {place.namespace for place in places if place}, classes)

@@ -7,6 +7,7 @@ their replacements run. So a move belongs in the next wave when it cannot be mad
 * a ResourceQuota has no room for one more replacement beside the pods of this wave that still count;
 * it has moved a pod of the same controller, and which of the two replacements is placed first is not known;
 * its landing is only acceptable once the pods that this wave evicts are gone;
+* another scheduler places its replacement: which of the two decides first is not known;
 * its last move is of a StatefulSet, whose replacement comes when the old pod is gone, of a Job or of a
   controller of a kind that is not read, whose replacement may come long after, or a restart by a rolling
   update, which ends the old pod once the new one serves: that closes the wave.
@@ -223,6 +224,7 @@ class Wave(msgspec.Struct, frozen=True):
     number: int = 1
     moves: int = 0
     controllers: frozenset[str] = frozenset()  # whose pods it moves
+    scheduler: int | None = None  # which places its replacements; None: none so far
     closed: bool = False  # its last pod is gone only when its replacement is made, or later
     disruptions: Mapping[str, int] = {}  # by budget; the next wave reads again before it spends
     # By namespace: the replacements beside which the pods that they replace still count in quotas.
@@ -355,7 +357,10 @@ class PlanBuilder:
         # Of two pods of one controller in a wave, which is gone when the other's replacement is placed is not
         # known, and where that goes depends on how the pods of their controller are spread.
         has_sibling = self._controller(candidate) in wave.controllers
-        later = may_wait and wave.moves > 0 and bool(spent or lacking or full or has_sibling)
+        # Schedulers side by side decide in an order that nobody knows.
+        has_other_scheduler = wave.scheduler not in (None, candidate.scheduler)
+        has_to_wait = bool(spent or lacking or full or has_sibling or has_other_scheduler)
+        later = may_wait and wave.moves > 0 and has_to_wait
         wanted = self._policy.planning.confidence
         tolerated = max(1.0 - wanted / self._confidence, 0.0)
         scenarios = self._next_scenarios() if later else self.scenarios
@@ -467,6 +472,7 @@ class PlanBuilder:
         self._wave = replace(
             wave,
             controllers=wave.controllers | {self._controller(candidate)},
+            scheduler=candidate.scheduler,
             # Such a move ends long after the others of its wave, so it is planned last in it and closes it.
             closed=candidate.ends_its_wave,
             disruptions=spent + Counter(wave.disruptions),

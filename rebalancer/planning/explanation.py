@@ -294,7 +294,7 @@ class PodExplainer:
     def is_placed(self) -> bool:
         """Whether a profile places the replacement."""
         name = self._prepared.schedulers.state.classes[self._class].scheduler_name
-        return self._prepared.inputs.scheduler.configuration.profile(name) is not None
+        return name in self._prepared.inputs.scheduler_of
 
     def _name(self) -> str:
         return self._names[self._node] if self._node >= 0 else ""

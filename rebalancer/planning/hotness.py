@@ -196,7 +196,6 @@ def tolerated(nodes: NodeTable, movable: Sequence[PodClass]) -> BoolArray:
 def reachable_nodes(inputs: PlanningInputs) -> BoolArray:
     """(nodes,) has no taint that would keep every pod away that the policy lets move."""
     pods, policy = inputs.snapshot.pods, inputs.policy
-    profiles = policy.scheduler.profiles or inputs.scheduler.configuration.scheduler_names
     bound = np.flatnonzero(np.bincount(pods.pod_class[pods.node >= 0]))  # classes that a bound pod has
     movable = [
         pod
@@ -204,7 +203,7 @@ def reachable_nodes(inputs: PlanningInputs) -> BoolArray:
         if pod.owner.kind
         and pod.owner.kind not in OF_THEIR_NODE
         and policy.evictable.namespaces.allows(pod.namespace)
-        and pod.scheduler_name in profiles
+        and pod.scheduler_name in inputs.acts_on
     ]
     return tolerated(inputs.snapshot.nodes, movable)
 

@@ -16,7 +16,8 @@ import enum
 import hashlib
 import math
 import types
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
+from functools import cached_property
 from typing import ClassVar
 
 import msgspec
@@ -34,12 +35,19 @@ from rebalancer.documents import redacted_text
 from rebalancer.errors import InputError
 from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.report import LoadReport
-from rebalancer.load.scheduler_view import SchedulerView
+from rebalancer.load.scheduler_view import EMPTY_VIEW, SchedulerView
 from rebalancer.planning.plan import Move
 from rebalancer.planning.reasons import NotMoved
+from rebalancer.planning.scheduler_pods import SchedulerPod
 from rebalancer.policy.policy_file import LoadedPolicy
+from rebalancer.policy.schedulers import SchedulerSettings
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.profiles.types import ConfigurationText, PluginDescription, SchedulerConfiguration
+from rebalancer.profiles.types import (
+    DEFAULT_SCHEDULER_NAME,
+    ConfigurationText,
+    PluginDescription,
+    SchedulerConfiguration,
+)
 from rebalancer.scheduling.versions.release import DEFAULT_FEATURE_GATES, FeatureGates, Release
 from rebalancer.state.run_state import RunState
 
@@ -79,6 +87,14 @@ class SchedulerStart(msgspec.Struct, frozen=True):
     because: str
 
 
+class SchedulerLife(msgspec.Struct, frozen=True):
+    """Whether a scheduler is alive, None being unknown, and how that is known, or why it is not."""
+
+    alive: bool | None
+    because: str
+    lease_is_named: bool = False  # and could not be read: to name another one would not help
+
+
 class Observation(msgspec.Struct, frozen=True, eq=False, dict=True):
     """All that was read for plans, each part with its source and its age; nothing in it is a judgement."""
 
@@ -94,6 +110,8 @@ class Observation(msgspec.Struct, frozen=True, eq=False, dict=True):
     # When schedulers started, by SchedulerLocation.key, as far as plugins care. None: nobody could ask, as of
     # a dump that kubectl printed, and it is taken to be long ago.
     starts: Mapping[str, SchedulerStart] | None = None
+    # Schedulers that are not known to be alive, likewise; all others are, or nobody could ask.
+    not_alive: Mapping[str, SchedulerLife] = {}
     live: bool = False
     decides_nothing: ClassVar[Mapping[str, str]] = {
         "live": "only the hint of an error, when no load source answered"
@@ -101,12 +119,21 @@ class Observation(msgspec.Struct, frozen=True, eq=False, dict=True):
 
 
 class SchedulerFacts(msgspec.Struct, frozen=True):
-    """The scheduler that is modelled, as far as it is known."""
+    """One scheduler of the cluster: what the policy says of it, and what is known of it.
+
+    It begins with its configuration, to which the observation adds its pods and the figures that it sees.
+    """
 
     configuration: SchedulerConfiguration
+    settings: SchedulerSettings = SchedulerSettings.model_construct()
+    acts_on: tuple[str, ...] = ()  # the schedulerNames whose pods the policy lets move
+    pods: tuple[SchedulerPod, ...] = ()  # that run it
     version: str = ""  # major.minor; empty when not known
+    other_versions: tuple[str, ...] = ()  # higher ones, that others of its pods have
     feature_gates: FeatureGates = DEFAULT_FEATURE_GATES
     start: SchedulerStart | None = None  # None: long ago, or no plugin cares
+    not_alive: str = ""  # why nobody may count on it to place a pod, and what to do; empty: it is alive
+    view: SchedulerView = EMPTY_VIEW  # the figures that its plugins see
     # Unix seconds, the moments at which it may have listed the nodes; see ``listed_since``.
     listed_nodes_at: tuple[float, ...] = (math.inf,)
     shuffles: tuple[int, ...] = (0,)  # in which orders those that it found then may have come; likewise
@@ -117,14 +144,23 @@ class SchedulerFacts(msgspec.Struct, frozen=True):
         """Its minor and its feature gates."""
         return Release.of(self.version, self.feature_gates)
 
+    @property
+    def name(self) -> str:
+        """The schedulerNames that it serves, as messages name it."""
+        return ", ".join(sorted(self.configuration.scheduler_names))
+
+    @property
+    def serves_default(self) -> bool:
+        """Whether it is the one behind default-scheduler."""
+        return DEFAULT_SCHEDULER_NAME in self.configuration.scheduler_names
+
 
 class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     """The values a plan is made from: the same values, the same plan."""
 
     snapshot: Snapshot
     load: LoadReport
-    view: SchedulerView
-    scheduler: SchedulerFacts
+    schedulers: tuple[SchedulerFacts, ...]  # each serves other schedulerNames
     policy: RebalancePolicy
     state: RunState | None
     now: float  # Unix seconds
@@ -149,6 +185,25 @@ class PlanningInputs(msgspec.Struct, frozen=True, eq=False, dict=True):
     closed: tuple[str, ...] | None = None
     # Why pods stay, by row, on nodes that are open because closing them would not empty them.
     refused: Mapping[PodRow, NotMoved] = {}
+
+    @cached_property
+    def scheduler_of(self) -> Mapping[str, SchedulerFacts]:
+        """The scheduler that serves a schedulerName."""
+        return {
+            name: scheduler
+            for scheduler in self.schedulers
+            for name in scheduler.configuration.scheduler_names
+        }
+
+    def with_views(self, change: Callable[[SchedulerView], SchedulerView]) -> PlanningInputs:
+        """The same where the plugins of each scheduler see something else."""
+        schedulers = tuple(replace(scheduler, view=change(scheduler.view)) for scheduler in self.schedulers)
+        return replace(self, schedulers=schedulers)
+
+    @property
+    def acts_on(self) -> tuple[str, ...]:
+        """The schedulerNames whose pods the policy lets move, in its order."""
+        return tuple(name for scheduler in self.schedulers for name in scheduler.acts_on)
 
 
 class OfInputs(msgspec.Struct, frozen=True, eq=False, dict=True):

@@ -8,6 +8,7 @@ same place, and none of them can see what another one did.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -63,7 +64,41 @@ def place_pending(inputs: PlanningInputs, schedulers: ProfileSchedulers, scenari
     will use is not known yet; their requests are the best estimate. One that fits on no node is about to
     preempt pods of lower priority where it can, so room is kept for it on one of those nodes. Where pods of a
     scheduler that is not configured go is not known; those that fit on no node wait for room as others do.
+
+    Schedulers side by side have a queue each, and which of them is the first is not known: the scenarios are
+    those of either order.
     """
+    state = scenarios.all[0].after_termination
+    queues: dict[int, list[int]] = {}
+    for row in waiting_pods(state, inputs.snapshot.pods):
+        queues.setdefault(schedulers.number(state.pod_class[row]), []).append(row)
+    count = sum(map(len, queues.values()))
+    scenarios.limit(max(MIN_SCENARIOS, min(MAX_SCENARIOS, _MAX_PENDING_PLACEMENTS // max(count, 1))))
+    orders = [list(itertools.chain.from_iterable(queues[number] for number in sorted(queues)))]
+    if len(queues) > 1:
+        orders.append(
+            list(itertools.chain.from_iterable(queues[number] for number in sorted(queues, reverse=True)))
+        )
+    in_other_order = scenarios.copy() if len(orders) > 1 else None
+    pending = _place_queue(inputs, schedulers, scenarios, orders[0])
+    if in_other_order is not None:
+        other = _place_queue(inputs, schedulers, in_other_order, orders[1])
+        scenarios.join(in_other_order)
+        pending = Pending(
+            tuple(dict.fromkeys((*pending.waiting, *other.waiting))),
+            min(pending.placed, other.placed),
+            max(pending.unplaced, other.unplaced),
+            pending.of_others,
+        )
+    scenarios.limit(MAX_SCENARIOS)
+    scenarios.begin_moves()
+    return pending
+
+
+def _place_queue(
+    inputs: PlanningInputs, schedulers: ProfileSchedulers, scenarios: Scenarios, rows: Sequence[int]
+) -> Pending:
+    """Place Pending pods in this order."""
     pods = inputs.snapshot.pods
     infeasible: dict[int, None] = {}
     nowhere: dict[int, IntArray] = {}  # where pods of a class may preempt others, by class
@@ -71,9 +106,6 @@ def place_pending(inputs: PlanningInputs, schedulers: ProfileSchedulers, scenari
     placed = unplaced = 0
     of_others: Counter[str] = Counter()
     state = scenarios.all[0].after_termination
-    rows = waiting_pods(state, pods)
-    most = max(MIN_SCENARIOS, min(MAX_SCENARIOS, _MAX_PENDING_PLACEMENTS // max(len(rows), 1)))
-    scenarios.limit(most)
     preemptions = Preemptions(schedulers.state)
     # Where fragmentation makes room for such pods they need not preempt anybody.
     fragmentation = getattr(inputs.policy.strategies, "fragmentation", None)
@@ -107,8 +139,6 @@ def place_pending(inputs: PlanningInputs, schedulers: ProfileSchedulers, scenari
         request = requested_amounts(state.classes.requests[pod_class].incoming, inputs.load.resources)
         scenarios.place_pending(row, placements, np.array(request, np.float64))
         placed += 1
-    scenarios.limit(MAX_SCENARIOS)
-    scenarios.begin_moves()
     return Pending(tuple(infeasible), placed, unplaced, of_others)
 
 
@@ -210,6 +240,7 @@ class PreparedInputs(OfInputs, frozen=True, eq=False, dict=True):
             wish=wish or Wish("", self.cooler_node),
             replaced_late=workload is not None and workload.replaced_late,
             restarted=restarted,
+            scheduler=-1 if finished else self.schedulers.number(replacement),
         )
 
     def _brought_by(self, row: PodRow) -> FloatArray:

@@ -119,6 +119,11 @@ class Reason(StrEnum):
         "its scheduler is not one that the policy acts on",
         "scheduler.profiles",
     )
+    SCHEDULER_NOT_ALIVE = (
+        "SchedulerNotAlive",
+        "nobody knows that the scheduler is alive that would place its replacement",
+        "safety.unknownScheduler",
+    )
     UNPREDICTABLE = "Unpredictable", "where its replacement would land cannot be predicted"
     UNKNOWN_LOAD = "UnknownLoad", "its resource usage is not known", "load.sources"
     SETTLING = "Settling", "its node still carries, or its figures include, load that an earlier run moved"

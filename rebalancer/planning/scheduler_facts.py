@@ -1,9 +1,7 @@
-"""What is known of the scheduler: its configuration, version, gates, and where it shows that it lives.
+"""What is known of each scheduler: its configuration, version, gates, and where it shows that it lives.
 
-All of it follows from what was read and from what the policy states; nothing here reads anything.
-
-A second scheduler that runs as a Deployment tells nothing of the first, which managed control planes hide:
-the one behind default-scheduler is known by its static pod alone. One without that profile is a second one.
+All of it follows from what was read and from what the policy states; nothing here reads anything. Which pods
+run a scheduler, ``scheduler_pods`` tells; where two of its pods have different versions, the lower counts.
 
 The Lease that the policy names, else the one that the configuration's leader election names, counts alone: a
 scheduler that waits for it is ready and schedules nothing. A configuration that names none means the Lease
@@ -19,7 +17,7 @@ scheduler, whose pods are looked at instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -27,15 +25,28 @@ import numpy as np
 from msgspec.structs import replace
 
 from rebalancer.addresses import checked_address
-from rebalancer.cluster.pod_classes import PodClass
-from rebalancer.cluster.records import Container
-from rebalancer.cluster.records.pods import PROGRAM, is_scheduler, stated_gates
+from rebalancer.cluster.arrays import PodRow
+from rebalancer.cluster.records.pods import PROGRAM
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.documents import Document
 from rebalancer.documents.models import did_you_mean, validate
 from rebalancer.errors import InputError
-from rebalancer.planning.inputs import Observation, PlanningInputs, SchedulerFacts, SchedulerStart
+from rebalancer.planning.inputs import (
+    Observation,
+    PlanningInputs,
+    SchedulerFacts,
+    SchedulerLife,
+    SchedulerStart,
+)
 from rebalancer.planning.plan import Plan
+from rebalancer.planning.scheduler_pods import (
+    SchedulerPod,
+    gates_of,
+    pods_of_each,
+    pods_of_schedulers,
+    ready_since,
+    versions_of,
+)
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.policy_file import LoadedPolicy, place_of, scorable_resources
@@ -43,12 +54,12 @@ from rebalancer.policy.schedulers import (
     ExtenderScore,
     ExtenderScores,
     PrometheusScore,
+    SchedulerPods,
     SchedulerSettings,
     parse_scores,
 )
-from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.policy.schema import RebalancePolicy, Safety
 from rebalancer.profiles.types import (
-    DEFAULT_SCHEDULER_NAME,
     DEFAULTS_SOURCE,
     Arguments,
     ConfigurationText,
@@ -70,48 +81,126 @@ from rebalancer.scheduling.registry import (
 from rebalancer.scheduling.versions.release import FeatureGates, major_minor
 from rebalancer.scheduling.versions.rules import SHUFFLED_NODES
 
-_OWNER_OF_STATIC_PODS = "Node"
 SWEEPING = frozenset({"AllAlpha", "AllBeta"})  # each opens many gates; which ones, only the release says
 
 
-def scheduler_facts(
-    observation: Observation, loaded: LoadedPolicy, configuration: SchedulerConfiguration
-) -> SchedulerFacts:
-    """What the observation and the policy say of the scheduler."""
-    settings, snapshot = loaded.policy.scheduler, observation.snapshot
-    version = scheduler_version(observation, settings, configuration)
-    if configuration.source == DEFAULTS_SOURCE:
-        own = default_configuration(version)
-        if own.api_version != configuration.api_version:
-            configuration = own  # those of an older version
-    facts = SchedulerFacts(
-        configuration=configuration,
-        version=version,
-        feature_gates=feature_gates(settings, snapshot, configuration),
-        start=_start(observation, settings, configuration),
-        listed_nodes_at=_listed_nodes_at(observation, settings, configuration),
+def configured_schedulers(
+    loaded: LoadedPolicy,
+    configurations: Mapping[str, ConfigurationText | None],
+    neutral: Collection[str],
+    installed_plugins: Callable[[], Iterable[PluginDescription]],
+) -> tuple[SchedulerFacts, ...]:
+    """The schedulers that a policy names, each with its configuration, and the one behind default-scheduler.
+
+    That one has its defaults where no entry of the policy serves it. The policy lets its pods move unless an
+    entry says by ``profiles`` whose pods move. ``configurations`` are the texts that were read, by
+    ``place_of``. Raises InputError where one was not read or cannot be used, and where two serve one name.
+    """
+    schedulers: list[SchedulerFacts] = []
+    for settings in loaded.policy.schedulers:
+        place = place_of(settings, loaded.source)
+        if place not in configurations:
+            raise InputError(
+                f"the scheduler's configuration was not read ({place or 'none is named'})",
+                where=loaded.source,
+                hint="observe the cluster for this policy too",
+            )
+        written = configurations[place]
+        configuration = default_configuration()
+        if written is not None:
+            configuration = configured(loaded, settings, written, neutral, installed_plugins)
+        _refuse_two_for_one_name(schedulers, configuration, loaded)
+        served = configuration.scheduler_names
+        acts_on = tuple(name for name in settings.profiles or served if name in served)
+        schedulers.append(SchedulerFacts(configuration, settings, acts_on))
+    if not any(scheduler.serves_default for scheduler in schedulers):
+        configuration = default_configuration()
+        written = configurations.get("")  # as AKS's users wrote it
+        if written is not None:
+            of_nobody = SchedulerSettings.model_construct()
+            configuration = configured(loaded, of_nobody, written, neutral, installed_plugins)
+        some_are_named = any(settings.profiles for settings in loaded.policy.schedulers)
+        acts_on = () if some_are_named else configuration.scheduler_names
+        schedulers.append(SchedulerFacts(configuration, acts_on=acts_on))
+    return tuple(schedulers)
+
+
+def _refuse_two_for_one_name(
+    schedulers: Iterable[SchedulerFacts], configuration: SchedulerConfiguration, loaded: LoadedPolicy
+) -> None:
+    for other in schedulers:
+        for name in configuration.scheduler_names:
+            if other.configuration.profile(name) is not None:
+                sources = f"{other.configuration.source} and {configuration.source}"
+                raise InputError(
+                    f"two schedulers of the policy serve schedulerName {name} ({sources})",
+                    where=f"{loaded.source} scheduler",
+                    hint="name the configuration of each by configMap, file or inline; one without has the "
+                    "defaults, which serve default-scheduler",
+                )
+
+
+def with_pods(schedulers: Sequence[SchedulerFacts], snapshot: Snapshot) -> tuple[SchedulerFacts, ...]:
+    """The schedulers with the pods that run each of them."""
+    pods = pods_of_each(
+        [(scheduler.settings, scheduler.configuration.scheduler_names) for scheduler in schedulers], snapshot
     )
+    return tuple(replace(scheduler, pods=own) for scheduler, own in zip(schedulers, pods, strict=True))
+
+
+def scheduler_facts(observation: Observation, loaded: LoadedPolicy) -> tuple[SchedulerFacts, ...]:
+    """What the observation and the policy say of each scheduler; InputError as ``configured_schedulers``."""
+    schedulers = configured_schedulers(
+        loaded,
+        observation.configurations,
+        observation.assumed_neutral,
+        lambda: observation.installed_plugins,
+    )
+    return observed(schedulers, observation, loaded.policy)
+
+
+def observed(
+    schedulers: Sequence[SchedulerFacts], observation: Observation, policy: RebalancePolicy
+) -> tuple[SchedulerFacts, ...]:
+    """Schedulers whose configuration is known, with what the observation says of them."""
+    schedulers = with_pods(schedulers, observation.snapshot)
+    return tuple(_observed(scheduler, schedulers, observation, policy) for scheduler in schedulers)
+
+
+def _observed(
+    scheduler: SchedulerFacts,
+    schedulers: Sequence[SchedulerFacts],
+    observation: Observation,
+    policy: RebalancePolicy,
+) -> SchedulerFacts:
+    """A scheduler with what the observation says of it."""
+    version, *others = versions_of(scheduler.pods) or ("",)
+    if scheduler.settings.version:
+        version, others = major_minor(scheduler.settings.version), []
+    elif not version and needs_server_version(scheduler):
+        version = major_minor(observation.server.version or "")
+    if scheduler.configuration.source == DEFAULTS_SOURCE:
+        own = default_configuration(version)
+        if own.api_version != scheduler.configuration.api_version:
+            scheduler = replace(scheduler, configuration=own)  # those of an older version
+    location = locate(scheduler, schedulers, observation.snapshot)
+    life = observation.not_alive.get(location.key)
+    scheduler = replace(
+        scheduler,
+        version=version,
+        other_versions=tuple(others),
+        feature_gates=feature_gates(scheduler),
+        start=_start(observation, scheduler, location),
+        not_alive="" if life is None else why_not_alive(scheduler.name, life, policy.safety),
+    )
+    scheduler = replace(scheduler, listed_nodes_at=_listed_nodes_at(observation, scheduler))
     # Of an order and the same turned round each of two equal nodes is as often the first.
-    return replace(facts, shuffles=(1, -1)) if facts.release.has(SHUFFLED_NODES) else facts
-
-
-def configuration_of(observation: Observation, loaded: LoadedPolicy) -> SchedulerConfiguration:
-    """The configuration that was read for a policy; InputError when nobody read it, or it cannot be used."""
-    place = place_of(loaded)
-    if place not in observation.configurations:
-        raise InputError(
-            f"the scheduler's configuration was not read ({place or 'none is named'})",
-            where=loaded.source,
-            hint="observe the cluster for this policy too",
-        )
-    written = observation.configurations[place]
-    if written is None:
-        return default_configuration()
-    return configured(loaded, written, observation.assumed_neutral, lambda: observation.installed_plugins)
+    return replace(scheduler, shuffles=(1, -1)) if scheduler.release.has(SHUFFLED_NODES) else scheduler
 
 
 def configured(
     loaded: LoadedPolicy,
+    settings: SchedulerSettings,
     written: ConfigurationText,
     neutral: Collection[str],
     installed_plugins: Callable[[], Iterable[PluginDescription]],
@@ -120,11 +209,10 @@ def configured(
 
     ``neutral`` are plugins assumed neutral besides those of the policy.
     """
-    settings = loaded.policy.scheduler
     configuration = load_configuration(
         written.text,
         written.source,
-        extra_plugins=mirrored_plugins(loaded.policy),
+        extra_plugins=mirrored_plugins(settings),
         installed_plugins=installed_plugins,
         assume_neutral=(*settings.assume_neutral, *neutral),
     )
@@ -133,7 +221,7 @@ def configured(
         warning = f"{loaded.source}: scheduler.mirror: no profile enables {', '.join(idle)}"
         configuration = replace(configuration, warnings=(*configuration.warnings, warning))
     configuration = _with_extenders(configuration, loaded, written, installed_plugins)
-    check_score_rules(loaded, configuration)
+    check_score_rules(loaded, settings, configuration)
     return configuration
 
 
@@ -158,29 +246,35 @@ def _with_extenders(
     return with_extenders(configuration, scores)
 
 
-def mirrored_plugins(policy: RebalancePolicy) -> tuple[PluginDescription, ...]:
-    """The plugins that the policy mirrors."""
-    return tuple(described_query(item.plugin, item.prometheus_score) for item in policy.scheduler.mirror)
+def mirrored_plugins(settings: SchedulerSettings) -> tuple[PluginDescription, ...]:
+    """The plugins that the policy mirrors for a scheduler."""
+    return tuple(described_query(item.plugin, item.prometheus_score) for item in settings.mirror)
 
 
-def scored_resources(policy: RebalancePolicy, configuration: SchedulerConfiguration) -> tuple[str, ...]:
+def scored_resources(policy: RebalancePolicy, schedulers: Iterable[SchedulerFacts]) -> tuple[str, ...]:
     """The resources that the plugins of the policy's score rules score, in order of name."""
-    plugins = configuration.plugins
-    found = (plugins[name].scored_resources for name in _plugins(policy, configuration))
+    found = [
+        scheduler.configuration.plugins[name].scored_resources
+        for scheduler in schedulers
+        for name in _plugins(policy, scheduler.acts_on, scheduler.configuration)
+    ]
     return tuple(sorted(frozenset[str]().union(*found)))
 
 
-def check_score_rules(loaded: LoadedPolicy, configuration: SchedulerConfiguration) -> None:
+def check_score_rules(
+    loaded: LoadedPolicy, settings: SchedulerSettings, configuration: SchedulerConfiguration
+) -> None:
     """InputError for a score rule whose plugin scores what no load source measures."""
     policy, where = loaded.policy, f"{loaded.source} hotNodes"
     measured = scorable_resources(policy)
-    for name in _plugins(policy, configuration):
+    acts_on = settings.profiles or configuration.scheduler_names
+    for name in _plugins(policy, acts_on, configuration):
         scored = configuration.plugins[name].scored_resources
         if not scored:
             raise InputError(
                 f"a score rule goes by {name}, which declares no resource that its score follows",
                 where=where,
-                hint=_declaration(policy, name),
+                hint=_declaration(settings, name),
             )
         missing = sorted(scored - set(measured))
         if missing:
@@ -191,11 +285,12 @@ def check_score_rules(loaded: LoadedPolicy, configuration: SchedulerConfiguratio
             )
 
 
-def _plugins(policy: RebalancePolicy, configuration: SchedulerConfiguration) -> Iterator[str]:
+def _plugins(
+    policy: RebalancePolicy, acts_on: Iterable[str], configuration: SchedulerConfiguration
+) -> Iterator[str]:
     """The enabled plugins that score rules go by, each once."""
     seen: dict[str, None] = {}
-    names = policy.scheduler.profiles or configuration.scheduler_names
-    profiles = [found for found in map(configuration.profile, names) if found is not None]
+    profiles = [found for found in map(configuration.profile, acts_on) if found is not None]
     for rule in policy.hot_nodes.every_rule:
         if not isinstance(rule, ScoreRule):
             continue
@@ -207,8 +302,8 @@ def _plugins(policy: RebalancePolicy, configuration: SchedulerConfiguration) -> 
     yield from seen
 
 
-def _declaration(policy: RebalancePolicy, plugin: str) -> str:
-    if any(item.plugin == plugin for item in policy.scheduler.mirror):
+def _declaration(settings: SchedulerSettings, plugin: str) -> str:
+    if any(item.plugin == plugin for item in settings.mirror):
         return "name it as prometheusScore.resource under scheduler.mirror"
     return "name a plugin that scores load or the number of pods; your own declares scored_resources"
 
@@ -219,85 +314,28 @@ def _source(policy: RebalancePolicy, resource: str) -> str:
     return "add a prometheus source to load.sources"
 
 
-def scheduler_pods(snapshot: Snapshot) -> list[tuple[PodClass, Container]]:
-    """The classes of pods that run a kube-scheduler, with the container that does."""
-    return [
-        (pod, container)
-        for pod in snapshot.pods.classes
-        for container in pod.spec.containers or ()
-        if is_scheduler(container.image)
-    ]
+def needs_server_version(scheduler: SchedulerFacts) -> bool:
+    """Whether only the API server can say which version a scheduler of a live cluster has.
 
-
-def is_seen(snapshot: Snapshot, configuration: SchedulerConfiguration) -> bool:
-    """Whether the pods that are seen include the scheduler of this configuration."""
-    found = scheduler_pods(snapshot)
-    if DEFAULT_SCHEDULER_NAME not in configuration.scheduler_names:
-        return bool(found)
-    return any(pod.owner.kind == _OWNER_OF_STATIC_PODS for pod, _ in found)
-
-
-def scheduler_version(
-    observation: Observation, settings: SchedulerSettings, configuration: SchedulerConfiguration
-) -> str:
-    """``1.35``: as the policy states it, else by the image of its pod, else that of the API server.
-
-    Empty when it is not known.
+    A control plane's own scheduler is as new as its API server. A second one whose pods are seen, and whose
+    image names no version, may be of any.
     """
-    if settings.version:
-        return major_minor(settings.version)
-    running = versions_running(observation.snapshot)
-    of_server = observation.server.version
-    if len(running) == 1 and (of_server is None or is_seen(observation.snapshot, configuration)):
-        return running[0]
-    return major_minor(of_server or "")
+    if scheduler.settings.version or versions_of(scheduler.pods):
+        return False
+    return scheduler.serves_default or not scheduler.pods
 
 
-def needs_server_version(
-    settings: SchedulerSettings, snapshot: Snapshot, configuration: SchedulerConfiguration
-) -> bool:
-    """Whether only the API server can say which version the scheduler of a live cluster has."""
-    seen = len(versions_running(snapshot)) == 1 and is_seen(snapshot, configuration)
-    return not settings.version and not seen
-
-
-def versions_running(snapshot: Snapshot) -> tuple[str, ...]:
-    """The versions in the images of the schedulers' pods.
-
-    scheduler-plugins number theirs 0.MINOR, after the Kubernetes 1.MINOR they are built from.
-    """
-    found: set[str] = set()
-    for _, container in scheduler_pods(snapshot):
-        version = major_minor(container.image.partition("@")[0].rpartition(":")[2])
-        if version:
-            found.add(f"1.{version[2:]}" if version.startswith("0.") else version)
-    return tuple(sorted(found))
-
-
-def feature_gates(
-    settings: SchedulerSettings, snapshot: Snapshot, configuration: SchedulerConfiguration
-) -> FeatureGates:
+def feature_gates(scheduler: SchedulerFacts) -> FeatureGates:
     """What is known of the gates; what the policy states goes before what is seen.
 
     Where the scheduler's pod can be seen with its command line, a gate that is not on it is as the release
     has it. Where it cannot, as with managed control planes, the others are not known.
     """
-    stated = settings.feature_gates
-    seen = gates_running(snapshot, configuration)
+    stated = scheduler.settings.feature_gates
+    seen = gates_of(scheduler.pods)
     if seen is None or SWEEPING & {*seen, *stated}:
         return FeatureGates({**(seen or {}), **stated}, known=False)
     return FeatureGates({**seen, **stated}, known=True)
-
-
-def gates_running(snapshot: Snapshot, configuration: SchedulerConfiguration) -> dict[str, bool] | None:
-    """The gates on the command lines of the schedulers' pods; None when not all are seen, or they differ."""
-    if not is_seen(snapshot, configuration):
-        return None
-    found = [
-        stated_gates(container.args or ()) if container.command else None
-        for _, container in scheduler_pods(snapshot)
-    ]
-    return found[0] if found and all(item == found[0] for item in found) else None
 
 
 class LeaseName(msgspec.Struct, frozen=True):
@@ -311,125 +349,185 @@ class LeaseName(msgspec.Struct, frozen=True):
 
 
 class PodSelection(msgspec.Struct, frozen=True):
-    """Which pods are a scheduler's: in these namespaces, mounting this ConfigMap, else of its image."""
+    """Which pods are a scheduler's: in these namespaces, by labels, by a ConfigMap, else by their image."""
 
     namespaces: tuple[str, ...]
-    config_map: str = ""  # its name; empty: by image
-    without_default: bool = False  # leave out the pods of the cluster's default scheduler
+    config_map: str = ""  # its name; empty: not by what they mount
+    selector: SchedulerPods | None = None  # of their labels; None: not by their labels
+    static: bool = False  # of those of its image: static pods, or all others
 
     def __str__(self) -> str:
         where = " and ".join(self.namespaces)
+        if self.selector is not None:
+            return f"of those in {where} with the labels {self.selector}"
         if self.config_map:
             return f"of those in {where} that mount the configmap {self.config_map}"
-        return f"of those in {where} whose image is {PROGRAM}"
+        return f"of the {'static pods' if self.static else 'pods'} in {where} whose image is {PROGRAM}"
 
 
 class SchedulerLocation(msgspec.Struct, frozen=True):
-    """Where a scheduler shows that it is alive: its leader election lease, else its own pods."""
+    """Where a scheduler shows that it is alive: its leader election lease, else its own pods.
+
+    A Lease names its holder by the name of a host: that of a pod, or of the node whose network it shares.
+    """
 
     name: str  # the schedulerNames that it serves, as messages name it
     lease: LeaseName | None = LeaseName("kube-system", "kube-scheduler")
     why_no_lease: str = ""  # in words, where ``lease`` is None
     pods: PodSelection | None = None  # None: where its pods run is not known
     named_by: str = ""  # who names the lease: a scheduler that does not hold it schedules nothing then
+    own_hosts: frozenset[str] = frozenset()  # of its pods
+    hosts_are_certain: bool = False  # none of its pods shares the network of its node
+    other_hosts: Mapping[str, str] = {}  # of other schedulers: the pod, as namespace/name
+    serves_default: bool = True
 
     @property
     def key(self) -> str:
         """What an observation calls it."""
         return "; ".join(str(part) for part in (self.lease, self.pods) if part is not None)
 
+    def competitor(self, holder: str) -> str:
+        """The pod of another scheduler that holds the Lease, as namespace/name; empty for none."""
+        host = _host_of(holder)
+        other = self.other_hosts.get(host, "")
+        if host not in self.own_hosts:
+            return other
+        # Both share the network of one node; the usual Lease is that of the cluster's default scheduler.
+        return other if self.lease == _USUAL_LEASE and not self.serves_default else ""
+
+    def is_held_by_a_stranger(self, holder: str) -> bool:
+        """Whether the holder is none of its pods, all of which are known by name."""
+        return self.hosts_are_certain and _host_of(holder) not in self.own_hosts
+
+
+_USUAL_LEASE = LeaseName("kube-system", "kube-scheduler")
+_MAX_HOST_NAME = 63
+
+
+def _host_of(holder: str) -> str:
+    """The host in the identity of a holder, behind which kube-scheduler writes ``_`` and a random name."""
+    return holder.rpartition("_")[0] or holder
+
+
+def _hosts(pods: Iterable[SchedulerPod], snapshot: Snapshot) -> dict[str, str]:
+    """By host name: the pod that runs there under that name, as namespace/name."""
+    table = snapshot.pods
+    sharing = {item.index: bool(item.pod.spec.host_network) for item in pods}
+    hosts: dict[str, str] = {}
+    for row in np.flatnonzero(np.isin(table.pod_class, list(sharing))).tolist():
+        host = table.names[row][:_MAX_HOST_NAME].rstrip("-.")
+        if sharing[int(table.pod_class[row])]:
+            node = int(table.node[row])
+            host = snapshot.nodes.names[node] if node >= 0 else ""
+        if host:
+            hosts[host] = table.full_name(PodRow(row))
+    return hosts
+
 
 def schedulers_of(plan: Plan, inputs: PlanningInputs) -> tuple[SchedulerLocation, ...]:
     """The schedulers that own pods of the plan: one process serves all profiles of a configuration."""
     pods = inputs.snapshot.pods
     names = {
-        pods.class_of(pods.row[move.pod.namespace, move.pod.name]).spec.scheduler_name
-        or DEFAULT_SCHEDULER_NAME
+        pods.class_of(pods.row[move.pod.namespace, move.pod.name]).scheduler_name
         for move in plan.moves
         if not move.finished
     }
-    if not names:
-        return ()
-    return (locate(names, inputs.policy.scheduler, inputs.scheduler.configuration, inputs.snapshot),)
+    return tuple(
+        locate(scheduler, inputs.schedulers, inputs.snapshot)
+        for scheduler in inputs.schedulers
+        if not names.isdisjoint(scheduler.configuration.scheduler_names)
+    )
 
 
 def locate(
-    names: Iterable[str],
-    settings: SchedulerSettings,
-    configuration: SchedulerConfiguration,
-    snapshot: Snapshot,
+    scheduler: SchedulerFacts, schedulers: Iterable[SchedulerFacts], snapshot: Snapshot
 ) -> SchedulerLocation:
-    """Where the scheduler that serves these schedulerNames shows that it is alive."""
-    name = ", ".join(sorted(names))
-    if settings.lease is not None:
-        lease = LeaseName(settings.lease.namespace, settings.lease.name)
-        return SchedulerLocation(name, lease, named_by="scheduler.lease of the policy")
-    election = configuration.leader_election
-    serves_default = DEFAULT_SCHEDULER_NAME in configuration.scheduler_names
-    pods = _pods(settings, snapshot, without_default=not serves_default)
+    """Where a scheduler shows that it is alive; ``schedulers`` are all that the policy knows."""
+    known = [item for each in schedulers for item in each.pods]
+    own = {item.index for item in scheduler.pods}
+    others = [item for item in (*pods_of_schedulers(snapshot), *known) if item.index not in own]
+    location = SchedulerLocation(
+        scheduler.name,
+        pods=_selection(scheduler),
+        own_hosts=frozenset(_hosts(scheduler.pods, snapshot)),
+        hosts_are_certain=bool(own) and not any(item.pod.spec.host_network for item in scheduler.pods),
+        other_hosts=_hosts(others, snapshot),
+        serves_default=scheduler.serves_default,
+    )
+    stated, election = scheduler.settings.lease, scheduler.configuration.leader_election
+    if stated is not None:
+        lease = LeaseName(stated.namespace, stated.name)
+        return replace(location, lease=lease, named_by=NAMED_BY_POLICY)
     if not election.enabled:
-        return SchedulerLocation(name, None, "its configuration turns leader election off", pods)
-    if not election.named and not serves_default:
-        why = f"{configuration.source} names no lease of its own (leaderElection.resourceName)"
-        return SchedulerLocation(name, None, why, pods)
+        return replace(location, lease=None, why_no_lease="its configuration turns leader election off")
+    source = scheduler.configuration.source
+    if not election.named and not scheduler.serves_default:
+        why = f"{source} names no lease of its own (leaderElection.resourceName)"
+        return replace(location, lease=None, why_no_lease=why)
     lease = LeaseName(election.namespace, election.name)
-    if election.named:
-        return SchedulerLocation(name, lease, named_by=f"leaderElection of {configuration.source}")
-    return SchedulerLocation(name, lease, pods=pods)
+    return replace(location, lease=lease, named_by=f"leaderElection of {source}" if election.named else "")
 
 
-def _pods(settings: SchedulerSettings, snapshot: Snapshot, *, without_default: bool) -> PodSelection | None:
-    if settings.config_map is not None:
-        place = settings.config_map
+NAMED_BY_POLICY = "scheduler.lease of the policy"
+
+
+def _selection(scheduler: SchedulerFacts) -> PodSelection | None:
+    settings = scheduler.settings
+    if settings.pods is not None:
+        return PodSelection((settings.pods.namespace,), selector=settings.pods)
+    place = settings.config_map
+    if place is not None and (not scheduler.pods or any(item.mounts(place.name) for item in scheduler.pods)):
         return PodSelection((place.namespace,), place.name)
-    namespaces = tuple(sorted({pod.namespace for pod, _ in scheduler_pods(snapshot)}))
-    return PodSelection(namespaces, without_default=without_default) if namespaces else None
+    namespaces = tuple(sorted({item.pod.namespace for item in scheduler.pods}))
+    static = any(item.is_static for item in scheduler.pods)
+    return PodSelection(namespaces, static=static) if namespaces else None
 
 
-def starting_scheduler(
-    settings: SchedulerSettings, configuration: SchedulerConfiguration, snapshot: Snapshot
-) -> SchedulerLocation | None:
-    """Where to see when the scheduler started; None where no plugin of it scores differently right after."""
-    names = [
-        profile.scheduler_name
-        for profile in configuration.profiles
-        if any(
-            name in configuration.plugins and configuration.plugins[name].counts_recent_pods
-            for name in profile.plugin_names
-        )
-    ]
-    return locate(names, settings, configuration, snapshot) if names else None
+def counts_recent_pods(scheduler: SchedulerFacts) -> bool:
+    """Whether a plugin of the scheduler scores differently right after its start."""
+    plugins = scheduler.configuration.plugins
+    return any(
+        name in plugins and plugins[name].counts_recent_pods
+        for profile in scheduler.configuration.profiles
+        for name in profile.plugin_names
+    )
 
 
 def _start(
-    observation: Observation, settings: SchedulerSettings, configuration: SchedulerConfiguration
+    observation: Observation, scheduler: SchedulerFacts, location: SchedulerLocation
 ) -> SchedulerStart | None:
-    location = starting_scheduler(settings, configuration, observation.snapshot)
-    if location is None or observation.starts is None:
+    if observation.starts is None or not counts_recent_pods(scheduler):
         return None
     return observation.starts.get(location.key, SchedulerStart(None, "nobody looked when it was recorded"))
 
 
-def _listed_nodes_at(
-    observation: Observation, settings: SchedulerSettings, configuration: SchedulerConfiguration
-) -> tuple[float, ...]:
+def why_not_alive(name: str, life: SchedulerLife, safety: Safety) -> str:
+    """Why nobody may count on a scheduler, and what to do; empty where it is alive or need not be."""
+    if life.alive:
+        return ""
+    if life.alive is False:
+        return f"the scheduler {name} is not alive: {life.because}"
+    if safety.unknown_scheduler == "proceed":
+        return ""
+    unknown = f"whether the scheduler {name} is alive is not known: {life.because}"
+    if life.lease_is_named:
+        return f"{unknown}. Until it is, safety.unknownScheduler: proceed accepts this"
+    return (
+        f"{unknown}. Name the pods that run it (scheduler.pods in the policy) or the Lease that it holds "
+        "(scheduler.lease), or accept this with safety.unknownScheduler: proceed"
+    )
+
+
+def _listed_nodes_at(observation: Observation, scheduler: SchedulerFacts) -> tuple[float, ...]:
     """When the scheduler may have listed the nodes, as it does when it starts; Unix seconds.
 
     Its pods are ready since they started, replicas that only wait as well. Where none is seen it may have
     started before any node was created, and at the latest when it acquired its Lease, if that was read.
     """
-    pods, serves_default = observation.snapshot.pods, DEFAULT_SCHEDULER_NAME in configuration.scheduler_names
-    classes = [
-        index
-        for index, pod in enumerate(pods.classes)
-        if (pod.owner.kind == _OWNER_OF_STATIC_PODS) == serves_default
-        and any(is_scheduler(container.image) for container in pod.spec.containers or ())
-    ]
-    since = pods.ready_since[np.isin(pods.pod_class, classes)]
-    seen = sorted(since[np.isfinite(since)].tolist())
+    seen = ready_since(scheduler.pods, observation.snapshot)
     if seen:
         return tuple(sorted({seen[0], seen[len(seen) // 2], seen[-1]}))  # of three one leads, any of them
-    start = _start(observation, settings, configuration)
+    start = scheduler.start
     latest = math.inf if start is None or start.at is None else start.at
     return latest, -math.inf
 

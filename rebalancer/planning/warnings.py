@@ -22,7 +22,6 @@ from rebalancer.cluster.kinds import BY_NAME, METRICS, NAMESPACES, NODES, STORAG
 from rebalancer.cluster.leaving_nodes import matches_taint
 from rebalancer.cluster.pod_classes import OF_THEIR_NODE
 from rebalancer.cluster.pods import PHASES
-from rebalancer.cluster.records.pods import CONFIG_FLAG, flag_values
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.counting import counted
 from rebalancer.documents.models import did_you_mean
@@ -33,7 +32,8 @@ from rebalancer.planning.inputs import About, Observation, PlanningInputs, PlanW
 from rebalancer.planning.landing.scenarios import Scenarios
 from rebalancer.planning.landing.schedulers import neutral_everywhere
 from rebalancer.planning.prepared import PreparedInputs
-from rebalancer.planning.scheduler_facts import SWEEPING, gates_running, scheduler_pods
+from rebalancer.planning.scheduler_facts import SWEEPING
+from rebalancer.planning.scheduler_pods import gates_of
 from rebalancer.planning.workloads.lookup import Workloads
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.policy.load_sources import PrometheusSource, RequestsSource
@@ -41,6 +41,7 @@ from rebalancer.policy.model import Selector
 from rebalancer.policy.schema import Namespaces, RebalancePolicy
 from rebalancer.policy.scopes import Scope, namespace_matches
 from rebalancer.profiles.types import (
+    DEFAULTS_SOURCE,
     OF_KUBERNETES,
     ExtensionPoint,
     Profile,
@@ -66,22 +67,35 @@ def sentences(warnings: Iterable[PlanWarning]) -> tuple[str, ...]:
 def of_inputs(
     observation: Observation,
     policy: RebalancePolicy,
-    scheduler: SchedulerFacts,
-    view: SchedulerView,
+    schedulers: Sequence[SchedulerFacts],
+    watched: SchedulerView,
     load: LoadReport,
 ) -> tuple[PlanWarning, ...]:
-    """What is known before the search."""
-    snapshot, configuration = observation.snapshot, scheduler.configuration
-    unknown_version = () if scheduler.version else version_warnings("", configuration.api_version)
+    """What is known before the search; nothing of a scheduler whose pods the policy leaves alone.
+
+    ``watched`` is what the load-watchers say that the policy itself names.
+    """
+    snapshot = observation.snapshot
+    acting = [scheduler for scheduler in schedulers if scheduler.acts_on]
     return (
-        *unmatched_names(policy, snapshot, configuration, observation.assumed_neutral),
-        *misfits(policy, snapshot, configuration),
-        *insecure_connections(policy, configuration, observation.server.unprotected),
-        *_about(About.REFUSAL, unknown_version),
-        *_about(About.SCHEDULER, _of_scheduler(policy, snapshot, scheduler)),
+        *unmatched_names(policy, snapshot, schedulers, observation.assumed_neutral),
+        *misfits(policy, snapshot, schedulers),
+        *insecure_connections(policy, schedulers, observation.server.unprotected),
+        *_about(About.REFUSAL, (text for scheduler in acting for text in _refusals(scheduler))),
+        *_about(About.SCHEDULER, (text for scheduler in acting for text in _of_scheduler(scheduler))),
         *_about(About.CLUSTER, _of_cluster(snapshot, policy)),
-        *_about(About.LOAD, _of_load(view, load)),
+        *_about(About.LOAD, (text for scheduler in acting for text in _seen_by_plugins(scheduler.view))),
+        *_about(About.LOAD, (f"load.sources: {at}: {why}" for at, why in sorted(watched.missing.items()))),
+        *_about(About.LOAD, load.warnings),
     )
+
+
+def _refusals(scheduler: SchedulerFacts) -> Iterator[str]:
+    """Why a run would not move the pods of a scheduler."""
+    if scheduler.not_alive:
+        yield f"{scheduler.not_alive}: its pods stay"
+    if not scheduler.version:
+        yield from version_warnings("", scheduler.configuration.api_version)
 
 
 def _about(about: About, sentences: Iterable[str]) -> Iterator[PlanWarning]:
@@ -97,28 +111,30 @@ def of_agreement(policy: RebalancePolicy, state: RunState | None, now: float) ->
         yield PlanWarning(About.SCHEDULER, measured.sentence())
 
 
-def _of_scheduler(policy: RebalancePolicy, snapshot: Snapshot, scheduler: SchedulerFacts) -> Iterator[str]:
-    configuration = scheduler.configuration
-    started_with = {
-        path
-        for _, container in scheduler_pods(snapshot)
-        for path in flag_values(container.args or (), CONFIG_FLAG)
-    }
-    named = policy.scheduler.config_map or policy.scheduler.file or policy.scheduler.inline
-    if started_with and not named and configuration.source == "defaults":
-        files = ", ".join(sorted(started_with)[:3])
+def _of_scheduler(scheduler: SchedulerFacts) -> Iterator[str]:
+    configuration, settings = scheduler.configuration, scheduler.settings
+    started_with = sorted({path for item in scheduler.pods for path in item.configuration_files})
+    if started_with and not settings.configured_by and configuration.source == DEFAULTS_SOURCE:
+        files = ", ".join(started_with[:3])
         yield (
-            f"the scheduler is started with --config={files}, which was not given: the defaults are assumed; "
-            "name it in scheduler.configMap or scheduler.file"
+            f"the scheduler {scheduler.name} is started with --config={files}, which was not given: the "
+            "defaults are assumed; name it in scheduler.configMap or scheduler.file"
         )
-    place = policy.scheduler.config_map
-    if place and configuration.source == "defaults":  # a live cluster without it is refused
+    place = settings.config_map
+    if place and configuration.source == DEFAULTS_SOURCE:  # a live cluster without it is refused
         yield (
             f"configmap {place.namespace}/{place.name}, which scheduler.configMap names, was not recorded: "
             "the defaults are assumed; add it as scheduler-config.yaml, or give it by --scheduler-config"
         )
+    if scheduler.other_versions:
+        versions = ", ".join((scheduler.version, *scheduler.other_versions))
+        yield (
+            f"the pods of scheduler {scheduler.name} have different versions ({versions}): the rules of the "
+            "lowest are used; scheduler.version can state another one"
+        )
     if scheduler.version:
-        yield from version_warnings(scheduler.version, configuration.api_version)
+        api_version = configuration.api_version if configuration.source != DEFAULTS_SOURCE else ""
+        yield from version_warnings(scheduler.version, api_version)
     if neutral := neutral_everywhere(configuration):
         yield not_modelled(neutral)
     for extender in configuration.extenders:
@@ -137,7 +153,7 @@ def _of_scheduler(policy: RebalancePolicy, snapshot: Snapshot, scheduler: Schedu
                 f"OpportunisticBatching is live for {profile.scheduler_name}, and not modelled: of equal "
                 "pods in a row one may land where the last one's order says, if that one's node is full"
             )
-    yield from contradicted_gates(policy, snapshot, configuration)
+    yield from contradicted_gates(scheduler)
     yield from configuration.warnings
 
 
@@ -161,12 +177,10 @@ def not_modelled(plugins: Iterable[str]) -> str:
     return f"not modelled, so ignored: {', '.join(plugins)}"
 
 
-def contradicted_gates(
-    policy: RebalancePolicy, snapshot: Snapshot, configuration: SchedulerConfiguration
-) -> Iterator[str]:
+def contradicted_gates(scheduler: SchedulerFacts) -> Iterator[str]:
     """The feature gates that the policy states differently from the scheduler's command line."""
-    running = gates_running(snapshot, configuration) or {}
-    for name, value in sorted(policy.scheduler.feature_gates.items()):
+    running = gates_of(scheduler.pods) or {}
+    for name, value in sorted(scheduler.settings.feature_gates.items()):
         if running.get(name, value) != value:
             stated, started = (str(item).lower() for item in (value, running[name]))
             yield (
@@ -197,10 +211,9 @@ def _of_cluster(snapshot: Snapshot, policy: RebalancePolicy) -> Iterator[str]:
         yield f"{such}: they, and what replaces them, count nowhere"
 
 
-def _of_load(view: SchedulerView, load: LoadReport) -> Iterator[str]:
+def _seen_by_plugins(view: SchedulerView) -> Iterator[str]:
     for address, why in sorted(view.missing.items()):
         yield f"seen by plugins: {address or 'built-in load-watcher'}: {why}"
-    yield from load.warnings
 
 
 def of_landings(scenarios: Scenarios) -> Iterator[PlanWarning]:
@@ -324,18 +337,23 @@ def _score_rule(rule: ScoreRule) -> str:
 
 
 def misfits(
-    policy: RebalancePolicy, snapshot: Snapshot, configuration: SchedulerConfiguration
+    policy: RebalancePolicy, snapshot: Snapshot, schedulers: Sequence[SchedulerFacts]
 ) -> Iterator[PlanWarning]:
     """Settings to which no pod, no plugin of the cluster and no other setting answers."""
     yield from _about(About.SETTING, policy.execution.without_effect())
-    configured = configuration.scheduler_names
-    acting = [name for name in policy.scheduler.profiles or configured if name in configured]
     used = {pod.scheduler_name for pod in snapshot.pods.classes}
-    if policy.scheduler.profiles and acting and not used & set(acting):
-        text = f"scheduler.profiles: no pod has schedulerName {' or '.join(acting)}: no pod is moved"
-        yield PlanWarning(About.SETTING, text)
-    profiles = [profile for name in acting if (profile := configuration.profile(name))]
-    scoring = {name for profile in profiles for name in profile.enabled(ExtensionPoint.SCORE)}
+    for scheduler in schedulers:
+        acting = scheduler.acts_on
+        if scheduler.settings.profiles and acting and used.isdisjoint(acting):
+            text = f"scheduler.profiles: no pod has schedulerName {' or '.join(acting)}: no pod is moved"
+            yield PlanWarning(About.SETTING, text)
+    scoring = {
+        name
+        for scheduler in schedulers
+        for profile in scheduler.configuration.profiles
+        if profile.scheduler_name in scheduler.acts_on
+        for name in profile.enabled(ExtensionPoint.SCORE)
+    }
     for rule in policy.hot_nodes.every_rule:
         plugins = (rule.score.plugins or ()) if isinstance(rule, ScoreRule) else ()
         if isinstance(rule, ScoreRule) and plugins and not scoring & set(plugins):
@@ -346,47 +364,72 @@ def misfits(
 def unmatched_names(
     policy: RebalancePolicy,
     snapshot: Snapshot,
-    configuration: SchedulerConfiguration,
+    schedulers: Sequence[SchedulerFacts],
     assumed_neutral: Iterable[str] = (),
 ) -> Iterator[PlanWarning]:
     """One sentence for each setting of the policy, or option, that names what is not there."""
-    yield from _unmatched_in_configuration(policy, configuration, assumed_neutral)
+    for scheduler in schedulers:
+        yield from _unmatched_in_configuration(scheduler)
+    yield from _unmatched_in_every_configuration(policy, schedulers, assumed_neutral)
     given = _include_exclude("evictable.namespaces", policy.evictable.namespaces)
     given += [(f"{place}.namespaces", scope.namespaces) for place, scope in _scopes(policy)]
     of_pods = (*_namespaces(given, snapshot), *_nodes(policy, snapshot), *_pods(policy, snapshot))
     yield from _about(About.NAME, (*of_pods, *_strategies(policy, snapshot)))
 
 
-def _unmatched_in_configuration(
-    policy: RebalancePolicy, configuration: SchedulerConfiguration, assumed_neutral: Iterable[str]
-) -> Iterator[PlanWarning]:
+def _unmatched_in_configuration(scheduler: SchedulerFacts) -> Iterator[PlanWarning]:
+    configuration, settings = scheduler.configuration, scheduler.settings
     where = f"the scheduler's configuration ({configuration.source})"
     names = configuration.scheduler_names
-    for name in policy.scheduler.profiles:
+    for name in settings.profiles:
         if name not in names:
             text = _unmatched("scheduler.profiles", "profile", name, names, where)
             yield PlanWarning(About.NAME, f"{text}: no pod of it is moved")
-    enabled = {plugin for profile in configuration.profiles for plugin in profile.plugin_names}
-    for setting, plugins in (
-        ("scheduler.assumeNeutral", policy.scheduler.assume_neutral),
-        ("--assume-neutral", assumed_neutral),
-    ):
-        for plugin in plugins:
-            if plugin not in enabled:
-                yield PlanWarning(About.NAME, _unmatched(setting, "plugin", plugin, enabled, where))
-            elif plugin not in configuration.assumed_neutral:
-                text = f"{setting} names the plugin {plugin}, which is known: it is not taken to be neutral"
-                yield PlanWarning(About.NAME, text)
+    if settings.pods is not None and not scheduler.pods:
+        text = f"scheduler.pods selects no pod of {settings.pods.namespace}: {settings.pods}"
+        yield PlanWarning(About.NAME, text)
+    yield from _unmatched_neutral("scheduler.assumeNeutral", settings.assume_neutral, (scheduler,), where)
     gates = {rule.gate.name for rule in RULES if rule.gate is not None}
-    for name in sorted(policy.scheduler.feature_gates.keys() - gates - SWEEPING):
+    for name in sorted(settings.feature_gates.keys() - gates - SWEEPING):
         text = _unmatched("scheduler.featureGates", "feature gate", name, gates, "the model of the scheduler")
         yield PlanWarning(About.NAME, text)
+
+
+def _unmatched_in_every_configuration(
+    policy: RebalancePolicy, schedulers: Sequence[SchedulerFacts], assumed_neutral: Iterable[str]
+) -> Iterator[PlanWarning]:
+    """What the policy names for all of its schedulers, and none of them has."""
+    given = [item.configuration.source for item in schedulers if item.configuration.source != DEFAULTS_SOURCE]
+    where = f"the scheduler's configuration ({' and '.join(given) or 'defaults'})"
+    yield from _unmatched_neutral("--assume-neutral", assumed_neutral, schedulers, where)
+    enabled = _enabled(schedulers)
     for rule in policy.hot_nodes.every_rule:
         for plugin in (rule.score.plugins or ()) if isinstance(rule, ScoreRule) else ():
             if isinstance(rule, ScoreRule) and plugin not in enabled:
                 text = _unmatched("hotNodes score.plugins", "plugin", plugin, enabled, where)
                 alone = _score_rule(rule) if len(rule.score.plugins or ()) == 1 else ""
                 yield PlanWarning(About.NAME, text, alone)
+
+
+def _enabled(schedulers: Iterable[SchedulerFacts]) -> set[str]:
+    return {
+        plugin
+        for scheduler in schedulers
+        for profile in scheduler.configuration.profiles
+        for plugin in profile.plugin_names
+    }
+
+
+def _unmatched_neutral(
+    setting: str, plugins: Iterable[str], schedulers: Sequence[SchedulerFacts], where: str
+) -> Iterator[PlanWarning]:
+    enabled = _enabled(schedulers)
+    for plugin in plugins:
+        if plugin not in enabled:
+            yield PlanWarning(About.NAME, _unmatched(setting, "plugin", plugin, enabled, where))
+        elif not any(plugin in scheduler.configuration.assumed_neutral for scheduler in schedulers):
+            text = f"{setting} names the plugin {plugin}, which is known: it is not taken to be neutral"
+            yield PlanWarning(About.NAME, text)
 
 
 def _scopes(policy: RebalancePolicy) -> list[tuple[str, Scope]]:
@@ -521,14 +564,16 @@ def _unmatched(setting: str, noun: str, name: str, known: Iterable[str], where: 
 
 
 def insecure_connections(
-    policy: RebalancePolicy, configuration: SchedulerConfiguration, server: str
+    policy: RebalancePolicy, schedulers: Iterable[SchedulerFacts], server: str
 ) -> Iterator[PlanWarning]:
     """One warning that lists every connection without protection; none when all are protected.
 
     ``server`` is what ``unprotected_server`` says. Each of them was chosen in some file, often years ago and
     by somebody else: certificates that nobody checks, credentials sent unencrypted.
     """
-    found = [*([server] if server else ()), *_of_the_policy(policy), *_of_the_plugins(configuration)]
+    found = [*([server] if server else ()), *_of_the_policy(policy)]
+    for scheduler in schedulers:
+        found += _of_the_plugins(scheduler.configuration)
     if found:
         text = f"connections without protection: {'; '.join(dict.fromkeys(found))}"
         yield PlanWarning(About.SAFETY, text)

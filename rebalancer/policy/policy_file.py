@@ -20,6 +20,7 @@ from rebalancer.documents.models import did_you_mean, validate
 from rebalancer.errors import InputError
 from rebalancer.policy.hotness import DeviationRule, HotRule, UtilizationRule
 from rebalancer.policy.load_sources import BUILT_IN_RESOURCES, PrometheusSource
+from rebalancer.policy.schedulers import SchedulerSettings
 from rebalancer.policy.schema import API_VERSION, KIND, RebalancePolicy
 from rebalancer.policy.units import Amount
 
@@ -93,10 +94,14 @@ def _mentions_elsewhere(policy: RebalancePolicy) -> Iterator[tuple[tuple[str | i
     yield from ((("planning", "maxAfter", name), name) for name in policy.planning.max_after)
     if not isinstance(policy.load.statistic, str):
         yield from ((("load", "statistic", name), name) for name in policy.load.statistic)
-    for index, item in enumerate(policy.scheduler.mirror):
-        if item.prometheus_score.resource:
-            path = ("scheduler", "mirror", index, "prometheusScore", "resource")
-            yield path, item.prometheus_score.resource
+    for number, scheduler in enumerate(policy.schedulers):
+        place: tuple[str | int, ...] = (
+            ("scheduler",) if len(policy.schedulers) == 1 else ("scheduler", number)
+        )
+        for index, item in enumerate(scheduler.mirror):
+            if item.prometheus_score.resource:
+                path = (*place, "mirror", index, "prometheusScore", "resource")
+                yield path, item.prometheus_score.resource
 
 
 def _mentions(policy: RebalancePolicy) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -160,13 +165,15 @@ def _with_prices(policy: RebalancePolicy, folder: pathlib.Path) -> RebalancePoli
     return policy.model_copy(update=update)
 
 
-def place_of(loaded: LoadedPolicy) -> str:
-    """Where a policy says that the scheduler's configuration is: how an observation calls its text."""
-    settings = loaded.policy.scheduler
+def place_of(settings: SchedulerSettings, source: str) -> str:
+    """Where a policy says that a scheduler's configuration is: how an observation calls its text.
+
+    ``source`` is that of the policy, beside which files are looked for.
+    """
     if settings.inline is not None:
         return f"inline {hashlib.sha256(settings.inline.encode()).hexdigest()[:16]}"
     if settings.file is not None:
-        return f"file {PurePath(loaded.source).parent / settings.file}"
+        return f"file {PurePath(source).parent / settings.file}"
     place = settings.config_map
     return "" if place is None else f"configmap {place.namespace}/{place.name} {place.key}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from rebalancer.documents import Document, parse
 from rebalancer.documents.models import validate
@@ -111,12 +111,27 @@ class SchedulerLease(PolicyModel):
     name: str = Field(min_length=1, description="Name of the Lease.")
 
 
+class SchedulerPods(PolicyModel):
+    """The pods that run a scheduler."""
+
+    namespace: str = setting("kube-system", "Namespace of the pods.", min_length=1)
+    match_labels: Mapping[str, str] = Field(min_length=1, description="Labels that all of them have.")
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether a pod of the namespace with these labels is one of them."""
+        return self.match_labels.items() <= labels.items()
+
+    def __str__(self) -> str:
+        """As kubectl writes selectors."""
+        return ",".join(f"{key}={value}" for key, value in sorted(self.match_labels.items()))
+
+
 class SchedulerSettings(PolicyModel):
-    """Which scheduler places the replacements, and how it is configured."""
+    """A scheduler that places replacements, and how it is configured."""
 
     version: str | None = setting(
         None,
-        "Version of the scheduler; by default read from the cluster.",
+        "Version of the scheduler; by default that of its pods' image.",
         pattern=r"^v?\d{1,3}\.\d{1,3}(\.\d{1,3})?$",
     )
     config_map: ConfigMapKey | None = setting(None, "ConfigMap that holds the scheduler's configuration.")
@@ -128,6 +143,11 @@ class SchedulerSettings(PolicyModel):
         None,
         "Lease that shows that the scheduler is alive; by default that of the configuration's "
         "leaderElection, else its pods show it.",
+    )
+    pods: SchedulerPods | None = setting(
+        None,
+        "Pods that run the scheduler, which tell its version and that it is alive; by default those that "
+        "mount configMap, or are started with its key or file as --config, or have a fitting owner.",
     )
     profiles: Annotated[tuple[str, ...], Unique] = setting(
         (), "Act on pods with these schedulerNames; when empty, of all profiles."
@@ -155,6 +175,31 @@ class SchedulerSettings(PolicyModel):
         if len(given) > 1:
             raise ValueError("at most one of configMap, file and inline may be given")
         return self
+
+    @property
+    def configured_by(self) -> str:
+        """The setting that says what its configuration is; empty where its defaults count."""
+        given = {"configMap": self.config_map, "file": self.file, "inline": self.inline}
+        return next((name for name, value in given.items() if value is not None), "")
+
+
+def _one_or_several(value: object) -> str:
+    return "<several>" if isinstance(value, (list, tuple)) else "<one>"
+
+
+def _a_list_of_one_is_that_one(
+    value: SchedulerSettings | tuple[SchedulerSettings, ...],
+) -> SchedulerSettings | tuple[SchedulerSettings, ...]:
+    return value[0] if isinstance(value, tuple) and len(value) == 1 else value
+
+
+Schedulers = Annotated[
+    Annotated[SchedulerSettings, Tag("<one>")]
+    | Annotated[tuple[SchedulerSettings, ...], Tag("<several>"), Field(min_length=1, max_length=9)],
+    Discriminator(_one_or_several),
+    AfterValidator(_a_list_of_one_is_that_one),
+]
+"""One scheduler, or a list of those that place pods side by side."""
 
 
 MAX_SCORES = 20

@@ -29,7 +29,7 @@ from rebalancer.policy.load_sources import (
     check_signals,
 )
 from rebalancer.policy.model import CountOfPods, Percent, PolicyModel, ResourceName, Selector, Unique, setting
-from rebalancer.policy.schedulers import SchedulerSettings
+from rebalancer.policy.schedulers import Schedulers, SchedulerSettings
 from rebalancer.policy.scopes import Blackout, NamespaceName, Scope, Window, namespace_matches
 from rebalancer.policy.strategies import Strategies, no_strategies
 from rebalancer.policy.units import Amount, AmountField, Duration, Percentage
@@ -485,8 +485,10 @@ class RebalancePolicy(PolicyModel):
     api_version: Literal["rebalancer/v1alpha1"] = setting("rebalancer/v1alpha1", "Version of this schema.")
     kind: Literal["RebalancePolicy"] = setting("RebalancePolicy", "Kind of this document.")
     metadata: Metadata = setting(Metadata.model_construct(), "Name of the policy.")
-    scheduler: SchedulerSettings = setting(
-        SchedulerSettings.model_construct(), "The scheduler that places replacements."
+    scheduler: Schedulers = setting(
+        SchedulerSettings.model_construct(),
+        "The scheduler that places replacements, or a list of those that do side by side. Without an entry "
+        "that serves default-scheduler, that one has its defaults.",
     )
     load: LoadSettings = setting(LoadSettings.model_construct(), "How load is measured.")
     hot_nodes: HotNodes = setting(HotNodes.model_construct(), "What makes a node hot.")
@@ -498,3 +500,8 @@ class RebalancePolicy(PolicyModel):
     )
     execution: Execution = setting(Execution.model_construct(), "How evictions are carried out.")
     safety: Safety = setting(Safety.model_construct(), "Conditions that stop a run.")
+
+    @property
+    def schedulers(self) -> tuple[SchedulerSettings, ...]:
+        """The schedulers that the policy names, in its order."""
+        return self.scheduler if isinstance(self.scheduler, tuple) else (self.scheduler,)

@@ -77,8 +77,7 @@ def _schedulers(inputs: PlanningInputs) -> Counter[str]:
 
 def pods_with_a_profile(inputs: PlanningInputs) -> int:
     """How many pods that do not belong to their node have a profile in the scheduler's configuration."""
-    configuration = inputs.scheduler.configuration
-    return sum(count for name, count in _schedulers(inputs).items() if configuration.profile(name))
+    return sum(count for name, count in _schedulers(inputs).items() if name in inputs.scheduler_of)
 
 
 def first_policy(inputs: PlanningInputs, place: ConfigMapKey | None = None, *, measured: bool) -> FirstPolicy:
@@ -145,10 +144,10 @@ def _thresholds(facts: Mapping[str, Any]) -> list[int]:
 
 def _facts(inputs: PlanningInputs, place: ConfigMapKey | None, *, measured: bool) -> dict[str, Any]:
     """What the template says of the cluster."""
-    load, configuration, counts = inputs.load, inputs.scheduler.configuration, _schedulers(inputs)
+    load, counts = inputs.load, _schedulers(inputs)
     # (nodes of which it is known,) percent of allocatable
     cpu, memory = (figures[~np.isnan(figures)] for figures in load.percent[load.known][:, :2].T)
-    missing = sorted(name for name in counts if configuration.profile(name) is None)
+    missing = sorted(name for name in counts if name not in inputs.scheduler_of)
     profiles = sorted(counts.keys() - set(missing))
     services = [
         (item.metadata, port)
@@ -158,6 +157,7 @@ def _facts(inputs: PlanningInputs, place: ConfigMapKey | None, *, measured: bool
     services.sort(key=lambda found: (found[0].namespace, found[0].name))
     return {
         "inputs": inputs,
+        "scheduler": inputs.schedulers[0],
         "at": times.render(inputs.now),
         "place": place,
         "measured": measured,

@@ -63,6 +63,7 @@ from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.planning.plan import Move, Plan, Progress
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
 from rebalancer.planning.prepared import PreparedInputs
+from rebalancer.planning.reasons import Reason
 from rebalancer.planning.revalidation import check_landing, next_in_wave, revalidate_moves
 from rebalancer.planning.scheduler_facts import schedulers_of
 from rebalancer.planning.steering import EMPTIED, HOT, left_behind, reopened
@@ -348,6 +349,7 @@ class Run(msgspec.Struct, eq=False, dict=True):
                 save=memory.checkpoint,
                 shown_to=(*events, *self._observers),
                 dry_run=run_options.dry_run,
+                refused=_no_scheduler(inputs, planned.plan),
             )
             outcomes = carry_out(planned.plan, context)
             emptied.update(_emptied(planned.plan.closed, outcomes))
@@ -474,21 +476,35 @@ def _planned(inputs: PlanningInputs, waves: int = 0) -> _Planned:
 
 def _refuse_unverified(inputs: PlanningInputs, plan: Plan) -> None:
     """An unverified scheduler is acted on if no rule in which it differs is in use by the plan's pods."""
-    version, pods = inputs.scheduler.version, inputs.snapshot.pods
-    moved = (
+    pods = inputs.snapshot.pods
+    moved = [
         pods.class_of(pods.row[move.pod.namespace, move.pod.name]) for move in plan.moves if not move.finished
-    )
-    reason = why_unverified(version, moved)
-    if reason and not inputs.policy.scheduler.allow_unverified_version:
+    ]
+    for scheduler in inputs.schedulers:
+        served = scheduler.configuration.scheduler_names
+        reason = why_unverified(scheduler.version, (pod for pod in moved if pod.scheduler_name in served))
+        if not reason or scheduler.settings.allow_unverified_version:
+            continue
+        if not scheduler.version and not any(pod.scheduler_name in served for pod in moved):
+            continue
+        which = scheduler.version or "of an unknown version"
+        if len(inputs.policy.schedulers) > 1 or not scheduler.serves_default:
+            which += f" ({scheduler.name})"
         raise SafetyError(
-            f"run does not act on scheduler {version or 'of an unknown version'}: {reason}; "
-            f"verified are {verified_in_words()}",
+            f"run does not act on scheduler {which}: {reason}; verified are {verified_in_words()}",
             where=inputs.snapshot.source,
             hint=(
-                f"in the policy, set {'' if version else 'scheduler.version, or '}"
+                f"in the policy, set {'' if scheduler.version else 'scheduler.version, or '}"
                 "scheduler.allowUnverifiedVersion: true to act all the same"
             ),
         )
+
+
+def _no_scheduler(inputs: PlanningInputs, plan: Plan) -> str:
+    """Why a plan moves nothing for want of a scheduler; empty where it moves something, or nothing should."""
+    if plan.moves or not any(pod.reason == Reason.SCHEDULER_NOT_ALIVE for pod in plan.kept):
+        return ""
+    return next(scheduler.not_alive for scheduler in inputs.schedulers if scheduler.not_alive)
 
 
 class _Replanner(msgspec.Struct, eq=False, dict=True):
@@ -506,7 +522,7 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
     renew: Callable[[_Planned], None] = lambda _later: None  # the taints of the run
 
     def __post_init__(self) -> None:
-        self._read = [(self._planned.inputs.now, self._planned.inputs.view)]
+        self._read = [_views_of(self._planned.inputs)]
         self._begin(self._planned)
 
     def _begin(self, planned: _Planned) -> None:
@@ -577,14 +593,22 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
     def _inputs(self, state: RunState | None) -> PlanningInputs:
         """Read the cluster again for the same plan, with the figures that the scheduler may still have."""
         inputs = self._read_again(state)
-        stale = stale_views(self._read, inputs.now - inputs.view.lag_seconds)
-        self._read.append((inputs.now, inputs.view))
-        scheduler = replace(inputs.scheduler, stale_views=stale)
-        return replace(inputs, scheduler=scheduler, made=self._planned.inputs.made)
+        schedulers = []
+        for scheduler in inputs.schedulers:
+            read = [(now, views[scheduler.name]) for now, views in self._read if scheduler.name in views]
+            stale = stale_views(read, inputs.now - scheduler.view.lag_seconds) if read else ()
+            schedulers.append(replace(scheduler, stale_views=stale))
+        self._read.append(_views_of(inputs))
+        return replace(inputs, schedulers=tuple(schedulers), made=self._planned.inputs.made)
 
     def check_landing(self, move: Move, node: str) -> str | None:
         """See Replanner."""
         return check_landing(self._planned.prepared, self._planned.plan, move, node, self._memory.moved)
+
+
+def _views_of(inputs: PlanningInputs) -> tuple[float, Mapping[str, SchedulerView]]:
+    """The moment of the inputs, in Unix seconds, and what each scheduler saw then, by its name."""
+    return inputs.now, {scheduler.name: scheduler.view for scheduler in inputs.schedulers}
 
 
 def _seen(inputs: PlanningInputs, namespace: str, name: str) -> tuple[float, int]:

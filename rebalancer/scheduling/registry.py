@@ -169,9 +169,14 @@ def neutral_plugins(configuration: SchedulerConfiguration, profile: Profile) -> 
 
 
 def make_scheduler(
-    configuration: SchedulerConfiguration, profile: Profile, inputs: PluginInputs
+    configuration: SchedulerConfiguration,
+    profile: Profile,
+    inputs: PluginInputs,
+    *,
+    number: int = 0,
+    view: int = 0,
 ) -> Scheduler:
-    """The model of one profile with its modelled plugins."""
+    """The model of one profile with its modelled plugins; ``number`` and ``view`` as of ``Scheduler``."""
     plugins = {}
     for name in sorted(profile.plugin_names):
         make = _make_of(configuration, name)
@@ -180,7 +185,15 @@ def make_scheduler(
     percentage = profile.percentage_of_nodes_to_score
     if percentage is None:
         percentage = configuration.percentage_of_nodes_to_score
-    return Scheduler(profile, plugins, percentage, configuration.parallelism, configuration.extenders)
+    return Scheduler(
+        profile,
+        plugins,
+        percentage,
+        configuration.parallelism,
+        configuration.extenders,
+        number=number,
+        view=view,
+    )
 
 
 def _make_of(

@@ -122,7 +122,7 @@ class TiedCase:
             MAX_SCENARIOS if self.draws else _UNBOUNDED,
         )
         if start is not None:
-            scenarios.all[0].starts = np.array([start])
+            scenarios.all[0].starts = {0: np.array([start])}
         for row in self._rows:
             placements = [self._place(item.after_termination, row) for item in scenarios.all]
             scenarios.place_pending(row, placements, np.ones(1))

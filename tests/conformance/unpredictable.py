@@ -66,8 +66,8 @@ def inputs_of(case: Case) -> PlanningInputs:
         found = [item for profile in configuration.profiles for item in profile.arguments.values()]
         view = SchedulerView({getattr(item, "watcher_address", ""): metrics for item in found})
     version = str(case.get("version") or MINOR)
-    scheduler = replace(_EMPTY.scheduler, configuration=configuration, version=version)
-    return replace(_EMPTY, snapshot=complete(snapshot_of(case)), scheduler=scheduler, view=view)
+    scheduler = replace(_EMPTY.schedulers[0], configuration=configuration, version=version, view=view)
+    return replace(_EMPTY, snapshot=complete(snapshot_of(case)), schedulers=(scheduler,))
 
 
 def reasons(inputs: PlanningInputs, *, tries: bool = False) -> Counter[str]:

@@ -137,9 +137,11 @@ def _rows(path: str, entry: Entry, whole: Entry, listed: dict[int, str] | None =
     """The keys below a path: path, entry, value in words, default.
 
     ``listed`` is where the keys of an entry stand already, by the identity of the entry; without it they are
-    listed everywhere.
+    listed everywhere. Of a value that may be a list of such values, the keys of one are listed.
     """
     found = _resolved(entry, whole)
+    if choices := _choices(found):
+        found = _resolved(choices[0], whole)
     required = found.get("required", ())
     for name, inner in found.get("properties", {}).items():
         place = f"{path}.{name}"

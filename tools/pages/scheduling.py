@@ -31,13 +31,17 @@ _ON_VERSIONS = """\
 ## Versions
 
 Verified against the scheduler of each: VERIFIED. The version is that of `scheduler.version` in the policy,
-else of the image of the scheduler's pod, else of the API server. The sources of NOT_COMPARED were read, and
-their decisions were not compared. For versions that are not verified plans name the rules that differ, and
-`run` refuses to act if a pod that it would move depends on one of them, unless the policy sets
+else of the image of the scheduler's own pods, else of the API server. The pods of a scheduler are those that
+`scheduler.pods` selects, else those that mount the ConfigMap that the policy names, or are started with its
+key or the policy's file as `--config`, else static pods for `default-scheduler` and other pods of the image
+`kube-scheduler` for any other name. If they have two versions, the lower one counts, and a warning says so. A
+second scheduler whose image names no version has an unknown one: state it. The sources of NOT_COMPARED were
+read, and their decisions were not compared. For versions that are not verified plans name the rules that
+differ, and `run` refuses to act if a pod that it would move depends on one of them, unless the policy sets
 `scheduler.allowUnverifiedVersion`.PRERELEASES
 
 A feature gate may turn a rule off. Gates are read from `scheduler.featureGates` in the policy, else from
-the command line of the scheduler's pod. If neither states a gate, as with managed control planes, its
+the command line of the scheduler's own pods. If neither states a gate, as with managed control planes, its
 default counts; where that is on, the pods that its rule affects are `Unpredictable`, and so they are where
 [a rule](scheduler-versions.md) is not modelled.
 """
@@ -60,6 +64,9 @@ _TAIL = """\
 * **Several landings** are followed together, in up to a hundred scenarios of such indices. A move that does
   not hold in one of them stays out; if there are more scenarios, a warning says so.
 * **Pending pods** are placed first, in the order of the queue.
+* **Several schedulers** side by side see the cluster each by the rules of its own version, with its own
+  figures. Which of two queues comes first is not known: Pending pods are placed in either order, and a wave
+  holds pods of one scheduler only.
 * **Sampling.** In clusters of more than 100 nodes the scheduler compares a sample of the feasible nodes.
   Its search begins where the last one ended, and several workers do it. rebalancer blends two plain
   searches: 85 % for one worker, whose sample is consecutive nodes from a start that may be any, and 15 %

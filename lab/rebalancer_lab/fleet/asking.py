@@ -104,7 +104,7 @@ def _planned_row(name: str, options: PlanOptions, *, whole: bool) -> ClusterRow:
         moves=len(plan.moves),
         held_by=held.setting if held else "",
         held_share=held.share if held else 0.0,
-        minor=inputs.scheduler.version,
+        minor=" ".join(scheduler.version for scheduler in inputs.schedulers if scheduler.acts_on),
         decisions=measured.decisions if measured else None,
         landed=measured.landed if measured else None,
         answer=plan if whole else UNSET,

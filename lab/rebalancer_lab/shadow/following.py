@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from rebalancer.agreement.decisions import Tally
 from rebalancer.agreement.following import Step, by_requests, watch_agreement
-from rebalancer.observe.configuration import InstalledPlugins, configuration_text
+from rebalancer.observe.configuration import InstalledPlugins, configuration_texts
 from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
 from rebalancer.observe.read import observe
 from rebalancer.planning.assemble import assemble
-from rebalancer.planning.scheduler_facts import configured
+from rebalancer.planning.scheduler_facts import configured_schedulers
 from rebalancer_lab.shadow.tally import Shadow, ShadowTally
 
 
@@ -30,9 +30,8 @@ def follow(
     """
     loaded = policy_of(options)
     theirs = replace(options, scheduler_config=other)
-    written = configuration_text(loaded, other)
-    if written is not None:
-        configured(loaded, written, options.assume_neutral, InstalledPlugins())  # a mistake is found now
+    texts = configuration_texts(loaded, other)
+    configured_schedulers(loaded, texts, options.assume_neutral, InstalledPlugins())  # a mistake is found now
     loaded = by_requests(loaded)
     api = open_api(options)
     shadow = ShadowTally(str(other))

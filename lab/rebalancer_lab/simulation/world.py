@@ -15,6 +15,7 @@ from rebalancer.cluster.nodes import CPU, MEMORY
 from rebalancer.cluster.pods import PHASES, PodTable
 from rebalancer.load import scheduler_view
 from rebalancer.load.report import percent_of_allocatable
+from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.planning.inputs import PlanningInputs
 from rebalancer.scheduling.resources import pod_requests, requested_amounts
 from rebalancer.state.run_state import RunState
@@ -169,8 +170,6 @@ class SimulatedCluster:
     def inputs(self, state: RunState) -> PlanningInputs:
         """What a run would read now."""
         snapshot = replace(self._inputs.snapshot, pods=self._pods())
-        view = self._inputs.view
-        watchers = {address: self._watched(metrics) for address, metrics in view.watchers.items()}
         report = self._inputs.load
         usage = np.mean(self._node_samples, axis=0)
         return replace(
@@ -184,11 +183,14 @@ class SimulatedCluster:
                 pod_usage=np.mean(self._pod_samples, axis=0),
                 pod_node=self.node.copy(),
             ),
-            view=replace(view, watchers=watchers),
             state=state,
             now=self.now,
             explains=False,
-        )
+        ).with_views(self._view)
+
+    def _view(self, view: SchedulerView) -> SchedulerView:
+        watchers = {address: self._watched(metrics) for address, metrics in view.watchers.items()}
+        return replace(view, watchers=watchers)
 
     def _pods(self) -> PodTable:
         pods = self._inputs.snapshot.pods

@@ -283,7 +283,7 @@ class _Reading:
         """What a plan by a policy is made from. Raises the errors of ``assemble``."""
         policy = loaded.policy
         key: tuple[object, ...] = (
-            *(policy.load, policy.scheduler),
+            *(policy.load, policy.scheduler, policy.safety.unknown_scheduler),
             *(measured_resources(policy), required_resources(policy), pressure_resources(policy)),
             *(rule for rule in policy.hot_nodes.every_rule if isinstance(rule, ScoreRule)),
         )

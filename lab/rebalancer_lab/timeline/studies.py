@@ -27,7 +27,7 @@ from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
 from rebalancer.observe.read import observe
 from rebalancer.observe.timeline import TimelineWriter
 from rebalancer.planning.inputs import Observation
-from rebalancer.planning.scheduler_facts import configuration_of
+from rebalancer.planning.scheduler_facts import scheduler_facts
 from rebalancer.policy.load_sources import PrometheusSource
 from rebalancer.policy.policy_file import LoadedPolicy, default_policy, load_policy
 from rebalancer.reporting.html.chart import LineChart, line_chart
@@ -112,7 +112,7 @@ def backfill_timeline(
                     f"ends at {times.render(writer.last or end)}: nothing is missing since", where=str(folder)
                 )
             needs = Needs(live.snapshot, live.now, live.own_pod, RecordedResponses(live.now))
-            needs.add(loaded, configuration_of(live, loaded))
+            needs.add(loaded, scheduler_facts(live, loaded))
             questions = [query for place, query in needs.requests if place.address == connection.address]
 
             def ask(query: PrometheusQuery, until: float) -> bytes:

@@ -198,8 +198,7 @@ class World:
             recorded,
             snapshot=replace(moment.snapshot, pods=pods),
             load=self._report(moment, recorded.load, pods, recorded.now),
-            view=self._view(moment, recorded),
-        )
+        ).with_views(lambda view: self._view(moment, recorded, view))
 
     def percent(self, moment: Moment, load: LoadReport) -> FloatArray:
         """(nodes, resources + 1) the load without the lag of figures, in percent of allocatable."""
@@ -271,8 +270,7 @@ class World:
         usage = load.usage + self._shift(moment, load, measured)
         return replace(load, usage=np.maximum(usage, 0.0), pod_node=pods.node.copy())
 
-    def _view(self, moment: Moment, recorded: PlanningInputs) -> SchedulerView:
-        view = recorded.view
+    def _view(self, moment: Moment, recorded: PlanningInputs, view: SchedulerView) -> SchedulerView:
         if not view.watchers or not self.elsewhere:
             return view
         watchers = {

@@ -287,13 +287,19 @@ def compare(
     known = [item for item in pairs if set(item.fates) != {Fate.UNPREDICTABLE}]
     return Comparison(
         configurations=(
-            ours.inputs.scheduler.configuration.source,
-            theirs.inputs.scheduler.configuration.source,
+            _sources(ours.inputs),
+            _sources(theirs.inputs),
         ),
         compared=len(known),
         differing=tuple(item for item in known if _differ(item)),
         unknown=tuple(item for item in pairs if set(item.fates) == {Fate.UNPREDICTABLE}),
     )
+
+
+def _sources(inputs: PlanningInputs) -> str:
+    """Where the configurations are from that the policy names."""
+    named = inputs.schedulers[: len(inputs.policy.schedulers)]
+    return ", ".join(scheduler.configuration.source for scheduler in named)
 
 
 def _next_pods(prepared: PreparedInputs) -> Mapping[str, PodFate]:
@@ -349,7 +355,7 @@ def what_if(inputs: PlanningInputs, changes: Changes, other: PlanningInputs | No
     comparison = emptied = None
     words = changes.words()
     if other is not None:
-        words += (f"the scheduler's configuration is {other.scheduler.configuration.source}",)
+        words += (f"the scheduler's configuration is {_sources(other)}",)
         emptied = _emptied(inputs), _emptied(other)
         ours = _changed(before, changes).fates if changes else None
         comparison = compare(before, theirs, ours, changed.fates)
@@ -438,7 +444,9 @@ def _changed(before: PreparedInputs, changes: Changes) -> _Changed:
         )
     if drained or added or changes.added:
         notes.append("every pod is placed after those above it, each of which is at its likeliest node")
-    neutral = neutral_everywhere(inputs.scheduler.configuration)
+    neutral = dict.fromkeys(
+        name for scheduler in inputs.schedulers for name in neutral_everywhere(scheduler.configuration)
+    )
     if neutral:
         notes.append(not_modelled(neutral))
     later = with_replicas(_settled(inputs, cluster.placed), controllers)

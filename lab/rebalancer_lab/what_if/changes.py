@@ -262,8 +262,8 @@ def with_added_nodes(inputs: PlanningInputs, template: NodeRow, count: int) -> P
         snapshot = replace(snapshot, recording=snapshot.recording.with_more(CSI_NODES, csi_nodes))
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(inputs.load.usage[template] > 0, usage / inputs.load.usage[template], 1.0)
-    inputs = replace(
-        inputs, snapshot=snapshot, load=load, view=_seen(inputs.view, nodes.names[template], names, share)
+    inputs = replace(inputs, snapshot=snapshot, load=load).with_views(
+        lambda view: _seen(view, nodes.names[template], names, share)
     )
     return with_pods(
         inputs,

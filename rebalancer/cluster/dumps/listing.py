@@ -313,6 +313,10 @@ class Listing(msgspec.Struct, frozen=True):
         return len(self.records) if self.pods is None else self.pods.unfinished
 
 
+CONFIGURATIONS = ("scheduler-config.yaml", *(f"scheduler-config-{number}.yaml" for number in range(2, 10)))
+"""Documents with the configurations of schedulers, in the order in which a policy names these."""
+
+
 class Recording(msgspec.Struct, frozen=True):
     """Everything read from a cluster or a dump, before it becomes columns; what ``snapshot save`` writes."""
 

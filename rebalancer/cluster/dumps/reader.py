@@ -21,6 +21,7 @@ from rebalancer import files
 from rebalancer.cluster import kinds as kinds_read
 from rebalancer.cluster.dumps import streams
 from rebalancer.cluster.dumps.listing import (
+    CONFIGURATIONS,
     NOT_IN_DUMP,
     Listing,
     ListingBuilder,
@@ -135,7 +136,7 @@ _YAML_ENDINGS = (".yaml", ".yml")
 _STANDARD_INPUT = ("-", "/dev/stdin")  # a dump is read more than once
 _DAMAGED = "the file is truncated or damaged; record it again"
 DOCUMENTS = (
-    "scheduler-config.yaml",
+    *CONFIGURATIONS,
     "watcher.json",
     "prometheus.json",
     "state.json",

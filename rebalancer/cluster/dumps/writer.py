@@ -15,7 +15,7 @@ import msgspec
 import zstandard
 
 from rebalancer import files
-from rebalancer.cluster.dumps.listing import Listing, PackedPodMetrics, Recording
+from rebalancer.cluster.dumps.listing import CONFIGURATIONS, Listing, PackedPodMetrics, Recording
 from rebalancer.cluster.kinds import BY_PLURAL
 from rebalancer.cluster.malformed import Malformed
 from rebalancer.documents import redacted_text
@@ -24,7 +24,6 @@ from rebalancer.redaction import each_text, without_secrets
 
 _LEVEL = 3
 ABOUT = "recording.json"
-_CONFIGURATION = "scheduler-config.yaml"
 _NOT_RECORDED = b"# Not recorded: it is not valid YAML, so its secrets could not be found.\n"
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -83,7 +82,7 @@ def digest(recording: Recording) -> str:
 
 def document_without_secrets(name: str, content: bytes) -> bytes:
     """A document beside the kinds as it is recorded: JSON, but for a scheduler's configuration."""
-    if name == _CONFIGURATION:
+    if name in CONFIGURATIONS:
         try:
             return redacted_text(content.decode(), name).encode()
         except (InputError, UnicodeDecodeError):

@@ -154,6 +154,12 @@ class ImageVolume(base.Record, frozen=True):
     reference: str = ""
 
 
+class ConfigMapSource(base.Record, frozen=True):
+    """volumes[].configMap: of a scheduler's pod it is the configuration that it runs with."""
+
+    name: str = ""
+
+
 class Present(base.Record, frozen=True):
     """A field of which only the presence matters."""
 
@@ -180,6 +186,7 @@ class Volume(base.Record, frozen=True):
     iscsi: Iscsi | None = None
     rbd: Rbd | None = None
     image: ImageVolume | None = None
+    config_map: ConfigMapSource | None = None
 
 
 class SchedulingGate(base.Record, frozen=True):

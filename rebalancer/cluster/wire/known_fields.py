@@ -72,7 +72,7 @@ _ROWS = (
         "Volume",
         "the scheduler has no filter and no score for a volume of this kind",
         "gitRepo=5 secret=6 nfs=7 glusterfs=9 flexVolume=12 cephfs=14 flocker=15 downwardAPI=16 fc=17 "
-        "azureFile=18 configMap=19 vsphereVolume=20 quobyte=21 photonPersistentDisk=23 scaleIO=25 "
+        "azureFile=18 vsphereVolume=20 quobyte=21 photonPersistentDisk=23 scaleIO=25 "
         "projected=26 storageos=27 csi=28",
     ),
     ("EmptyDir", _MOUNT, "sizeLimit=2 mode=3"),
@@ -89,6 +89,7 @@ _ROWS = (
     ),
     ("Rbd", _MOUNT, "fsType=3 user=5 keyring=6 secretRef=7"),
     ("ImageVolume", _MOUNT, "pullPolicy=2"),
+    ("ConfigMapSource", _MOUNT, "items=2 defaultMode=3 optional=4 defaultUser=5"),
 )
 NOT_READ: Mapping[str, tuple[tuple[str, Mapping[str, int]], ...]] = {
     record: tuple(
@@ -98,7 +99,8 @@ NOT_READ: Mapping[str, tuple[tuple[str, Mapping[str, int]], ...]] = {
     )
     for record, _, _ in _ROWS
 }
-RECORDS = {"VolumeSource": "Volume"}  # of messages named otherwise: JSON writes the source into the volume
+# Of messages named otherwise: JSON writes the source into the volume, and the name into the source.
+RECORDS = {"VolumeSource": "Volume", "LocalObjectReference": "ConfigMapSource"}
 _UNKNOWN = re.compile(
     r"Object contains unknown field `(?P<name>.*?)`"
     r"(?: - at `\$(?:\.spec\.template\.spec)?\.?(?P<path>[^`]*)`)?",

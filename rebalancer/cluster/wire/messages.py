@@ -84,10 +84,13 @@ _MESSAGES: Mapping[str, str] = {
     "ResourceClaim": "name=1",
     "Volume": "name=1 source:VolumeSource=2",
     "VolumeSource": "host_path=1 empty_dir=2 gce_persistent_disk=3 aws_elastic_block_store=4 iscsi=8 "
-    "persistent_volume_claim=10 rbd=11 cinder=13 azure_disk=22 portworx_volume=24 ephemeral=29 image=30",
+    "persistent_volume_claim=10 rbd=11 cinder=13 config_map=19 azure_disk=22 portworx_volume=24 "
+    "ephemeral=29 image=30",
     "Present": "",
     "EmptyDir": "medium=1",
     "ImageVolume": "reference=1",
+    "ConfigMapSource": "source:LocalObjectReference=1",
+    "LocalObjectReference": "name=1",
     "GcePersistentDisk": "pd_name=1 read_only=4",
     "AwsElasticBlockStore": "volume_id=1 read_only=4",
     "AzureDisk": "disk_uri=2 kind=6",

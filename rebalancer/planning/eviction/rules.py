@@ -33,11 +33,13 @@ from rebalancer.cluster.pods import EVICTION_IN_PROGRESS, FINISHED, MIRROR_ANNOT
 from rebalancer.planning.eviction import workload_rules
 from rebalancer.planning.eviction.budgets import exhausted
 from rebalancer.planning.eviction.context import EvictionContext
+from rebalancer.planning.inputs import SchedulerFacts
 from rebalancer.planning.reasons import NotMoved, Reason, age_text
 from rebalancer.planning.workloads.lookup import grace_period_seconds
 from rebalancer.policy.schema import Protection
 from rebalancer.policy.scopes import closed
 from rebalancer.policy.units import parse_duration
+from rebalancer.profiles.types import DEFAULTS_SOURCE
 from rebalancer.state.results import BAD_RESULTS
 
 EVICT = ("rebalancer/evict", "descheduler.alpha.kubernetes.io/evict")  # ours, and descheduler's
@@ -309,22 +311,38 @@ def quota(context: EvictionContext, row: PodRow) -> str:
 
 def other_scheduler(context: EvictionContext, row: PodRow) -> str | NotMoved:
     """Pods, or replacements, of a scheduler that is not configured or that the policy leaves out."""
-    settings, configuration = context.policy.scheduler, context.inputs.scheduler.configuration
+    inputs = context.inputs
     for pod_class in (int(context.pods.pod_class[row]), context.replacement(row).pod_class):
         name = context.pods.classes[pod_class].scheduler_name
-        if configuration.profile(name) is None:
-            where = f" {configuration.source}" if configuration.source != "defaults" else ""
-            if not (where or settings.config_map or settings.file or settings.inline):
-                where = (
-                    ", which was not given: name it in scheduler.configMap, found with: kubectl get "
-                    "configmaps -A | grep scheduler"
-                )
-            message = f"schedulerName {name} is not in the scheduler's configuration{where}"
-            given = {"scheduler.file": settings.file, "scheduler.inline": settings.inline}
-            place = next((name for name, value in given.items() if value), "scheduler.configMap")
-            return NotMoved(Reason.OTHER_SCHEDULER, message, (place,))
-        if settings.profiles and name not in settings.profiles:
+        if name not in inputs.scheduler_of:
+            return _not_configured(name, inputs.schedulers)
+        if name not in inputs.acts_on:
             return f"the policy does not act for schedulerName {name}"
+    return ""
+
+
+def _not_configured(name: str, schedulers: Sequence[SchedulerFacts]) -> NotMoved:
+    """That no configuration has a profile of a schedulerName, and where to name the one that has."""
+    given = [item for item in schedulers if item.configuration.source != DEFAULTS_SOURCE]
+    message = f"schedulerName {name} is not in the scheduler's configuration"
+    if given:
+        message += f" {' or '.join(item.configuration.source for item in given)}"
+    elif not any(item.settings.configured_by for item in schedulers):
+        message += (
+            ", which was not given: name it in scheduler.configMap, found with: kubectl get configmaps -A "
+            "| grep scheduler"
+        )
+    places = [item.settings.configured_by for item in schedulers if item.settings.configured_by]
+    return NotMoved(Reason.OTHER_SCHEDULER, message, (f"scheduler.{places[0] if places else 'configMap'}",))
+
+
+def scheduler_alive(context: EvictionContext, row: PodRow) -> str:
+    """Pods whose replacement would wait, as nobody knows that the scheduler that places it is alive."""
+    schedulers = context.inputs.scheduler_of
+    for pod_class in (int(context.pods.pod_class[row]), context.replacement(row).pod_class):
+        scheduler = schedulers.get(context.pods.classes[pod_class].scheduler_name)
+        if scheduler is not None and scheduler.not_alive:
+            return scheduler.not_alive
     return ""
 
 
@@ -458,6 +476,7 @@ OF_THE_WORKLOAD: tuple[Rule, ...] = (
 )
 UNKNOWN: tuple[Rule, ...] = (
     (other_scheduler, Reason.OTHER_SCHEDULER),
+    (scheduler_alive, Reason.SCHEDULER_NOT_ALIVE),
     (namespaces_read, Reason.UNPREDICTABLE),
     (budgets_read, Reason.UNPREDICTABLE),
     (evictions_read, Reason.UNPREDICTABLE),

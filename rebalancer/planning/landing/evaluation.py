@@ -260,6 +260,7 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
     replaced_late: bool  # its replacement is created only after it is gone, as a StatefulSet's
     wish: Wish
     restarted: bool = False  # by the rolling update of its Deployment, which makes the replacement first
+    scheduler: int = 0  # the number of the scheduler that places its replacement
 
     @property
     def has_finished(self) -> bool:

@@ -42,7 +42,7 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray, IntArray, NodeRow
 from rebalancer.load.report import percent_of_allocatable
-from rebalancer.scheduling.framework.cycle import Placement
+from rebalancer.scheduling.framework.cycle import ANY_START, Placement, Starts
 from rebalancer.scheduling.state.cluster_state import ClusterState
 
 _NEGLIGIBLE = 1e-12  # a chance below this is floating-point error
@@ -70,30 +70,31 @@ NO_LANDING = LandingDistribution(np.zeros(0, np.int64), np.zeros(0))
 
 
 class LandingDraws:
-    """Draws landings one after another, as one scheduler makes them.
+    """Draws landings one after another, as the schedulers make them.
 
-    Where nothing is drawn among equal nodes, the index at which all its searches start is, once.
+    Where nothing is drawn among equal nodes, the index at which all searches of a scheduler start is, once.
     """
 
     def __init__(self, random: np.random.Generator) -> None:
         self._random = random
-        self._start: float | None = None  # of all nodes, where the searches start
+        self._starts: dict[int, float] = {}  # by scheduler: of all nodes, where its searches start
 
     def node(self, placement: Placement) -> NodeRow:
         """A node by the chances of a placement; NOWHERE when there is none."""
         if not len(placement.feasible) or float(placement.chance.sum()) <= 0:
             return NOWHERE
-        starts = None
+        starts: Starts = ANY_START
         if placement.tie is not None:
-            self._start = self._random.random() if self._start is None else self._start
-            starts = np.array([int(self._start * len(placement.tie.by_start))])
+            scheduler = placement.tie.scheduler
+            if scheduler not in self._starts:
+                self._starts[scheduler] = self._random.random()
+            start = self._starts[scheduler] * len(placement.tie.by_start)
+            starts = {scheduler: np.array([int(start)])}
         return LandingDistribution(placement.feasible, placement.chance_from(starts)).draw(self._random)
 
 
-def mean_of(
-    placements: Sequence[Placement], nodes: int, starts: IntArray | None = None
-) -> LandingDistribution:
-    """The chances of several placements, averaged, if the searches start at one of these; None: at any."""
+def mean_of(placements: Sequence[Placement], nodes: int, starts: Starts = ANY_START) -> LandingDistribution:
+    """The chances of several placements, averaged, if the searches start at one of these."""
     total = np.zeros(nodes)
     # Placements that cannot differ share their chances.
     alike = Counter(id(placement.chance) for placement in placements)
@@ -126,23 +127,26 @@ class Branch(msgspec.Struct, frozen=True, eq=False):
 
     node: NodeRow
     chance: float  # within the scenario
-    starts: IntArray | None  # the start indices that lead to it; None: all that the scenario had
+    starts: Starts  # the start indices that lead to it
 
 
-def branches_of(placements: Sequence[Placement], starts: IntArray | None) -> tuple[Branch, ...]:
+def branches_of(placements: Sequence[Placement], starts: Starts) -> tuple[Branch, ...]:
     """The landings from each start index, without races; nothing where one of the placements is a draw.
 
-    ``starts`` are those of the scenario, None where it may be any.
+    The placements are those of one scheduler; ``starts`` are those of the scenario.
     """
+    ties = [placement.tie for placement in placements if placement.tie is not None]
+    scheduler = ties[0].scheduler if ties else 0
+    own = starts.get(scheduler)
     found: dict[int, tuple[float, IntArray | None]] = {}
     for placement in placements:
         if placement.tie is None:
             likely = np.flatnonzero(placement.chance > _NEGLIGIBLE)
             if len(likely) != 1:
                 return ()
-            parts = [(int(likely[0]), 1.0, starts)]
+            parts = [(int(likely[0]), 1.0, own)]
         else:
-            every = np.arange(len(placement.tie.by_start)) if starts is None else starts
+            every = np.arange(len(placement.tie.by_start)) if own is None else own
             taken = placement.tie.by_start[every]
             parts = [
                 (place, float(np.mean(taken == place)), every[taken == place])
@@ -153,7 +157,10 @@ def branches_of(placements: Sequence[Placement], starts: IntArray | None) -> tup
             before, known = found.get(node, (0.0, leading))
             both = None if known is None or leading is None else np.concatenate([known, leading])
             found[node] = before + chance / len(placements), None if both is None else _distinct(both)
-    return tuple(Branch(NodeRow(node), chance, leading) for node, (chance, leading) in sorted(found.items()))
+    return tuple(
+        Branch(NodeRow(node), chance, starts if leading is None else {**starts, scheduler: leading})
+        for node, (chance, leading) in sorted(found.items())
+    )
 
 
 def _distinct(values: IntArray) -> IntArray:
@@ -174,7 +181,7 @@ class Scenario(msgspec.Struct, eq=False):
     terminating_usage: FloatArray  # what the pods evicted in this wave still use where they were
     is_terminating: bool = False  # a pod was evicted in this wave, so the two states differ
     chance: float = 1.0  # that it is this one
-    starts: IntArray | None = None  # the indices at which the scheduler's searches may start; None: any
+    starts: Starts = ANY_START  # the indices at which the schedulers' searches may start
 
     def copy(self) -> Scenario:
         """An independent scenario."""
@@ -237,6 +244,18 @@ class Scenarios:
         other.all, other._most = other.all[:most], most
         other._rescale()
         return other
+
+    def join(self, other: Scenarios) -> None:
+        """Take the scenarios of another course of the same pods as well, which is as likely as this one.
+
+        Where both courses led to the same it is one.
+        """
+        mine, theirs = ([item.after_termination.key for item in each.all] for each in (self, other))
+        if mine == theirs:
+            return
+        self.all += other.all
+        self.are_some |= other.are_some
+        self._rescale()
 
     def limit(self, most: int) -> None:
         """Split into so many at most from now on."""
@@ -410,7 +429,7 @@ class Scenarios:
             self.split()
         for at, scenario in enumerate(self.all if len(nodes) else ()):
             for state in (scenario.while_terminating, scenario.after_termination):
-                state.nominated[pod] = int(nodes[(at + len(state.nominated)) % len(nodes)])
+                state.nominate(pod, int(nodes[(at + len(state.nominated)) % len(nodes)]))
 
     def begin_moves(self) -> None:
         """What has landed so far was no replacement."""

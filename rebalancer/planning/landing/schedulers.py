@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -24,7 +25,7 @@ from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.counting import counted
 from rebalancer.load.scheduler_view import SchedulerView
 from rebalancer.planning.hotness import NodeScores, RuleScore, score_key
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import PlanningInputs, SchedulerFacts
 from rebalancer.planning.workloads.templates import placed_together, why_not_placed
 from rebalancer.policy.hotness import ScoreRule
 from rebalancer.profiles.types import (
@@ -79,41 +80,59 @@ _POD_GROUP_LABELS = (
 
 def find_unpredictable(inputs: PlanningInputs) -> Mapping[int, str]:
     """Why pods of a class cannot be placed by the model, by class; predictable classes are absent."""
-    configuration, snapshot = inputs.scheduler.configuration, inputs.snapshot
-    release = inputs.scheduler.release
-    by_profile = {
-        profile.scheduler_name: _profile_reason(profile, configuration, inputs.view, snapshot)
-        or _start_reason(profile, inputs)
-        for profile in configuration.profiles
-    }
-    objects = ObjectsRead(snapshot, release)
-    unread = {profile.scheduler_name: UnreadInputs(profile, objects) for profile in configuration.profiles}
-    readers = BindingLabelReaders(snapshot, release)
-    devices = _resources_of_device_classes(snapshot)
-    settled = _SettledRules(objects, snapshot)
+    snapshot = inputs.snapshot
+    by_name: dict[str, _Predictability] = {}
+    for scheduler in inputs.schedulers:
+        of_all_profiles = _Predictability(scheduler, inputs)
+        by_name.update(dict.fromkeys(scheduler.configuration.scheduler_names, of_all_profiles))
+    of_strangers = _Predictability(inputs.schedulers[0], inputs)
     gangs = _gangs(snapshot.pods)
     found: dict[int, str] = {}
     for index, pod in enumerate(snapshot.pods.classes):
-        unpredictable_reason = (
-            _class_reason(pod, release, devices, settled.of(pod))
-            or gangs.get(index, "")
-            or _extender_reason(pod, configuration)
-            or by_profile.get(pod.scheduler_name, "")
-        )
-        if not unpredictable_reason and pod.scheduler_name in unread:
-            lacking = ", ".join(unread[pod.scheduler_name].of(pod))
-            unpredictable_reason = lacking and f"where it would land depends on what was not read: {lacking}"
-        if not unpredictable_reason and readers.concerns(pod):
-            unpredictable_reason = _BINDING_LABELS_ARE_READ
-        if unpredictable_reason:
-            found[index] = unpredictable_reason
+        predictability = by_name.get(pod.scheduler_name, of_strangers)
+        if why := predictability.why_not(pod, gangs.get(index, "")):
+            found[index] = why
     return found
 
 
-def _profile_reason(
-    profile: Profile, configuration: SchedulerConfiguration, view: SchedulerView, snapshot: Snapshot
-) -> str:
+class _Predictability:
+    """Whether the model can place the pods of one scheduler."""
+
+    def __init__(self, scheduler: SchedulerFacts, inputs: PlanningInputs) -> None:
+        snapshot = inputs.snapshot
+        self._configuration, self._release = scheduler.configuration, scheduler.release
+        self._by_profile = {
+            profile.scheduler_name: _profile_reason(profile, scheduler, snapshot)
+            or _start_reason(profile, scheduler, inputs.now)
+            for profile in self._configuration.profiles
+        }
+        objects = ObjectsRead(snapshot, self._release)
+        self._unread = {
+            profile.scheduler_name: UnreadInputs(profile, objects) for profile in self._configuration.profiles
+        }
+        self._readers = BindingLabelReaders(snapshot, self._release)
+        self._devices = _resources_of_device_classes(snapshot)
+        self._settled = _SettledRules(objects, snapshot)
+
+    def why_not(self, pod: PodClass, gang: str) -> str:
+        """Why pods of a class cannot be placed; ``gang`` is why where they are placed with others."""
+        why = (
+            _class_reason(pod, self._release, self._devices, self._settled.of(pod))
+            or gang
+            or _extender_reason(pod, self._configuration)
+            or self._by_profile.get(pod.scheduler_name, "")
+        )
+        if not why and pod.scheduler_name in self._unread:
+            lacking = ", ".join(self._unread[pod.scheduler_name].of(pod))
+            why = lacking and f"where it would land depends on what was not read: {lacking}"
+        if not why and self._readers.concerns(pod):
+            why = _BINDING_LABELS_ARE_READ
+        return why
+
+
+def _profile_reason(profile: Profile, scheduler: SchedulerFacts, snapshot: Snapshot) -> str:
     """Why no pod of a profile can be placed by the model."""
+    configuration, view = scheduler.configuration, scheduler.view
     permitting = [name for name in profile.enabled(ExtensionPoint.PERMIT) if name not in PASSING]
     if permitting:
         return f"plugin {permitting[0]} may hold it back (permit)"
@@ -132,18 +151,18 @@ def _profile_reason(
     return ""
 
 
-def _start_reason(profile: Profile, inputs: PlanningInputs) -> str:
+def _start_reason(profile: Profile, scheduler: SchedulerFacts, now: float) -> str:
     """Why no pod of a profile can be placed while its scheduler has only just started.
 
     It lists the running pods then, and plugins that add pods which the figures do not show yet take all of
     them to be such, until the window of the figures ends a minute later. The scheduler's own figures may be
     older than ours.
     """
-    start = inputs.scheduler.start
+    start = scheduler.start
     if start is None:
         return ""
     for name in sorted(profile.plugin_names):
-        description = inputs.scheduler.configuration.plugins.get(name)
+        description = scheduler.configuration.plugins.get(name)
         if description is None or not description.counts_recent_pods or description.of_extender:
             continue
         counts = f"{name} counts every running pod as just bound"
@@ -152,21 +171,21 @@ def _start_reason(profile: Profile, inputs: PlanningInputs) -> str:
                 f"{counts} for some time after its scheduler starts, and when that was is not known: "
                 f"{start.because} (scheduler.lease of the policy can name its lease)"
             )
-        watcher = inputs.view.watchers.get(getattr(profile.argument(name), "watcher_address", ""))
+        watcher = scheduler.view.watchers.get(getattr(profile.argument(name), "watcher_address", ""))
         if watcher is None:
             continue
-        left = start.at + RECENT_AFTER_START_SECONDS + inputs.view.lag_seconds - watcher.window_end
+        left = start.at + RECENT_AFTER_START_SECONDS + scheduler.view.lag_seconds - watcher.window_end
         if left > 0:
-            return f"{counts} until about {times.render(inputs.now + left)}: {start.because}"
+            return f"{counts} until about {times.render(now + left)}: {start.because}"
     return ""
 
 
-def _forgot_at(inputs: PlanningInputs) -> set[float]:
+def _forgot_at(scheduler: SchedulerFacts, now: float) -> set[float]:
     """When the scheduler last forgot some of the pods that it took to be just bound, or soon will."""
-    start = inputs.scheduler.start
+    start = scheduler.start
     if start is None or start.at is None:
         return set()
-    found = (last_forgot_at(start.at, at) for at in (inputs.now, inputs.now + _PLAN_SECONDS))
+    found = (last_forgot_at(start.at, at) for at in (now, now + _PLAN_SECONDS))
     return {at for at in found if at is not None}
 
 
@@ -282,37 +301,54 @@ _FIT = "NodeResourcesFit"  # the filter by requests
 
 
 class ProfileSchedulers:
-    """Places pods of any class by the profile that its schedulerName picks."""
+    """Places pods of any class by the profile that its schedulerName picks.
+
+    A scheduler of another version, or which came to know the nodes in another order, sees a state of its own.
+    """
 
     def __init__(self, inputs: PlanningInputs) -> None:
         self.inputs = inputs
-        nodes, facts = inputs.snapshot.nodes, inputs.scheduler
-        listings = itertools.product(facts.listed_nodes_at, facts.shuffles)
-        self.state = ClusterState.of(
-            inputs.snapshot,
-            facts.release,
-            [listed_since(nodes, *listing) for listing in listings],
-        )
-        plugin_inputs = PluginInputs.of(inputs.snapshot, inputs.view, facts.release)
-        self.plugin_inputs = plugin_inputs
-        configuration = inputs.scheduler.configuration
-        self.by_name: Mapping[str, Scheduler] = {
-            profile.scheduler_name: make_scheduler(configuration, profile, plugin_inputs)
-            for profile in configuration.profiles
-        }
-        earlier = inputs.scheduler.stale_views or (inputs.view,)
-        stale = [item for view in earlier for item in replace(plugin_inputs, view=view).with_stale_windows]
-        stale += [replace(item, forgot_at=at) for at in _forgot_at(inputs) for item in stale]
-        self._stale: Mapping[str, tuple[Scheduler, ...]] = {
-            profile.scheduler_name: _seeing(configuration, profile, plugin_inputs, stale)
-            for profile in configuration.profiles
-        }
+        self.facts: Mapping[str, SchedulerFacts] = inputs.scheduler_of
+        views = list(dict.fromkeys(map(_view_of, inputs.schedulers)))
+        self.state, *others = (_state_of(inputs.snapshot, view) for view in views)
+        if others:
+            self.state.stand_beside(others)
+        self.plugin_inputs: dict[str, PluginInputs] = {}  # by schedulerName
+        self._making: dict[str, _Making] = {}
+        self.by_name: dict[str, Scheduler] = {}
+        self._stale: dict[str, tuple[Scheduler, ...]] = {}
+        self.number_of: dict[str, int] = {}  # by schedulerName
+        for number, scheduler in enumerate(inputs.schedulers):
+            making = _Making(scheduler, number, views.index(_view_of(scheduler)))
+            own = PluginInputs.of(inputs.snapshot, scheduler.view, scheduler.release)
+            earlier = scheduler.stale_views or (scheduler.view,)
+            stale = [item for view in earlier for item in replace(own, view=view).with_stale_windows]
+            stale += [
+                replace(item, forgot_at=at) for at in _forgot_at(scheduler, inputs.now) for item in stale
+            ]
+            for profile in scheduler.configuration.profiles:
+                name = profile.scheduler_name
+                self.by_name[name] = making.make(profile, own)
+                self._stale[name] = making.seeing(profile, own, stale)
+                self.number_of[name] = number
+                self._making[name] = making
+                self.plugin_inputs[name] = own
+        self._owners = next(iter(self.plugin_inputs.values())).owners
         every = itertools.chain(self.by_name.values(), *self._stale.values())
         self.state.tell_apart(pod for scheduler in every for pod in scheduler.recent_pods)
-        self.neutral = neutral_everywhere(configuration)
+        self.neutral = tuple(
+            dict.fromkeys(
+                name
+                for scheduler in inputs.schedulers
+                for name in neutral_everywhere(scheduler.configuration)
+            )
+        )
         self._node_scores: dict[str, NodeScores] = {}
-        self._owners = plugin_inputs.owners
         self._next_revisions: dict[int, PodClassIndex] = {}
+
+    def seeing(self, scheduler_name: str, inputs: PluginInputs) -> Scheduler:
+        """The scheduler of a profile, by what else it may see."""
+        return self._making[scheduler_name].make(self.by_name[scheduler_name].profile, inputs)
 
     def scheduler(self, pod_class: int) -> Scheduler:
         """The scheduler of a class; KeyError when no profile has its schedulerName."""
@@ -326,6 +362,10 @@ class ProfileSchedulers:
         """The scheduler of a class; where it is not configured, one of those that are."""
         name = self.state.classes[pod_class].scheduler_name
         return self.by_name.get(name) or next(iter(self.by_name.values()))
+
+    def number(self, pod_class: int) -> int:
+        """Which of the schedulers places a class; they decide in an order that nobody knows."""
+        return self.number_of.get(self.state.classes[pod_class].scheduler_name, -1)
 
     @property
     def claims(self) -> Mapping[tuple[str, str], PersistentVolumeClaim]:
@@ -364,20 +404,20 @@ class ProfileSchedulers:
         A rule that names no plugins means those that look at load or pod counts.
         """
         found: dict[str, RuleScore] = {}
-        described = self.inputs.scheduler.configuration.plugins
         for rule in self.inputs.policy.hot_nodes.every_rule:
-            if isinstance(rule, ScoreRule):
-                for profile in self._acting():
-                    plugins = rule.score.plugins or self.inputs.scheduler.configuration.load_plugins(profile)
-                    scores = self._scores_of(profile)
-                    enabled = tuple(name for name in plugins if name in scores.by_plugin)
-                    if enabled:
-                        scored = frozenset[str]().union(
-                            *(described[name].scored_resources for name in enabled)
-                        )
-                        found.setdefault(
-                            score_key(rule), RuleScore(enabled, scores.known_mean_of(enabled), scored)
-                        )
+            if not isinstance(rule, ScoreRule):
+                continue
+            for profile in self._acting():
+                configuration = self.facts[profile.scheduler_name].configuration
+                plugins = rule.score.plugins or configuration.load_plugins(profile)
+                scores = self._scores_of(profile)
+                enabled = tuple(name for name in plugins if name in scores.by_plugin)
+                if not enabled:
+                    continue
+                described = configuration.plugins
+                scored = frozenset[str]().union(*(described[name].scored_resources for name in enabled))
+                score = RuleScore(enabled, scores.known_mean_of(enabled), scored)
+                found.setdefault(score_key(rule), score)
         return found
 
     def node_scores(self) -> NodeScores | None:
@@ -390,9 +430,7 @@ class ProfileSchedulers:
         """The profiles the policy acts for, in its order; none where there is no node to score."""
         if not self.inputs.snapshot.nodes:
             return ()
-        configuration = self.inputs.scheduler.configuration
-        names = self.inputs.policy.scheduler.profiles or configuration.scheduler_names
-        return tuple(found for found in map(configuration.profile, names) if found is not None)
+        return tuple(self.by_name[name].profile for name in self.inputs.acts_on)
 
     def _scores_of(self, profile: Profile) -> NodeScores:
         """How a profile rates every node for a plain pod; computed once."""
@@ -423,18 +461,48 @@ class ProfileSchedulers:
         return classes.add(PodClass("", {}, NO_OWNER, spec, (), False))
 
 
-def _seeing(
-    configuration: SchedulerConfiguration,
-    profile: Profile,
-    ours: PluginInputs,
-    others: Iterable[PluginInputs],
-) -> tuple[Scheduler, ...]:
-    """A profile's scheduler by each of the other inputs by which it sees nodes differently."""
-    kept = [ours]
-    for item in others:
-        if all(sees_otherwise(configuration, profile, before, item) for before in kept):
-            kept.append(item)
-    return tuple(make_scheduler(configuration, profile, item) for item in kept[1:])
+class _View(msgspec.Struct, frozen=True):
+    """By what two schedulers see the same pods on the same nodes differently."""
+
+    release: Release
+    listed_nodes_at: tuple[float, ...]
+    shuffles: tuple[int, ...]
+
+
+def _view_of(scheduler: SchedulerFacts) -> _View:
+    return _View(scheduler.release, scheduler.listed_nodes_at, scheduler.shuffles)
+
+
+def _state_of(snapshot: Snapshot, view: _View) -> ClusterState:
+    listings = itertools.product(view.listed_nodes_at, view.shuffles)
+    return ClusterState.of(
+        snapshot,
+        view.release,
+        [listed_since(snapshot.nodes, *listing) for listing in listings],
+    )
+
+
+class _Making(msgspec.Struct, frozen=True):
+    """Makes the profiles of one scheduler."""
+
+    facts: SchedulerFacts
+    number: int
+    view: int
+
+    def make(self, profile: Profile, inputs: PluginInputs) -> Scheduler:
+        """The model of a profile that sees these inputs."""
+        configuration = self.facts.configuration
+        return make_scheduler(configuration, profile, inputs, number=self.number, view=self.view)
+
+    def seeing(
+        self, profile: Profile, ours: PluginInputs, others: Iterable[PluginInputs]
+    ) -> tuple[Scheduler, ...]:
+        """A profile's scheduler by each of the other inputs by which it sees nodes differently."""
+        different = [ours]
+        for item in others:
+            if all(sees_otherwise(self.facts.configuration, profile, before, item) for before in different):
+                different.append(item)
+        return tuple(self.make(profile, item) for item in different[1:])
 
 
 def sees_otherwise(

@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import BoolArray, FloatArray, IntArray
 from rebalancer.cluster.pods import PodTable
@@ -43,6 +44,11 @@ NOT_A_CANDIDATE = "PreFilterResult"
 _NO_NODES: IntArray = np.zeros(0, np.int64)
 _EXTENDER = "extender"  # how the names of their plugins begin
 _ALL_REJECTED = "extender: it rejects so many nodes that it may reject all those that a search finds"
+
+
+Starts = Mapping[int, IntArray]
+"""By the number of a scheduler: the indices at which its searches may start; absent: at any."""
+ANY_START: Starts = {}
 
 
 class Placement(msgspec.Struct, frozen=True, eq=False):
@@ -93,11 +99,12 @@ class Placement(msgspec.Struct, frozen=True, eq=False):
         better: BoolArray = one & higher
         return better
 
-    def chance_from(self, starts: IntArray | None) -> FloatArray:
-        """(feasible,) the chance of being chosen if the search starts at one of these; None: at any."""
-        if self.tie is None or starts is None:
+    def chance_from(self, starts: Starts) -> FloatArray:
+        """(feasible,) the chance of being chosen if the searches of schedulers start at one of these."""
+        own = None if self.tie is None else starts.get(self.tie.scheduler)
+        if self.tie is None or own is None:
             return self.chance
-        return self.tie.chance(len(self.feasible), starts)
+        return self.tie.chance(len(self.feasible), own)
 
 
 class _Candidates(msgspec.Struct, frozen=True, eq=False):
@@ -118,12 +125,19 @@ class Scheduler:
         percentage_of_nodes_to_score: int,
         parallelism: int,
         extenders: Sequence[Extender] = (),
+        *,
+        number: int = 0,
+        view: int = 0,
     ) -> None:
         """``plugins`` are the modelled ones by name; enabled names missing there are neutral.
 
-        What ``extenders`` answer is among the plugins; of pods that they are asked about ties are drawn.
+        What ``extenders`` answer is among the plugins; of pods that they are asked about ties are drawn. Of
+        several schedulers side by side each has a ``number``, which all of its profiles share, and sees the
+        state that stands at its ``view``.
         """
         self.profile = profile
+        self._number = number
+        self.view = view
         self._percentage = percentage_of_nodes_to_score
         self._pre_filters = self._at(ExtensionPoint.PRE_FILTER, plugins)
         self._lasting_pre_filters = [plugin for plugin in self._pre_filters if _is_lasting(plugin)]
@@ -183,9 +197,12 @@ class Scheduler:
             return plugin.filter(state, pod_class)
         return state.classes.cached(pod_class, self, plugin.name, lambda: plugin.filter(state, pod_class))
 
-    @once_a_class
     def admitting(self, state: ClusterState, pod_class: int) -> BoolArray:
         """(nodes,) which nodes pass the filters that no other pod and no free room has a part in."""
+        return self._admitting(state.seen_by(self.view), pod_class)
+
+    @once_a_class
+    def _admitting(self, state: ClusterState, pod_class: int) -> BoolArray:
         mask = np.ones(len(state.nodes), np.bool_)
         for plugin in self._filters:
             if plugin.static:
@@ -194,6 +211,7 @@ class Scheduler:
 
     def spread_counters(self, state: ClusterState, pod_class: int, when: str) -> list[DomainCounter]:
         """By topology spread constraint that counts for a class, for ``when`` unsatisfiable."""
+        state = state.seen_by(self.view)
         return [item for plugin in self._spreading for item in plugin.spread_counters(state, pod_class, when)]
 
     def named(
@@ -210,6 +228,10 @@ class Scheduler:
 
     def feasible(self, state: ClusterState, pod_class: int) -> BoolArray:
         """(nodes,) which nodes pass every filter."""
+        return self.feasible_as_seen(state.seen_by(self.view), pod_class)
+
+    def feasible_as_seen(self, state: ClusterState, pod_class: int) -> BoolArray:
+        """The same of a state that is already as this scheduler sees it."""
         candidates = self._candidates(state, pod_class)
         return self._feasible(state, pod_class, candidates)
 
@@ -225,7 +247,7 @@ class Scheduler:
         """(nodes,) as ``feasible``; before extenders are asked where ``asking`` is false."""
         if candidates.rejected:
             return np.zeros(len(state.nodes), np.bool_)
-        mask = self.admitting(state, pod_class).copy()
+        mask = self._admitting(state, pod_class).copy()
         if candidates.restricted_to is not None:
             mask &= candidates.restricted_to
         for plugin in self._filters:
@@ -245,6 +267,7 @@ class Scheduler:
 
     def rejections(self, state: ClusterState, pod_class: int, pod: int = NO_POD) -> dict[int, str]:
         """``Plugin: reason`` by row of each rejected node; the first plugin in the profile's order counts."""
+        state = state.seen_by(self.view)
         candidates = self._candidates(state, pod_class)
         if candidates.rejected:
             return dict.fromkeys(range(len(state.nodes)), candidates.rejected)
@@ -293,6 +316,7 @@ class Scheduler:
 
     def rejection_at(self, state: ClusterState, pod_class: int, node: int, names: Collection[str]) -> str:
         """``Plugin: reason`` of the first of the named filters that rejects a node; empty when none does."""
+        state = state.seen_by(self.view)
         named = (plugin for plugin in self._filters if plugin.name in names)
         running = (plugin for plugin in named if not plugin.pre_filter(state, pod_class).skip)
         return self._first_reason(pod_class, running, state, node)
@@ -323,6 +347,7 @@ class Scheduler:
 
     def place(self, state: ClusterState, pod_class: int, pod: int = NO_POD) -> Placement:
         """Where a pod of a class would land on this state; ``pod`` is its number if the state has it."""
+        state = state.seen_by(self.view)
         candidates = self._candidates(state, pod_class)
         feasible = self._feasible(state, pod_class, candidates, pod).nonzero()[0]
         if not len(feasible):
@@ -346,6 +371,8 @@ class Scheduler:
             chance[0] = 1.0
         else:
             chance, tie = _outcome(state, pod_class, search, raw)
+        if tie is not None and self._number:
+            tie = replace(tie, scheduler=self._number)
         return Placement(
             feasible=feasible,
             scores=WeightedScores(raw),
@@ -374,6 +401,7 @@ class Scheduler:
 
         Gives the plugin, its weight, the feasible nodes and (feasible,) the chance of each.
         """
+        state = state.seen_by(self.view)
         candidates = self._candidates(state, pod_class)
         feasible = np.flatnonzero(self._feasible(state, pod_class, candidates, pod))
         if not len(feasible):
@@ -416,12 +444,14 @@ class Scheduler:
 
     def scores_everywhere(self, state: ClusterState, pod_class: int) -> dict[str, IntArray]:
         """(nodes,) score of each plugin in 0..100, unweighted, as if every node were feasible."""
+        state = state.seen_by(self.view)
         everything = np.arange(len(state.nodes))
         raw = self._raw_scores(state, pod_class, everything, len(everything))
         return {item.plugin.name: item.plugin.normalize(item.raw, *item.extremes) for item in raw}
 
     def has_figures(self, state: ClusterState, pod_class: int) -> dict[str, BoolArray]:
         """(nodes,) has the figures that a plugin's score follows, by plugin; absent where it needs none."""
+        state = state.seen_by(self.view)
         known_by_plugin = {plugin.name: plugin.has_figures(state, pod_class) for plugin in self._scores}
         return {name: known for name, known in known_by_plugin.items() if known is not None}
 
@@ -496,32 +526,35 @@ class Preemptions:
     def __init__(self, state: ClusterState) -> None:
         """``state`` is not changed."""
         self._state = state
-        self._without: dict[int, tuple[ClusterState, IntArray] | None] = {}
+        self._without: dict[tuple[int, int], tuple[ClusterState, IntArray] | None] = {}
 
     def of(self, scheduler: Scheduler, pod_class: int) -> Preemption:
         """The preemption possible for a pod of a class that no node admits, or none after moves of a plan."""
         pod = self._state.classes[pod_class]
         if _PREEMPTING.isdisjoint(scheduler.profile.enabled(ExtensionPoint.POST_FILTER)):
             return Preemption(_NO_NODES)
-        without = None if pod.spec.preemption_policy == "Never" else self._without_lower(pod.priority)
+        without = (
+            None if pod.spec.preemption_policy == "Never" else self._without_lower(pod.priority, scheduler)
+        )
         if without is None:
             return Preemption(_NO_NODES)
         emptied, had_lower = without
-        nodes = np.intersect1d(np.flatnonzero(scheduler.feasible(emptied, pod_class)), had_lower)
+        nodes = np.intersect1d(np.flatnonzero(scheduler.feasible_as_seen(emptied, pod_class)), had_lower)
         victims = self._lower_on(int(nodes[0]), pod.priority) if len(nodes) else ()
         return Preemption(nodes, victims)
 
-    def _without_lower(self, priority: int) -> tuple[ClusterState, IntArray] | None:
-        """The state without the pods of lower priority, and the nodes of those; None when there are none."""
-        if priority not in self._without:
-            state = self._state
+    def _without_lower(self, priority: int, scheduler: Scheduler) -> tuple[ClusterState, IntArray] | None:
+        """What a scheduler sees without the pods of lower priority, and their nodes; None without any."""
+        key = priority, scheduler.view
+        if key not in self._without:
+            state = self._state.seen_by(scheduler.view)
             lower = np.array([pod.priority < priority for pod in state.classes], np.bool_)
             node, pod_class = state.node.values(), state.pod_class.values()
             leaving = lower[pod_class] & (node >= 0)
             terminating = state.terminating.values().astype(np.bool_)
             emptied = ClusterState(state.classes, np.where(leaving, GONE, node), pod_class, terminating)
-            self._without[priority] = (emptied, node[leaving]) if leaving.any() else None
-        return self._without[priority]
+            self._without[key] = (emptied, node[leaving]) if leaving.any() else None
+        return self._without[key]
 
     def _lower_on(self, node: int, priority: int) -> tuple[int, ...]:
         classes = self._state.classes

@@ -52,6 +52,7 @@ class TieBreak(msgspec.Struct, frozen=True, eq=False):
     best: IntArray  # which of the feasible nodes are equally good, ascending; more than one
     by_start: IntArray  # (starts,) which of the feasible nodes is taken
     raced: float  # the share of searches that may take any of the best
+    scheduler: int = 0  # whose search it is: each begins where its own last one ended
 
     def chance(self, feasible: int, starts: IntArray | None = None) -> FloatArray:
         """(feasible,) of being taken, each of these starts being equally likely; None: all there are."""

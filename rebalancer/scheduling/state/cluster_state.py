@@ -2,6 +2,10 @@
 
 ``bind`` puts a pod on a node, ``evict`` marks it terminating (it still counts on its node), and ``remove``
 takes it away. Each changes only the cells it touches; nothing is rebuilt.
+
+Schedulers of different versions count the same pods differently, and each knows the nodes in an order of its
+own. So one state may have others beside it, one for each further way to see the cluster: whatever is changed
+in the first is changed in all of them, and a scheduler looks at its own.
 """
 
 from __future__ import annotations
@@ -199,6 +203,7 @@ class ClusterState:
         self.added_taint: tuple[Taint, frozenset[int]] | None = None
         # The pods of ``with_nominated``: class, node, and whether it is terminating.
         self.counted_nominated: tuple[tuple[int, int, bool], ...] = ()
+        self._beside: tuple[ClusterState, ...] = ()  # the same pods, as other schedulers see them
         self._attach_all()
 
     def _attach_all(self) -> None:
@@ -257,9 +262,19 @@ class ClusterState:
         }
         return state
 
+    def stand_beside(self, others: Sequence[ClusterState]) -> None:
+        """From now on these states, of the same pods, are changed as this one is."""
+        self._beside = tuple(others)
+        self.classes.stand_beside([state.classes for state in others])
+
+    def seen_by(self, view: int) -> ClusterState:
+        """The state as a scheduler sees it: 0 for this one, else one of those beside it, counted from 1."""
+        return self._beside[view - 1] if view else self
+
     def copy(self) -> ClusterState:
         """An independent state over the same nodes and classes."""
         other = copy.copy(self)
+        other._beside = tuple(state.copy() for state in self._beside)
         other.node = self.node.copy()
         other.pod_class = self.pod_class.copy()
         other.terminating = self.terminating.copy()
@@ -278,9 +293,13 @@ class ClusterState:
     def tell_apart(self, pods: Iterable[int]) -> None:
         """These pods are not alike to others of their class: it matters which of them leaves a node."""
         self.apart = frozenset(pods)
+        for state in self._beside:
+            state.apart = self.apart
 
     def add(self, pod_class: int) -> int:
         """A new unbound pod of a class; returns its number."""
+        for state in self._beside:
+            state.add(pod_class)
         self.node.append(UNBOUND)
         self.pod_class.append(pod_class)
         self.terminating.append(False)
@@ -290,6 +309,8 @@ class ClusterState:
         """Place an unbound pod; ValueError when it is not unbound."""
         if self.node[pod] != UNBOUND:
             raise ValueError(f"pod {pod} is not unbound")
+        for state in self._beside:
+            state.bind(pod, node)
         self._put(pod, node)
         kind = self.pod_class[pod]
         self.bound_here[pod] = (kind, node)
@@ -303,10 +324,25 @@ class ClusterState:
     def taint(self, taint: Taint, nodes: Iterable[int]) -> None:
         """Give these nodes a hard taint, and no others."""
         self.added_taint = taint, frozenset(nodes)
+        for state in self._beside:
+            state.added_taint = self.added_taint
+
+    def nominate(self, pod: int, node: int) -> None:
+        """Keep room on a node for an unbound pod."""
+        self.nominated[pod] = node
+        for state in self._beside:
+            state.nominate(pod, node)
+
+    def forget_nomination(self, pod: int) -> None:
+        """Keep room for a pod no longer."""
+        self.nominated.pop(pod, None)
+        for state in self._beside:
+            state.forget_nomination(pod)
 
     def with_nominated(self, pods: Iterable[int], node: int) -> ClusterState:
         """A copy in which these unbound pods count on a node, though nothing is reserved for them."""
         other = self.copy()
+        other._beside = ()  # the scheduler that asks looks at no other
         for pod in pods:
             other._put(pod, node)
             other.nominated.pop(pod, None)
@@ -329,6 +365,8 @@ class ClusterState:
 
     def forget_bound(self) -> None:
         """Take the pods bound so far for pods that have run for long: the figures show them."""
+        for state in self._beside:
+            state.forget_bound()
         for kind, node in self.bound_here.values():
             self._mark(kind, node, BOUND_HERE, -1)
         self.bound_here.clear()
@@ -338,6 +376,8 @@ class ClusterState:
         """Mark a bound pod terminating: it counts on its node until it is removed."""
         if self.node[pod] < 0:
             raise ValueError(f"pod {pod} is not bound")
+        for state in self._beside:
+            state.evict(pod)
         if not self.terminating[pod]:
             self.terminating[pod] = True
             self._touch(pod)
@@ -350,6 +390,8 @@ class ClusterState:
         where = self.node[pod]
         if where == GONE:
             raise ValueError(f"pod {pod} is gone already")
+        for state in self._beside:
+            state.remove(pod)
         if where >= 0:
             self._count(self.pod_class[pod], where, -1)
             self._counters.change(self.pod_class[pod], where, -1, live=not self.terminating[pod])
@@ -368,6 +410,8 @@ class ClusterState:
 
     def restore(self, pod: int, node: int) -> None:
         """Undo an eviction or a removal: the pod runs on its node again."""
+        for state in self._beside:
+            state.restore(pod, node)
         if self.node[pod] == GONE:
             self.terminating[pod] = False
             self._put(pod, node)

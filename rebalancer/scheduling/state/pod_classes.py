@@ -60,6 +60,11 @@ class PodClasses:
         self._cached: dict[tuple[int, object, Hashable], Any] = {}
         self._of_controller: dict[str, list[int]] = {}
         self._known = 0  # classes that are in it
+        self._beside: Sequence[PodClasses] = ()
+
+    def stand_beside(self, others: Sequence[PodClasses]) -> None:
+        """From now on these get each class that is added, too: of the same pods, for other schedulers."""
+        self._beside = others
 
     def __getitem__(self, pod_class: int) -> PodClass:
         return self._classes[pod_class]
@@ -72,6 +77,8 @@ class PodClasses:
 
     def add(self, pod: PodClass) -> int:
         """The index of a new class; ValueError if it requests a resource that no node and no pod names."""
+        for other in self._beside:
+            other.add(pod)
         pod = as_seen_by(self.release, pod)
         requests = pod_requests(pod, self.release)
         unknown = {name for name in (*requests.incoming, *requests.present) if name not in self.column}

@@ -20,7 +20,6 @@ from rebalancer.cluster.dumps.listing import Recording, decode_listing
 from rebalancer.cluster.kinds import BY_PLURAL, METRICS
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
 from rebalancer.load.report import build_report
-from rebalancer.load.scheduler_view import EMPTY_VIEW
 from rebalancer.load.usage import NodeUsage, PodUsage
 from rebalancer.planning.builder import PlanBuilder
 from rebalancer.planning.eviction import why_protected
@@ -93,10 +92,8 @@ class Asked(msgspec.Struct, frozen=True, dict=True):
         load = build_report(
             snapshot.nodes, snapshot.pods, [figures], measured, used, now=now, max_age_seconds=180
         )
-        scheduler = SchedulerFacts(default_configuration())
-        return prepare(
-            PlanningInputs(snapshot, load, EMPTY_VIEW, scheduler, self.policy, None, now, "sha256:case")
-        )
+        scheduler = SchedulerFacts(default_configuration(), acts_on=("default-scheduler",))
+        return prepare(PlanningInputs(snapshot, load, (scheduler,), self.policy, None, now, "sha256:case"))
 
     def wishes(self, without: frozenset[str] = frozenset()) -> dict[str, str]:
         """Why each pod is wished to move, by its full name, as if some others were gone already."""

@@ -9,7 +9,6 @@ from rebalancer.cluster import times
 from rebalancer.load.plugin_sources import read_view
 from rebalancer.load.raw_figures import ANY_ADDRESS, RawFigures
 from rebalancer.load.usage import node_usage_of_watcher
-from rebalancer.scheduling.registry import default_configuration
 from tests.fuzz.clusters import sound_snapshot
 from tests.fuzz.structure import json_structure
 from tests.fuzz.target import Target
@@ -21,7 +20,7 @@ ADDRESS = "http://load-watcher.monitoring:2020"
 def decode(content: bytes) -> None:
     """Read the document beside a recorded cluster."""
     snapshot, figures = sound_snapshot(), RawFigures({ANY_ADDRESS: content})
-    view = read_view(snapshot, figures, default_configuration(), (ADDRESS,), (), times.parse(NOW))
+    view = read_view(snapshot, figures, {ADDRESS: None}, (), times.parse(NOW))
     for metrics in view.watchers.values():
         node_usage_of_watcher(metrics, snapshot.nodes)
 

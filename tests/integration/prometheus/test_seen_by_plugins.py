@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rebalancer.load.plugin_sources import plugin_requests, read_view
+from rebalancer.load.plugin_sources import plugin_requests, read_view, watcher_addresses
 from rebalancer.load.prometheus.client import LivePrometheus
 from rebalancer.load.prometheus.queries import Connection, PrometheusQuery
 from rebalancer.load.prometheus.responses import RecordedResponses, decode_answer
@@ -65,7 +65,7 @@ def seen(plugin: str, arguments: Mapping[str, Any], now: float = NOW) -> Schedul
         server = LivePrometheus(connection, None, now)
         responses.keep(connection.address, query, lambda server=server, query=query: server(query))  # type: ignore[misc]
     figures = RawFigures(prometheus=responses)
-    return read_view(a_cluster(), figures, configuration, (), queries, now)
+    return read_view(a_cluster(), figures, watcher_addresses(configuration), queries, now)
 
 
 def test_the_load_watcher_in_a_plugin_reads_averages_and_deviations_of_instances(server: Prometheus) -> None:

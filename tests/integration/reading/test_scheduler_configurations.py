@@ -84,7 +84,7 @@ def test_a_suggested_policy_names_the_configuration_with_a_profile_for_most_pods
         kubeconfig = cluster.write_kubeconfig(tmp_path / "kubeconfig")
         suggested = suggest_policy(PlanOptions(kubeconfig=kubeconfig))
 
-    place = parse_policy(suggested.text, "test").policy.scheduler.config_map
+    place = parse_policy(suggested.text, "test").policy.schedulers[0].config_map
     assert place is not None
     assert (place.namespace, place.name) == ("scheduler-plugins", "scheduler-config")
     assert suggested.moves > 0

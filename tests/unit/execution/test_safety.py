@@ -69,17 +69,22 @@ def test_a_healthy_cluster_pulls_no_brake() -> None:
     assert not found.unknown
 
 
-def test_any_scheduler_that_is_down_is_a_brake_whatever_the_policy_says() -> None:
+def test_schedulers_of_which_none_is_alive_are_a_brake_whatever_the_policy_says() -> None:
     for safety in (Safety(), Safety(unknown_scheduler="proceed")):
-        reason = why_stop(safety, schedulers(True, False))
-        assert reason == "the scheduler s1 is not alive: the reason"
+        assert why_stop(safety, schedulers(False, False)) == "the scheduler s0 is not alive: the reason"
+
+
+def test_a_scheduler_that_is_down_keeps_its_own_pods_and_is_no_brake_for_those_of_another() -> None:
+    assert why_stop(Safety(), schedulers(True, False)) == ""
+    assert why_stop(Safety(), schedulers(None, True)) == ""
 
 
 def test_a_scheduler_of_unknown_state_is_a_brake_that_names_the_keys_to_change() -> None:
-    found = schedulers(True, None)
+    found = schedulers(None, False)
     assert why_stop(Safety(), found) == (
-        "whether the scheduler s1 is alive is not known: the reason. Name the Lease that it holds "
-        "(scheduler.lease in the policy), or accept this with safety.unknownScheduler: proceed"
+        "whether the scheduler s0 is alive is not known: the reason. Name the pods that run it "
+        "(scheduler.pods in the policy) or the Lease that it holds (scheduler.lease), or accept this with "
+        "safety.unknownScheduler: proceed"
     )
 
 

@@ -15,7 +15,7 @@ from rebalancer.execution.safety import SchedulerHealth, scheduler_health
 from rebalancer.planning.scheduler_facts import PodSelection, SchedulerLocation
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
-from tests.unit.execution.schedulers import BY_CONFIG_MAP, BY_IMAGE, BY_LEASE, LEASE, a_lease, a_scheduler_pod
+from tests.unit.execution.schedulers import BY_CONFIG_MAP, BY_LEASE, LEASE, a_lease, a_scheduler_pod
 
 
 def seen(
@@ -189,12 +189,16 @@ def test_a_scheduler_without_leader_election_is_seen_by_the_pods_that_mount_its_
     assert found.message
 
 
+OF_A_NODE = {"kind": "Node", "name": "cp", "uid": "cp", "controller": True}
+
+
 def test_pods_of_the_default_scheduler_say_nothing_about_a_second_one() -> None:
-    default = a_scheduler_pod("kube-scheduler-cp", owner="", labels={"component": "kube-scheduler"})
-    second = SchedulerLocation("trimaran", None, "off", PodSelection(("sched",), without_default=True))
+    default = a_scheduler_pod("kube-scheduler-cp", ownerReferences=[OF_A_NODE])
+    second = SchedulerLocation("trimaran", None, "off", PodSelection(("sched",)))
+    first = SchedulerLocation("default-scheduler", None, "off", PodSelection(("sched",), static=True))
     assert seen(second, pods=[default])[0].alive is None
     assert seen(second, pods=[default, a_scheduler_pod(ready="False")])[0].alive is False
-    assert seen(BY_IMAGE, pods=[default])[0].alive is True
+    assert seen(first, pods=[default])[0].alive is True
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from rebalancer.errors import InputError
-from rebalancer.observe.configuration import check_configuration, configuration_text
-from rebalancer.planning.scheduler_facts import configured, scored_resources
+from rebalancer.observe.configuration import check_configuration, configuration_texts
+from rebalancer.planning.scheduler_facts import configured_schedulers, scored_resources
 from rebalancer.policy.policy_file import LoadedPolicy, measured_resources, parse_policy, required_resources
 
 PROMETHEUS = {"prometheus": {"address": "http://prometheus:9090"}}
@@ -61,9 +61,8 @@ def test_a_plugin_that_scores_what_no_source_measures_is_refused_with_the_source
 
 def test_what_the_plugin_of_a_score_rule_scores_is_measured_and_required() -> None:
     policy = loaded("NetworkTraffic", sources=[PROMETHEUS])
-    written = configuration_text(policy)
-    assert written is not None
-    scored = scored_resources(policy.policy, configured(policy, written, (), tuple))
+    texts = configuration_texts(policy)
+    scored = scored_resources(policy.policy, configured_schedulers(policy, texts, (), tuple))
     assert scored == ("networkReceive",)
     assert "networkReceive" in measured_resources(policy.policy, scored)
     assert "networkReceive" in required_resources(policy.policy, scored)

@@ -42,6 +42,9 @@ class Api:
     def server_version(self) -> str:
         return "v1.35.4"
 
+    def get(self, _what: str, _path: str, _query: object = None) -> bytes:
+        return b'{"items": []}'
+
     def server_time(self) -> float:
         return NOW
 
@@ -164,7 +167,7 @@ def test_a_server_that_is_found_by_its_service_is_not_asked_before_the_services_
         raise AssertionError
 
     with answering(answer) as url:
-        policies = [(loaded(address=url), None), (loaded(), None)]
+        policies = [(loaded(address=url), ()), (loaded(), ())]
         found = ask_ahead(policies, cast("RawApi", Api()), NOW)
 
     assert (found.answers, found.failures) == ({}, {})

@@ -23,7 +23,7 @@ from rebalancer.load.raw_figures import RawFigures
 from rebalancer.load.sources import prometheus_reader
 from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import observe, read_inputs
-from rebalancer.observe.recorded import CONFIGURATION, documents_of, recorded_configuration
+from rebalancer.observe.recorded import CONFIGURATION, documents_of, observation_of
 from rebalancer.planning.assemble import assemble
 from rebalancer.planning.inputs import ApiServer, Observation, SchedulerStart
 from rebalancer.planning.plan import Plan, decode, encode
@@ -132,7 +132,7 @@ def observations(draw: st.DrawFn) -> tuple[Observation, LoadedPolicy, RunState |
         server=ApiServer(
             draw(st.sampled_from((None, "v1.35.2", "v1.30.0"))), draw(st.sampled_from(("", "plain http")))
         ),
-        configurations={place_of(loaded): written},
+        configurations={place_of(loaded.policy.schedulers[0], loaded.source): written},
         starts={"lease kube-system/kube-scheduler": start} if draw(st.booleans()) else {},
         live=True,
     )
@@ -148,8 +148,9 @@ def test_an_empty_configuration_is_none_as_a_shell_leaves_it_of_a_config_map_tha
     recording = a_recording(None)
     with_text = replace(recording, documents={CONFIGURATION: b"kind: KubeSchedulerConfiguration"})
 
-    assert recorded_configuration(replace(recording, documents={CONFIGURATION: b"\n"})) is None
-    assert recorded_configuration(with_text) is not None
+    empty = replace(recording, documents={CONFIGURATION: b"\n"})
+    assert not observation_of(build_snapshot(empty), "").configurations
+    assert observation_of(build_snapshot(with_text), "").configurations
 
 
 @settings(max_examples=examples(25))

@@ -146,6 +146,7 @@ def planning_inputs(
     own_pod: str = "",
     system_workloads: Iterable[str] = (),
     seed: int = 0,
+    not_alive: str = "",
     **kinds: Iterable[Item],
 ) -> PlanningInputs:
     """What a plan is made from; every kind is read but those ``unread``; ``left_out`` by who made the dump.
@@ -189,11 +190,14 @@ def planning_inputs(
         max_age_seconds=180,
     )
     policy = policy or _permissive_policy()
+    (settings,) = policy.schedulers
+    served = configuration.scheduler_names
+    acts_on = tuple(name for name in settings.profiles or served if name in served)
+    scheduler = SchedulerFacts(configuration, settings, acts_on, view=view, not_alive=not_alive)
     return PlanningInputs(
         snapshot=snapshot,
         load=report,
-        view=view,
-        scheduler=SchedulerFacts(configuration),
+        schedulers=(scheduler,),
         policy=policy,
         state=state,
         now=now,
@@ -201,13 +205,14 @@ def planning_inputs(
         seed=seed,
         own_pod=own_pod,
         system_workloads=frozenset(system_workloads),
-        warnings=tuple(misfits(policy, snapshot, configuration)),
+        warnings=tuple(misfits(policy, snapshot, (scheduler,))),
     )
 
 
 def with_scheduler(inputs: PlanningInputs, **facts: Any) -> PlanningInputs:
     """The inputs with other facts about the scheduler."""
-    return replace(inputs, scheduler=replace(inputs.scheduler, **facts))
+    (scheduler,) = inputs.schedulers
+    return replace(inputs, schedulers=(replace(scheduler, **facts),))
 
 
 def _requested(snapshot: Snapshot) -> FloatArray:

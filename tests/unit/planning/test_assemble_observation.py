@@ -19,7 +19,14 @@ from rebalancer.observe.plan_options import PlanOptions
 from rebalancer.observe.read import observe
 from rebalancer.observe.recorded import observation_of
 from rebalancer.planning.assemble import assemble
-from rebalancer.planning.inputs import ApiServer, Observation, SchedulerStart, canonical, digest_of
+from rebalancer.planning.inputs import (
+    ApiServer,
+    Observation,
+    SchedulerLife,
+    SchedulerStart,
+    canonical,
+    digest_of,
+)
 from rebalancer.planning.plan import encode
 from rebalancer.planning.planner import make_plan
 from rebalancer.policy.policy_file import LoadedPolicy, load_policy
@@ -51,6 +58,7 @@ def an_observation() -> Observation:
         assumed_neutral=("Mine",),
         installed_plugins=(PluginDescription("Theirs", frozenset({ExtensionPoint.SCORE})),),
         starts={"lease kube-system/kube-scheduler": SchedulerStart(900.0, "it acquired its lease")},
+        not_alive={"lease kube-system/kube-scheduler": SchedulerLife(None, "nobody renews it")},
         live=True,
     )
 
@@ -79,6 +87,10 @@ def _configured(text: str, source: str = "a cluster", **more: Any) -> Callable[[
     return _with(configurations={"configmap a/b c": ConfigurationText(text, source, **more)})
 
 
+def _living(life: SchedulerLife) -> Callable[[Observation], Observation]:
+    return _with(not_alive={"lease kube-system/kube-scheduler": life})
+
+
 OTHERS: Mapping[str, Callable[[Observation], Observation]] = {
     "Observation.snapshot": _with(
         snapshot=a_snapshot(nodes=[a_node("n1")], pods=[a_pod("web-2", node="n1")])
@@ -91,6 +103,7 @@ OTHERS: Mapping[str, Callable[[Observation], Observation]] = {
     "Observation.assumed_neutral": _with(assumed_neutral=()),
     "Observation.installed_plugins": _with(installed_plugins=()),
     "Observation.starts": _with(starts=None),
+    "Observation.not_alive": _with(not_alive={}),
     "RawFigures.watchers": _with_figures(watchers={"http://w": b"{ }"}),
     "RawFigures.missing": _with_figures(missing={"http://v": "refused"}),
     "RawFigures.prometheus": _with_figures(prometheus=RecordedResponses()),
@@ -107,6 +120,9 @@ OTHERS: Mapping[str, Callable[[Observation], Observation]] = {
     "SchedulerStart.because": _with(
         starts={"lease kube-system/kube-scheduler": SchedulerStart(900.0, "its pod is ready")}
     ),
+    "SchedulerLife.alive": _living(SchedulerLife(False, "nobody renews it")),
+    "SchedulerLife.because": _living(SchedulerLife(None, "forbidden")),
+    "SchedulerLife.lease_is_named": _living(SchedulerLife(None, "nobody renews it", True)),
     "Recording.listings": _with_recording(
         listings=a_snapshot(nodes=[a_node("n2")], pods=[]).recording.listings
     ),
@@ -121,7 +137,10 @@ EQUAL: Mapping[str, Callable[[Observation], Observation]] = {
     "Recording.documents": _with_recording(documents={"state.json": b"{}"}),
     "Recording.refused": _with_recording(refused=frozenset({"services"})),
 }
-NESTED = (Observation, RawFigures, RecordedResponses, ApiServer, ConfigurationText, SchedulerStart)
+NESTED = (
+    *(Observation, RawFigures, RecordedResponses, ApiServer, ConfigurationText),
+    *(SchedulerStart, SchedulerLife),
+)
 
 
 def digest(observation: Observation) -> str:

@@ -178,7 +178,9 @@ def planned(version: str, text: str, scheduler_name: str, minor: str) -> Plan:
     """A hot node with six pods of a scheduler, and two free ones."""
     policy = a_policy(scheduler=MIRRORS)
     head = f"apiVersion: kubescheduler.config.k8s.io/{version}\nkind: KubeSchedulerConfiguration"
-    configuration = load_configuration(head + text, "scheduler.yaml", extra_plugins=mirrored_plugins(policy))
+    configuration = load_configuration(
+        head + text, "scheduler.yaml", extra_plugins=mirrored_plugins(policy.schedulers[0])
+    )
     workloads = [
         a_workload(f"web{number}", ["a"], cpu="1500m", spec={"schedulerName": scheduler_name})
         for number in range(6)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from rebalancer.load.report import build_report
 from rebalancer.load.scheduler_view import EMPTY_VIEW, SchedulerView
 from rebalancer.load.usage import NodeUsage, PodUsage
+from rebalancer.planning.inputs import SchedulerFacts
 from rebalancer.planning.plan import Plan
 from rebalancer.planning.warnings import sentences, unmatched_names
 from rebalancer.policy.policy_file import load_policy, measured_resources, required_resources
@@ -252,7 +253,7 @@ def test_every_shipped_policy_is_tried_here() -> None:
 @pytest.mark.parametrize("name", [*FOR_ANY_CLUSTER, *FOR_A_PROFILE])
 def test_a_shipped_policy_moves_pods_on_a_cluster_that_it_fits(name: str) -> None:
     policy = shipped(name)
-    scheduler_name = (policy.scheduler.profiles or ("default-scheduler",))[0]
+    scheduler_name = (policy.schedulers[0].profiles or ("default-scheduler",))[0]
     plan = planned(policy, scheduler_name)
     assert moved(plan)
     assert not any("scheduler.profiles" in warning for warning in plan.warnings)
@@ -262,7 +263,8 @@ def test_a_shipped_policy_moves_pods_on_a_cluster_that_it_fits(name: str) -> Non
 def test_a_policy_for_a_profile_that_is_not_there_moves_nothing_and_names_the_setting(name: str) -> None:
     policy = shipped(name)
     snapshot = planning_inputs([a_node("a")]).snapshot
-    said = sentences(unmatched_names(policy, snapshot, default_configuration()))
+    scheduler = SchedulerFacts(default_configuration(), policy.schedulers[0])
+    said = sentences(unmatched_names(policy, snapshot, (scheduler,)))
     assert moved(planned(policy)) == {}
     assert any(
         text.startswith("scheduler.profiles ")

@@ -131,14 +131,14 @@ def test_every_pair_of_shipped_rules_relieves_as_many_nodes_as_the_better_of_the
     arguments: Any
     (arguments,) = (
         profile.argument("NetworkTraffic")
-        for profile in start.scheduler.configuration.profiles
+        for profile in start.schedulers[0].configuration.profiles
         if profile.scheduler_name == "trimaran"
     )
     names = start.snapshot.nodes.names
     percent = start.load.percent[:, 0]
     traffic = {name: LINK * percent[row] / 100 for row, name in enumerate(names)}
     query = ("http://prometheus.monitoring:9090", published_query(arguments))
-    start = replace(start, view=replace(start.view, queries={query: traffic}))
+    start = start.with_views(lambda view: replace(view, queries={query: traffic}))
 
     def inputs_by(*rules: HotRule) -> PlanningInputs:
         inputs = replace(start, policy=by(start.policy, *rules))

@@ -9,8 +9,7 @@ from rebalancer.planning.inputs import Observation
 from rebalancer.planning.scheduler_facts import scheduler_facts
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.scheduling.registry import default_configuration
-from tests.builders import a_node, a_pod, a_snapshot
+from tests.builders import a_node, a_pod, a_snapshot, owned_by
 
 
 @pytest.mark.parametrize(
@@ -23,8 +22,8 @@ from tests.builders import a_node, a_pod, a_snapshot
 )
 def test_weights_are_those_of_the_schedulers_image(version: str, plugin: str, weight: int) -> None:
     containers = [{"name": "c", "image": f"registry.k8s.io/kube-scheduler:{version}"}]
-    pods = [a_pod("scheduler", node="n", containers=containers)]
-    observation = Observation(a_snapshot(nodes=[a_node("n")], pods=pods), RawFigures(), 0.0)
-    loaded = LoadedPolicy(RebalancePolicy(), "policy.yaml", "")
-    facts = scheduler_facts(observation, loaded, default_configuration())
+    pods = [a_pod("scheduler", node="n", owner=owned_by("Node", "n"), containers=containers)]
+    snapshot = a_snapshot(nodes=[a_node("n")], pods=pods)
+    observation = Observation(snapshot, RawFigures(), 0.0, configurations={"": None})
+    (facts,) = scheduler_facts(observation, LoadedPolicy(RebalancePolicy(), "policy.yaml", ""))
     assert facts.configuration.profiles[0].weights[plugin] == weight

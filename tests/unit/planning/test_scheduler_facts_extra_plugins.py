@@ -184,7 +184,7 @@ def test_a_mirrored_plugin_is_described_as_the_model_describes_it() -> None:
     score = {"address": "http://prometheus", "query": "up", "missingScore": 3}
     changed = {**policy.model_dump(mode="json", by_alias=True, exclude_none=True)}
     changed["scheduler"]["mirror"] = [{"plugin": "NetworkTraffic", "prometheusScore": score}]
-    (mirrored,) = mirrored_plugins(RebalancePolicy.model_validate(changed))
+    (mirrored,) = mirrored_plugins(RebalancePolicy.model_validate(changed).schedulers[0])
     query = PluginQuery("http://prometheus", "up", "node")
     definition = Definition("NetworkTraffic", query, missing_score=3)
     expected = described_score(definition)

@@ -11,15 +11,13 @@ from msgspec.structs import replace
 from rebalancer.cluster.dumps.reader import DumpReader
 from rebalancer.cluster.dumps.writer import save
 from rebalancer.cluster.snapshot import Snapshot, build_snapshot
-from rebalancer.load.raw_figures import RawFigures
-from rebalancer.planning.inputs import ApiServer, Observation, SchedulerFacts
-from rebalancer.planning.scheduler_facts import feature_gates, scheduler_version
+from rebalancer.planning.inputs import SchedulerFacts
+from rebalancer.planning.scheduler_facts import feature_gates, with_pods
 from rebalancer.planning.warnings import _of_scheduler, contradicted_gates
-from rebalancer.policy.schedulers import SchedulerSettings
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.registry import default_configuration, load_configuration
-from rebalancer.scheduling.versions.release import Release
+from rebalancer.scheduling.versions.release import FeatureGates, Release
 from rebalancer.scheduling.versions.verified import unpredictable_rule
 from tests.builders import a_node, a_pod, a_snapshot, owned_by
 
@@ -47,8 +45,17 @@ def _snapshot(*containers: dict[str, Any], owner: dict[str, Any] | None = STATIC
     return a_snapshot(nodes=[a_node("n")], pods=pods)
 
 
-def _policy(**gates: bool) -> SchedulerSettings:
-    return RebalancePolicy.model_validate({"scheduler": {"featureGates": gates}}).scheduler
+def _scheduler(
+    snapshot: Snapshot, configuration: SchedulerConfiguration = FIRST, **scheduler: Any
+) -> SchedulerFacts:
+    """A scheduler with the pods that run it, of a policy that says this of it."""
+    (settings,) = RebalancePolicy.model_validate({"scheduler": scheduler}).schedulers
+    (found,) = with_pods([SchedulerFacts(configuration, settings, version="1.36")], snapshot)
+    return found
+
+
+def _gates(snapshot: Snapshot, configuration: SchedulerConfiguration = FIRST, **gates: bool) -> FeatureGates:
+    return feature_gates(_scheduler(snapshot, configuration, featureGates=gates))
 
 
 @pytest.mark.parametrize(
@@ -65,35 +72,35 @@ def _policy(**gates: bool) -> SchedulerSettings:
     ],
 )
 def test_gates_are_known_where_the_command_line_is_seen(container: dict[str, Any], gates: Any) -> None:
-    found = feature_gates(_policy(), _snapshot(container), FIRST)
+    found = _gates(_snapshot(container))
     assert found.known == (gates is not None)
     assert found.stated == ({"A": True, "B": False} if gates == "AB" else {})
 
 
 def test_schedulers_that_differ_or_that_nobody_sees_leave_the_gates_unknown() -> None:
     one, other = {"command": ["kube-scheduler"]}, {"command": ["kube-scheduler", "--feature-gates=A=true"]}
-    assert feature_gates(_policy(), _snapshot(one, one), FIRST).known
-    assert not feature_gates(_policy(), _snapshot(one, other), FIRST).known
-    assert not feature_gates(_policy(), _snapshot(one, {}), FIRST).known
-    assert not feature_gates(_policy(), _snapshot(), FIRST).known
+    assert _gates(_snapshot(one, one)).known
+    assert not _gates(_snapshot(one, other)).known
+    assert not _gates(_snapshot(one, {})).known
+    assert not _gates(_snapshot()).known
 
 
 def test_a_second_scheduler_tells_nothing_of_the_first_that_nobody_sees() -> None:
     deployed = _snapshot({"command": ["kube-scheduler"]}, owner=owned_by("ReplicaSet", "load-aware"))
-    assert not feature_gates(_policy(), deployed, FIRST).known
-    assert feature_gates(_policy(), deployed, SECOND).known
+    assert not _gates(deployed).known
+    assert _gates(deployed, SECOND).known
 
 
 def test_a_gate_that_opens_others_leaves_them_unknown() -> None:
-    found = feature_gates(_policy(), _snapshot({"args": ["--feature-gates=AllAlpha=true"]}), FIRST)
+    found = _gates(_snapshot({"args": ["--feature-gates=AllAlpha=true"]}))
     assert not found.known
 
 
 def test_the_policy_goes_before_and_a_contradiction_is_a_warning() -> None:
     snapshot = _snapshot({"args": ["--feature-gates=A=true,B=false"]})
-    assert feature_gates(_policy(A=False), snapshot, FIRST).stated == {"A": False, "B": False}
-    policy = RebalancePolicy(scheduler=_policy(A=False, B=False))
-    (warning,) = contradicted_gates(policy, snapshot, FIRST)
+    assert _gates(snapshot, A=False).stated == {"A": False, "B": False}
+    scheduler = _scheduler(snapshot, featureGates={"A": False, "B": False})
+    (warning,) = contradicted_gates(scheduler)
     assert "A: false, but the scheduler was started with A=true" in warning
 
 
@@ -106,7 +113,7 @@ def test_pods_with_gpus_are_predictable_once_the_gate_is_seen_to_be_off() -> Non
         ({"command": ["kube-scheduler"]}, False),
         ({"command": ["kube-scheduler", "--feature-gates=DRAExtendedResource=false"]}, True),
     ):
-        release = Release.of("1.36", feature_gates(_policy(), _snapshot(container), FIRST))
+        release = Release.of("1.36", _gates(_snapshot(container)))
         assert (unpredictable_rule(release, pod) == "") == predictable
 
 
@@ -117,7 +124,7 @@ def test_a_recording_keeps_the_gates_and_no_other_argument(tmp_path: Path) -> No
     pods = [a_pod("scheduler", node="n", owner=STATIC, containers=containers), other]
     save(a_snapshot(nodes=[a_node("n")], pods=pods).recording, tmp_path / "recording", 0.0)
     again = build_snapshot(DumpReader(tmp_path / "recording").read())
-    assert feature_gates(_policy(), again, FIRST).stated == {"A": True}
+    assert _gates(again).stated == {"A": True}
     kept = [
         token
         for pod in again.pods.classes
@@ -125,21 +132,6 @@ def test_a_recording_keeps_the_gates_and_no_other_argument(tmp_path: Path) -> No
         for token in (*(container.command or ()), *(container.args or ()))
     ]
     assert kept == ["kube-scheduler", "--feature-gates=A=true"]
-
-
-def test_the_version_of_a_second_scheduler_is_not_that_of_the_first() -> None:
-    def version(snapshot: Snapshot, configuration: SchedulerConfiguration) -> str:
-        server = ApiServer(version="v1.35.1")
-        observation = Observation(snapshot, RawFigures(), 0.0, server=server)
-        return scheduler_version(observation, _policy(), configuration)
-
-    second = _snapshot(
-        {"image": "scheduler-plugins/kube-scheduler:v0.31.8"}, owner=owned_by("ReplicaSet", "s")
-    )
-    static = _snapshot({"image": "registry.k8s.io/kube-scheduler:v1.34.2"})
-    assert version(second, FIRST) == "1.35"
-    assert version(second, SECOND) == "1.31"
-    assert version(static, FIRST) == "1.34"
 
 
 @pytest.mark.parametrize(
@@ -154,8 +146,7 @@ def test_the_version_of_a_second_scheduler_is_not_that_of_the_first() -> None:
 def test_defaults_that_are_assumed_of_a_scheduler_with_a_configuration_are_warned_of(
     container: dict[str, Any], policy: dict[str, Any], warns: bool
 ) -> None:
-    settings = RebalancePolicy.model_validate({"scheduler": policy})
-    found = _of_scheduler(settings, _snapshot(container), SchedulerFacts(FIRST, version="1.36"))
+    found = _of_scheduler(_scheduler(_snapshot(container), **policy))
     assert any("the defaults are assumed" in text for text in found) is warns
 
 
@@ -164,9 +155,8 @@ def test_a_configuration_that_the_policy_names_and_the_recording_lacks_is_warned
     source: str, warns: bool
 ) -> None:
     place = {"namespace": "kube-system", "name": "theirs"}
-    settings = RebalancePolicy.model_validate({"scheduler": {"configMap": place}})
     configuration = replace(FIRST, source=source)
-    found = _of_scheduler(settings, _snapshot({}), SchedulerFacts(configuration, version="1.36"))
+    found = _of_scheduler(_scheduler(_snapshot({}), configuration, configMap=place))
     said = [text for text in found if "the defaults are assumed" in text]
     assert bool(said) is warns
     assert all(text.startswith("configmap kube-system/theirs, which") for text in said)

@@ -9,9 +9,8 @@ import pytest
 
 from rebalancer.cluster import times
 from rebalancer.load.raw_figures import RawFigures
-from rebalancer.planning.inputs import Observation, SchedulerStart
-from rebalancer.planning.scheduler_facts import scheduler_facts, starting_scheduler
-from rebalancer.policy.policy_file import LoadedPolicy
+from rebalancer.planning.inputs import Observation, SchedulerFacts, SchedulerStart
+from rebalancer.planning.scheduler_facts import counts_recent_pods, locate, observed
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
 from rebalancer.scheduling.registry import default_configuration, load_configuration
@@ -25,7 +24,6 @@ TRIMARAN = load_configuration(
     "test",
 )
 MORNING, NOON, NIGHT = "2026-11-20T08:00:00Z", "2026-11-20T12:00:00Z", "2026-11-20T23:00:00Z"
-LOADED = LoadedPolicy(RebalancePolicy.model_validate({}), "p.yaml", "")
 
 
 def a_scheduler(name: str, since: str | None, *, ready: str = "True", owner: str = "Node") -> dict[str, Any]:
@@ -42,7 +40,8 @@ def listed_at(
 ) -> tuple[float, ...]:
     snapshot = a_snapshot(nodes=[a_node("n")], pods=pods)
     observation = Observation(snapshot, RawFigures(), 0.0, starts=starts)
-    return scheduler_facts(observation, LOADED, configuration).listed_nodes_at
+    (facts,) = observed([SchedulerFacts(configuration)], observation, RebalancePolicy())
+    return facts.listed_nodes_at
 
 
 @pytest.mark.parametrize(
@@ -74,8 +73,9 @@ def test_a_second_scheduler_is_known_by_its_own_pods() -> None:
 
 
 def test_a_scheduler_that_is_not_seen_listed_the_nodes_at_the_latest_when_it_acquired_its_lease() -> None:
-    location = starting_scheduler(LOADED.policy.scheduler, TRIMARAN, a_snapshot(nodes=[], pods=[]))
-    assert location is not None
+    trimaran = SchedulerFacts(TRIMARAN)
+    location = locate(trimaran, [trimaran], a_snapshot(nodes=[], pods=[]))
+    assert counts_recent_pods(trimaran)
     acquired = {location.key: SchedulerStart(7.0, "its scheduler acquired its lease")}
     unknown = {location.key: SchedulerStart(None, "nobody may read it")}
     assert listed_at(configuration=TRIMARAN, starts=acquired) == (7.0, -math.inf)
@@ -94,6 +94,8 @@ def test_a_scheduler_that_is_not_seen_listed_the_nodes_at_the_latest_when_it_acq
 def test_from_1_35_on_the_nodes_that_it_lists_come_in_no_order(
     scheduler: dict[str, Any], shuffles: tuple[int, ...]
 ) -> None:
-    loaded = LoadedPolicy(RebalancePolicy.model_validate({"scheduler": scheduler}), "p.yaml", "")
+    policy = RebalancePolicy.model_validate({"scheduler": scheduler})
     snapshot = a_snapshot(nodes=[a_node("a"), a_node("b")], pods=[])
-    assert scheduler_facts(Observation(snapshot, RawFigures(), 0.0), loaded, FIRST).shuffles == shuffles
+    observation = Observation(snapshot, RawFigures(), 0.0)
+    (facts,) = observed([SchedulerFacts(FIRST, policy.schedulers[0])], observation, policy)
+    assert facts.shuffles == shuffles

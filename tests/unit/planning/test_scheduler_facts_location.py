@@ -6,10 +6,18 @@ from typing import Any
 
 import pytest
 
-from rebalancer.planning.scheduler_facts import LeaseName, PodSelection, SchedulerLocation, locate
-from rebalancer.policy.schedulers import ConfigMapKey, SchedulerLease, SchedulerSettings
+from rebalancer.planning.inputs import SchedulerFacts
+from rebalancer.planning.scheduler_facts import (
+    NAMED_BY_POLICY,
+    LeaseName,
+    PodSelection,
+    SchedulerLocation,
+    locate,
+    with_pods,
+)
+from rebalancer.policy.schedulers import ConfigMapKey, SchedulerLease, SchedulerPods, SchedulerSettings
 from rebalancer.scheduling.registry import default_configuration, load_configuration
-from tests.builders import a_snapshot
+from tests.builders import a_node, a_pod, a_snapshot, owned_by
 
 DEFAULT_LEASE = LeaseName("kube-system", "kube-scheduler")
 
@@ -23,17 +31,29 @@ def configuration(*profiles: str, election: str = "") -> str:
     )
 
 
-def a_scheduler_pod(namespace: str, image: str = "registry.k8s.io/kube-scheduler:v1.35.0") -> dict[str, Any]:
-    return {
-        "metadata": {"namespace": namespace, "name": f"scheduler-{namespace}", "uid": namespace},
-        "spec": {"containers": [{"name": "scheduler", "image": image}]},
-    }
+def a_scheduler_pod(
+    namespace: str,
+    image: str = "registry.k8s.io/kube-scheduler:v1.35.0",
+    *,
+    owner: str = "ReplicaSet",
+    **spec: Any,
+) -> dict[str, Any]:
+    containers = [{"name": "scheduler", "image": image}]
+    return a_pod(
+        f"scheduler-{namespace}",
+        node="n",
+        namespace=namespace,
+        owner=owned_by(owner, "scheduler"),
+        containers=containers,
+        **spec,
+    )
 
 
 def located(text: str, settings: SchedulerSettings | None = None, *pods: dict[str, Any]) -> SchedulerLocation:
     loaded = load_configuration(text, "config.yaml") if text else default_configuration()
-    names = loaded.scheduler_names
-    return locate(names, settings or SchedulerSettings(), loaded, a_snapshot(pods=pods))
+    snapshot = a_snapshot(nodes=[a_node("n")], pods=pods)
+    found = with_pods([SchedulerFacts(loaded, settings or SchedulerSettings())], snapshot)
+    return locate(found[0], found, snapshot)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +89,7 @@ def test_the_lease_is_the_one_that_the_configuration_names(text: str, lease: Lea
 def test_a_lease_that_the_configuration_names_counts_alone() -> None:
     text = configuration("trimaran", election="{resourceName: trimaran}")
     found = located(text, None, a_scheduler_pod("kube-system"))
-    assert (found.named_by, found.pods) == ("leaderElection of config.yaml", None)
+    assert found.named_by == "leaderElection of config.yaml"
     assert not located("", None, a_scheduler_pod("kube-system")).named_by
 
 
@@ -80,23 +100,43 @@ def test_the_lease_of_the_policy_counts_alone() -> None:
     )
     for text in (configuration("trimaran", election="{leaderElect: false}"), ""):
         found = located(text, settings, a_scheduler_pod("sched"))
-        assert (found.lease, found.pods) == (LeaseName("ops", "ours"), None)
+        assert (found.lease, found.named_by) == (LeaseName("ops", "ours"), NAMED_BY_POLICY)
 
 
 def test_the_pods_are_those_that_mount_the_configuration_of_the_policy() -> None:
     settings = SchedulerSettings(config_map=ConfigMapKey(namespace="sched", name="trimaran-config"))
-    found = located(configuration("trimaran"), settings, a_scheduler_pod("kube-system"))
-    assert found.pods == PodSelection(("sched",), "trimaran-config", without_default=False)
+    volumes = [{"name": "config", "configMap": {"name": "trimaran-config"}}]
+    for pods in ((), (a_scheduler_pod("kube-system"), a_scheduler_pod("sched", volumes=volumes))):
+        found = located(configuration("trimaran"), settings, *pods)
+        assert found.pods == PodSelection(("sched",), "trimaran-config")
+
+
+def test_the_pods_that_the_policy_selects_are_the_schedulers_whatever_their_image() -> None:
+    selector = SchedulerPods(namespace="ours", match_labels={"component": "custom-scheduler"})
+    pod = a_scheduler_pod("ours", "cylonchau/custom-scheduler:v0.0.1")
+    pod["metadata"]["labels"] = {"component": "custom-scheduler"}
+    found = located(configuration("custom"), SchedulerSettings(pods=selector), pod)
+    assert found.pods == PodSelection(("ours",), selector=selector)
+    assert found.own_hosts == {"scheduler-ours"}
 
 
 def test_otherwise_the_pods_are_looked_for_where_schedulers_were_seen() -> None:
-    pods = (a_scheduler_pod("b"), a_scheduler_pod("a"), a_scheduler_pod("shop", "nginx:1"))
-    assert located(configuration("trimaran"), None, *pods).pods == PodSelection(
-        ("a", "b"), without_default=True
-    )
-    assert located("", None, *pods).pods == PodSelection(("a", "b"))
+    pods = (a_scheduler_pod("b"), a_scheduler_pod("a", owner="Node"), a_scheduler_pod("shop", "nginx:1"))
+    assert located(configuration("trimaran"), None, *pods).pods == PodSelection(("b",))
+    assert located("", None, *pods).pods == PodSelection(("a",), static=True)
     assert located("", None).pods is None
 
 
 def test_messages_name_every_scheduler_name_that_the_process_serves() -> None:
     assert located(configuration("trimaran", "batch", election="{resourceName: x}")).name == "batch, trimaran"
+
+
+def test_a_lease_is_compared_with_the_pods_of_the_scheduler_and_with_those_of_others() -> None:
+    pods = (a_scheduler_pod("trimaran"), a_scheduler_pod("kube-system", owner="Node", hostNetwork=True))
+    settings = SchedulerSettings(lease=SchedulerLease(name="kube-scheduler"))
+    found = located(configuration("trimaran"), settings, *pods)
+    assert found.competitor("n_0815") == "kube-system/scheduler-kube-system"
+    assert not found.competitor("scheduler-trimaran_0815")
+    assert not found.is_held_by_a_stranger("scheduler-trimaran_0815")
+    assert found.is_held_by_a_stranger("somebody_0815")
+    assert not located("", None, *pods).is_held_by_a_stranger("the-host-of-n_0815")

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from rebalancer.planning.inputs import SchedulerFacts
 from rebalancer.planning.warnings import insecure_connections, sentences, unprotected_server
 from rebalancer.policy.schema import RebalancePolicy
 from rebalancer.profiles.types import SchedulerConfiguration
@@ -11,7 +12,7 @@ from rebalancer.scheduling.registry import default_configuration, load_configura
 
 
 def said(policy: RebalancePolicy, configuration: SchedulerConfiguration, server: str = "") -> tuple[str, ...]:
-    return sentences(insecure_connections(policy, configuration, server))
+    return sentences(insecure_connections(policy, (SchedulerFacts(configuration),), server))
 
 
 def reading(**prometheus: Any) -> RebalancePolicy:

@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from rebalancer.cluster.snapshot import build_snapshot
+from rebalancer.planning.inputs import SchedulerFacts
 from rebalancer.planning.strategies import STRATEGIES
 from rebalancer.planning.warnings import NAMED, sentences, unmatched_names
 from rebalancer.policy.model import Selector
@@ -26,7 +27,8 @@ def warnings(neutral: tuple[str, ...] = (), **policy: Any) -> tuple[str, ...]:
         storageclasses=[{"metadata": {"name": "fast"}, "provisioner": "x"}],
     )
     found = RebalancePolicy.model_validate(policy)
-    return sentences(unmatched_names(found, build_snapshot(recording), default_configuration(), neutral))
+    scheduler = SchedulerFacts(default_configuration(), found.schedulers[0])
+    return sentences(unmatched_names(found, build_snapshot(recording), (scheduler,), neutral))
 
 
 @pytest.mark.parametrize(
@@ -34,6 +36,10 @@ def warnings(neutral: tuple[str, ...] = (), **policy: Any) -> tuple[str, ...]:
     [
         ({"scheduler": {"profiles": ["trimarann"]}}, "scheduler.profiles names the profile trimarann"),
         ({"scheduler": {"assumeNeutral": ["Foo"]}}, "scheduler.assumeNeutral names the plugin Foo"),
+        (
+            {"scheduler": {"pods": {"namespace": "ops", "matchLabels": {"app": "scheduler"}}}},
+            "scheduler.pods selects no pod of ops: app=scheduler",
+        ),
         (
             {"hotNodes": {"any": [{"score": {"plugins": ["NodeResourceFit"], "below": 20}}]}},
             "did you mean NodeResourcesFit?",

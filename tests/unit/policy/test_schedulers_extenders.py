@@ -25,6 +25,6 @@ def test_an_extender_without_one_source_of_its_scores_is_refused(item: dict[str,
 
 def test_an_extender_is_known_by_its_url_without_a_slash_at_its_end() -> None:
     item = {"urlPrefix": "http://127.0.0.1:8888/", "file": "scores.yaml"}
-    (known,) = RebalancePolicy.model_validate({"scheduler": {"extenders": [item]}}).scheduler.extenders
+    (known,) = RebalancePolicy.model_validate({"scheduler": {"extenders": [item]}}).schedulers[0].extenders
 
     assert known.url == "http://127.0.0.1:8888"

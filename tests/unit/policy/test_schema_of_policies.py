@@ -21,8 +21,8 @@ from tests.unit.policy.policy_texts import DESIGN, read, refusal
 def test_a_full_policy_is_read_into_values() -> None:
     policy = read(DESIGN)
     assert policy.metadata.name == "k3s-trimaran"
-    assert policy.scheduler.config_map is not None
-    assert policy.scheduler.config_map.key == "scheduler-config.yaml"
+    assert policy.schedulers[0].config_map is not None
+    assert policy.schedulers[0].config_map.key == "scheduler-config.yaml"
     assert policy.load.sources == (
         LoadWatcherSource(load_watcher=LoadWatcher(address="http://load-watcher.loadwatcher:2020")),
         MetricsServerSource(metrics_server=MetricsServer()),
@@ -199,8 +199,8 @@ def test_a_coolto_that_is_not_given_lies_ten_points_below_its_threshold_and_neve
 
 
 def test_an_inline_configuration_may_be_text_or_a_mapping() -> None:
-    assert read("scheduler: {inline: 'a: 1'}\n").scheduler.inline == "a: 1"
-    inline = read("scheduler:\n  inline:\n    kind: KubeSchedulerConfiguration\n").scheduler.inline
+    assert read("scheduler: {inline: 'a: 1'}\n").schedulers[0].inline == "a: 1"
+    inline = read("scheduler:\n  inline:\n    kind: KubeSchedulerConfiguration\n").schedulers[0].inline
     assert json.loads(inline or "") == {"kind": "KubeSchedulerConfiguration"}
 
 

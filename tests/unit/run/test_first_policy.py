@@ -107,7 +107,7 @@ def test_a_scheduler_that_the_configuration_lacks_and_a_prometheus_are_named() -
     assert "1 pod has schedulerName other, which the configuration lacks" in flat(found)
     assert '# - prometheus: {address: "http://prometheus-server.monitoring:9090"' in found.text
     assert found.text.count("# - prometheus") == 1
-    assert policy.scheduler.profiles == ()
+    assert policy.schedulers[0].profiles == ()
 
 
 @pytest.mark.parametrize(

@@ -46,10 +46,7 @@ class Reading(SimpleNamespace):
 
 def read(now: float, evictable: dict[str, Any], **versions: int) -> Any:
     snapshot = SimpleNamespace(pods=Pods(**versions))
-    view = SimpleNamespace(lag_seconds=0.0)
-    return Reading(
-        now=now, policy=a_policy(evictable=evictable), snapshot=snapshot, view=view, scheduler=None
-    )
+    return Reading(now=now, policy=a_policy(evictable=evictable), snapshot=snapshot, schedulers=())
 
 
 def a_replanner(first: Any, clock: float, *later: Any) -> Any:

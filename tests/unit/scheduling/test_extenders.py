@@ -49,9 +49,11 @@ def configured(
     )
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     text = json.dumps({**head, **document, "extenders": [settings | extender]})
-    known = {item.url: item.scores or "" for item in policy.scheduler.extenders}
+    known = {item.url: item.scores or "" for item in policy.schedulers[0].extenders}
     written = ConfigurationText(text, "c.yaml", known)
-    return scheduler_facts.configured(LoadedPolicy(policy, "p.yaml", ""), written, (), installed)
+    return scheduler_facts.configured(
+        LoadedPolicy(policy, "p.yaml", ""), policy.schedulers[0], written, (), installed
+    )
 
 
 def placed(
@@ -224,7 +226,7 @@ def test_yaml_of_the_docs_is_read() -> None:
     policy = RebalancePolicy.model_validate(
         {"scheduler": {"extenders": [{"urlPrefix": URL, "scores": {"scores": [PODS_PER_NODE]}}]}}
     )
-    assert yaml.safe_load(policy.scheduler.extenders[0].scores or "") == {"scores": [PODS_PER_NODE]}
+    assert yaml.safe_load(policy.schedulers[0].extenders[0].scores or "") == {"scores": [PODS_PER_NODE]}
 
 
 def test_scores_of_a_policy_import_nothing_and_may_name_what_is_installed(

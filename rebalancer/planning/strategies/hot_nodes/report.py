@@ -58,6 +58,7 @@ _KEPT_BY = {  # how many pods: 4 by limits, 1 of a DaemonSet
     Reason.SINGLE_REPLICA.value: "the only replica",
     Reason.NO_BETTER_LANDING.value: "without a better landing",
     Reason.OTHER_SCHEDULER.value: "of another scheduler",
+    Reason.SCHEDULER_NOT_ALIVE.value: "whose scheduler is not known to be alive",
     Reason.UNPREDICTABLE.value: "with an unpredictable landing",
     Reason.LOCAL_STORAGE.value: "with local storage",
     Reason.ANNOTATION.value: "by an annotation",

@@ -24,8 +24,13 @@ from tests.kubernetes_api.fields import Field, fields_of
 from tests.protobuf_encoder import encode_items, encode_list
 
 # Where JSON and protobuf write the fields of another message into this one.
-INLINED = {"core/v1.Volume": "core/v1.VolumeSource"}
-INLINED_NAMES = frozenset({"inlinevolumeSource", "volumeSource"})
+INLINED = {
+    "core/v1.Volume": "core/v1.VolumeSource",
+    "core/v1.ConfigMapVolumeSource": "core/v1.LocalObjectReference",
+}
+INLINED_NAMES = frozenset(
+    {"inlinevolumeSource", "volumeSource", "inlinelocalObjectReference", "localObjectReference"}
+)
 OF_OUR_OWN = frozenset({"unknownField"})
 
 

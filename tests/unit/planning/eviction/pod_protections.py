@@ -229,6 +229,11 @@ BY_POLICY: list[tuple[Reason, str, Case]] = [
     ),
 ]
 UNKNOWN_OR_NOT_NOW: list[tuple[Reason, str, Case]] = [
+    (
+        Reason.SCHEDULER_NOT_ALIVE,
+        "not alive",
+        case(not_alive="the scheduler default-scheduler is not alive: nobody renews its lease"),
+    ),
     (Reason.OTHER_SCHEDULER, "not configured", case(the_pod(spec={"schedulerName": "volcano"}))),
     (
         Reason.OTHER_SCHEDULER,

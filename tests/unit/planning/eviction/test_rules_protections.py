@@ -25,6 +25,7 @@ from tests.unit.planning.builders import (
     moved,
     plan_of,
     planning_inputs,
+    with_scheduler,
 )
 from tests.unit.planning.eviction.pod_protections import (
     ALWAYS,
@@ -359,7 +360,7 @@ def test_a_pod_that_its_controller_replaces_says_how_far_that_is(given: Case, wo
 
 def test_a_configuration_that_was_given_is_named_where_it_lacks_the_scheduler_of_a_pod() -> None:
     inputs = planning_inputs([a_node("hot"), a_node("cool", cpu=8)], **case(OF_VOLCANO))
-    configuration = replace(inputs.scheduler.configuration, source="dump/scheduler-config.yaml")
-    inputs = replace(inputs, scheduler=replace(inputs.scheduler, configuration=configuration))
+    configuration = replace(inputs.schedulers[0].configuration, source="dump/scheduler-config.yaml")
+    inputs = with_scheduler(inputs, configuration=configuration)
     said = because(plan_of(inputs), "web-0")
     assert said == "schedulerName volcano is not in the scheduler's configuration dump/scheduler-config.yaml"

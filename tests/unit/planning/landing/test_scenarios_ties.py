@@ -91,7 +91,7 @@ def carried_out(prepared: PreparedInputs, plan: PartialPlan, start: int) -> tupl
         state.evict(candidate.row)
         leaving.append(candidate.row)
         placement = prepared.schedulers.scheduler(candidate.replacement).place(state, candidate.replacement)
-        chance = placement.chance_from(np.array([start]))
+        chance = placement.chance_from({0: np.array([start])})
         node = int(placement.feasible[int(np.argmax(chance))])
         state.bind(state.add(candidate.replacement), node)
         usage[candidate.source] -= candidate.usage

@@ -51,7 +51,9 @@ def a_mirror(**score: Any) -> dict[str, Any]:
 def configured(**score: Any) -> SchedulerConfiguration:
     policy = RebalancePolicy.model_validate({"scheduler": a_mirror(**score)})
     written = ConfigurationText(CONFIGURATION, "c.yaml")
-    return scheduler_facts.configured(LoadedPolicy(policy, "p.yaml", ""), written, (), tuple)
+    return scheduler_facts.configured(
+        LoadedPolicy(policy, "p.yaml", ""), policy.schedulers[0], written, (), tuple
+    )
 
 
 def scored(values: Mapping[str, float], **score: Any) -> list[int]:
@@ -114,7 +116,7 @@ def test_a_mirror_that_no_profile_enables_is_a_warning() -> None:
     policy = RebalancePolicy.model_validate({"scheduler": a_mirror()})
     text = CONFIGURATION.replace("QuietDisks", "ImageLocality")
     configuration = scheduler_facts.configured(
-        LoadedPolicy(policy, "p.yaml", ""), ConfigurationText(text, "c"), (), tuple
+        LoadedPolicy(policy, "p.yaml", ""), policy.schedulers[0], ConfigurationText(text, "c"), (), tuple
     )
     assert configuration.warnings == ("p.yaml: scheduler.mirror: no profile enables QuietDisks",)
 
@@ -166,7 +168,7 @@ def test_its_query_is_asked_and_series_find_their_nodes_by_name_and_address() ->
     for connection, query in asked:
         responses.keep(connection.address, query, lambda: answer)
 
-    view = read_view(snapshot, RawFigures(prometheus=responses), configuration, (), queries, 0.0)
+    view = read_view(snapshot, RawFigures(prometheus=responses), {}, queries, 0.0)
 
     assert [query.query for _, query in asked] == [QUERY]
     assert view.queries[ADDRESS, QUERY] == {"n-1": 1.0, "n-2": 2.0}  # n-3 has two values: neither can be used
@@ -205,7 +207,7 @@ def test_every_example_of_the_documentation_can_be_used() -> None:
     names = [
         mirror.plugin
         for example in examples
-        for mirror in RebalancePolicy.model_validate(example).scheduler.mirror
+        for mirror in RebalancePolicy.model_validate(example).schedulers[0].mirror
     ]
     assert names == ["QuietDisks", "NetworkTraffic"]
 
@@ -218,6 +220,6 @@ def test_a_mirror_may_stand_for_a_known_plugin() -> None:
         "  pluginConfig: [{name: NetworkTraffic, args: {ip: other, deviceName: eth0, timeRange: 3}}]\n"
     )
     configuration = scheduler_facts.configured(
-        LoadedPolicy(policy, "p", ""), ConfigurationText(text, "c.yaml"), (), tuple
+        LoadedPolicy(policy, "p", ""), policy.schedulers[0], ConfigurationText(text, "c.yaml"), (), tuple
     )
     assert [(item.address, item.query) for item in plugin_queries(configuration)] == [(ADDRESS, "rate")]

@@ -8,9 +8,10 @@ import pytest
 
 from rebalancer.load.raw_figures import RawFigures
 from rebalancer.planning.inputs import Observation
-from rebalancer.planning.scheduler_facts import scheduler_version, versions_running
+from rebalancer.planning.scheduler_facts import scheduler_facts
+from rebalancer.planning.scheduler_pods import pods_of_schedulers, versions_of
+from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import RebalancePolicy
-from rebalancer.scheduling.registry import default_configuration
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions import verified
 from rebalancer.scheduling.versions.release import REFERENCE, FeatureGates, Release, major_minor
@@ -24,7 +25,7 @@ from rebalancer.scheduling.versions.verified import (
     version_warnings,
     why_unverified,
 )
-from tests.builders import a_node, a_pod, a_snapshot
+from tests.builders import a_node, a_pod, a_snapshot, owned_by
 
 V1 = "kubescheduler.config.k8s.io/v1"
 SIDECAR = {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "500m"}}}
@@ -346,19 +347,28 @@ def test_the_version_is_read_from_the_schedulers_pod(image: str, versions: tuple
     snapshot = a_snapshot(
         nodes=[a_node("n")], pods=[a_pod("scheduler", node="n", containers=[{"name": "c", "image": image}])]
     )
-    assert versions_running(snapshot) == versions
+    assert versions_of(pods_of_schedulers(snapshot)) == versions
 
 
 def test_what_the_policy_states_goes_before_what_runs() -> None:
     image = "registry.k8s.io/kube-scheduler:v1.34.2"
     snapshot = a_snapshot(
-        nodes=[a_node("n")], pods=[a_pod("scheduler", node="n", containers=[{"name": "c", "image": image}])]
+        nodes=[a_node("n")],
+        pods=[
+            a_pod(
+                "scheduler",
+                node="n",
+                owner=owned_by("Node", "n"),
+                containers=[{"name": "c", "image": image}],
+            )
+        ],
     )
 
     def found(**scheduler: str) -> str:
-        settings = RebalancePolicy.model_validate({"scheduler": scheduler}).scheduler
-        observation = Observation(snapshot, RawFigures(), 0.0)
-        return scheduler_version(observation, settings, default_configuration())
+        policy = RebalancePolicy.model_validate({"scheduler": scheduler})
+        observation = Observation(snapshot, RawFigures(), 0.0, configurations={"": None})
+        (facts,) = scheduler_facts(observation, LoadedPolicy(policy, "p.yaml", ""))
+        return facts.version
 
     assert found() == "1.34"
     assert found(version="v1.35.1") == "1.35"

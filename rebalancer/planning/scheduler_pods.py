@@ -1,0 +1,178 @@
+"""Which pods run the scheduler that a policy names, and which run another one.
+
+Two schedulers side by side differ in version, feature gates and Lease, and each is judged by its own pods
+alone: the version in the image of a neighbour says nothing. The first of these that finds a pod counts:
+
+    scheduler.pods             the pods that it selects
+    scheduler.configMap        pods in its namespace that mount it, or whose --config has the name of its key
+    scheduler.file             pods whose --config has the name of the file
+    default-scheduler          of a configuration with this profile: static pods of the image kube-scheduler
+    any other schedulerName    other pods of that image; those whose owner is named after a profile, if any
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import PurePath
+
+import msgspec
+import numpy as np
+
+from rebalancer.cluster.pod_classes import PodClass
+from rebalancer.cluster.records import Container
+from rebalancer.cluster.records.pods import CONFIG_FLAG, flag_values, is_scheduler, stated_gates
+from rebalancer.cluster.snapshot import Snapshot
+from rebalancer.policy.schedulers import SchedulerSettings
+from rebalancer.profiles.types import DEFAULT_SCHEDULER_NAME
+from rebalancer.scheduling.versions.release import major_minor, minor_of
+
+_OWNER_OF_STATIC_PODS = "Node"
+
+
+class SchedulerPod(msgspec.Struct, frozen=True, eq=False):
+    """A class of pods that run a scheduler, and the container that does."""
+
+    index: int  # of the class
+    pod: PodClass
+    container: Container
+
+    @property
+    def is_static(self) -> bool:
+        """Whether a kubelet runs it from a file, as those of a control plane."""
+        return self.pod.owner.kind == _OWNER_OF_STATIC_PODS
+
+    @property
+    def version(self) -> str:
+        """The version in its image; empty where that says none.
+
+        scheduler-plugins number theirs 0.MINOR, after the Kubernetes 1.MINOR they are built from.
+        """
+        if not is_scheduler(self.container.image):
+            return ""
+        found = major_minor(self.container.image.partition("@")[0].rpartition(":")[2])
+        return f"1.{found[2:]}" if found.startswith("0.") else found
+
+    @property
+    def gates(self) -> dict[str, bool] | None:
+        """The feature gates on its command line; None where that is not known."""
+        return stated_gates(self.container.args or ()) if self.container.command else None
+
+    @property
+    def configuration_files(self) -> list[str]:
+        """The paths that its --config names."""
+        return flag_values(self.container.args or (), CONFIG_FLAG)
+
+    def mounts(self, config_map: str) -> bool:
+        """Whether it has a volume of this ConfigMap."""
+        sources = (volume.config_map for volume in self.pod.spec.volumes or ())
+        return any(source is not None and source.name == config_map for source in sources)
+
+
+def pods_of_schedulers(snapshot: Snapshot) -> list[SchedulerPod]:
+    """The classes of pods whose image is that of a kube-scheduler."""
+    return [
+        SchedulerPod(index, pod, container)
+        for index, pod in enumerate(snapshot.pods.classes)
+        for container in pod.spec.containers or ()
+        if is_scheduler(container.image)
+    ]
+
+
+def pods_of_each(
+    schedulers: Sequence[tuple[SchedulerSettings, Collection[str]]], snapshot: Snapshot
+) -> list[tuple[SchedulerPod, ...]]:
+    """The classes of pods that run each scheduler, which comes with the schedulerNames that it serves.
+
+    A pod that one of them is known by is none of another one's that is only known by its owner.
+    """
+    running = pods_of_schedulers(snapshot)
+    named = [_named_pods(settings, names, running, snapshot) for settings, names in schedulers]
+    taken = {item.index for pods in named for item in pods}
+    left = [item for item in running if item.index not in taken]
+    return [
+        tuple(pods or _of_fitting_owner(names, left))
+        for pods, (_, names) in zip(named, schedulers, strict=True)
+    ]
+
+
+def _named_pods(
+    settings: SchedulerSettings,
+    scheduler_names: Collection[str],
+    running: Sequence[SchedulerPod],
+    snapshot: Snapshot,
+) -> list[SchedulerPod]:
+    """Those that the policy selects, or that have the configuration that it names."""
+    if settings.pods is not None:
+        selects = settings.pods.selects
+        selected = [
+            item for item in _every_pod(snapshot, settings.pods.namespace) if selects(item.pod.labels)
+        ]
+        return _of_scheduler_image(selected)
+    place = settings.config_map
+    if place is None:
+        started = _started_with(PurePath(settings.file or "").name, running)
+    else:
+        there = _every_pod(snapshot, place.namespace)
+        if mounting := [item for item in there if item.mounts(place.name)]:
+            return _of_scheduler_image(mounting)
+        started = _started_with(place.key, _of_scheduler_image(there))
+    return _of_fitting_owner(scheduler_names, started) or started
+
+
+def _of_scheduler_image(pods: list[SchedulerPod]) -> list[SchedulerPod]:
+    """Those whose image is that of a kube-scheduler; all where none is, as of an image of somebody's own."""
+    return [item for item in pods if is_scheduler(item.container.image)] or pods
+
+
+def _every_pod(snapshot: Snapshot, namespace: str) -> list[SchedulerPod]:
+    return [
+        SchedulerPod(index, pod, container)
+        for index, pod in enumerate(snapshot.pods.classes)
+        if pod.namespace == namespace
+        for container in pod.spec.containers or ()
+    ]
+
+
+def _started_with(file_name: str, pods: Iterable[SchedulerPod]) -> list[SchedulerPod]:
+    """Those whose --config names a file of this name."""
+    if not file_name:
+        return []
+    return [
+        item for item in pods if any(PurePath(path).name == file_name for path in item.configuration_files)
+    ]
+
+
+def _of_fitting_owner(
+    scheduler_names: Collection[str], running: Iterable[SchedulerPod]
+) -> list[SchedulerPod]:
+    if DEFAULT_SCHEDULER_NAME in scheduler_names:
+        return [item for item in running if item.is_static]
+    others = [item for item in running if not item.is_static]
+    named = [
+        item for item in others if any(_is_named_after(item.pod.owner.name, name) for name in scheduler_names)
+    ]
+    return named or others
+
+
+def _is_named_after(owner: str, scheduler_name: str) -> bool:
+    """Whether an owner is a workload of this name, or its ReplicaSet, which has a hash behind it."""
+    return owner == scheduler_name or owner.rpartition("-")[0] == scheduler_name
+
+
+def versions_of(pods: Iterable[SchedulerPod]) -> tuple[str, ...]:
+    """The versions in the images of these pods, the lowest first."""
+    found = {item.version for item in pods} - {""}
+    return tuple(sorted(found, key=lambda version: (minor_of(version) or 0, version)))
+
+
+def gates_of(pods: Iterable[SchedulerPod]) -> dict[str, bool] | None:
+    """The gates on the command lines of these pods; None when not all are known, or they differ."""
+    found = [item.gates for item in pods]
+    return found[0] if found and all(item == found[0] for item in found) else None
+
+
+def ready_since(pods: Iterable[SchedulerPod], snapshot: Snapshot) -> list[float]:
+    """Since when the pods of these classes are ready, in Unix seconds, the longest first."""
+    table = snapshot.pods
+    since = table.ready_since[np.isin(table.pod_class, [item.index for item in pods])]
+    return sorted(since[np.isfinite(since)].tolist())
