@@ -10,6 +10,7 @@ import pytest
 
 from tests.conformance.oracle import build
 from tests.conformance.oracle.process import Oracle
+from tests.conformance.samples import landings_of, sampled_cluster
 from tests.conftest import ORACLE_MINOR
 
 NODES = 130
@@ -89,3 +90,16 @@ def test_the_node_to_preempt_on_is_named(oracle: Oracle) -> None:
     decisions = oracle.answer(case)["pods"]
     assert [decision.get("chosen") for decision in decisions] == [None, None]
     assert [decision["nominated"] for decision in decisions] == ["n-000", ""]
+
+
+def test_no_search_of_a_sample_lands_outside_the_nodes_that_the_model_holds_possible(oracle: Oracle) -> None:
+    """By one worker and by sixteen, from every start."""
+    searches = 0
+    for seed in range(8):
+        case = sampled_cluster(seed, 200) | {"version": ORACLE_MINOR}
+        predicted = landings_of(case)
+        for workers in (1, 16):
+            (landings,) = oracle.answer(case | {"searches": {"workers": workers}})["landings"]
+            assert set(landings["nodes"]) <= predicted.keys() | {""}, (seed, workers)
+            searches += len(landings["nodes"])
+    assert searches > 1000
