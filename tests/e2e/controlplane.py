@@ -35,6 +35,14 @@ CONTROLLERS = (
     "taint-eviction-controller",
     "resourcequota-controller",
 )
+# What those are called in an old minor, where the name is not that one without "-controller".
+_OLD_CONTROLLERS = {
+    "garbage-collector-controller": "garbagecollector",
+    "pod-garbage-collector-controller": "podgc",
+    "root-ca-certificate-publisher-controller": "root-ca-cert-publisher",
+    "node-lifecycle-controller": "nodelifecycle",
+    "taint-eviction-controller": "nodelifecycle",  # which did this as well
+}
 STAGES = Path(__file__).parent / "stages.yaml"
 _USERS = {
     ADMIN: "system:masters",
@@ -42,7 +50,17 @@ _USERS = {
     "system:kube-scheduler": "",
     "kwok": "system:masters",
 }
+# The version of KubeSchedulerConfiguration that articles of the minor's time have, or today's.
+CONFIGURATION_VERSION = "v1beta3" if assets.MINOR in assets.OLD_MINORS else "v1"
 _LONG_LIVED = ("--kube-api-qps=500", "--kube-api-burst=1000")
+
+
+def _controllers(without: Container[str]) -> list[str]:
+    """The controllers that are started, as this minor calls them."""
+    names = [name for name in CONTROLLERS if name not in without]
+    if assets.MINOR not in assets.OLD_MINORS:
+        return names
+    return [_OLD_CONTROLLERS.get(name, name.removesuffix("-controller")) for name in names]
 
 
 @dataclass
@@ -106,7 +124,7 @@ class ControlPlane:
             "kube-controller-manager",
             [
                 f"--kubeconfig={self.kubeconfig('system:kube-controller-manager')}",
-                f"--controllers={','.join(name for name in CONTROLLERS if name not in without)}",
+                f"--controllers={','.join(_controllers(without))}",
                 f"--service-account-private-key-file={self.folder / 'service-account.key'}",
                 "--use-service-account-credentials=true",
                 f"--root-ca-file={self.certificate}",
@@ -127,7 +145,7 @@ class ControlPlane:
         """Start a kube-scheduler, second schedulers under names of their own."""
         port = free_port()
         document: dict[str, Any] = (yaml.safe_load(configuration) if configuration else None) or {
-            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "apiVersion": f"kubescheduler.config.k8s.io/{CONFIGURATION_VERSION}",
             "kind": "KubeSchedulerConfiguration",
         }
         document["clientConnection"] = {
@@ -306,4 +324,4 @@ def _healthy(url: str) -> bool:
             return False
 
 
-__all__ = ["ADMIN", "ApiRefusedError", "ControlPlane", "is_ready"]
+__all__ = ["ADMIN", "CONFIGURATION_VERSION", "ApiRefusedError", "ControlPlane", "is_ready"]
