@@ -35,7 +35,7 @@ from rebalancer.planning.inputs import Observation, PlanningInputs
 from rebalancer.planning.planner import make_plan
 from rebalancer.policy.policy_file import LoadedPolicy, load_policy
 from rebalancer.reporting.render import Format
-from rebalancer_lab.timeline.studies import backfill_timeline
+from rebalancer_lab.timeline.backfill_command import backfill_timeline
 from tests.conftest import SUMMARY
 from tests.e2e import clusters, metrics
 from tests.e2e.controlplane import ControlPlane, is_ready

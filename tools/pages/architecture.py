@@ -15,15 +15,13 @@ _STAGES: dict[str, tuple[int, int, str, str]] = {  # by name: column and row, an
     "planning": (5, 1, "which pods move,", "and why"),
     "state": (5, 0, "what earlier runs", "knew"),
     "execution": (6, 1, "evict, wait,", "verify, record"),
-    "simulation": (6, 2, "many runs", "on a recording"),
-    "questions": (6, 3, "what if, how many", "more, why not"),
+    "agreement": (6, 2, "the scheduler's own", "decisions, compared"),
     "reporting": (7, 1, "tables, metrics,", "pages"),
 }
 _PIPELINE = ("policy", "profiles", "cluster", "load", "scheduling", "planning", "execution", "reporting")
 _ARROWS = (
     *pairwise(_PIPELINE),
-    *(("planning", "simulation"), ("planning", "questions")),
-    *(("simulation", "reporting"), ("questions", "reporting")),
+    *(("planning", "agreement"), ("agreement", "reporting")),
     *(("state", "load"), ("state", "planning"), ("execution", "state")),
 )
 _STYLE = (

@@ -105,7 +105,7 @@ def backfill(
     \b
     rebalancer timeline backfill --days 7 --policy policy.yaml days/
     """
-    from rebalancer_lab.timeline.studies import (  # noqa: PLC0415 - imports the whole pipeline
+    from rebalancer_lab.timeline.backfill_command import (  # noqa: PLC0415 - imports the whole pipeline
         backfill_timeline,
         convert_recording,
     )
@@ -148,7 +148,7 @@ def replay(
     \b
     rebalancer timeline replay days/ --policy now.yaml --policy bolder.yaml
     """
-    from rebalancer_lab.timeline.studies import replay_timeline  # noqa: PLC0415 - imports the whole pipeline
+    from rebalancer_lab.timeline.replay_command import replay_timeline  # noqa: PLC0415 - imports the whole pipeline
 
     replay_timeline(folder, options, policies, descheduler, seed, output)
 

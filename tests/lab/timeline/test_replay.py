@@ -15,8 +15,8 @@ from rebalancer.state.run_state import RunState
 from rebalancer_lab.timeline import frames
 from rebalancer_lab.timeline.descheduler import LowNodeUtilization
 from rebalancer_lab.timeline.replay import DESCHEDULER, NOTHING, RECORDED, Measures, Replay, replay
-from rebalancer_lab.timeline.studies import _page as page_of
-from rebalancer_lab.timeline.studies import about, replay_table
+from rebalancer_lab.timeline.replay_command import _page as page_of
+from rebalancer_lab.timeline.replay_command import about, replay_table
 from rebalancer_lab.timeline.timeline import Timeline
 from rebalancer_lab.timeline.workers import Block, Figures, Task, evaluate
 from tests.builders import a_node
