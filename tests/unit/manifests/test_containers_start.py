@@ -22,6 +22,7 @@ from typing import NamedTuple
 import pytest
 import yaml
 
+from rebalancer.cli.program import COMMANDS
 from rebalancer_demo import Rule, Sandbox, User
 from rebalancer_demo.hot_cluster import hot_cluster
 from tests.e2e.processes import free_port
@@ -335,3 +336,31 @@ def test_every_folder_with_a_pod_is_among_those_that_are_started() -> None:
     of_the_lab = {"examples/dask"}  # workers of a search, on an image of their own
 
     assert folders - set(FOLDERS) - of_the_lab == set()
+
+
+def in_image(stage: str, packages: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the program of an image with nothing but the image's packages."""
+    environment = {
+        name: value.replace(SITE_PACKAGES, str(packages)) for name, value in image(stage).environment.items()
+    }
+    command = [sys._base_executable, *image(stage).entry_point[1:], *arguments]  # type: ignore[attr-defined]
+    return subprocess.run(command, env=environment, cwd=packages, capture_output=True, text=True, check=False)
+
+
+def test_the_image_starts_each_command_of_the_program_and_has_no_other(
+    site_packages: dict[str, Path],
+) -> None:
+    shown = in_image("program", site_packages["program"], "--help")
+
+    assert "Commands of rebalancer-" not in shown.stdout
+    for command in COMMANDS:
+        assert f"\n  {command} " in shown.stdout
+        started = in_image("program", site_packages["program"], command, "--help")
+        assert (started.returncode, started.stderr) == (0, "")
+        assert started.stdout.startswith(f"Usage: rebalancer {command} ")
+
+
+def test_the_image_of_the_extender_has_its_command_besides(site_packages: dict[str, Path]) -> None:
+    shown = in_image("extender", site_packages["extender"], "--help")
+
+    assert "\nCommands of rebalancer-extender:\n  extender " in shown.stdout
