@@ -24,6 +24,7 @@ COMPARED: Mapping[str, str] = {
     "1.35": "1.35.4",
     "1.36": "1.36.3",
     "1.37": "1.37.2",
+    "1.38": "1.38.0-beta.0",
 }
 """The release of each minor whose decisions were compared with the model's, oldest first.
 

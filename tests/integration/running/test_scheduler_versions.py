@@ -50,7 +50,7 @@ def _versions(document: dict[str, Any]) -> list[str]:
             "1.28",
             f"was read but not compared ({verified_in_words()} were); run refuses a plan that moves pods",
         ),
-        ("1.38", "was read but not compared"),
+        ("1.38", "was compared as of 1.38.0-beta.0; run refuses a plan that moves pods which depend on"),
         ("1.99", "what changed after 1.38 is not known; run refuses to act on it"),
     ],
 )
