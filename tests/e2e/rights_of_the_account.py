@@ -155,7 +155,7 @@ class Cluster:
         self.measure()
         kubeconfig = self.control_plane.kubeconfig(self.token)
         ended = subprocess.run(
-            [*COMMAND, *arguments, f"--kubeconfig={kubeconfig}", "--output=json", *options],
+            [*COMMAND, *arguments, f"--kubeconfig={kubeconfig}", *options],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -298,7 +298,7 @@ def start_cron_job(cluster: ControlPlane, folder: Path, *, expected: int) -> Obj
     token = cluster.service_account_token(NAME, pod["serviceAccountName"])
     rights_cluster.measure(cluster.api)
     ended = subprocess.run(
-        [*COMMAND, *arguments, f"--kubeconfig={cluster.kubeconfig(token)}", "--output=json"],
+        [*COMMAND, *arguments, f"--kubeconfig={cluster.kubeconfig(token)}"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
