@@ -596,6 +596,19 @@ DEFAULT_SPREAD = Rule(
     gate=Gate("DefaultPodTopologySpread", exists_since=18, locked_since=20),
     concerns=lambda pod: not spreads_evenly(pod),
 )
+ZERO_SCALARS = Rule(
+    "extended resources of 0",
+    "an extended resource of which a pod requests 0 is lacking where the requests of a node exceed it",
+    until=25,
+    concerns=lambda pod: bool(extended_resources(pod)),
+)
+SCORE_WITHOUT_OVERHEAD = Rule(
+    "score without overhead",
+    "the score of NodeResourcesFit leaves out the overhead of the pod being placed",
+    since=22,
+    until=23,
+    concerns=lambda pod: bool(pod.spec.overhead),
+)
 SKIPPED_FILTERS = Rule(
     "skipped filters",
     "a filter that has nothing to look at for a pod is skipped, also where room is kept for nominated pods",

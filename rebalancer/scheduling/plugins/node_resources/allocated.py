@@ -40,6 +40,7 @@ class _ScoreOfItsOwn(NodeResourcesFit):
     points = extension_points("score")
     versions = frozenset({"v1beta1"})
     evidence = Evidence.SOURCE
+    leaves_out_overhead = False
     strategy: ClassVar[ScoringStrategyType]
 
     def __init__(self, arguments: AllocatedArguments | RequestedToCapacityRatioArguments) -> None:

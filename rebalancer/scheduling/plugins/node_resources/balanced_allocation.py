@@ -5,7 +5,7 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/noderesources/balance
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -56,7 +56,8 @@ class NodeResourcesBalancedAllocation(Plugin):
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray | None:
         """Skipped for a pod that requests none of the resources; not normalised."""
         if state.classes.release.has(BALANCE_OF_TWO):
-            return _balance_of_two(state, pod_class, feasible)
+            scored = state.classes.requests[pod_class].incoming_scored
+            return _balance_of_two(state, scored, feasible)
         requests = state.classes.requests[pod_class].incoming_balanced
         own = tuple(requests.get(name, 0) for name in self._resources)
         if not any(own) and state.classes.release.has(BALANCE_SKIPS_BEST_EFFORT):
@@ -74,7 +75,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         shares: list[FloatArray] = []
         counted: list[BoolArray] = []
         for name in self._resources:
-            found = amounts(state, pod_class, rows, name, defaults=False)
+            found = amounts(state, own, rows, name, defaults=False)
             if found is None:
                 continue
             requested, allocatable = found
@@ -92,14 +93,14 @@ class NodeResourcesBalancedAllocation(Plugin):
         return _scores(shares, counted)
 
 
-def _balance_of_two(state: ClusterState, pod_class: int, rows: IntArray) -> IntArray:
+def _balance_of_two(state: ClusterState, requests: Mapping[str, int], rows: IntArray) -> IntArray:
     """(rows,) what is left of 1 after the difference of two shares, each with the pod and with defaults.
 
     Source: kubernetes v1.20.15 pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go:85.
     """
     shares: list[FloatArray] = []
     for name in _TWO:
-        counted = amounts(state, pod_class, rows, name, defaults=True)
+        counted = amounts(state, requests, rows, name, defaults=True)
         assert counted is not None  # every node has a column for it
         requested, allocatable = counted
         offered = allocatable > 0

@@ -5,6 +5,7 @@ Source: kubernetes v1.34.4 pkg/scheduler/framework/plugins/noderesources/fit.go:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar, Self
 
@@ -13,13 +14,19 @@ from pydantic import model_validator
 
 from rebalancer.cluster.arrays import IntArray
 from rebalancer.cluster.nodes import CPU, EPHEMERAL_STORAGE, MEMORY, PODS_COLUMN
+from rebalancer.cluster.quantities import units_of
 from rebalancer.profiles.types import Arguments, extension_points
 from rebalancer.profiles.types import Arguments as PluginArguments
 from rebalancer.scheduling.framework.plugin import MAX_SCORE, Evidence, Plugin
 from rebalancer.scheduling.plugins.node_resources import scored_resources
-from rebalancer.scheduling.resources import is_scalar, round_half_away
+from rebalancer.scheduling.resources import exact_amounts, is_scalar, round_half_away
 from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_class
-from rebalancer.scheduling.versions.rules import EVERY_SCORED_RESOURCE, FIT_COMPARES_ALL
+from rebalancer.scheduling.versions.rules import (
+    EVERY_SCORED_RESOURCE,
+    FIT_COMPARES_ALL,
+    SCORE_WITHOUT_OVERHEAD,
+    ZERO_SCALARS,
+)
 
 _TOO_MANY_PODS = 1
 _NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
@@ -75,6 +82,7 @@ class NodeResourcesFit(Plugin):
     Arguments: ClassVar[type[PluginArguments] | None] = NodeResourcesFitArguments
     static_pre_filter = True
     evidence = Evidence.DECISIONS
+    leaves_out_overhead: ClassVar[bool] = True  # where a rule of the release does
 
     def __init__(self, arguments: NodeResourcesFitArguments) -> None:
         self._scored = arguments.scoring_strategy
@@ -95,6 +103,8 @@ class NodeResourcesFit(Plugin):
         incoming = classes.requests[pod_class].incoming
         row = classes.vector(incoming)
         scalars = [column for column in range(PODS_COLUMN + 1, len(row)) if row[column] > 0]
+        if classes.release.has(ZERO_SCALARS):
+            scalars = sorted(classes.column[name] for name in incoming if is_scalar(name))
         wanted = [column for column in _NATIVE if row[column] > 0]
         if classes.release.has(FIT_COMPARES_ALL) and (wanted or any(map(is_scalar, incoming))):
             wanted = list(_NATIVE)
@@ -120,12 +130,13 @@ class NodeResourcesFit(Plugin):
 
     def raw_scores(self, state: ClusterState, pod_class: int, feasible: IntArray) -> IntArray:
         """Σ score·weight ÷ Σ weight over the configured resources; not normalised."""
+        own = self._own(state, pod_class)
         if state.classes.release.has(EVERY_SCORED_RESOURCE):
-            return self._scores_of_all(state, pod_class, feasible)
+            return self._scores_of_all(state, own, feasible)
         total = np.zeros_like(feasible)
         weights: IntArray | int = 0  # one number while every node offers what is counted
         for resource in self._scored.resources:
-            amounts = scored_resources.amounts(state, pod_class, feasible, resource.name, defaults=True)
+            amounts = scored_resources.amounts(state, own, feasible, resource.name, defaults=True)
             if amounts is None:
                 continue
             requested, allocatable = amounts
@@ -141,7 +152,16 @@ class NodeResourcesFit(Plugin):
             weights = weights + np.where(counted, resource.weight, 0)
         return self._mean(total, weights)
 
-    def _scores_of_all(self, state: ClusterState, pod_class: int, rows: IntArray) -> IntArray:
+    def _own(self, state: ClusterState, pod_class: int) -> Mapping[str, int]:
+        """What the pod counts for in the score."""
+        own = state.classes.requests[pod_class].incoming_scored
+        overhead = state.classes[pod_class].spec.overhead
+        if overhead and self.leaves_out_overhead and state.classes.release.has(SCORE_WITHOUT_OVERHEAD):
+            left_out = {name: units_of(value) for name, value in exact_amounts(overhead).items()}
+            return {name: value - left_out.get(name, 0) for name, value in own.items()}
+        return own
+
+    def _scores_of_all(self, state: ClusterState, own: Mapping[str, int], rows: IntArray) -> IntArray:
         """As ``raw_scores``, up to 1.21: a resource that a node does not offer counts as one that is used up.
 
         Source: kubernetes v1.20.15 pkg/scheduler/framework/plugins/noderesources/resource_allocation.go:90,
@@ -150,7 +170,7 @@ class NodeResourcesFit(Plugin):
         total = np.zeros_like(state.pod_count[rows])
         weights = np.zeros_like(total)
         for resource in self._scored.resources:
-            amounts = scored_resources.amounts(state, pod_class, rows, resource.name, defaults=True)
+            amounts = scored_resources.amounts(state, own, rows, resource.name, defaults=True)
             requested, allocatable = (
                 (np.zeros_like(total), np.zeros_like(total)) if amounts is None else amounts
             )

@@ -5,7 +5,7 @@ Source: kubernetes v1.34.4 pkg/scheduler/apis/config/v1/defaults.go:177.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Self
 
 import numpy as np
@@ -81,15 +81,15 @@ def on_shape(shape: Sequence[ShapePoint], used: IntArray) -> IntArray:
 
 
 def amounts(
-    state: ClusterState, pod_class: int, rows: IntArray, resource: str, *, defaults: bool
+    state: ClusterState, requests: Mapping[str, int], rows: IntArray, resource: str, *, defaults: bool
 ) -> tuple[IntArray, IntArray] | None:
-    """(rows,) requested with the pod, and allocatable; None when it does not count.
+    """(rows,) requested with a pod that makes these requests, and allocatable; None when it does not count.
 
     ``defaults``: of containers that request nothing; without them pod-level requests are honoured.
     A scalar the pod does not request is not counted, nor are pods (noderesources/resource_allocation.go).
     """
-    column, requests = state.classes.column.get(resource), state.classes.requests[pod_class]
-    own = (requests.incoming_scored if defaults else requests.incoming_balanced).get(resource, 0)
+    column = state.classes.column.get(resource)
+    own = requests.get(resource, 0)
     unrequested = is_scalar(resource) and own == 0
     if column in (None, PODS_COLUMN) or (
         unrequested and not state.classes.release.has(EVERY_SCORED_RESOURCE)

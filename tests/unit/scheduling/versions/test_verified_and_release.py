@@ -12,6 +12,7 @@ from rebalancer.planning.scheduler_facts import scheduler_facts
 from rebalancer.planning.scheduler_pods import pods_of_schedulers, versions_of
 from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.policy.schema import RebalancePolicy
+from rebalancer.scheduling.registry import default_configuration
 from rebalancer.scheduling.state.cluster_state import ClusterState
 from rebalancer.scheduling.versions import verified
 from rebalancer.scheduling.versions.release import REFERENCE, FeatureGates, Release, major_minor
@@ -143,7 +144,8 @@ def test_the_version_of_reference_sees_pods_as_they_are() -> None:
 
 def test_only_verified_versions_go_without_a_warning() -> None:
     for version in VERIFIED:
-        assert bool(version_warnings(version, V1)) == bool(compared_prerelease(version))
+        own = default_configuration(version).api_version
+        assert bool(version_warnings(version, own)) == bool(compared_prerelease(version))
     assert version_warnings("", V1) == (
         f"the scheduler's version is not known: the rules of {REFERENCE} are used, and run refuses to act; "
         "state it in scheduler.version",
