@@ -119,10 +119,10 @@ class Program(LazyGroup):
     help="Format of the logs on stderr.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show more logs, and details of errors.")
-@click.option("--version", is_flag=True, help="Show the version, and the Kubernetes versions verified.")
+@click.option("--version", is_flag=True, help="Show the version, and those of Kubernetes.")
 @option(
     *("-o --output version_format", OutputFormat(DATA_FORMATS), "FORMAT"),
-    "The format of --version; a command has its own -o, behind its name.",
+    "The format of --version.",
 )
 @click.pass_context
 def main(

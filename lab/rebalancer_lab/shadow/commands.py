@@ -20,7 +20,7 @@ from rebalancer.cli.output import Output, emit, progress
 from rebalancer.observe.plan_options import PlanOptions
 
 
-@click.command(short_help="Show which pods another scheduler configuration would place elsewhere.")
+@click.command(short_help="Try another scheduler configuration beside the one in force.")
 @click.argument("other", type=FILE, metavar="FILE")
 @option(
     *("--for seconds", DURATION, "DURATION", "How long to follow the cluster."),

@@ -32,7 +32,7 @@ from rebalancer.signals import stop_on_signal
 
 @click.group()
 def timeline() -> None:
-    """Record days of a cluster, fill them in from Prometheus, or replay them under other policies."""
+    """Record days of a cluster, fill them in, or replay them."""
 
 
 @timeline.command("record")

@@ -11,6 +11,7 @@ from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
 from rebalancer.observe.read import known_state, observe
 from rebalancer.observe.recorded import recorded_state
 from rebalancer.planning.assemble import assemble
+from rebalancer.policy.policy_file import LoadedPolicy
 from rebalancer.run.plan import plan_inputs
 from rebalancer_lab.what_if.changed_cluster import WhatIf, what_if
 from rebalancer_lab.what_if.changes import Changes
@@ -40,5 +41,12 @@ def what_if_changed(options: PlanOptions, changes: Changes, scheduler_config: Pa
     if scheduler_config is None:
         return what_if(inputs, changes)
     other = replace(options, scheduler_config=scheduler_config, now=observation.now)
-    theirs = observe(other, (loaded,), api, snapshot=observation.snapshot)
-    return what_if(inputs, changes, assemble(theirs, loaded, state))
+    answered = _as_if_alive(loaded)
+    theirs = observe(other, (answered,), api, snapshot=observation.snapshot)
+    return what_if(inputs, changes, assemble(theirs, answered, state))
+
+
+def _as_if_alive(loaded: LoadedPolicy) -> LoadedPolicy:
+    """The policy for a scheduler that nobody runs yet: whether it is alive is not the question."""
+    safety = loaded.policy.safety.model_copy(update={"unknown_scheduler": "proceed"})
+    return replace(loaded, policy=loaded.policy.model_copy(update={"safety": safety}))

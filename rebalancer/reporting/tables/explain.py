@@ -194,7 +194,8 @@ def _node(lines: Lines, node: NodeExplanation) -> None:
     if node.unsolved:
         lines.message(f"after this plan the node {node.unsolved}", 2, "yellow")
     if node.obstacles:
-        write_obstacles(lines, node.obstacles)
+        shares = (f"{item.share:.0%} by {item.name}" for item in node.obstacles)
+        lines.message(f"load that could leave and does not: {', '.join(shares)}", 2, "yellow")
     lines.heading("PODS", f"{counted(len(node.pods), 'pod')}; share in points of the node's allocatable")
 
     def said(pod: PodOnNode) -> tuple[str, str]:

@@ -301,7 +301,7 @@ def test_a_node_names_what_holds_its_own_load_and_not_that_of_others() -> None:
     explained = _node(inputs, "node/b")
 
     assert [(item.reasons, item.share, item.pods) for item in explained.obstacles] == [(("Budget",), 1.0, 9)]
-    assert "BLOCKED BY" in explain_table(explained).plain
+    assert "load that could leave and does not: 100% by Budget" in explain_table(explained).plain
 
 
 def test_a_pod_names_every_rule_that_protects_it() -> None:
