@@ -47,9 +47,9 @@ class ExitCode(IntEnum):
     RIGHTS_MISSING = 5, "rights missing: not authenticated (401) or not authorized (403)"
     UNREACHABLE = 6, "unreachable: no answer from the API server or from any load source"
     LEASE_HELD = 7, "lease held: another run is at work"
-    REJECTED = 8, "request rejected: the API server answered, and does not serve or accept this request"
-    CHANGES = 10, "changes, with --detailed-exitcode only: the plan moves pods, or the two plans differ"
-    INTERRUPTED = 130, "interrupted by a signal, after the eviction in flight was finished and journaled"
+    REJECTED = 8, "request rejected: the API server does not serve or accept it"
+    CHANGES = 10, "changes (--detailed-exitcode): a plan moves pods, or two plans differ"
+    INTERRUPTED = 130, "interrupted by a signal, after the eviction in flight was journaled"
 
 
 class RebalancerError(Exception):
