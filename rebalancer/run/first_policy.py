@@ -34,16 +34,19 @@ from rebalancer.cluster.pod_classes import OF_THEIR_NODE
 from rebalancer.cluster.records import Service
 from rebalancer.counting import counted
 from rebalancer.errors import InputError, UnreachableError
+from rebalancer.load.plugin_sources import watcher_addresses
 from rebalancer.observe.configuration import configurations_in
 from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
 from rebalancer.observe.read import observe
 from rebalancer.observe.recorded import recorded_state
 from rebalancer.planning.assemble import assemble
 from rebalancer.planning.cluster_explanation import explain_cluster
-from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.inputs import Observation, PlanningInputs, SchedulerFacts
 from rebalancer.planning.planner import make_plan
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.schedulers import ConfigMapKey
+from rebalancer.policy.schema import API_VERSION, KIND
+from rebalancer.profiles.types import DEFAULT_SCHEDULER_NAME, ExtensionPoint
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -75,17 +78,37 @@ def _schedulers(inputs: PlanningInputs) -> Counter[str]:
     return counts
 
 
-def pods_with_a_profile(inputs: PlanningInputs) -> int:
-    """How many pods that do not belong to their node have a profile in the scheduler's configuration."""
-    return sum(count for name, count in _schedulers(inputs).items() if name in inputs.scheduler_of)
+class SeenScheduler(msgspec.Struct, frozen=True):
+    """A scheduler of the cluster, as the policy writes it."""
+
+    facts: SchedulerFacts
+    place: ConfigMapKey | None  # where its configuration was found; None: nowhere
+    pods: str  # how many pods have each of its schedulerNames, in words
+
+    @property
+    def files(self) -> list[str]:
+        """The files with which its pods are started, where no configuration was found."""
+        if self.place is not None or (self.facts.configuration.text and self.facts.settings.configured_by):
+            return []
+        return sorted({path for item in self.facts.pods for path in item.configuration_files})
 
 
-def first_policy(inputs: PlanningInputs, place: ConfigMapKey | None = None, *, measured: bool) -> FirstPolicy:
+def _seen_schedulers(inputs: PlanningInputs, counts: Mapping[str, int]) -> list[SeenScheduler]:
+    """Those that the policy is to name: each that pods have, and the first of all where none has any."""
+    seen: list[SeenScheduler] = []
+    for facts in inputs.schedulers:
+        names = [name for name in facts.configuration.scheduler_names if counts.get(name)]
+        pods = ", ".join(f"{name} {counts[name]}" for name in names)
+        seen.append(SeenScheduler(facts, facts.settings.config_map, pods))
+    return [item for item in seen if item.pods] or seen[:1]
+
+
+def first_policy(inputs: PlanningInputs, *, measured: bool) -> FirstPolicy:
     """The policy for a cluster; ``measured`` is whether its load was measured or taken from requests.
 
-    ``place`` is where in the cluster the scheduler's configuration was found, which the policy then names.
+    It names the ConfigMaps that the policy of the inputs names.
     """
-    facts = _facts(inputs, place, measured=measured)
+    facts = _facts(inputs, measured=measured)
     for threshold in (*_thresholds(facts), _USUAL):
         text = _written(facts, threshold)
         plan = make_plan(_by_policy(inputs, text))
@@ -142,13 +165,37 @@ def _thresholds(facts: Mapping[str, Any]) -> list[int]:
     return [_USUAL, *range(first, lowest - 1, -_STEP)][:_MAX_CANDIDATES]
 
 
-def _facts(inputs: PlanningInputs, place: ConfigMapKey | None, *, measured: bool) -> dict[str, Any]:
+def _watchers(inputs: PlanningInputs) -> list[str]:
+    """The load-watchers that plugins of the schedulers read, and that answered."""
+    return sorted(
+        {
+            address
+            for scheduler in inputs.schedulers
+            for address in watcher_addresses(scheduler.configuration)
+            if address in scheduler.view.watchers
+        }
+        - {""}
+    )
+
+
+def _scores_by_pods(inputs: PlanningInputs) -> list[str]:
+    """The schedulerNames whose profile scores nodes by the number of their pods."""
+    return [
+        profile.scheduler_name
+        for scheduler in inputs.schedulers
+        for profile in scheduler.configuration.profiles
+        for name in profile.enabled(ExtensionPoint.SCORE)
+        if name in scheduler.configuration.plugins
+        and "pods" in scheduler.configuration.plugins[name].scored_resources
+    ]
+
+
+def _facts(inputs: PlanningInputs, *, measured: bool) -> dict[str, Any]:
     """What the template says of the cluster."""
     load, counts = inputs.load, _schedulers(inputs)
     # (nodes of which it is known,) percent of allocatable
     cpu, memory = (figures[~np.isnan(figures)] for figures in load.percent[load.known][:, :2].T)
     missing = sorted(name for name in counts if name not in inputs.scheduler_of)
-    profiles = sorted(counts.keys() - set(missing))
     services = [
         (item.metadata, port)
         for item in inputs.snapshot.recording.records(SERVICES)
@@ -157,9 +204,10 @@ def _facts(inputs: PlanningInputs, place: ConfigMapKey | None, *, measured: bool
     services.sort(key=lambda found: (found[0].namespace, found[0].name))
     return {
         "inputs": inputs,
-        "scheduler": inputs.schedulers[0],
         "at": times.render(inputs.now),
-        "place": place,
+        "seen": _seen_schedulers(inputs, counts),
+        "watchers": _watchers(inputs),
+        "by_pods": _scores_by_pods(inputs),
         "measured": measured,
         "cpu": cpu,
         "memory": memory,
@@ -170,7 +218,6 @@ def _facts(inputs: PlanningInputs, place: ConfigMapKey | None, *, measured: bool
         "movable": counts.total(),  # pods that do not belong to their node
         "schedulers": counts,
         "missing": missing,
-        "profiles": ", ".join(f"{name} {counts[name]}" for name in profiles),
         "prometheus_services": services[:_MAX_SERVICES],
         "known": int(np.count_nonzero(load.known)),
         "per_run": max(2, min(20, math.ceil(counts.total() * _SHARE_PER_RUN))),
@@ -204,40 +251,60 @@ def _comment(indent: int, text: str) -> str:
 _REQUESTS: dict[str, Any] = {"load": {"sources": [{"requests": {}}]}}
 
 
-def _naming(place: ConfigMapKey | None, more: Mapping[str, Any] = MappingProxyType({})) -> LoadedPolicy:
-    """A policy that names a scheduler's configuration, and is the default one otherwise."""
-    written = {"apiVersion": "rebalancer/v1alpha1", "kind": "RebalancePolicy", **more}
-    if place is not None:
-        named = {"namespace": place.namespace, "name": place.name, "key": place.key}
-        written["scheduler"] = {"configMap": named}
+def _naming(places: Sequence[ConfigMapKey], more: Mapping[str, Any] = MappingProxyType({})) -> LoadedPolicy:
+    """A policy that names schedulers' configurations, and is the default one otherwise."""
+    written: dict[str, Any] = {"apiVersion": API_VERSION, "kind": KIND, **more}
+    if places:
+        written["scheduler"] = [
+            {"configMap": {"namespace": place.namespace, "name": place.name, "key": place.key}}
+            for place in places
+        ]
     return parse_policy(json.dumps(written), "the suggested policy")
 
 
 def suggest_policy(options: PlanOptions) -> FirstPolicy:
     """A first policy for the cluster of the options; where no load is measured, by the pods' requests.
 
-    Of the scheduler configurations in the cluster it names the one that has profiles for most pods, if one
-    has them for more pods than the defaults have.
+    Of the scheduler configurations in the cluster it names those that serve a schedulerName which pods have;
+    of two for one name the one that serves more pods.
     """
     api = open_api(options)
     given = api is None or options.scheduler_config is not None or options.policy_path is not None
-    places = (None, *(() if api is None or given else configurations_in(api)))
-    measured = [policy_of(options), *(_naming(place) for place in places if place is not None)]
-    by_requests = [_naming(place, _REQUESTS) for place in places]
-    observation = observe(options, (*measured, *by_requests), api)
+    places = () if api is None or given else configurations_in(api)
+    alone = [_naming((place,)) for place in places]
+    default, default_by_requests = policy_of(options), _naming((), _REQUESTS)
+    observation = observe(options, (default, default_by_requests, *alone), api)
     state = recorded_state(observation.snapshot.recording)
+    chosen = _chosen(places, [_naming((place,), _REQUESTS) for place in places], observation)
 
-    def best(policies: Sequence[LoadedPolicy]) -> tuple[PlanningInputs, ConfigMapKey | None]:
-        found = [(assemble(observation, policies[0], state), places[0])]
-        for policy, place in zip(policies[1:], places[1:], strict=True):
-            with suppress(InputError):  # a configuration that cannot be used
-                found.append((assemble(observation, policy, state), place))
-        return max(found, key=lambda item: pods_with_a_profile(item[0]))
+    def inputs_by(policy: LoadedPolicy, more: Mapping[str, Any]) -> PlanningInputs:
+        return assemble(observation, _naming(chosen, more) if chosen else policy, state)
 
     try:
-        inputs, place = best(measured)
+        inputs = inputs_by(default, {})
         if inputs.load.known.any():
-            return first_policy(inputs, place, measured=True)
+            return first_policy(inputs, measured=True)
     except (InputError, UnreachableError):  # no source answered, as in a cluster without metrics-server
         pass
-    return first_policy(*best(by_requests), measured=False)
+    return first_policy(inputs_by(default_by_requests, _REQUESTS), measured=False)
+
+
+def _chosen(
+    places: Sequence[ConfigMapKey], policies: Sequence[LoadedPolicy], observation: Observation
+) -> list[ConfigMapKey]:
+    """The configurations that serve other schedulerNames of pods than default-scheduler, each name once."""
+    served: list[tuple[int, ConfigMapKey, tuple[str, ...]]] = []
+    for place, policy in zip(places, policies, strict=True):
+        with suppress(InputError):  # a configuration that cannot be used
+            inputs = assemble(observation, policy, None)
+            names = inputs.schedulers[0].configuration.scheduler_names
+            counts = _schedulers(inputs)
+            if any(counts[name] for name in names if name != DEFAULT_SCHEDULER_NAME):
+                served.append((sum(counts[name] for name in names), place, names))
+    chosen: list[ConfigMapKey] = []
+    taken: set[str] = set()
+    for _, place, names in sorted(served, key=lambda item: -item[0]):
+        if taken.isdisjoint(names):
+            chosen.append(place)
+            taken.update(names)
+    return chosen

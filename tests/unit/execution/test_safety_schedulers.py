@@ -12,7 +12,7 @@ from rebalancer.cluster import times
 from rebalancer.cluster.records.pods import is_scheduler
 from rebalancer.errors import StopRequestedError
 from rebalancer.execution.safety import SchedulerHealth, scheduler_health
-from rebalancer.planning.scheduler_facts import PodSelection, SchedulerLocation
+from rebalancer.planning.scheduler_facts import NAMED_BY_POLICY, PodSelection, SchedulerLocation
 from tests.unit.execution.builders import NOW
 from tests.unit.execution.fake_api import Answer, FakeTime, Request, fake_api, refusal
 from tests.unit.execution.schedulers import BY_CONFIG_MAP, BY_LEASE, LEASE, a_lease, a_scheduler_pod
@@ -215,3 +215,31 @@ def test_pods_of_the_default_scheduler_say_nothing_about_a_second_one() -> None:
 )
 def test_a_schedulers_image_is_known_by_its_last_name(image: str, found: bool) -> None:
     assert is_scheduler(image) is found
+
+
+def test_a_lease_that_another_schedulers_pod_holds_is_no_proof_and_the_message_says_that_they_compete() -> (
+    None
+):
+    for named_by, alive in ((NAMED_BY_POLICY, None), ("leaderElection of c.yaml", False)):
+        location = SchedulerLocation(
+            "trimaran",
+            LEASE,
+            named_by=named_by,
+            own_hosts=frozenset({"trimaran-0"}),
+            other_hosts={"node-1": "kube-system/kube-scheduler-cp"},
+            serves_default=False,
+        )
+        found, _ = seen(location, lease=[a_lease(3.0)])
+        assert found.alive is alive
+        assert (
+            "held by pod kube-system/kube-scheduler-cp of another scheduler: the two compete" in found.message
+        )
+
+
+def test_a_lease_that_none_of_a_schedulers_known_pods_holds_is_no_proof() -> None:
+    location = SchedulerLocation(
+        "trimaran", LEASE, own_hosts=frozenset({"trimaran-0"}), hosts_are_certain=True, serves_default=False
+    )
+    found, _ = seen(location, lease=[a_lease(3.0)])
+    assert found.alive is None
+    assert "which is none of its pods (trimaran-0)" in found.message

@@ -104,7 +104,7 @@ def test_a_scheduler_that_the_configuration_lacks_and_a_prometheus_are_named() -
     ]
     found, policy = suggested(a_cluster(90.0, pods=[other], services=services))
 
-    assert "1 pod has schedulerName other, which the configuration lacks" in flat(found)
+    assert "1 pod has schedulerName other, which no configuration has" in flat(found)
     assert '# - prometheus: {address: "http://prometheus-server.monitoring:9090"' in found.text
     assert found.text.count("# - prometheus") == 1
     assert policy.schedulers[0].profiles == ()
