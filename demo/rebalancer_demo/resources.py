@@ -123,6 +123,7 @@ RESOURCES: tuple[Resource, ...] = (
     _workload(kinds.STATEFUL_SETS, "sts"),
     _workload(kinds.DAEMON_SETS, "ds", scale=False),
     _workload(kinds.JOBS, scale=False),
+    _row(kinds.CRON_JOBS, "cj", has_generation=True, has_status=True),
     _row(kinds.DISRUPTION_BUDGETS, "pdb", has_generation=True, has_status=True),
     _row(kinds.HORIZONTAL_AUTOSCALERS, "hpa", has_status=True),
     _row(kinds.PRIORITY_CLASSES, "pc", namespaced=False),

@@ -146,6 +146,16 @@ EVICTION_REQUESTS = KindOf(
     "evictionrequests", "EvictionRequest", *_LIFECYCLE, records.EvictionRequest, optional=True
 )
 EVICTIONS = KindOf("evictions", "Eviction", *_LIFECYCLE, records.EvictionRequest, optional=True)
+# Optional: a dump need not hold them, and then only a descheduler whose pods run is seen.
+CRON_JOBS = KindOf(
+    "cronjobs",
+    "CronJob",
+    "batch",
+    "v1",
+    records.CronJob,
+    optional=True,
+    older=(("v1beta1", records.CronJob),),
+)
 NODE_METRICS = KindOf(
     "nodemetrics", "NodeMetrics", "metrics.k8s.io", "v1beta1", records.NodeMetrics, False, "nodes"
 )

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from rebalancer.cluster.arrays import FloatArray, PodRow
 from rebalancer.cluster.kinds import SERVICES
+from rebalancer.cluster.records.pods import image_name
 from rebalancer.cluster.snapshot import Snapshot
 from rebalancer.load.plugin_sources import read_view, watcher_addresses
 from rebalancer.load.scheduler_view import SchedulerView
@@ -32,10 +33,6 @@ from rebalancer.state.run_state import RunState
 _IMAGES = frozenset({"kube-scheduler", "load-watcher", "metrics-server", "prometheus", "rebalancer"})
 
 
-def _image_name(image: str) -> str:
-    return image.rsplit("/", 1)[-1].split("@", 1)[0].split(":", 1)[0]
-
-
 def system_workloads(
     snapshot: Snapshot,
     services: Collection[tuple[str, str]],
@@ -56,8 +53,8 @@ def system_workloads(
         for index, pod in enumerate(snapshot.pods.classes)
         if index in classes
         or any(
-            _image_name(container.image) in _IMAGES
-            or (pod.namespace in namespaces and "scheduler" in _image_name(container.image))
+            image_name(container.image) in _IMAGES
+            or (pod.namespace in namespaces and "scheduler" in image_name(container.image))
             for container in pod.spec.containers or ()
         )
         or any(

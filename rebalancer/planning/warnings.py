@@ -27,6 +27,7 @@ from rebalancer.counting import counted
 from rebalancer.documents.models import did_you_mean
 from rebalancer.load.report import LoadReport, named
 from rebalancer.load.scheduler_view import SchedulerView
+from rebalancer.planning import other_deschedulers
 from rebalancer.planning.hotness import coverage_of, leaving_load, pressure_after_cooling, score_key
 from rebalancer.planning.inputs import About, Observation, PlanningInputs, PlanWarning, SchedulerFacts
 from rebalancer.planning.landing.scenarios import Scenarios
@@ -82,6 +83,7 @@ def of_inputs(
         *misfits(policy, snapshot, schedulers),
         *insecure_connections(policy, schedulers, observation.server.unprotected),
         *_about(About.REFUSAL, (text for scheduler in acting for text in _refusals(scheduler))),
+        *_about(About.REFUSAL, _of_other_deschedulers(snapshot, policy)),
         *_about(About.SCHEDULER, (text for scheduler in acting for text in _of_scheduler(scheduler))),
         *_about(About.CLUSTER, _of_cluster(snapshot, policy)),
         *_about(About.LOAD, (text for scheduler in acting for text in _seen_by_plugins(scheduler.view))),
@@ -109,6 +111,12 @@ def of_agreement(policy: RebalancePolicy, state: RunState | None, now: float) ->
         yield PlanWarning(About.REFUSAL, f"a run would refuse to act: {refused}")
     elif measured is not None and measured.is_known(now) and measured.share < 1:
         yield PlanWarning(About.SCHEDULER, measured.sentence())
+
+
+def _of_other_deschedulers(snapshot: Snapshot, policy: RebalancePolicy) -> Iterator[str]:
+    why = other_deschedulers.why_refused(snapshot, policy.safety)
+    if why:
+        yield f"a run would refuse to act: {why}"
 
 
 def _of_scheduler(scheduler: SchedulerFacts) -> Iterator[str]:

@@ -470,6 +470,11 @@ class Safety(PolicyModel):
         "What to do when it cannot be determined whether the plan's scheduler is alive. One that is known to "
         "be down always stops the run.",
     )
+    other_deschedulers: Literal["refuse", "allow"] = setting(
+        "refuse",
+        "What a run does where another descheduler runs, or a CronJob that is not suspended starts one. It "
+        "is known by its image, whose name is descheduler.",
+    )
     min_agreement: Percentage | None = setting(
         None,
         "Share of the scheduler's own decisions that must be known to have landed as computed (rebalancer "

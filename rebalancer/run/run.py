@@ -60,6 +60,7 @@ from rebalancer.observe.plan_options import (
 )
 from rebalancer.observe.read import open_cluster, read_inputs, state_store
 from rebalancer.planning.inputs import PlanningInputs
+from rebalancer.planning.other_deschedulers import ensure_allowed
 from rebalancer.planning.plan import Move, Plan, Progress
 from rebalancer.planning.planner import plan_prepared, prepare_to_plan
 from rebalancer.planning.prepared import PreparedInputs
@@ -283,6 +284,7 @@ class Run(msgspec.Struct, eq=False, dict=True):
 
         planned = self._in_time(plan)
         planned.age.ensure_usable()
+        ensure_allowed(planned.inputs.snapshot, planned.inputs.policy.safety)
         _refuse_unverified(planned.inputs, planned.plan)
         rates = " and ".join(self._policy.limits.rates)
         if rates and memory.before is None and not self._run_options.dry_run:
@@ -548,6 +550,7 @@ class _Replanner(msgspec.Struct, eq=False, dict=True):
         def plan() -> _Planned:
             inputs = self._inputs(self._memory.now(self._planned.plan))
             planned = _planned(replace(inputs, made=tuple(made), steers_further=bool(inputs.tainted)), waves)
+            ensure_allowed(planned.inputs.snapshot, planned.inputs.policy.safety)
             _refuse_unverified(planned.inputs, planned.plan)
             return planned
 

@@ -77,6 +77,7 @@ PLANS: dict[Right, Fails | Tells | Warns] = {
         ("apps", "statefulsets", "list", "", not_read("database", "StatefulSets")),
         ("apps", "deployments", "list", "", not_read("web", "Deployments")),
         ("batch", "jobs", "list", "", Tells("report", "JobWouldFail: Job report was not read")),
+        ("batch", "cronjobs", "list", "", Warns("not read: cronjobs (list cro", "measured")),
         ("scheduling.k8s.io", "priorityclasses", "list", "", not_read("urgent", "PriorityClasses")),
         (
             "node.k8s.io",

@@ -280,6 +280,7 @@ _NAMESPACED = {
         kinds_read.LIMIT_RANGES,
         kinds_read.EVICTION_REQUESTS,
         kinds_read.EVICTIONS,
+        kinds_read.CRON_JOBS,
     )
 }
 

@@ -21,9 +21,14 @@ CONFIG_FLAG = "--config"
 _BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
 
+def image_name(image: str) -> str:
+    """The last part of an image's path, without its registry, tag and digest."""
+    return image.partition("@")[0].rpartition("/")[2].partition(":")[0]
+
+
 def is_scheduler(image: str) -> bool:
     """Whether an image is that of a kube-scheduler."""
-    return image.partition("@")[0].rpartition("/")[2].partition(":")[0] == PROGRAM
+    return image_name(image) == PROGRAM
 
 
 def kept_arguments(image: str, command: Sequence[str], arguments: Sequence[str]) -> list[str] | None:

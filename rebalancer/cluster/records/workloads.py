@@ -181,6 +181,25 @@ class Workload(base.ApiObject, frozen=True):
     status: WorkloadStatus = WorkloadStatus()
 
 
+class JobTemplate(base.Record, frozen=True):
+    """spec.jobTemplate of a CronJob."""
+
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class CronJobSpec(base.Record, frozen=True):
+    """spec of a CronJob."""
+
+    suspend: bool | None = None
+    job_template: JobTemplate = JobTemplate()
+
+
+class CronJob(base.ApiObject, frozen=True):
+    """batch/v1 CronJob."""
+
+    spec: CronJobSpec = CronJobSpec()
+
+
 class NamespaceStatus(base.Record, frozen=True):
     """status of a Namespace."""
 

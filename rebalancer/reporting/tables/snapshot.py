@@ -37,6 +37,7 @@ ABSENCE_MEANS: dict[str, str] = {
     "verticalpodautoscalers": "pods of workloads are protected: replacements may have other requests",
     "evictionrequests": "pods are protected: somebody else may be evicting them",
     "evictions": "pods are protected: somebody else may be evicting them",
+    "cronjobs": "a run refuses to act: another descheduler may be one",
     "resourcequotas": "pods are protected: there may be no room for a replacement beside them",
     "limitranges": "pods of a live cluster are protected: one may change or refuse replacements",
     "nodemetrics": "no load from the Metrics API: node loads need another source",

@@ -101,7 +101,7 @@ def test_options_of_a_deletion_are_the_same_in_every_group() -> None:
 
 
 def test_a_kind_that_is_not_served_is_none() -> None:
-    meta = TypeMeta(api_version="batch/v1", kind="CronJob")
+    meta = TypeMeta(api_version="apps/v1", kind="ControllerRevision")
 
     assert read_object(b"k8s\x00" + AnyAnswer(type_meta=meta).SerializeToString()) is None
 
