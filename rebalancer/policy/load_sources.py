@@ -89,11 +89,7 @@ class Network(PolicyModel):
         "The network interface, such as eth0; when empty, all but virtual ones.",
         pattern=r"^[a-zA-Z0-9_.@:-]{0,64}$",
     )
-    form: Literal["rate", "article"] = setting(
-        "rate",
-        "rate: bytes per second; article: the sum of a counter's samples, as of the NetworkTraffic plugin.",
-    )
-    range: Duration = setting(300.0, "Range of the rate or of the sum.", ge=1, le=86400)
+    range: Duration = setting(300.0, "Range of the rate.", ge=1, le=86400)
     capacity: QueryText | None = setting(
         None,
         "Capacity of a link in bytes per second: a quantity, or PromQL with one series per node.",

@@ -103,13 +103,7 @@ def _traffic(settings: Prometheus, word: str, device: str) -> str:
     else:
         counter = f"node_network_{word}_bytes_total{{{device}}}"
         by = "instance"
-    if network.form == "rate":
-        return f"sum by ({by}) (rate({counter}[{seconds}]))"
-    # The article's own: a counter summed over its samples, joined with the node's name.
-    return (
-        f"sum by (instance, nodename) (sum_over_time({counter}[{seconds}])"
-        " * on(instance) group_left(nodename) (node_uname_info))"
-    )
+    return f"sum by ({by}) (rate({counter}[{seconds}]))"
 
 
 def _ratio(query: str) -> PromQuery:

@@ -26,8 +26,6 @@ def the_past() -> Samples:
         samples.counter("node_network_receive_bytes_total", {**network, "device": "veth1"}, 9e9, NOW, 1800)
         samples.counter("node_network_transmit_bytes_total", network, 5e6, NOW, 1800)
         samples.steady("node_network_speed_bytes", network, 125e6, NOW, 1800)
-        name = {"10.0.0.1:9100": "n0", "10.0.0.2:9100": "n1"}.get(instance, instance)
-        samples.steady("node_uname_info", {"instance": instance, "nodename": name}, 1.0, NOW, 1800)
         filled = {"instance": instance, "mountpoint": "/"}
         samples.steady("node_filesystem_size_bytes", filled, 100 * GIB, NOW, 1800)
         samples.steady("node_filesystem_avail_bytes", filled, 100 * GIB - 20 * GIB * cores, NOW, 1800)
@@ -114,19 +112,20 @@ def test_traffic_is_a_rate_of_real_links_in_percent_of_their_speed(server: Prome
     assert figures.capacity["networkReceive"].tolist() == [125e6] * 3
 
 
-def test_traffic_as_the_article_measures_it_is_a_sum_over_samples(server: Prometheus) -> None:
+def test_traffic_is_that_of_the_interface_and_of_the_capacity_that_the_policy_names(
+    server: Prometheus,
+) -> None:
     reader = a_reader(
         server.address,
         a_cluster(),
         resources=("cpu", "memory", "networkReceive"),
-        network={"device": "eth0", "form": "article", "range": 60, "capacity": "1T"},
+        network={"device": "eth0", "range": 60, "capacity": "250M"},
     )
     figures = reader.node_figures()
 
-    # Each of the samples of a minute is a counter's value, so they add up to far more than a minute's bytes.
-    assert (figures.usage[:, 2] > 2 * 5e6 * 1800).all()
+    assert figures.usage[:, 2].tolist() == pytest.approx([30e6, 10e6, 5e6])
     assert figures.warnings == ()
-    assert figures.capacity["networkReceive"].tolist() == [1e12] * 3
+    assert figures.capacity["networkReceive"].tolist() == [250e6] * 3
 
 
 def test_a_signal_is_any_query_and_its_capacity_a_quantity_or_another_query(server: Prometheus) -> None:
