@@ -29,18 +29,18 @@ from rebalancer.scheduling.state.cluster_state import ClusterState, once_a_clust
 
 _RFC_3339 = "2006-01-02T15:04:05Z07:00"
 _LOWEST_VALID = 1  # nodes that say nothing score 0
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-# The parts of Go's reference time that are read, as they stand in a layout.
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+# The parts of Go's reference time that are read, as they stand in a layout, and what each is in a text.
+_LAYOUT = re.compile(r"2006|Z07:00|01|02|15|04|05", re.ASCII)
 _LAYOUT_PARTS = {
-    "2006": r"(?P<year>\d{4})",
-    "01": r"(?P<month>\d{2})",
-    "02": r"(?P<day>\d{2})",
-    "15": r"(?P<hour>\d{2})",
-    "04": r"(?P<minute>\d{2})",
-    "05": r"(?P<second>\d{2})(?:[.,]\d+)?",
-    "Z07:00": r"(?P<zone>Z|[+-]\d{2}:\d{2})",
+    "2006": ("year", re.compile(r"(\d{4})", re.ASCII)),
+    "01": ("month", re.compile(r"(\d{2})", re.ASCII)),
+    "02": ("day", re.compile(r"(\d{2})", re.ASCII)),
+    "15": ("hour", re.compile(r"(\d{2})", re.ASCII)),
+    "04": ("minute", re.compile(r"(\d{2})", re.ASCII)),
+    "05": ("second", re.compile(r"(\d{2})(?:[.,]\d+)?", re.ASCII)),
+    "Z07:00": ("zone", re.compile(r"(Z|[+-]\d{2}:\d{2})", re.ASCII)),
 }
-_LAYOUT = re.compile("|".join(map(re.escape, _LAYOUT_PARTS)))
 _ISO_8601 = "{year}-{month}-{day}T{hour}:{minute}:{second}{zone}"
 _FIRST_MOMENT = {
     "year": "0001",
@@ -128,17 +128,23 @@ def _number(text: str) -> int | None:
 
 
 def _seconds(text: str, layout: str) -> int | None:
-    pattern = ""
-    end = 0
+    """A time of a layout; None where the text is none."""
+    fields = dict(_FIRST_MOMENT)
+    read = 0  # of the text
+    end = 0  # of the layout
     for part in _LAYOUT.finditer(layout):
-        pattern += re.escape(layout[end : part.start()]) + _LAYOUT_PARTS[part[0]]
+        literal = layout[end : part.start()]
+        field, pattern = _LAYOUT_PARTS[part[0]]
+        match = pattern.match(text, read + len(literal))
+        if match is None or not text.startswith(literal, read):
+            return None
+        fields[field] = match[1]
+        read = match.end()
         end = part.end()
-    match = re.fullmatch(pattern + re.escape(layout[end:]), text, re.ASCII)
-    if match is None:
+    if text[read:] != layout[end:]:
         return None
-    given = {name: digits for name, digits in match.groupdict().items() if digits is not None}
     try:
-        time = datetime.fromisoformat(_ISO_8601.format(**{**_FIRST_MOMENT, **given}))
+        time = datetime.fromisoformat(_ISO_8601.format(**fields))
     except ValueError:
         return None
     return int(time.timestamp())
