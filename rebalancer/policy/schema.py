@@ -467,8 +467,8 @@ class Safety(PolicyModel):
     )
     unknown_scheduler: Literal["stop", "proceed"] = setting(
         "stop",
-        "What to do when it cannot be determined whether the plan's scheduler is alive. One that is known to "
-        "be down always stops the run.",
+        "What to do when it cannot be determined whether a scheduler is alive: stop keeps its pods, and "
+        "stops a run that moves no others. One that is known to be down always does so.",
     )
     other_deschedulers: Literal["refuse", "allow"] = setting(
         "refuse",

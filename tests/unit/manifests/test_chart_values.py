@@ -231,3 +231,14 @@ def test_a_policy_that_needs_no_further_right_is_taken(tmp_path: Path, consolida
     policy = {"strategies": {"consolidation": consolidation}, "execution": {"steer": "none"}}
 
     assert rendered(tmp_path, {"act": True, "policy": policy})
+
+
+def test_each_scheduler_of_a_policy_may_be_read_where_its_configuration_and_its_lease_are(
+    tmp_path: Path,
+) -> None:
+    first = {"configMap": {"namespace": "a", "name": "first"}}
+    second = {"configMap": {"namespace": "b", "name": "second"}, "lease": {"name": "its-lease"}}
+    for schedulers, names in (([first, second], {"first", "second", "its-lease"}), (first, {"first"})):
+        objects = rendered(tmp_path, {"policy": {"scheduler": schedulers}})
+        rules = [rule for item in objects if item["kind"] == "ClusterRole" for rule in item["rules"]]
+        assert names <= {name for rule in rules for name in rule.get("resourceNames", ())}
