@@ -61,7 +61,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
                 """The first look at the cluster may come after all evictions, so more pods are bound."""
                 if (look := next(looks)) % 50 == 0:
                     cluster.sandbox.store.create("pods", a_pod(f"more-{look}", cpu="1m", memory="1Mi"))
-                return asked(found, "increase(rebalancer_scheduler_decisions_total[1h])")
+                return asked(found, _once("increase(rebalancer_scheduler_decisions_total[1h])"))
 
             eventually(compared, awaited="decisions of the scheduler were compared")
             eventually(
