@@ -27,6 +27,7 @@ from rebalancer.scheduling.versions.rules import (
     ROUNDED_CONTAINERS,
     SCORED_POD_LEVEL_REQUESTS,
     SCORED_SIDECARS,
+    STARTING_ZEROS,
 )
 
 Amounts = dict[str, Fraction]
@@ -268,7 +269,7 @@ def pod_requests(pod: PodClass, release: Release = REFERENCE_RELEASE) -> PodRequ
     """All four counts of a class of pods, as a release sees it; classes with the same requests share them."""
     spec = pod.spec
     if release.has(ROUNDED_CONTAINERS):
-        return _rounded_requests(spec)
+        return _rounded_requests(spec, starting_zeros=release.has(STARTING_ZEROS))
     counting = _Counting(
         release.has(SCORED_SIDECARS), release.has(SCORED_POD_LEVEL_REQUESTS), release.has(RESIZE_SUMS)
     )
@@ -311,7 +312,7 @@ def _pod_requests(pod: PodClass, counting: _Counting) -> PodRequests:
     )
 
 
-def _rounded_requests(spec: PodSpec) -> PodRequests:
+def _rounded_requests(spec: PodSpec, *, starting_zeros: bool) -> PodRequests:
     """All four counts up to 1.26, where each container and the overhead are rounded by themselves.
 
     In the scores of the pod being placed, a quantity of its overhead counts in whole units, of cpu as well.
@@ -328,7 +329,8 @@ def _rounded_requests(spec: PodSpec) -> PodRequests:
                 total[name] = total.get(name, 0) + value
         for container in spec.init_containers or ():
             for name, value in _integers({**defaults, **_requests(container.resources)}).items():
-                total[name] = max(total.get(name, 0), value)
+                if value or starting_zeros or not is_scalar(name):
+                    total[name] = max(total.get(name, 0), value)
         for name, value in beside.items():
             total[name] = total.get(name, 0) + value
         return total

@@ -464,6 +464,9 @@ class Scheduler:
 
     def _failure(self, state: ClusterState, pod_class: int, feasible: IntArray) -> str:
         for plugin in self._scoring:
+            prepares = plugin.prepares_score_by is None or state.classes.release.has(plugin.prepares_score_by)
+            if not prepares and plugin not in self._scores:
+                continue
             message = plugin.fails(state, pod_class, feasible)
             if message:
                 return f"{plugin.name}: {message}"

@@ -217,6 +217,8 @@ class Plugin:
     static_pre_filter: ClassVar[bool] = False  # the result of ``pre_filter`` does
     # Whether its Filter fails where its PreFilter is not enabled; a rule: in versions where the rule holds.
     needs_pre_filter: ClassVar[bool | Rule] = False
+    # By which rule it has a PreScore at all; None: in all versions.
+    prepares_score_by: ClassVar[Rule | None] = None
     needs_pre_score: ClassVar[bool] = False  # its Score fails where its PreScore is not enabled
     of_extender: ClassVar[bool] = False  # an extender asks after all plugins: of a sample, not of all nodes
 

@@ -36,6 +36,8 @@ from rebalancer.scheduling.versions.rules import (
     AFFINITY_RANGE_WITH_ZERO,
     IDLE_SCORES,
     KEPT_NAMESPACE_SELECTOR,
+    OLD_AFFINITY_REASON,
+    OLD_NODE_REASONS,
 )
 
 _FAR_FROM_WANTED, _NEAR_UNWANTED, _UNWANTED_HERE = 1, 2, 3
@@ -190,6 +192,14 @@ class InterPodAffinity(Plugin):
         if required.affinity:
             self._reject_far(state, required, codes)
         return codes
+
+    def reason(self, state: ClusterState, pod_class: int, code: int) -> str:
+        release = state.classes.release
+        if release.has(OLD_NODE_REASONS):
+            return f"node(s) didn't match pod affinity/anti-affinity, {self.reasons[code]}"
+        if release.has(OLD_AFFINITY_REASON):
+            return f"node(s) didn't match pod affinity/anti-affinity rules, {self.reasons[code]}"
+        return self.reasons[code]
 
     def _reject_far(self, state: ClusterState, required: _Required, codes: IntArray) -> None:
         """The first pod of a group, which only itself would match, needs no more than the keys."""

@@ -29,7 +29,7 @@ from rebalancer.scheduling.state.nodes import NodeIndex, Registered
 from rebalancer.scheduling.state.pod_classes import PodClasses
 from rebalancer.scheduling.state.volumes import AttachedVolumes, Volumes
 from rebalancer.scheduling.versions.release import REFERENCE_RELEASE, Release
-from rebalancer.scheduling.versions.rules import ATTACHMENTS_COUNT
+from rebalancer.scheduling.versions.rules import ATTACHMENTS_COUNT, EPHEMERAL_VOLUMES_COUNT
 
 Owner = TypeVar("Owner")
 Result = TypeVar("Result")
@@ -255,7 +255,8 @@ class ClusterState:
             np.pad(pods.pod_class, (0, over)),
             np.pad(pods.terminating, (0, over)),
         )
-        state._attach_ephemeral(pods.names, pods.namespaces)
+        if release.has(EPHEMERAL_VOLUMES_COUNT):
+            state._attach_ephemeral(pods.names, pods.namespaces)
         rows = snapshot.nodes.row
         state.nominated = {
             pod: rows[name] for pod, name in pods.nominated.items() if name in rows and node[pod] == UNBOUND

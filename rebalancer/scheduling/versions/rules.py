@@ -556,6 +556,28 @@ AFFINITY_RANGE_WITH_ZERO = Rule(
     "InterPodAffinity compares its scores with 0 as well",
     until=20,  # which terms of other pods may bring about for any pod
 )
+EPHEMERAL_VOLUMES_COUNT = Rule(
+    "ephemeral volumes count",
+    "generic ephemeral volumes of pods on a node count against its driver's limit",
+    since=23,
+    concerns=has_attached_volumes,
+)
+PREFERENCES_ARE_PREPARED = Rule(
+    "prepared preferences",
+    "a preferred node affinity that does not parse fails a pod also where NodeAffinity does not score",
+    since=21,
+    decides=False,  # but for pods whose preferences do not parse
+)
+OLD_AFFINITY_REASON = Rule(
+    "reasons of affinity", "the reasons of InterPodAffinity begin with a general one", until=21, decides=False
+)
+STARTING_ZEROS = Rule(
+    "extended resources of 0 at the start",
+    "an extended resource of which an init container requests 0 is compared like that of a container",
+    since=22,
+    until=25,
+    concerns=lambda pod: bool(extended_resources(pod)),
+)
 OLD_NODE_REASONS = Rule(
     "reasons of nodes",
     "the reasons of NodeAffinity and NodeName are worded otherwise",

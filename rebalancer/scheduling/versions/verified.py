@@ -16,6 +16,7 @@ from rebalancer.scheduling.versions.release import REFERENCE, Release, Rule, min
 from rebalancer.scheduling.versions.rules import RULES
 
 COMPARED: Mapping[str, str] = {
+    "1.20": "1.20.15",
     "1.22": "1.22.17",
     "1.26": "1.26.15",
     "1.31": "1.31.14",

@@ -18,6 +18,7 @@ _V1BETA2_SINCE = 22
 _MULTI_POINT_SINCE = 23
 _SCHEDULER_PLUGINS_SINCE = 31  # of those oracles that have them
 _BALANCED_ARGUMENTS_SINCE = 22
+_QUEUE_SORT_WITH_DEFAULTS_SINCE = 22  # until then profiles must write the same, whatever it comes to
 _INCLUSION_POLICIES_SINCE = 25  # as fields of the configuration
 _MIN_DOMAINS_SINCE = 24
 _IGNORE_PREFERRED_SINCE = 27
@@ -88,6 +89,8 @@ def _version(minor: int, number: int) -> str:
 def _leave_out(minor: int, profile: Object) -> None:
     """What the scheduler of a minor would refuse to start with."""
     plugins = profile.get("plugins", {})
+    if minor < _QUEUE_SORT_WITH_DEFAULTS_SINCE:
+        plugins.pop("queueSort", None)
     if minor < _MULTI_POINT_SINCE:
         plugins.pop("multiPoint", None)
     scores = plugins.get("score", {})

@@ -64,7 +64,7 @@ def test_a_plan_names_a_version_that_was_not_compared(
     assert all(warning in line for line in found)
 
 
-@pytest.mark.parametrize("version", ["1.22", "1.26", "1.31", "1.34", "1.36", "1.37", "1.38"])
+@pytest.mark.parametrize("version", ["1.20", "1.22", "1.26", "1.31", "1.34", "1.36", "1.37", "1.38"])
 def test_a_run_acts_where_no_rule_that_differs_is_in_use(
     kubeconfig: Path, tmp_path: Path, version: str
 ) -> None:

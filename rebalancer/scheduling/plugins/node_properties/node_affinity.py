@@ -31,6 +31,7 @@ from rebalancer.scheduling.versions.rules import (
     IDLE_ZEROS,
     NAMED_CANDIDATES,
     OLD_NODE_REASONS,
+    PREFERENCES_ARE_PREPARED,
 )
 
 _ENFORCED, _POD = 1, 2
@@ -113,6 +114,7 @@ class NodeAffinity(Plugin):
     name = "NodeAffinity"
     points = extension_points("preFilter filter preScore score")
     Arguments = NodeAffinityArguments
+    prepares_score_by = PREFERENCES_ARE_PREPARED
     evidence = Evidence.DECISIONS
     normalization = Normalization.MAXIMUM
     static = True
