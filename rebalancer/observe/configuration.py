@@ -17,8 +17,6 @@ from msgspec.structs import replace
 
 from rebalancer.cluster import records
 from rebalancer.cluster.kinds import Kind
-from rebalancer.cluster.live.discovery import Discovery
-from rebalancer.cluster.live.failures import RequestRejectedError
 from rebalancer.documents import read_text
 from rebalancer.errors import InputError, RightsError, UnreachableError
 from rebalancer.files import named
@@ -125,6 +123,9 @@ def configuration_of_aks(snapshot: Snapshot, api: RawApi) -> ConfigurationText |
 
     Raises InputError where the object holds none.
     """
+    from rebalancer.cluster.live.discovery import Discovery  # noqa: PLC0415 - of a live cluster alone
+    from rebalancer.cluster.live.failures import RequestRejectedError  # noqa: PLC0415
+
     if not any(_OF_AKS in (node.metadata.labels or {}) for node in snapshot.nodes.records):
         return None
     where = f"schedulerconfiguration {_AKS_NAME}"
