@@ -86,8 +86,8 @@ def network_traffic() -> Sandbox:
         "custom-scheduler",
         {"master": 1},
         namespace="kube-system",
-        image="registry.example/custom-scheduler:v0.20.15",
-        config_map="custom-scheduler",
+        image="registry.example/custom-scheduler:v0.0.1",
+        labels={"component": "custom-scheduler"},
     )
     objects += _deployment("nginx", {"node01": 10}, scheduler="custom-scheduler", cpu="")
 
@@ -246,9 +246,10 @@ def _deployment(
     cpu: str = "100m",
     used: Mapping[str, str] | None = None,
     config_map: str = "",
+    labels: Mapping[str, str] | None = None,
 ) -> list[Object]:
     """A Deployment, its ReplicaSet, and its pods where they run; ``used`` is what each of them uses."""
-    labels = {"app": name}
+    labels = labels or {"app": name}
     annotations = {f"sandbox.rebalancer/{resource}": amount for resource, amount in (used or {}).items()}
     container: Object = {"name": "app", "image": image}
     if cpu:

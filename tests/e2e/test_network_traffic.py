@@ -138,6 +138,7 @@ def _policy(address: str) -> Object:
     """The shipped policy, for a scheduler whose file is beside it, and nodes that are hot in one run."""
     policy = shipped_policy("network-traffic")
     del policy["scheduler"]["configMap"]
+    del policy["scheduler"]["pods"]
     policy["scheduler"]["file"] = "scheduler.yaml"
     policy["load"]["sources"][1]["prometheus"]["address"] = address
     policy["hotNodes"]["forRuns"] = 1
