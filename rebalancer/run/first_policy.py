@@ -39,13 +39,14 @@ from rebalancer.observe.configuration import configurations_in
 from rebalancer.observe.plan_options import PlanOptions, open_api, policy_of
 from rebalancer.observe.read import observe
 from rebalancer.observe.recorded import recorded_state
+from rebalancer.planning import other_deschedulers
 from rebalancer.planning.assemble import assemble
 from rebalancer.planning.cluster_explanation import explain_cluster
 from rebalancer.planning.inputs import Observation, PlanningInputs, SchedulerFacts
 from rebalancer.planning.planner import make_plan
 from rebalancer.policy.policy_file import LoadedPolicy, parse_policy
 from rebalancer.policy.schedulers import ConfigMapKey
-from rebalancer.policy.schema import API_VERSION, KIND
+from rebalancer.policy.schema import API_VERSION, KIND, Safety
 from rebalancer.profiles.types import DEFAULT_SCHEDULER_NAME, ExtensionPoint
 
 if TYPE_CHECKING:
@@ -220,6 +221,7 @@ def _facts(inputs: PlanningInputs, *, measured: bool) -> dict[str, Any]:
         "missing": missing,
         "prometheus_services": services[:_MAX_SERVICES],
         "known": int(np.count_nonzero(load.known)),
+        "beside": other_deschedulers.why_refused(inputs.snapshot, Safety()),
         "per_run": max(2, min(20, math.ceil(counts.total() * _SHARE_PER_RUN))),
     }
 

@@ -96,6 +96,16 @@ def test_a_load_that_was_not_measured_is_that_of_requests_and_says_so() -> None:
     assert "Install metrics-server" in flat(found)
 
 
+def test_another_descheduler_is_named_and_not_allowed() -> None:
+    pod = a_pod("mover", namespace="tools", node="b")
+    pod["spec"]["containers"][0]["image"] = "registry.k8s.io/descheduler/descheduler:v0.34.0"
+    found, policy = suggested(a_cluster(90.0, pods=[pod]))
+
+    assert "A run by this policy refuses to act: another descheduler runs (tools/mover)" in flat(found)
+    assert policy.safety.other_deschedulers == "refuse"
+    assert "descheduler" not in suggested(a_cluster(90.0))[0].text
+
+
 def test_a_scheduler_that_the_configuration_lacks_and_a_prometheus_are_named() -> None:
     other = a_pod("x", node="b", owner=owned_by("ReplicaSet", "x"), schedulerName="other")
     services = [
