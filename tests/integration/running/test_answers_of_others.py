@@ -140,7 +140,8 @@ def test_limits_count_evictions_whatever_they_were_answered_with(cluster: HotClu
 
 @pytest.mark.parametrize("days", [-30, 30])
 def test_records_stay_where_one_answer_has_a_wrong_date(cluster: HotCluster, days: int) -> None:
-    date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + days * 86_400))
+    wrong = time.gmtime(cluster.sandbox.store.clock() + days * 86_400)
+    date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", wrong)
 
     def stands_between(request: Request, carry_out: CarryOut) -> Response | None:
         return replace(carry_out(), headers={"Date": date}) if evicts(request) else None
